@@ -1,0 +1,1 @@
+"""Who does the work: oneDNN primitives, and NumPy for everything."""

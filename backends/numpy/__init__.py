@@ -1,0 +1,5 @@
+"""The executable reference: one NumPy kernel per op."""
+
+from . import convolution
+
+__all__ = ["convolution"]

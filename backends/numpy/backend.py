@@ -1,0 +1,88 @@
+"""The NumPy backend: runs every op that has a kernel, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from ...graph.backend import (
+    SINGLE_OP_PRIORITY,
+    CompileRequest,
+    Explanation,
+    Pattern,
+    single_op,
+)
+from ...graph.logical_tensor import LayoutType, LogicalTensor, evolve_tensor
+from ...graph.op import Op
+from ...graph.tensor import Tensor, allocate
+from ...ops.errors import UnsupportedError
+from .kernels import KERNELS, Array
+
+
+@frozen(eq=False)
+class NumpyExecutable:
+    """Kernels in order, on arrays by tensor id."""
+
+    ops: tuple[Op, ...]
+    inputs: tuple[LogicalTensor, ...]
+    outputs: tuple[LogicalTensor, ...]
+
+    @property
+    def explanation(self) -> Explanation:
+        """The kinds whose kernels run."""
+        return Explanation(
+            backend="numpy",
+            strategy="NumPy kernels",
+            implementations=tuple(f"numpy:{op.kind}" for op in self.ops),
+            scratch_bytes=None,
+        )
+
+    def opaque_bytes(self, index: int) -> int:
+        """NumPy has no opaque layouts."""
+        raise UnsupportedError(f"output {index} of a NumPy partition is never opaque")
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Runs each kernel; tensors between them are allocated."""
+        arrays = {t.id: a for t, a in zip(self.inputs, inputs, strict=True)}
+        arrays |= {t.id: a for t, a in zip(self.outputs, outputs, strict=True)}
+        for op in self.ops:
+            for tensor in op.outputs:
+                if tensor.id not in arrays:
+                    arrays[tensor.id] = allocate(tensor)
+            KERNELS[op.kind](op, [arrays[t.id] for t in op.inputs], [arrays[t.id] for t in op.outputs])
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        """A callable on these arrays."""
+        ins, outs = tuple(inputs), tuple(outputs)
+        return lambda: self.run(ins, outs)
+
+
+class NumpyBackend:
+    """See `graph.backend.Backend`."""
+
+    name = "numpy"
+    patterns: tuple[Pattern, ...] = (single_op(SINGLE_OP_PRIORITY - 8),)
+
+    def unavailable(self) -> str | None:
+        """NumPy is always there."""
+        return None
+
+    def why_not(self, ops: Sequence[Op]) -> str | None:
+        """Only an op without a kernel."""
+        for op in ops:
+            if op.kind not in KERNELS:
+                return f"{op.kind} has no NumPy kernel; register one with onednn_graph.register_op"
+        return None
+
+    def compile(self, request: CompileRequest) -> NumpyExecutable:
+        """Kernels need no compilation; `any` becomes row-major."""
+        outputs = tuple(
+            evolve_tensor(t, layout_type=LayoutType.strided) if t.layout_type is not LayoutType.strided else t
+            for t in request.outputs
+        )
+        return NumpyExecutable(request.ops, request.inputs, outputs)
+
+    def to_plain(self, tensor: Tensor) -> Array | None:
+        """NumPy has no opaque layouts."""
+        return None

@@ -1,0 +1,1 @@
+"""Lowerings onto oneDNN primitives through ctypes."""

@@ -1,0 +1,341 @@
+"""Lowerings of the convolution family onto oneDNN primitives.
+
+A transposed op has become a convolution with exchanged roles before it gets here (`WeightsGradient`), so one
+primitive serves all of them. A lowering is a way to lay out the arguments of that primitive; the table
+`LOWERINGS` is tried in order, and each entry says why it does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import field, frozen
+
+from ...graph.backend import CompileRequest
+from ...graph.logical_tensor import LayoutType, may_overlap
+from ...graph.op import Op
+from ...ops.convolution import WeightsGradient, weights_gradient
+from ...ops.data_types import DataType
+from ...ops.errors import LibraryError
+from .library import Arg, FpmathMode, Query
+from .memory import MemoryDesc, OpaqueLayout
+from .plan import Buffer, Plan, Step
+from .primitive import (
+    ConvolutionGeometry,
+    NativeEngine,
+    PrimitiveDesc,
+    convolution_backward_weights,
+    implementations,
+    reorder,
+)
+from .quarantine import barred
+
+NATIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
+MAX_SPATIAL_RANK = 3
+INT_MAX = 2**31 - 1
+"""The library's kernels keep sizes and offsets in C ints."""
+
+SRC, DIFF_DST, DIFF_WEIGHTS = 0, 1, 2
+"""Numbers of an executable's arguments: the op's inputs, then its output."""
+
+
+@frozen
+class View:
+    """Shape and strides, in elements, of a canonical view."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@frozen(kw_only=True)
+class Problem:
+    """A weight gradient with everything that a choice of kernels depends on.
+
+    Attributes:
+        gradient: the normalised problem.
+        data_type: of all three tensors.
+        src, dst, weights: where the tensors lie. `src` plays src under normalised roles.
+        fpmath: how far the library may lower the precision of f32.
+        free_weights: dW may stay in the layout that the primitive chooses.
+    """
+
+    gradient: WeightsGradient
+    data_type: DataType
+    src: View
+    dst: View
+    weights: View
+    fpmath: FpmathMode = FpmathMode.strict
+    free_weights: bool = False
+
+
+def make_problem(
+    gradient: WeightsGradient,
+    data_type: DataType,
+    op_src: View,
+    op_diff_dst: View,
+    op_diff_weights: View,
+    fpmath: FpmathMode = FpmathMode.strict,
+    free_weights: bool = False,
+) -> Problem:
+    """Canonical views of the op's arrays, roles normalised.
+
+    Args:
+        op_src, op_diff_dst, op_diff_weights: shapes and strides in the op's own formats.
+    """
+    playing_src, playing_dst = (op_diff_dst, op_src) if gradient.exchanged else (op_src, op_diff_dst)
+    src_shape, src_strides = gradient.src_axes.apply(playing_src.shape, playing_src.strides)
+    dst = View(*gradient.dst_axes.apply(playing_dst.shape, playing_dst.strides))
+    weights = View(*gradient.weights_axes.apply(op_diff_weights.shape, op_diff_weights.strides))
+    if gradient.groups == 1:
+        weights = View(weights.shape[1:], weights.strides[1:])
+    return Problem(
+        gradient=gradient,
+        data_type=data_type,
+        src=View((*src_shape[:2], *gradient.src_spatial), src_strides),
+        dst=dst,
+        weights=weights,
+        fpmath=fpmath,
+        free_weights=free_weights,
+    )
+
+
+def check(problem: Problem) -> str | None:
+    """Why no lowering can take the problem, or None when one may."""
+    gradient = problem.gradient
+    if problem.data_type not in NATIVE_TYPES:
+        return f"oneDNN convolutions take f32, bf16 and f16, not {problem.data_type.value}"
+    if gradient.spatial_rank > MAX_SPATIAL_RANK:
+        return f"oneDNN convolutions have 1 to 3 spatial axes, not {gradient.spatial_rank}"
+    largest = max(
+        *gradient.strides, *gradient.dilations, *gradient.pads_begin, *gradient.pads_end,
+        *problem.src.shape, *problem.dst.shape, *problem.weights.shape,
+    )  # fmt: skip
+    if largest > INT_MAX // 8:
+        return f"a size, stride, pad or dilation of {largest} is beyond the library's 32-bit kernels"
+    for name, view in (("src", problem.src), ("diff_dst", problem.dst), ("weights", problem.weights)):
+        if 0 not in view.shape and may_overlap(view.shape, view.strides):
+            return f"oneDNN takes no overlapping or broadcast strides, and {name} has {view.strides}"
+    return None
+
+
+def geometry(gradient: WeightsGradient) -> ConvolutionGeometry:
+    """The descriptor's integers."""
+    return ConvolutionGeometry(
+        strides=gradient.strides,
+        dilates=tuple(d - 1 for d in gradient.dilations),
+        pads_begin=gradient.pads_begin,
+        pads_end=gradient.pads_end,
+    )
+
+
+@frozen(kw_only=True)
+class Lowering:
+    """A way to lay out the primitive's arguments.
+
+    Attributes:
+        name: for `explain`.
+        compute: data type that the primitive works in; None means the tensors' own.
+        plain_data: src and diff_dst stay in the user's layout; otherwise the primitive chooses.
+        plain_weights: the same for dW.
+    """
+
+    name: str
+    compute: DataType | None = None
+    plain_data: bool
+    plain_weights: bool
+
+    def describe(self, engine: NativeEngine, problem: Problem) -> tuple[PrimitiveDesc, DataType] | str:
+        """The primitive's descriptor on its first implementation and its data type, or why not."""
+        compute = self.compute or problem.data_type
+        if self.compute is not None and self.compute == problem.data_type:
+            return "the tensors have that type already"
+        converts = compute != problem.data_type
+        lib = engine.lib
+
+        def desc(view: View, plain: bool) -> MemoryDesc:
+            if plain:
+                strides = _dense_like(view) if converts else view.strides
+                return MemoryDesc.strided(lib, view.shape, compute, strides)
+            return MemoryDesc.any(lib, view.shape, compute)
+
+        try:
+            made = convolution_backward_weights(
+                engine,
+                desc(problem.src, self.plain_data),
+                desc(problem.weights, self.plain_weights),
+                desc(problem.dst, self.plain_data),
+                geometry(problem.gradient),
+                problem.fpmath,
+            )
+        except LibraryError as error:
+            return str(error)
+        return (made, compute) if made is not None else "the library has no such primitive"
+
+
+def _dense_like(view: View) -> tuple[int, ...]:
+    """Strides of a dense array whose axes lie in the same order as the view's."""
+    strides = [0] * len(view.shape)
+    step = 1
+    for axis in sorted(range(len(view.shape)), key=lambda a: (view.strides[a], -a)):
+        strides[axis] = step
+        step *= max(view.shape[axis], 1)
+    return tuple(strides)
+
+
+_PLAIN = Lowering(name="plain data, free weights", plain_data=True, plain_weights=False)
+_FREE = Lowering(name="free data and weights", plain_data=False, plain_weights=False)
+_GEMM = Lowering(name="all plain", plain_data=True, plain_weights=True)
+
+
+def _in_f32(lowering: Lowering) -> Lowering:
+    return Lowering(
+        name=f"{lowering.name}, in f32",
+        compute=DataType.f32,
+        plain_data=lowering.plain_data,
+        plain_weights=lowering.plain_weights,
+    )
+
+
+def lowerings(problem: Problem) -> tuple[Lowering, ...]:
+    """The lowerings in order of preference.
+
+    With the channels last, kernels read the user's layout as it is; with the channels first they would
+    fall to im2col and gemm, so there the library's blocked layouts come first. f16 has only a reference loop
+    of its own, and goes through f32.
+    """
+    channels_last = problem.src.strides[1] == 1
+    order = (_PLAIN, _FREE, _GEMM) if channels_last else (_FREE, _PLAIN, _GEMM)
+    through_f32 = tuple(_in_f32(lowering) for lowering in order)
+    if problem.data_type is DataType.f32:
+        return order
+    return through_f32 if problem.data_type is DataType.f16 else (*order, *through_f32)
+
+
+@frozen(eq=False)
+class Candidate:
+    """One lowering on one implementation, built into a plan.
+
+    Attributes:
+        strategy: the lowering's name.
+        implementation: of the convolution.
+        compute: data type that it works in.
+        opaque: for each output the layout that the primitive chose, or None for the user's.
+    """
+
+    strategy: str
+    implementation: str
+    compute: DataType
+    plan: Plan = field(repr=False)
+    opaque: tuple[OpaqueLayout | None, ...]
+
+
+def candidates(
+    engine: NativeEngine, problem: Problem, rejected: list[str], *, trusted_only: bool = True
+) -> Iterator[Candidate]:
+    """Plans for the problem, best first.
+
+    Args:
+        rejected: receives the reason for each lowering or implementation that was passed over.
+        trusted_only: leave out what the quarantine bars. The fuzzer turns it off.
+    """
+    for lowering in lowerings(problem):
+        described = lowering.describe(engine, problem)
+        if isinstance(described, str):
+            rejected.append(f"{lowering.name}: {described}")
+            continue
+        primitive_desc, compute = described
+        for desc in implementations(primitive_desc):
+            reason = barred(desc.implementation, problem.gradient, compute)
+            if trusted_only and reason is not None:
+                rejected.append(f"{lowering.name}: {reason}")
+                continue
+            plan = build(engine, problem, desc, compute)
+            if isinstance(plan, str):
+                rejected.append(f"{lowering.name}: {plan}")
+                continue
+            opaque = _opaque(engine, problem, desc, compute)
+            yield Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
+
+
+def build(engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: DataType) -> Plan | str:
+    """The plan around one implementation: reorders in, the primitive, a reorder out; or why not."""
+    src_argument, dst_argument = (DIFF_DST, SRC) if problem.gradient.exchanged else (SRC, DIFF_DST)
+    steps: list[Step] = []
+
+    def user(view: View, argument: int) -> Buffer:
+        return Buffer(MemoryDesc.strided(engine.lib, view.shape, problem.data_type, view.strides), argument)
+
+    operands: list[tuple[Arg, Buffer]] = []
+    for arg, query, buffer in (
+        (Arg.SRC, Query.src_md, user(problem.src, src_argument)),
+        (Arg.DIFF_DST, Query.diff_dst_md, user(problem.dst, dst_argument)),
+    ):
+        wanted = desc.memory_desc(query)
+        if wanted == buffer.desc:
+            operands.append((arg, buffer))
+            continue
+        primitive = reorder(engine, buffer.desc, wanted)
+        if primitive is None:
+            return f"no reorder from {buffer.desc.describe()} to {wanted.describe()}"
+        staged = Buffer(wanted)
+        steps.append(Step(primitive, ((Arg.SRC, buffer), (Arg.DST, staged))))
+        operands.append((arg, staged))
+    opaque = _opaque(engine, problem, desc, compute)
+    result = user(problem.weights, DIFF_WEIGHTS) if opaque is None else Buffer(opaque.desc, DIFF_WEIGHTS)
+    wanted = desc.memory_desc(Query.diff_weights_md)
+    produced = result if wanted == result.desc else Buffer(wanted)
+    steps.append(Step(desc.create(), (*operands, (Arg.DIFF_WEIGHTS, produced))))
+    if produced is not result:
+        primitive = reorder(engine, wanted, result.desc)
+        if primitive is None:
+            return f"no reorder from {wanted.describe()} to {result.desc.describe()}"
+        steps.append(Step(primitive, ((Arg.SRC, produced), (Arg.DST, result))))
+    return Plan(engine, steps)
+
+
+def _opaque(
+    engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: DataType
+) -> OpaqueLayout | None:
+    """The layout that the primitive leaves dW in, where the user asked for `any`."""
+    if not problem.free_weights or compute != problem.data_type:
+        return None
+    plain = MemoryDesc.strided(engine.lib, problem.weights.shape, problem.data_type, problem.weights.strides)
+    wanted = desc.memory_desc(Query.diff_weights_md)
+    return None if wanted == plain else OpaqueLayout(wanted, plain)
+
+
+# --- the backend's interface -------------------------------------------------------------------------
+
+
+def why_not(op: Op) -> str | None:
+    """Why the op can't be lowered, as far as the known shapes tell."""
+    data_type = op.inputs[0].data_type
+    if data_type not in NATIVE_TYPES:
+        return f"oneDNN convolutions take f32, bf16 and f16, not {data_type.value}"
+    shapes = (op.inputs[0].shape, op.inputs[1].shape, op.outputs[0].shape)
+    rank = next((len(shape) - 2 for shape in shapes if shape is not None), None)
+    if rank is not None and rank > MAX_SPATIAL_RANK:
+        return f"oneDNN convolutions have 1 to 3 spatial axes, not {rank}"
+    tensors = (op.inputs[0], op.inputs[1], op.outputs[0])
+    if not all(t.is_concrete for t in tensors):
+        return None
+    return check(_problem(op, FpmathMode.strict))
+
+
+def lower(engine: NativeEngine, request: CompileRequest, rejected: list[str]) -> Iterator[Candidate]:
+    """Candidates for a request of one op; see `candidates`."""
+    problem = _problem(request.ops[0], FpmathMode[request.fpmath_mode])
+    return candidates(engine, problem, rejected)
+
+
+def _problem(op: Op, fpmath: FpmathMode) -> Problem:
+    src, diff_dst, weights = op.inputs[0], op.inputs[1], op.outputs[0]
+    gradient = weights_gradient(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
+    views = [View(t.dims, t.element_strides) for t in (src, diff_dst, weights)]
+    free = weights.layout_type is LayoutType.any
+    return make_problem(gradient, src.data_type, *views, fpmath=fpmath, free_weights=free)
+
+
+__all__: Sequence[str] = [
+    "Candidate", "Lowering", "Problem", "View", "candidates", "check", "make_problem",
+]  # fmt: skip

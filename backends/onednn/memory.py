@@ -1,0 +1,107 @@
+"""Memory descriptors: shape, data type and layout of a tensor as the library knows them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_int
+
+from attrs import frozen
+
+from ...ops.data_types import DataType
+from .library import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, Query, dims
+
+
+class MemoryDesc:
+    """An owned `dnnl_memory_desc_t`; equality is the library's."""
+
+    def __init__(self, lib: Library, handle: int) -> None:
+        self.lib = lib
+        self.handle = handle
+
+    @classmethod
+    def strided(
+        cls, lib: Library, shape: Sequence[int], data_type: DataType, strides: Sequence[int]
+    ) -> MemoryDesc:
+        """A plain layout; strides in elements.
+
+        Raises:
+            LibraryError: strides that the library does not allow, such as overlapping ones.
+        """
+        return cls(
+            lib,
+            lib.new(
+                "dnnl_memory_desc_create_with_strides",
+                len(shape),
+                dims(tuple(shape)),
+                DATA_TYPES[data_type],
+                dims(tuple(strides)),
+            ),
+        )
+
+    @classmethod
+    def any(cls, lib: Library, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A layout that the primitive chooses."""
+        return cls(
+            lib,
+            lib.new(
+                "dnnl_memory_desc_create_with_tag",
+                len(shape),
+                dims(tuple(shape)),
+                DATA_TYPES[data_type],
+                FORMAT_TAG_ANY,
+            ),
+        )
+
+    @classmethod
+    def clone(cls, lib: Library, handle: int) -> MemoryDesc:
+        """A copy of a descriptor that something else owns."""
+        return cls(lib, lib.new("dnnl_memory_desc_clone", handle))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a buffer for it."""
+        return int(self.lib.c.dnnl_memory_desc_get_size(self.handle))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryDesc) and bool(
+            self.lib.c.dnnl_memory_desc_equal(self.handle, other.handle)
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] -- equality without hashing
+
+    def _query_int(self, what: Query) -> int:
+        value = c_int()
+        self.lib.c.dnnl_memory_desc_query(self.handle, what, ctypes.byref(value))
+        return value.value
+
+    def _query_dims(self, what: Query) -> tuple[int, ...]:
+        pointer = ctypes.POINTER(Dims)()
+        self.lib.c.dnnl_memory_desc_query(self.handle, what, ctypes.byref(pointer))
+        return tuple(pointer.contents) if pointer else ()
+
+    def describe(self) -> str:
+        """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say."""
+        rank = self._query_int(Query.ndims_s32)
+        if rank == 0:
+            return "empty"
+        strides = self._query_dims(Query.strides)[:rank]
+        blocks = self._query_int(Query.inner_nblks_s32)
+        sizes = self._query_dims(Query.inner_blks)[:blocks]
+        axes = self._query_dims(Query.inner_idxs)[:blocks]
+        letters = [chr(ord("a") + axis) for axis in range(rank)]
+        outer = sorted(range(rank), key=lambda axis: (-strides[axis], axis))
+        return "".join(letters[a].upper() if a in axes else letters[a] for a in outer) + "".join(
+            f"{size}{letters[axis]}" for size, axis in zip(sizes, axes, strict=True)
+        )
+
+    def __del__(self) -> None:
+        self.lib.c.dnnl_memory_desc_destroy(self.handle)
+
+
+@frozen(eq=False)
+class OpaqueLayout:
+    """A layout that a primitive chose for an output, and the plain one of the same elements."""
+
+    desc: MemoryDesc
+    plain: MemoryDesc

@@ -1,0 +1,165 @@
+"""Primitive descriptors and primitives: which implementations the library offers, and one of them ready to run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from ctypes import c_char_p, c_void_p
+
+from attrs import frozen
+
+from .library import (
+    CONVOLUTION_DIRECT,
+    ENGINE_CPU,
+    LAST_IMPL_REACHED,
+    SCRATCHPAD_USER,
+    STREAM_DEFAULT_FLAGS,
+    SUCCESS,
+    FpmathMode,
+    Library,
+    Query,
+    dims,
+    load,
+)
+from .memory import MemoryDesc
+
+
+class NativeEngine:
+    """`dnnl_engine_t` of the CPU and a stream on it, for the life of a user's Engine."""
+
+    def __init__(self) -> None:
+        self.lib = load()
+        self.handle = self.lib.new("dnnl_engine_create", ENGINE_CPU, 0)
+        self.stream = self.lib.new("dnnl_stream_create", self.handle, STREAM_DEFAULT_FLAGS)
+
+    def __del__(self) -> None:
+        if hasattr(self, "stream"):
+            self.lib.c.dnnl_stream_destroy(self.stream)
+            self.lib.c.dnnl_engine_destroy(self.handle)
+
+
+class PrimitiveDesc:
+    """An owned `dnnl_primitive_desc_t`, standing on one of the implementations that the library offers."""
+
+    def __init__(self, engine: NativeEngine, handle: int) -> None:
+        self.engine = engine
+        self.handle = handle
+
+    @property
+    def implementation(self) -> str:
+        """The library's name of the implementation, `jit:avx512_core`, say."""
+        text = c_char_p()
+        self.engine.lib.c.dnnl_primitive_desc_query(self.handle, Query.impl_info_str, 0, ctypes.byref(text))
+        return (text.value or b"").decode()
+
+    def memory_desc(self, what: Query) -> MemoryDesc:
+        """The layout of one argument, as this implementation wants it."""
+        handle = self.engine.lib.c.dnnl_primitive_desc_query_md(self.handle, what, 0)
+        return MemoryDesc.clone(self.engine.lib, handle)
+
+    def next_implementation(self) -> bool:
+        """Moves on to the next implementation; False when there is none."""
+        lib = self.engine.lib
+        status = lib.c.dnnl_primitive_desc_next_impl(self.handle)
+        if status not in (SUCCESS, LAST_IMPL_REACHED):
+            lib.check(status, "dnnl_primitive_desc_next_impl")
+        return status == SUCCESS
+
+    def create(self) -> Primitive:
+        """The primitive of the present implementation."""
+        return Primitive(
+            self.engine,
+            self.engine.lib.new("dnnl_primitive_create", self.handle),
+            self.implementation,
+            self.memory_desc(Query.scratchpad_md),
+        )
+
+    def __del__(self) -> None:
+        self.engine.lib.c.dnnl_primitive_desc_destroy(self.handle)
+
+
+class Primitive:
+    """An owned `dnnl_primitive_t`; executing it is thread-safe, for its scratchpad is an argument."""
+
+    def __init__(
+        self, engine: NativeEngine, handle: int, implementation: str, scratchpad: MemoryDesc
+    ) -> None:
+        self.engine = engine
+        self.handle = handle
+        self.implementation = implementation
+        self.scratchpad = scratchpad
+
+    def __del__(self) -> None:
+        self.engine.lib.c.dnnl_primitive_destroy(self.handle)
+
+
+class _Attributes:
+    """`dnnl_primitive_attr_t` with a user scratchpad."""
+
+    def __init__(self, lib: Library, fpmath: FpmathMode = FpmathMode.strict) -> None:
+        self.lib = lib
+        self.handle = lib.new("dnnl_primitive_attr_create")
+        lib.check(
+            lib.c.dnnl_primitive_attr_set_scratchpad_mode(self.handle, SCRATCHPAD_USER),
+            "dnnl_primitive_attr_set_scratchpad_mode",
+        )
+        lib.check(
+            lib.c.dnnl_primitive_attr_set_fpmath_mode(self.handle, fpmath),
+            "dnnl_primitive_attr_set_fpmath_mode",
+        )
+
+    def __del__(self) -> None:
+        self.lib.c.dnnl_primitive_attr_destroy(self.handle)
+
+
+@frozen(kw_only=True)
+class ConvolutionGeometry:
+    """The integers of a convolution descriptor; dilates are zero-based as in the library."""
+
+    strides: tuple[int, ...]
+    dilates: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+
+
+def convolution_backward_weights(
+    engine: NativeEngine,
+    src: MemoryDesc,
+    weights: MemoryDesc,
+    dst: MemoryDesc,
+    geometry: ConvolutionGeometry,
+    fpmath: FpmathMode = FpmathMode.strict,
+) -> PrimitiveDesc | None:
+    """The descriptor on the library's first implementation, or None when it has none."""
+    attributes = _Attributes(engine.lib, fpmath)
+    handle = c_void_p()
+    status = engine.lib.c.dnnl_convolution_backward_weights_primitive_desc_create(
+        ctypes.byref(handle), engine.handle, CONVOLUTION_DIRECT, src.handle, weights.handle, None,
+        dst.handle, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
+        dims(geometry.pads_end), None, attributes.handle,
+    )  # fmt: skip
+    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
+
+
+def reorder(engine: NativeEngine, source: MemoryDesc, target: MemoryDesc) -> Primitive | None:
+    """A copy between layouts and data types, or None where the library has none but its reference loop."""
+    attributes = _Attributes(engine.lib)
+    handle = c_void_p()
+    status = engine.lib.c.dnnl_reorder_primitive_desc_create(
+        ctypes.byref(handle), source.handle, engine.handle, target.handle, engine.handle,
+        attributes.handle,
+    )  # fmt: skip
+    return PrimitiveDesc(engine, handle.value or 0).create() if status == SUCCESS else None
+
+
+def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:
+    """`desc` on each of its implementations in turn; the same object moves on."""
+    yield desc
+    while desc.next_implementation():
+        yield desc
+
+
+__all__: Sequence[str] = [
+    "ConvolutionGeometry", "NativeEngine", "Primitive", "PrimitiveDesc",
+    "convolution_backward_weights", "implementations", "reorder",
+]  # fmt: skip

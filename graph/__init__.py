@@ -1,0 +1,1 @@
+"""The intermediate representation and the flow from a graph to compiled partitions."""

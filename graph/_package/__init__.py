@@ -1,0 +1,137 @@
+"""oneDNN Graph for Python.
+
+    import onednn_graph as og
+
+Build a `Graph` of `LogicalTensor`s and ops, compile it, call it with arrays; or call an op eagerly. oneDNN
+primitives run what they can, NumPy the rest. Names and semantics are oneDNN Graph's.
+"""
+
+from importlib.metadata import version as _version
+
+from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
+from onednn_graph.backends.numpy.custom import register_op, unregister_op
+from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
+from onednn_graph.graph.backend import BACKENDS as _BACKENDS
+from onednn_graph.graph.backend import Explanation
+from onednn_graph.graph.compiled_graph import CompiledGraph, Results
+from onednn_graph.graph.eager import run_op
+from onednn_graph.graph.engine import Engine, Stream, default_engine
+from onednn_graph.graph.functions import *  # noqa: F403 -- one function for each op, generated
+from onednn_graph.graph.functions import __all__ as _functions
+from onednn_graph.graph.graph import FpmathMode, Graph
+from onednn_graph.graph.logical_tensor import LayoutType, LogicalTensor, PropertyType
+from onednn_graph.graph.op import Op
+from onednn_graph.graph.partition import CompiledPartition, Partition
+from onednn_graph.graph.partitioner import Policy
+from onednn_graph.graph.tensor import Tensor
+from onednn_graph.ops.attributes import (
+    NON_NEGATIVE,
+    POSITIVE,
+    AtLeast,
+    Attributes,
+    AttributeSpec,
+    AttributeType,
+    OneOf,
+)
+from onednn_graph.ops.data_types import DataType
+from onednn_graph.ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AttributeTypeError,
+    AttributeValueError,
+    BackendUnavailableWarning,
+    DataTypeError,
+    GraphError,
+    LayoutError,
+    LibraryError,
+    OneDNNGraphError,
+    PortError,
+    ResourceError,
+    SchemaError,
+    ShapeError,
+    UnknownOpError,
+    UnsupportedError,
+)
+from onednn_graph.ops.registry import REGISTRY as _REGISTRY
+from onednn_graph.ops.schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
+
+__version__ = _version("onednn-graph")
+
+# In order of preference where priorities are equal; NumPy comes last and takes the rest.
+_BACKENDS.register(_OnednnBackend())
+_BACKENDS.register(_NumpyBackend())
+
+
+def ops() -> tuple[OpSchema, ...]:
+    """The schemas of all registered ops, by kind."""
+    return tuple(_REGISTRY)
+
+
+def op_schema(kind: str) -> OpSchema:
+    """The schema of a kind or legacy name.
+
+    Raises:
+        UnknownOpError: nothing of that name is registered.
+    """
+    return _REGISTRY.resolve(kind)[0]
+
+
+def backends() -> dict[str, str | None]:
+    """Backend name → why it can't be used on this machine, or None when it can."""
+    return {backend.name: backend.unavailable() for backend in _BACKENDS}
+
+
+__all__ = [
+    "NON_NEGATIVE",
+    "POSITIVE",
+    "UNKNOWN_DIM",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "AtLeast",
+    "AttributeSpec",
+    "AttributeType",
+    "AttributeTypeError",
+    "AttributeValueError",
+    "Attributes",
+    "BackendUnavailableWarning",
+    "CompiledGraph",
+    "CompiledPartition",
+    "DataType",
+    "DataTypeError",
+    "Engine",
+    "Explanation",
+    "FpmathMode",
+    "Graph",
+    "GraphError",
+    "InferenceContext",
+    "LayoutError",
+    "LayoutType",
+    "LibraryError",
+    "LogicalTensor",
+    "OneDNNGraphError",
+    "OneOf",
+    "Op",
+    "OpSchema",
+    "Partition",
+    "Policy",
+    "Port",
+    "PortError",
+    "PropertyType",
+    "ResourceError",
+    "Results",
+    "SchemaError",
+    "Shape",
+    "ShapeError",
+    "Stream",
+    "Tensor",
+    "UnknownOpError",
+    "UnsupportedError",
+    "backends",
+    "default_engine",
+    "op_schema",
+    "ops",
+    "register_op",
+    "run_op",
+    "unregister_op",
+]
+__all__ += _functions

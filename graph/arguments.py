@@ -1,0 +1,253 @@
+"""Arguments of an execution: from what the user passes to arrays that an executable can take.
+
+The rule: an array that lies as compiled is used as it is. An input that does not is copied into place, an output
+that does not is computed aside and copied back. What can't be right is refused before anything is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn, cast
+
+import numpy as np
+
+from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, ShapeError
+from .arrays import Array, address, as_array, itemsize, numpy_type
+from .backend import Executable
+from .engine import Engine
+from .logical_tensor import LayoutType, LogicalTensor, format_shape
+from .tensor import Tensor, allocate, check_array
+
+
+class _Port:
+    """One tensor of an executable, with what checking an array needs."""
+
+    def __init__(self, tensor: LogicalTensor, what: str, opaque_bytes: int = 0) -> None:
+        self.tensor = tensor
+        self.what = what
+        self.opaque = tensor.layout_type is LayoutType.opaque
+        self.opaque_bytes = opaque_bytes
+        self.plain = (
+            LogicalTensor(tensor.id, tensor.data_type, tensor.shape, name=tensor.name)
+            if self.opaque
+            else tensor
+        )
+        self.dtype = numpy_type(tensor.data_type)
+        self.shape = tensor.dims
+        size = itemsize(tensor.data_type)
+        self.byte_strides = tuple(s * size for s in self.plain.element_strides)
+        self.nbytes = opaque_bytes if self.opaque else self.plain.nbytes
+
+    def fits(self, array: Array) -> bool:
+        """Whether the array lies exactly as compiled."""
+        return (
+            array.dtype == self.dtype
+            and (array.strides == self.byte_strides or self._same_strides(array))
+            and array.flags.aligned
+        )
+
+    def _same_strides(self, array: Array) -> bool:
+        """Strides of axes of one element, and of empty arrays, mean nothing."""
+        return array.size == 0 or all(
+            have == want or dim == 1
+            for have, want, dim in zip(array.strides, self.byte_strides, self.shape, strict=True)
+        )
+
+    def array_of(self, value: object) -> Array:
+        """The checked array behind what the user passed."""
+        if isinstance(value, Tensor):
+            given = value.logical_tensor
+            if given.layout_type is LayoutType.opaque:
+                if self.opaque and given.layout_id == self.tensor.layout_id:
+                    return value.data
+                value = value.numpy()
+            else:
+                value = value.data
+        if type(value) is not np.ndarray:
+            value = as_array(value, self.what)
+        array = cast("Array", value)
+        if array.shape != self.shape or array.dtype != self.dtype:
+            check_array(array, self.plain, self.what)
+        return array
+
+
+class Arguments:
+    """An executable with the checks and copies around it."""
+
+    def __init__(self, inputs: Sequence[LogicalTensor], executable: Executable, op: str) -> None:
+        self.executable = executable
+        self.op = op
+        self._inputs = [_Port(_as_plain(t), f"{op}: input {t}") for t in inputs]
+        self._outputs = [
+            _Port(
+                t,
+                f"{op}: output {t}",
+                executable.opaque_bytes(i) if t.layout_type is LayoutType.opaque else 0,
+            )
+            for i, t in enumerate(executable.outputs)
+        ]
+
+    @staticmethod
+    def wrong_count(op: str, what: str, ports: Sequence[LogicalTensor], given: object) -> NoReturn:
+        """Raises the error for a number of arguments that does not fit."""
+        names = ", ".join(str(t) for t in ports)
+        if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+            count = len(cast("Sequence[object]", given))
+            raise ArgumentError(f"{op}: execute takes {len(ports)} {what}s ({names}), got {count}")
+        raise ArgumentTypeError(
+            f"{op}: {what}s must be a list of arrays or Tensors ({names}), got {type(given).__name__}"
+        )
+
+    def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
+        if not isinstance(given, list | tuple) or len(cast("Sequence[object]", given)) != len(ports):
+            self.wrong_count(self.op, what, [p.tensor for p in ports], given)
+        return cast("Sequence[object]", given)
+
+    def _taken(self, given: object) -> list[Array]:
+        """Inputs as compiled; copies where they lie differently."""
+        result: list[Array] = []
+        for port, value in zip(self._inputs, self._listed(self._inputs, given, "input"), strict=True):
+            array = port.array_of(value)
+            if not port.fits(array):
+                staged = allocate(port.plain)
+                np.copyto(staged, array)
+                array = staged
+            result.append(array)
+        return result
+
+    def _target(self, port: _Port, value: object) -> Array:
+        """An output array as the user gave it, checked to be writeable and to hold each element once."""
+        if port.opaque:
+            array = value.data if isinstance(value, Tensor) else as_array(value, port.what)
+            if array.dtype != np.uint8 or array.nbytes < port.opaque_bytes or not array.flags.c_contiguous:
+                raise ArgumentError(
+                    f"{port.what} is opaque and takes a contiguous uint8 array of at least "
+                    f"{port.opaque_bytes} bytes, got {array.dtype} of {array.nbytes}; leave outputs out to "
+                    "have it allocated"
+                )
+        else:
+            if not isinstance(value, np.ndarray | Tensor) and not hasattr(value, "__dlpack__"):
+                raise ArgumentTypeError(
+                    f"{port.what} must be an array or Tensor that can be written to, got "
+                    f"{type(value).__name__}"
+                )
+            array = port.array_of(value)
+        if not array.flags.writeable:
+            raise ArgumentError(f"{port.what} must be writeable, got a read-only array; pass a copy")
+        if not port.opaque and not port.fits(array) and _repeats(array):
+            raise ArgumentError(
+                f"{port.what} must have a place of its own for each element, got strides "
+                f"{list(array.strides)} in bytes; pass an array that is not broadcast"
+            )
+        return array
+
+    def execute(self, inputs: object, outputs: object) -> tuple[Array, ...]:
+        """See `CompiledPartition.execute`."""
+        ins = self._taken(inputs)
+        if outputs is None:
+            results = [
+                np.empty(p.opaque_bytes, np.uint8) if p.opaque else allocate(p.plain) for p in self._outputs
+            ]
+            self.executable.run(ins, results)
+            return tuple(results)
+        listed = self._listed(self._outputs, outputs, "output")
+        targets = [self._target(p, v) for p, v in zip(self._outputs, listed, strict=True)]
+        self._check_apart(targets)
+        computed = [
+            array
+            if (port.opaque or port.fits(array)) and not self._touches(array, port, ins)
+            else (np.empty(port.opaque_bytes, np.uint8) if port.opaque else allocate(port.plain))
+            for port, array in zip(self._outputs, targets, strict=True)
+        ]
+        self.executable.run(ins, computed)
+        for target, array in zip(targets, computed, strict=True):
+            if target is not array:
+                if array.dtype == np.uint8 and target.dtype == np.uint8 and target.ndim == 1:
+                    target[: array.size] = array
+                else:
+                    np.copyto(target, array)
+        return tuple(targets)
+
+    def bind(self, inputs: object, outputs: object) -> Callable[[], None]:
+        """See `CompiledPartition.bind`."""
+        ins: list[Array] = []
+        for port, value in zip(self._inputs, self._listed(self._inputs, inputs, "input"), strict=True):
+            array = port.array_of(value)
+            if not port.fits(array):
+                raise ArgumentError(
+                    f"{port.what} must lie as compiled to be bound, with byte strides "
+                    f"{list(port.byte_strides)}, aligned and in native byte order, got strides "
+                    f"{list(array.strides)} of {array.dtype}; compile with its strides, or use execute"
+                )
+            ins.append(array)
+        listed = self._listed(self._outputs, outputs, "output")
+        targets = [self._target(p, v) for p, v in zip(self._outputs, listed, strict=True)]
+        self._check_apart(targets)
+        for port, array in zip(self._outputs, targets, strict=True):
+            if not port.opaque and not port.fits(array):
+                raise ArgumentError(
+                    f"{port.what} must lie as compiled to be bound, with byte strides "
+                    f"{list(port.byte_strides)}, got {list(array.strides)}; compile with its strides"
+                )
+            if self._touches(array, port, ins):
+                raise ArgumentError(
+                    f"{port.what} must not share memory with an input to be bound; use execute, which copies"
+                )
+        return self.executable.bind(ins, targets)
+
+    def _touches(self, array: Array, port: _Port, ins: Sequence[Array]) -> bool:
+        """Whether an output's memory meets that of an input, by their bounds."""
+        start = address(array)
+        end = start + port.nbytes
+        for other, array_in in zip(self._inputs, ins, strict=True):
+            begin = address(array_in)
+            if begin < end and start < begin + other.nbytes:
+                return True
+        return False
+
+    def _check_apart(self, targets: Sequence[Array]) -> None:
+        for position, array in enumerate(targets):
+            for other in targets[:position]:
+                if np.may_share_memory(array, other):
+                    raise ArgumentError(f"{self.op}: two outputs share memory; pass separate arrays")
+
+    def plain(self, index: int, array: Array, engine: Engine) -> Array:
+        """Output `index` in plain layout."""
+        port = self._outputs[index]
+        if not port.opaque:
+            return array
+        return Tensor.from_opaque(port.tensor, array, engine).numpy()
+
+
+def _as_plain(tensor: LogicalTensor) -> LogicalTensor:
+    if tensor.layout_type is not LayoutType.opaque:
+        return tensor
+    return LogicalTensor(tensor.id, tensor.data_type, tensor.shape, name=tensor.name)
+
+
+def _repeats(array: Array) -> bool:
+    """Whether two elements of the array may share memory."""
+    reach = array.itemsize
+    for stride, dim in sorted((abs(s), d) for d, s in zip(array.shape, array.strides, strict=True) if d > 1):
+        if stride < reach:
+            return True
+        reach += stride * (dim - 1)
+    return False
+
+
+def shape_operand_value(value: object, tensor: LogicalTensor, op: str) -> tuple[int, ...]:
+    """The sizes that a shape operand holds.
+
+    Raises:
+        DataTypeError, ShapeError: no 1-D array of the declared integer type and length.
+    """
+    what = f"{op}: input {tensor}"
+    array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+    if array.dtype.kind not in "iu" or array.dtype.newbyteorder("=") != numpy_type(tensor.data_type):
+        raise DataTypeError(
+            f"{what} must be a 1-D array of {tensor.data_type.value}, got {array.dtype}; convert it with "
+            f".astype({numpy_type(tensor.data_type).name!r})"
+        )
+    if array.shape != tensor.dims:
+        raise ShapeError(f"{what} must have shape {format_shape(tensor.dims)}, got {list(array.shape)}")
+    return tuple(int(v) for v in array)

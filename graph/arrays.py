@@ -1,0 +1,216 @@
+"""Arrays at the border: NumPy types of our data types, and anything array-like as a NumPy view.
+
+Whatever has `__dlpack__` (torch, jax, numpy, …) becomes a view without a copy, bfloat16 included, which
+NumPy's own `from_dlpack` refuses. What has only `__array__` goes through that. Source of the structs: DLPack's
+`dlpack.h`, version 1.0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from ..ops.data_types import DataType
+from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
+
+Array = NDArray[Any]
+
+NUMPY_TYPES: dict[DataType, np.dtype[Any]] = {
+    DataType.f16: np.dtype(np.float16),
+    DataType.bf16: np.dtype(ml_dtypes.bfloat16),
+    DataType.f32: np.dtype(np.float32),
+    DataType.f64: np.dtype(np.float64),
+    DataType.s64: np.dtype(np.int64),
+    DataType.s32: np.dtype(np.int32),
+    DataType.s8: np.dtype(np.int8),
+    DataType.u8: np.dtype(np.uint8),
+    DataType.boolean: np.dtype(np.bool_),
+    DataType.f8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    DataType.f8_e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DataType.s4: np.dtype(ml_dtypes.int4),
+    DataType.u4: np.dtype(ml_dtypes.uint4),
+}
+"""NumPy's type of each data type; what NumPy lacks comes from `ml_dtypes`."""
+
+_DATA_TYPES = {dtype: data_type for data_type, dtype in NUMPY_TYPES.items()}
+
+
+def numpy_type(data_type: DataType) -> np.dtype[Any]:
+    """The NumPy dtype of `data_type`."""
+    return NUMPY_TYPES[data_type]
+
+
+def itemsize(data_type: DataType) -> int:
+    """Bytes per element in a NumPy array."""
+    return NUMPY_TYPES[data_type].itemsize
+
+
+def data_type_of(array: Array, what: str = "array") -> DataType:
+    """The data type of an array's elements.
+
+    Raises:
+        DataTypeError: oneDNN Graph has no such type.
+    """
+    found = _DATA_TYPES.get(array.dtype.newbyteorder("="))
+    if found is None:
+        raise DataTypeError(
+            f"{what} has NumPy dtype {array.dtype}, which oneDNN Graph has no type for; convert it to one of "
+            f"{', '.join(str(d) for d in _DATA_TYPES)}"
+        )
+    return found
+
+
+# --- DLPack -----------------------------------------------------------------------------------------
+
+_CPU_DEVICES = {1: "CPU", 3: "CUDA host", 11: "ROCm host"}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (
+        ("tensor", _Tensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_READ_ONLY_FLAG = 1
+_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
+_BFLOAT, _BFLOAT_BITS = 4, 16
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is_valid.restype = ctypes.c_int
+_capsule_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+@frozen(eq=False)
+class _CapsuleView:
+    """Keeps a capsule, and so its memory, alive as the base of a NumPy array.
+
+    The capsule is not consumed: its own destructor frees it when the last view is gone.
+    """
+
+    capsule: object
+    __array_interface__: dict[str, Any]
+
+
+def _from_capsule(capsule: object, what: str) -> Array:
+    if _capsule_is_valid(capsule, b"dltensor_versioned"):
+        managed = _ManagedVersioned.from_address(
+            cast("int", _capsule_pointer(capsule, b"dltensor_versioned"))
+        )
+        tensor: _Tensor = managed.tensor
+        read_only = bool(managed.flags & _READ_ONLY_FLAG)
+    elif _capsule_is_valid(capsule, b"dltensor"):
+        tensor = _Managed.from_address(cast("int", _capsule_pointer(capsule, b"dltensor"))).tensor
+        read_only = False
+    else:
+        raise ArgumentError(f"{what} gave no DLPack capsule; pass a NumPy array")
+    if tensor.device_type not in _CPU_DEVICES:
+        raise ArgumentError(
+            f"{what} must be in CPU memory, got DLPack device type {tensor.device_type}; copy it to the CPU first"
+        )
+    is_bfloat = tensor.code == _BFLOAT and tensor.bits == _BFLOAT_BITS
+    kind = "V" if is_bfloat else _KINDS.get(tensor.code)
+    if kind is None or tensor.lanes != 1 or tensor.bits % 8:
+        raise DataTypeError(
+            f"{what} has DLPack type code {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes, "
+            "which oneDNN Graph has no type for; convert it to f32"
+        )
+    size = tensor.bits // 8
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    strides = tuple(tensor.strides[axis] * size for axis in range(tensor.ndim)) if tensor.strides else None
+    if 0 in shape:  # the pointer of an empty tensor may be anything
+        empty = np.empty(shape, dtype=f"{kind}{size}")
+        return empty.view(ml_dtypes.bfloat16) if is_bfloat else empty
+    interface = {
+        "version": 3,
+        "shape": shape,
+        "strides": strides,
+        "typestr": f"{'|' if size == 1 or is_bfloat else '<'}{kind}{size}",
+        "data": ((tensor.data or 0) + tensor.byte_offset, read_only),
+    }
+    array: Array = np.asarray(_CapsuleView(capsule, interface))
+    return array.view(ml_dtypes.bfloat16) if is_bfloat else array
+
+
+def _dlpack(value: Any, what: str) -> Array:
+    try:
+        try:
+            capsule = value.__dlpack__(max_version=(1, 0))
+        except TypeError:  # an exporter older than DLPack 1.0 has no such parameter
+            capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise ArgumentError(
+            f"{what} of type {type(value).__name__} can't be shared through DLPack ({error}); "
+            "pass a detached CPU tensor or a NumPy array"
+        ) from error
+    return _from_capsule(capsule, what)
+
+
+def as_array(value: object, what: str) -> Array:
+    """`value` as a NumPy array, without a copy where its type allows it.
+
+    Args:
+        value: a NumPy array, anything with `__dlpack__` or `__array__`, or a (nested) list of numbers.
+        what: how messages name it.
+
+    Raises:
+        ArgumentTypeError: it is nothing of the kind.
+        ArgumentError: a tensor on another device, or one that its library refuses to share.
+        DataTypeError: a data type without a counterpart.
+    """
+    if isinstance(value, np.ndarray):
+        return cast("Array", value)
+    if hasattr(value, "__dlpack__"):
+        return _dlpack(value, what)
+    if hasattr(value, "__array__") or isinstance(value, list | tuple | int | float):
+        try:
+            array: Array = np.asarray(value)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ArgumentError(
+                f"{what} of type {type(value).__name__} can't become an array ({error}); pass a NumPy array"
+            ) from error
+        if array.dtype != object:
+            return array
+    raise ArgumentTypeError(
+        f"{what} must be a NumPy array or have __dlpack__ or __array__, got {type(value).__name__}"
+    )
+
+
+def address(array: Array) -> int:
+    """Address of the first element."""
+    return cast("int", array.__array_interface__["data"][0])

@@ -1,0 +1,205 @@
+"""What a backend is: check → compile → execute, each step with its reason.
+
+A backend says for a set of ops why it can't run them (`why_not`), offers patterns by which the partitioner
+claims subgraphs, and compiles a claimed subgraph for concrete tensors into an `Executable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from attrs import Factory, field, frozen
+
+from ..ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
+from .arrays import Array
+from .engine import Engine
+from .logical_tensor import LogicalTensor
+from .op import Op
+from .tensor import Tensor
+
+SINGLE_OP_PRIORITY = 0.0
+"""Patterns of fused ops rank above this; native oneDNN Graph orders its passes likewise."""
+
+
+@frozen(kw_only=True)
+class Explanation:
+    """What was chosen for a compiled partition and why.
+
+    Attributes:
+        backend: the backend that runs it.
+        strategy: how, in the backend's words.
+        implementations: names of the kernels, in order of execution.
+        scratch_bytes: temporary memory of one execution; None where the backend doesn't plan it.
+        rejected: what was passed over, a reason each.
+        verified: whether `verify=True` (or a kernel of unknown standing) had it checked on integer data.
+    """
+
+    backend: str
+    strategy: str
+    implementations: tuple[str, ...]
+    scratch_bytes: int | None
+    rejected: tuple[str, ...] = ()
+    verified: bool = False
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.backend}: {self.strategy}",
+            f"  kernels: {' → '.join(self.implementations)}",
+        ]
+        if self.scratch_bytes is not None:
+            lines.append(f"  scratch: {self.scratch_bytes} bytes")
+        if self.verified:
+            lines.append("  verified exactly on integer data")
+        lines += [f"  passed over: {reason}" for reason in self.rejected]
+        return "\n".join(lines)
+
+
+class Executable(Protocol):
+    """Code for concrete tensors. Thread-safe; arrays have exactly the types and layouts it was made for."""
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """The outputs with their layouts chosen: `any` has become strided or opaque."""
+        ...
+
+    @property
+    def explanation(self) -> Explanation: ...
+
+    def opaque_bytes(self, index: int) -> int:
+        """Size of the buffer of opaque output `index`."""
+        ...
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Computes `outputs` from `inputs`."""
+        ...
+
+    def bind(self, engine: Engine, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        """The same with the arguments prepared once. The callable is for one thread at a time."""
+        ...
+
+
+Verifier = Callable[[Executable], str | None]
+"""Runs an executable on integer data; returns what is wrong with it, or None."""
+
+
+@frozen(kw_only=True)
+class CompileRequest:
+    """What a backend compiles.
+
+    Attributes:
+        ops: in topological order, on resolved tensors.
+        inputs: concrete and strided. outputs: concrete; the layout may be `any`.
+        engine: where it will run.
+        fpmath_mode: the graph's.
+        values: values of shape operands, by tensor id.
+        verify: whether the executable must pass `verifier` before it is handed out.
+        verifier: may also be called unasked, for kernels of unknown standing.
+    """
+
+    ops: tuple[Op, ...]
+    inputs: tuple[LogicalTensor, ...]
+    outputs: tuple[LogicalTensor, ...]
+    engine: Engine
+    fpmath_mode: str
+    values: Mapping[int, tuple[int, ...]]
+    verify: bool
+    verifier: Verifier
+
+
+Match = Callable[[Op, Callable[[Op], tuple[Op, ...]]], tuple[Op, ...] | None]
+"""From an op and a function that gives the consumers of an op to the ops of a subgraph, or None."""
+
+
+@frozen
+class Pattern:
+    """A shape of subgraph that a backend runs as one partition.
+
+    Attributes:
+        name: for `Partition` and its messages.
+        priority: higher ones claim first, across all backends.
+        match: whether a subgraph of that shape starts at an op, and which ops it has.
+    """
+
+    name: str
+    priority: float
+    match: Match
+
+
+def single_op(priority: float) -> Pattern:
+    """The pattern of one op alone."""
+    return Pattern("single op", priority, lambda op, consumers: (op,))
+
+
+class Backend(Protocol):
+    """Someone who can run ops."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def patterns(self) -> Sequence[Pattern]: ...
+
+    def unavailable(self) -> str | None:
+        """Why the backend can't be used at all on this machine, or None."""
+        ...
+
+    def why_not(self, ops: Sequence[Op]) -> str | None:
+        """Why it can't run these ops as one partition, as far as the known shapes tell, or None."""
+        ...
+
+    def compile(self, request: CompileRequest) -> Executable:
+        """An executable for concrete tensors.
+
+        Raises:
+            UnsupportedError: with the reason; another backend is then tried, unless this one was forced.
+        """
+        ...
+
+    def to_plain(self, tensor: Tensor) -> Array | None:
+        """A plain copy of an opaque tensor of this backend, or None where it is not its own."""
+        ...
+
+
+@frozen
+class BackendRegistry:
+    """The backends, in order of registration; partitions go to the pattern of the highest priority."""
+
+    _backends: dict[str, Backend] = field(default=Factory(dict[str, Backend]))
+
+    def register(self, backend: Backend) -> None:
+        """Adds a backend.
+
+        Raises:
+            SchemaError: the name is taken.
+        """
+        if backend.name in self._backends:
+            raise SchemaError(f"backend '{backend.name}' is already registered; choose another name")
+        self._backends[backend.name] = backend
+
+    def unregister(self, name: str) -> None:
+        """Removes a backend, for tests and interactive work."""
+        del self._backends[name]
+
+    def get(self, name: object) -> Backend:
+        """The backend of that name.
+
+        Raises:
+            ArgumentTypeError, ArgumentError: no string, or no such backend.
+        """
+        if not isinstance(name, str):
+            raise ArgumentTypeError(
+                f"backend must be a name such as 'numpy' or None, got {type(name).__name__}"
+            )
+        if name not in self._backends:
+            raise ArgumentError(
+                f"backend must be one of {', '.join(self._backends)}, got {name!r}{nearest(name, self._backends)}"
+            )
+        return self._backends[name]
+
+    def __iter__(self) -> Iterator[Backend]:
+        return iter(tuple(self._backends.values()))
+
+
+BACKENDS = BackendRegistry()
+"""The registry that the partitioner asks; the façade fills it."""

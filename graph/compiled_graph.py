@@ -1,0 +1,185 @@
+"""CompiledGraph: all partitions of a graph, in order, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from ..ops.errors import ArgumentError, ArgumentTypeError, nearest
+from .arrays import Array, as_array
+from .backend import Explanation
+from .caching import BoundedCache
+from .engine import Engine, Stream, check_engine, default_engine
+from .logical_tensor import LayoutType, LogicalTensor, evolve_tensor
+from .partition import CompiledPartition, Partition
+from .tensor import Tensor, check_array
+
+MAX_COMPILED_SHAPES = 16
+"""Compiled partitions kept for different shapes of one partition."""
+
+Key = str | int | LogicalTensor
+
+
+class Results(Mapping[str, Array]):
+    """Output arrays by name; a LogicalTensor or an id is a key too."""
+
+    def __init__(self, arrays: dict[int, Array], tensors: Sequence[LogicalTensor]) -> None:
+        self._arrays = arrays
+        self._ids = {label(t): t.id for t in tensors}
+
+    def __getitem__(self, key: Key) -> Array:
+        tensor_id = find(key, self._ids, "output")
+        return self._arrays[tensor_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}: {self._arrays[i].shape}" for name, i in self._ids.items())
+        return f"Results({shapes})"
+
+
+def label(tensor: LogicalTensor) -> str:
+    """The key of a tensor: its name, or its id where it has none."""
+    return tensor.name or str(tensor.id)
+
+
+def find(key: object, ids: Mapping[str, int], what: str) -> int:
+    """The id that a name, an id or a LogicalTensor means.
+
+    Raises:
+        ArgumentError: nothing of that name or id; the message lists what there is.
+    """
+    if isinstance(key, LogicalTensor):
+        key = key.id
+    if isinstance(key, int) and not isinstance(key, bool) and key in ids.values():
+        return key
+    if isinstance(key, str) and key in ids:
+        return ids[key]
+    known = ", ".join(repr(name) for name in ids)
+    raise ArgumentError(f"the graph has no {what} {key!r}{nearest(key, ids)}; it has {known}")
+
+
+class _Stage:
+    """One partition, compiled now if its shapes are known and at execution otherwise."""
+
+    def __init__(self, partition: Partition, engine: Engine, *, verify: bool) -> None:
+        self.partition = partition
+        self._engine = engine
+        self._verify = verify
+        self._by_shape: BoundedCache[tuple[tuple[int, ...], ...], CompiledPartition] = BoundedCache(
+            MAX_COMPILED_SHAPES
+        )
+        self.latest: CompiledPartition | None = None
+        # What flows between partitions here, and to the caller, are plain arrays.
+        self._outputs = [
+            evolve_tensor(t, layout_type=LayoutType.strided, layout_id=None) for t in partition.output_ports
+        ]
+        if all(t.is_concrete for t in partition.input_ports):
+            self.latest = partition.compile(None, self._outputs, engine, verify=verify)
+        self._fixed = self.latest
+
+    def run(self, inputs: Sequence[Array], stream: Stream | None) -> tuple[Array, ...]:
+        compiled = self._fixed or self._for_shapes(inputs)
+        self.latest = compiled
+        return compiled.execute(stream, inputs)
+
+    def _for_shapes(self, inputs: Sequence[Array]) -> CompiledPartition:
+        key = tuple(array.shape for array in inputs)
+
+        def make() -> CompiledPartition:
+            tensors = [
+                port.with_shape(array.shape)
+                for port, array in zip(self.partition.input_ports, inputs, strict=True)
+            ]
+            return self.partition.compile(tensors, self._outputs, self._engine, verify=self._verify)
+
+        return self._by_shape.get(key, make)
+
+
+class CompiledGraph:
+    """A graph that runs: call it with arrays, get arrays. Thread-safe.
+
+    Attributes:
+        engine: where it runs.
+        inputs, outputs: the graph's tensors.
+        partitions: in order of execution.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine | None,
+        *,
+        verify: bool,
+    ) -> None:
+        self.engine = default_engine() if engine is None else engine
+        check_engine(self.engine)
+        self.engine.check_open()
+        self.partitions = tuple(partitions)
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self._input_ids = {label(t): t.id for t in self.inputs}
+        self._input_ports = {t.id: t for t in self.inputs}
+        self._stages = [_Stage(p, self.engine, verify=verify) for p in self.partitions]
+
+    def __call__(
+        self,
+        inputs: Mapping[Key, object] | Mapping[str, object],
+        *,
+        stream: Stream | None = None,
+    ) -> Results:
+        """Runs the graph.
+
+        Args:
+            inputs: an array, Tensor or anything with `__dlpack__` for each input, by its name, id or
+                LogicalTensor.
+            stream: a stream of the engine; None for the engine's own order.
+
+        Returns:
+            The outputs by name, as NumPy arrays.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError: an input is missing, unknown, or does
+                not fit its tensor.
+            ResourceError: the engine is closed.
+        """
+        self.engine.check_open()
+        arrays = self._taken(inputs)
+        for stage in self._stages:
+            results = stage.run([arrays[t.id] for t in stage.partition.input_ports], stream)
+            for tensor, array in zip(stage.partition.output_ports, results, strict=True):
+                arrays[tensor.id] = array
+        return Results({t.id: arrays[t.id] for t in self.outputs}, self.outputs)
+
+    def _taken(self, inputs: object) -> dict[int, Array]:
+        if not isinstance(inputs, Mapping):
+            raise ArgumentTypeError(
+                f"inputs must be a mapping from names to arrays, got {type(inputs).__name__}; "
+                f"write {{{', '.join(repr(n) + ': …' for n in self._input_ids)}}}"
+            )
+        arrays: dict[int, Array] = {}
+        for key, value in cast("Mapping[object, object]", inputs).items():
+            tensor_id = find(key, self._input_ids, "input")
+            port = self._input_ports[tensor_id]
+            what = f"input {label(port)!r}"
+            array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+            if port.is_concrete:
+                check_array(array, port, what)
+            arrays[tensor_id] = array
+        missing = [name for name, i in self._input_ids.items() if i not in arrays]
+        if missing:
+            raise ArgumentError(f"input {missing[0]!r} is missing; the graph takes {list(self._input_ids)}")
+        return arrays
+
+    def explain(self) -> dict[int, Explanation | None]:
+        """What was chosen for each partition, by partition id; None where it is not compiled yet."""
+        return {
+            stage.partition.id: None if stage.latest is None else stage.latest.explanation
+            for stage in self._stages
+        }

@@ -1,0 +1,138 @@
+"""Eager execution: one op, arrays in and arrays out, compiled once for each signature."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..ops.errors import UnsupportedError
+from ..ops.registry import REGISTRY
+from .arrays import Array, as_array, data_type_of
+from .caching import BoundedCache
+from .engine import Engine, check_engine, default_engine
+from .graph import Graph
+from .logical_tensor import LogicalTensor, may_overlap, row_major
+from .op import Op
+from .partition import CompiledPartition
+from .tensor import Tensor
+
+MAX_EAGER = 64
+"""Compiled ops that an engine keeps for eager calls."""
+
+
+def run_op(
+    kind: str,
+    inputs: Sequence[object],
+    attributes: Mapping[str, object],
+    *,
+    out: object = None,
+    backend: str | None = None,
+    engine: Engine | None = None,
+) -> Any:
+    """Runs one op.
+
+    Args:
+        kind: a registered kind or legacy name.
+        inputs: arrays in port order; None for an optional one. A plain sequence for an input that is
+            also an attribute (`weights_shape`) is taken as the attribute.
+        attributes: under the names that the kind has; None values are left out.
+        out: array for the output, or a sequence of them for several outputs.
+        backend: name of the only backend to use.
+        engine: where to run.
+
+    Returns:
+        The output array, or a tuple of arrays for several outputs.
+
+    Raises:
+        OneDNNGraphError: a subclass that says which argument breaks which rule.
+    """
+    engine = default_engine() if engine is None else engine
+    check_engine(engine)
+    engine.check_open()
+    schema, names = REGISTRY.resolve(kind)
+    given = {name: value for name, value in attributes.items() if value is not None}
+    own = {names.spell(spec.name) for spec in schema.attributes}
+    arrays: list[Array] = []
+    for port, value in zip(schema.inputs, inputs, strict=False):
+        name = names.spell(port.name)
+        if value is None:
+            continue
+        if port.shape_operand and name in own:
+            # The value is known now, so it can be the attribute, and the op is compiled for it at once.
+            given[name] = _sizes(value, f"{kind}: '{name}'")
+            continue
+        array = value.numpy() if isinstance(value, Tensor) else as_array(value, f"{kind}: input '{name}'")
+        arrays.append(array)
+    tensors = [
+        _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
+        for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))
+    ]
+    key = (kind, tuple(tensors), _frozen(given), backend)
+    cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
+        "eager", lambda: BoundedCache(MAX_EAGER)
+    )
+    compiled = cache.get(key, lambda: _compile(kind, tensors, given, backend, engine))
+    outputs = None if out is None else ([out] if len(schema.outputs) == 1 else out)
+    results = compiled.execute(None, arrays, cast("Any", outputs))
+    return results[0] if len(schema.outputs) == 1 else results
+
+
+def _sizes(value: object, what: str) -> object:
+    """A weights shape given as an array becomes a list; anything else is checked as an attribute."""
+    if isinstance(value, list | tuple | str):
+        return value
+    array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+    return array.tolist()
+
+
+def _described(array: Array, position: int, what: str) -> LogicalTensor:
+    """A logical tensor for the array where it lies; row-major where execution will copy it anyway."""
+    size = array.itemsize
+    strides: tuple[int, ...] | None = tuple(step // size for step in array.strides)
+    if (
+        any(step < 0 or step % size for step in array.strides)
+        or 0 in array.shape
+        or strides == row_major(array.shape)
+        or may_overlap(array.shape, strides)
+    ):
+        strides = None
+    return LogicalTensor(position, data_type_of(array, what), array.shape, strides=strides)
+
+
+def _frozen(value: object) -> Hashable:
+    """A hashable stand-in for attribute values, so that equal calls find the same compiled op."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value)
+        return tuple((k, _frozen(v)) for k, v in sorted(items.items()))
+    if isinstance(value, np.ndarray | list | tuple):
+        items = cast("Sequence[object]", value)
+        return ("sequence", *[_frozen(v) for v in items])
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return (type(value).__name__, cast("Hashable", value))
+
+
+def _compile(
+    kind: str,
+    tensors: Sequence[LogicalTensor],
+    attributes: Mapping[str, object],
+    backend: str | None,
+    engine: Engine,
+) -> CompiledPartition:
+    schema, _ = REGISTRY.resolve(kind)
+    types = {p.type: t.data_type for p, t in zip(schema.inputs, tensors, strict=False)}
+    outputs = [
+        LogicalTensor(len(tensors) + i, types.get(p.type, schema.types[p.type][0]))
+        for i, p in enumerate(schema.outputs)
+    ]
+    graph = Graph()
+    graph.add_op(Op(0, kind, tensors, outputs, name="", **attributes))
+    graph.finalize()
+    partitions = graph.get_partitions(backend=backend)
+    if len(partitions) != 1:
+        raise UnsupportedError(f"{kind}: one op became {len(partitions)} partitions")
+    return partitions[0].compile(engine=engine)

@@ -1,0 +1,215 @@
+"""Writes `signatures.py` and `functions.py` from the registry: typed calls that an editor completes.
+
+    python -m onednn_graph.graph.generate FOLDER
+
+writes both into FOLDER (`graph/` of a checkout). Run it after adding an op; a test compares the files with
+what this would write. Legacy names get signatures in their own spelling.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..ops.attributes import AttributeSpec, AttributeType, OneOf
+from ..ops.registry import REGISTRY
+from ..ops.schema import OpNames, OpSchema
+
+WIDTH = 100
+
+_TYPES = {
+    AttributeType.s64: "int",
+    AttributeType.s64_list: "Sequence[int]",
+    AttributeType.f32: "float",
+    AttributeType.f32_list: "Sequence[float]",
+    AttributeType.bool: "bool",
+    AttributeType.string: "str",
+}
+
+
+def snake_case(kind: str) -> str:
+    """`ConvolutionBackwardWeights` → `convolution_backward_weights`; abbreviations stay whole."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind)
+    return words.lower()
+
+
+def spellings() -> Iterator[tuple[OpSchema, OpNames]]:
+    """Every built-in op under its kind and its legacy names."""
+    for schema in REGISTRY:
+        if schema.family != "custom":
+            yield schema, OpNames(schema.kind)
+            for names in schema.aliases:
+                yield schema, names
+
+
+def _attribute_type(spec: AttributeSpec) -> str:
+    annotation = _TYPES[spec.type]
+    if isinstance(spec.rule, OneOf):
+        annotation = f"Literal[{', '.join(repr(v) for v in spec.rule.values)}]".replace("'", '"')
+        if spec.rule.any_case:
+            annotation += " | str"
+    return annotation if spec.required else f"{annotation} | None"
+
+
+def _attribute_parameters(schema: OpSchema, names: OpNames, leave_out: set[str]) -> list[str]:
+    return [
+        f"{names.spell(spec.name)}: {_attribute_type(spec)}{'' if spec.required else ' = None'},"
+        for spec in sorted(schema.attributes, key=lambda spec: not spec.required)
+        if spec.name not in leave_out
+    ]
+
+
+def _documentation(schema: OpSchema, names: OpNames, *, eager: bool) -> str:
+    def entry(name: str, text: str) -> str:
+        return textwrap.fill(
+            f"{name}: {text}", WIDTH - 8, initial_indent="    ", subsequent_indent="        "
+        )
+
+    def shaped(text: str, types: tuple[str, ...]) -> str:
+        return f"{text} {' or '.join(types)}."
+
+    ports = {p.name: p for p in schema.inputs}
+    parts = [schema.summary, "", schema.formula, "", "Args:"]
+    parts += [
+        entry(names.spell(p.name), shaped(p.doc, tuple(t.value for t in schema.types[p.type])))
+        for p in schema.inputs
+    ]
+    for spec in schema.attributes:
+        if spec.name in ports and eager:
+            continue
+        default = "" if spec.required or spec.default is None else f" Default {spec.default!r}."
+        parts.append(entry(names.spell(spec.name), spec.doc + default))
+    if eager:
+        parts.append(entry("out", "array to write the result to; allocated if None."))
+        parts.append(entry("backend", "name of the only backend to use, or None for the best one."))
+        parts.append(entry("engine", "where to run; the default engine if None."))
+    else:
+        parts.append(entry("name", "of the op and its output; made from the kind if None."))
+    parts += ["", "Returns:"]
+    parts += [entry(names.spell(p.name), p.doc) for p in schema.outputs]
+    parts += [
+        "",
+        "Raises:",
+        entry("OneDNNGraphError", "a subclass that says which argument breaks which rule."),
+    ]
+    if schema.notes:
+        parts += ["", "Notes:"] + [
+            textwrap.fill(note, WIDTH - 8, initial_indent="    ", subsequent_indent="    ")
+            for note in schema.notes
+        ]
+    parts += ["", textwrap.fill(f"Source: {schema.source}.", WIDTH - 8)]
+    return "\n".join(parts)
+
+
+def _docstring(text: str, indent: str) -> str:
+    body = textwrap.indent(text, indent).lstrip()
+    return f'{indent}"""{body}\n{indent}"""'
+
+
+_HEADER = '"""{title} Written by `generate.py` from the registry; do not edit."""\n\n'
+
+
+def signatures() -> str:
+    """The text of `signatures.py`: `Graph.op` with an overload for each op."""
+    lines = [
+        _HEADER.format(title="Typed overloads of `Graph.op`."),
+        "from __future__ import annotations\n\n",
+        "from abc import ABC, abstractmethod\nfrom collections.abc import Sequence\n",
+        "from typing import Any, Literal, overload\n\n",
+        "from .builder import split_arguments\nfrom .logical_tensor import LogicalTensor\n\n\n",
+        "class OpSignatures(ABC):\n",
+        '    """The builder\'s `op`, typed for every op of the set."""\n\n',
+        "    @abstractmethod\n    def _build(\n        self,\n        kind: str,\n",
+        "        inputs: Sequence[LogicalTensor],\n        attributes: dict[str, object],\n",
+        "        name: str | None,\n    ) -> tuple[LogicalTensor, ...]: ...\n\n",
+    ]
+    for schema, names in spellings():
+        count = len(schema.outputs)
+        returns = "LogicalTensor" if count == 1 else f"tuple[{', '.join(['LogicalTensor'] * count)}]"
+        shared = {p.name for p in schema.inputs}
+        parameters = [f'kind: Literal["{names.kind}"],']
+        for p in schema.inputs:
+            both = any(spec.name == p.name for spec in schema.attributes)
+            kind = "LogicalTensor" + (" | Sequence[int]" if both else "")
+            parameters.append(f"{names.spell(p.name)}: {kind}{'' if p.required else ' | None = None'},")
+        parameters += [
+            "*,",
+            *_attribute_parameters(schema, names, shared),
+            "name: str | None = None,",
+        ]
+        lines.append("    @overload\n    def op(\n        self,\n")
+        lines += [f"        {p}\n" for p in parameters]
+        lines.append(f"    ) -> {returns}:\n")
+        lines.append(_docstring(_documentation(schema, names, eager=False), "        "))
+        lines.append("\n        ...\n\n")
+    lines.append(
+        "    @overload\n    def op(\n        self,\n        kind: str,\n        *inputs: LogicalTensor | None,\n"
+        "        name: str | None = None,\n        **attributes: Any,\n    ) -> Any:\n"
+        '        """Any registered op, a user\'s own for example."""\n        ...\n\n'
+        "    def op(\n        self,\n        kind: str,\n        *inputs: Any,\n        name: str | None = None,\n"
+        "        **attributes: Any,\n    ) -> Any:\n"
+        '        """Adds an op on logical tensors and returns its output, or a tuple of them."""\n'
+        "        tensors, given = split_arguments(kind, inputs, attributes)\n"
+        "        outputs = self._build(kind, tensors, given, name)\n"
+        "        return outputs[0] if len(outputs) == 1 else outputs\n"
+    )
+    return "".join(lines)
+
+
+def functions() -> str:
+    """The text of `functions.py`: one eager function for each op."""
+    kinds = sorted(snake_case(names.kind) for _, names in spellings())
+    lines = [
+        _HEADER.format(title="One function for each op: arrays in, array out."),
+        "from __future__ import annotations\n\n",
+        "from collections.abc import Sequence\nfrom typing import Any, Literal\n\n",
+        "from numpy.typing import ArrayLike\n\nfrom .arrays import Array\nfrom .eager import run_op\nfrom .engine import Engine\n\n",
+        "__all__ = [\n",
+        *[f'    "{kind}",\n' for kind in kinds],
+        "]\n",
+    ]
+    for schema, names in spellings():
+        count = len(schema.outputs)
+        returns = "Array" if count == 1 else f"tuple[{', '.join(['Array'] * count)}]"
+        shared = {p.name for p in schema.inputs}
+        parameters = [
+            f"{names.spell(p.name)}: ArrayLike{'' if p.required else ' | None = None'},"
+            for p in schema.inputs
+        ]
+        parameters += [
+            "*,",
+            *_attribute_parameters(schema, names, shared),
+            "out: Any = None,",
+            "backend: str | None = None,",
+            "engine: Engine | None = None,",
+        ]
+        lines.append(f"\n\ndef {snake_case(names.kind)}(\n")
+        lines += [f"    {p}\n" for p in parameters]
+        lines.append(f") -> {returns}:\n")
+        lines.append(_docstring(_documentation(schema, names, eager=True), "    ") + "\n")
+        ports = ", ".join(names.spell(p.name) for p in schema.inputs)
+        lines.append(f'    return run_op(\n        "{names.kind}",\n        ({ports},),\n        {{\n')
+        for spec in schema.attributes:
+            if spec.name not in shared:
+                spelled = names.spell(spec.name)
+                if keyword.iskeyword(spelled):
+                    raise ValueError(f"attribute '{spelled}' of {names.kind} is a Python keyword")
+                lines.append(f'            "{spelled}": {spelled},\n')
+        lines.append(
+            "        },\n        out=out,\n        backend=backend,\n        engine=engine,\n    )\n"
+        )
+    return "".join(lines)
+
+
+def main(folder: str) -> None:
+    """Writes both files into `folder`."""
+    Path(folder, "signatures.py").write_text(signatures(), encoding="utf-8")
+    Path(folder, "functions.py").write_text(functions(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

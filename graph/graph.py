@@ -1,0 +1,343 @@
+"""Graph: ops over logical tensors, and the builder over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from ..ops.data_types import DataType, parse_enum
+from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
+from ..ops.registry import REGISTRY
+from .compiled_graph import CompiledGraph
+from .engine import Engine
+from .generate import snake_case
+from .logical_tensor import LogicalTensor, PropertyType
+from .op import Op
+from .partition import Partition, infer, merge_shapes
+from .partitioner import Policy, partition
+from .signatures import OpSignatures
+
+
+class FpmathMode(StrEnum):
+    """How far f32 arithmetic may be lowered in precision; `strict` not at all."""
+
+    strict = "strict"
+    bf16 = "bf16"
+    f16 = "f16"
+    any = "any"
+    tf32 = "tf32"
+
+
+class Graph(OpSignatures):
+    """A directed acyclic graph of ops.
+
+    Two ways to build one, which mix freely: oneDNN Graph's own (`Op`, `add_op`, `finalize`,
+    `get_partitions`), or the builder (`input`, `op`, `compile`).
+
+    Args:
+        engine_kind: `cpu`.
+        fpmath_mode: see `FpmathMode`.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: an unknown mode or kind.
+    """
+
+    def __init__(
+        self, engine_kind: str = "cpu", *, fpmath_mode: FpmathMode | str = FpmathMode.strict
+    ) -> None:
+        if engine_kind != "cpu":
+            raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {engine_kind!r}")
+        self.engine_kind = engine_kind
+        self.fpmath_mode = parse_enum(FpmathMode, fpmath_mode, "fpmath_mode")
+        self._ops: list[Op] = []
+        self._tensors: dict[int, LogicalTensor] = {}
+        self._producers: dict[int, Op] = {}
+        self._marked: list[int] = []
+        self._finalized = False
+        self._next_id = 0
+
+    # --- oneDNN Graph's own interface ---
+
+    def add_op(self, op: Op) -> Op:
+        """Adds an op and returns it. Ops may come in any order.
+
+        Raises:
+            ArgumentTypeError: no Op.
+            GraphError: the graph is finalized; the id is taken; a tensor gets a second producer, or is
+                described differently than before.
+            ShapeError: a tensor's shape contradicts an earlier description.
+        """
+        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise ArgumentTypeError(f"add_op takes an onednn_graph.Op, got {type(op).__name__}")
+        if self._finalized:
+            raise GraphError(f"{op} can't be added, the graph is finalized; build a new Graph")
+        if any(other.id == op.id for other in self._ops):
+            raise GraphError(f"{op} has the id {op.id}, which another op of the graph has; choose another")
+        merged = {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}
+        for position, tensor in enumerate(op.outputs):
+            other = self._producers.get(tensor.id)
+            if other is not None:
+                raise GraphError(f"{tensor} is produced by {other} and again by {op}; give each its own id")
+            if any(t.id == tensor.id for t in op.outputs[:position]):
+                raise GraphError(f"{tensor} is two outputs of {op}; give each its own id")
+            if any(t.id == tensor.id for t in op.inputs):
+                raise GraphError(f"{tensor} is an input and an output of {op}, a cycle; give it another id")
+        self._tensors.update(merged)
+        self._ops.append(op)
+        for tensor in op.outputs:
+            self._producers[tensor.id] = op
+        self._next_id = max(self._next_id, op.id + 1, *(t.id + 1 for t in merged.values()))
+        return op
+
+    def _merged(self, tensor: LogicalTensor, op: Op | None) -> LogicalTensor:
+        """What the graph and `tensor` know of one id together."""
+        known = self._tensors.get(tensor.id)
+        if known is None or known == tensor:
+            return tensor
+        where = f"{op}: " if op is not None else ""
+        for field in ("data_type", "layout_type", "strides", "property_type"):
+            have, want = getattr(known, field), getattr(tensor, field)
+            if have != want:
+                raise GraphError(
+                    f"{where}{tensor} has {field} {want!s}, but the graph has it with {have!s}; "
+                    "describe one id in one way"
+                )
+        shape = merge_shapes(known.shape, tensor.shape, f"{where}{tensor}")
+        return (tensor if tensor.name else known).with_shape(shape)
+
+    def finalize(self) -> None:
+        """Checks the whole graph and infers shapes. Nothing can be added afterwards; finalizing twice is fine.
+
+        Raises:
+            GraphError: the graph is empty or has a cycle.
+            ShapeError: shapes contradict each other or an attribute.
+        """
+        if self._finalized:
+            return
+        if not self._ops:
+            raise GraphError("the graph has no ops; add one before finalize")
+        ordered = self._topological()
+        self._tensors, self._ops = infer(ordered, self._tensors, {})
+        self._finalized = True
+
+    def _topological(self) -> list[Op]:
+        waiting = {
+            id(op): {id(self._producers[t.id]) for t in op.inputs if t.id in self._producers}
+            for op in self._ops
+        }
+        ordered: list[Op] = []
+        done: set[int] = set()
+        consumers: dict[int, list[Op]] = {}
+        for op in self._ops:
+            for producer in waiting[id(op)]:
+                consumers.setdefault(producer, []).append(op)
+        ready = [op for op in reversed(self._ops) if not waiting[id(op)]]
+        while ready:
+            op = ready.pop()
+            ordered.append(op)
+            done.add(id(op))
+            for consumer in reversed(consumers.get(id(op), [])):
+                waiting[id(consumer)].discard(id(op))
+                if not waiting[id(consumer)]:
+                    ready.append(consumer)
+        if len(ordered) < len(self._ops):
+            stuck = ", ".join(str(op) for op in self._ops if id(op) not in done)
+            raise GraphError(f"the graph has a cycle through or before {stuck}; cut it")
+        return ordered
+
+    def get_partitions(
+        self, policy: Policy | str = Policy.fusion, *, backend: str | None = None
+    ) -> list[Partition]:
+        """The graph's partitions, in an order in which they can run.
+
+        Args:
+            policy: `fusion`, or `debug` for one op a partition.
+            backend: name of the only backend to use; None lets each part go where it runs best.
+
+        Raises:
+            GraphError: the graph is not finalized.
+            UnsupportedError: the forced backend can't run an op.
+        """
+        if not self._finalized:
+            raise GraphError("the graph must be finalized before get_partitions; call finalize()")
+        chosen = parse_enum(Policy, policy, "policy")
+        claims = partition(self._ops, chosen, backend)
+        needed = {t.id for t in self.outputs}
+        partitions: list[Partition] = []
+        for claim in claims:
+            inside = {id(op) for op in claim.ops}
+            read = {t.id for op in self._ops if id(op) not in inside for t in op.inputs}
+            partitions.append(
+                Partition(
+                    len(partitions),
+                    claim,
+                    needed | read,
+                    fpmath_mode=self.fpmath_mode.value,
+                    forced=backend is not None,
+                )
+            )
+        return partitions
+
+    # --- what is in it ---
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops: as added, or in topological order once finalized."""
+        return tuple(self._ops)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether `finalize` was called."""
+        return self._finalized
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        """Tensors that ops read and none produces, in order of first use."""
+        read = {t.id for op in self._ops for t in op.inputs}
+        order = {t.id: None for op in self._ops for t in op.inputs}
+        return tuple(self._tensors[i] for i in order if i in read and i not in self._producers)
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """Tensors that are marked by `output` or that no op reads, in order."""
+        read = {t.id for op in self._ops for t in op.inputs}
+        ends = [t.id for op in self._ops for t in op.outputs if t.id not in read]
+        return tuple(self._tensors[i] for i in dict.fromkeys([*self._marked, *ends]))
+
+    def tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
+        """The tensor of that id, with its shape as far as inferred.
+
+        Raises:
+            GraphError: the graph has no such tensor.
+        """
+        if id not in self._tensors:
+            raise GraphError(f"the graph has no tensor with the id {id!r}")
+        return self._tensors[id]
+
+    # --- builder ---
+
+    def input(
+        self,
+        name: str,
+        data_type: DataType | str,
+        shape: Sequence[int] | None = None,
+        *,
+        strides: Sequence[int] | None = None,
+        property_type: PropertyType | str = PropertyType.undef,
+    ) -> LogicalTensor:
+        """Adds an input to build ops on.
+
+        Args:
+            name: the key of the array that `CompiledGraph` takes for it.
+            data_type: `f32`, `bf16`, …
+            shape: sizes; -1 for one that is known only at execution, None for an unknown rank.
+            strides: in elements; row-major if None.
+            property_type: `constant` if its content never changes.
+
+        Raises:
+            GraphError: the name is taken, or the graph is finalized.
+        """
+        self._check_open(f"input {name!r}")
+        if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"an input's name must be a non-empty string, got {name!r}")
+        self._check_name(name)
+        tensor = LogicalTensor(
+            self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
+        )
+        self._tensors[tensor.id] = tensor
+        return tensor
+
+    def output(self, tensor: LogicalTensor) -> LogicalTensor:
+        """Marks a tensor as an output of the graph although an op reads it too; returns it.
+
+        Raises:
+            GraphError: no op of the graph produces it.
+        """
+        self._check_open(f"output {tensor}")
+        if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"output takes a LogicalTensor, got {type(tensor).__name__}")
+        if tensor.id not in self._producers:
+            raise GraphError(f"{tensor} is produced by no op of the graph and can't be its output")
+        self._marked.append(tensor.id)
+        return tensor
+
+    def _build(
+        self,
+        kind: str,
+        inputs: Sequence[LogicalTensor],
+        attributes: dict[str, object],
+        name: str | None,
+    ) -> tuple[LogicalTensor, ...]:
+        """What every `op` overload does: makes ids, names and output tensors, and adds the op."""
+        self._check_open(kind)
+        schema, names = REGISTRY.resolve(kind)
+        op_id = self._take_id()
+        label = name if name is not None else f"{snake_case(names.kind)}_{op_id}"
+        types = {
+            port.type: tensor.data_type
+            for port, tensor in zip(schema.inputs, inputs, strict=False)
+            if isinstance(tensor, LogicalTensor)  # pyright: ignore[reportUnnecessaryIsInstance]
+        }
+        outputs: list[LogicalTensor] = []
+        for port in schema.outputs:
+            own = label if len(schema.outputs) == 1 else f"{label}.{names.spell(port.name)}"
+            self._check_name(own)
+            outputs.append(
+                LogicalTensor(
+                    self._take_id(),
+                    types.get(port.type, schema.types[port.type][0]),
+                    name=own,
+                )
+            )
+        op = Op(op_id, kind, inputs, outputs, name=label, **attributes)
+        tensors, resolved = infer([op], {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}, {})
+        self.add_op(resolved[0])
+        self._tensors.update(tensors)
+        return tuple(tensors[t.id] for t in outputs)
+
+    def compile(
+        self,
+        engine: Engine | None = None,
+        *,
+        policy: Policy | str = Policy.fusion,
+        backend: str | None = None,
+        verify: bool = False,
+    ) -> CompiledGraph:
+        """Finalizes, partitions and compiles everything.
+
+        Args:
+            engine: where it will run; the default engine if None.
+            policy, backend: as for `get_partitions`.
+            verify: check each chosen kernel on integer data against NumPy before using it.
+
+        Returns:
+            A callable from arrays to arrays. Partitions whose shapes are known only at execution are compiled
+            then, once for each shape, and kept.
+
+        Raises:
+            UnsupportedError: a part that no backend, or not the forced one, can run.
+            GraphError, ShapeError: see `finalize`.
+        """
+        self.finalize()
+        return CompiledGraph(
+            self.get_partitions(policy, backend=backend),
+            self.inputs,
+            self.outputs,
+            engine,
+            verify=verify,
+        )
+
+    def _check_open(self, what: str) -> None:
+        if self._finalized:
+            raise GraphError(f"{what} can't be added, the graph is finalized; build a new Graph")
+
+    def _check_name(self, name: str) -> None:
+        if any(t.name == name for t in self._tensors.values()):
+            raise GraphError(f"the name {name!r} is taken by another tensor of the graph; choose another")
+
+    def _take_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    def __repr__(self) -> str:
+        return f"Graph({len(self._ops)} ops{', finalized' if self._finalized else ''})"

@@ -1,0 +1,168 @@
+"""Op: a node of a graph, checked and frozen when it is made."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from attrs import field, frozen
+
+from ..ops.attributes import Attributes, canonical_attributes
+from ..ops.data_types import DataType
+from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError
+from ..ops.registry import REGISTRY
+from ..ops.schema import InferenceContext, OpNames, OpSchema, Port, Shape
+from .logical_tensor import LogicalTensor
+
+
+@frozen(eq=False)
+class Op:
+    """A node: a kind, attributes, and logical tensors on its ports.
+
+    Args:
+        id: identity within a graph.
+        kind: a registered kind or one of its legacy names; messages keep the name that you wrote.
+        inputs, outputs: logical tensors in port order; optional inputs at the end may be left out.
+        name: for messages; empty is allowed.
+        **attributes: oneDNN Graph's attribute names, or the legacy ones with a legacy kind.
+
+    Attributes:
+        schema: what the kind is.
+        names: how the written kind spells attributes and ports.
+        attributes: canonical, with defaults filled in.
+
+    Raises:
+        UnknownOpError, AttributeValueError, AttributeTypeError, PortError, DataTypeError,
+        ArgumentError, ArgumentTypeError: each names the op, the rule and the value.
+    """
+
+    id: int
+    schema: OpSchema
+    names: OpNames
+    inputs: tuple[LogicalTensor, ...]
+    outputs: tuple[LogicalTensor, ...]
+    attributes: Attributes
+    name: str = field(default="")
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 -- oneDNN Graph's name
+        kind: str,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        *,
+        name: str = "",
+        **attributes: object,
+    ) -> None:
+        schema, names = REGISTRY.resolve(kind)
+        if isinstance(id, bool) or not hasattr(id, "__index__"):
+            raise ArgumentTypeError(f"{kind}: an op's id must be an integer, got {id!r}")
+        if not 0 <= operator.index(id) < 2**64:
+            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {id!r}")
+        label = f"{names.kind} {name!r}" if name else names.kind
+        ins = _tensors(inputs, label, "inputs")
+        outs = _tensors(outputs, label, "outputs")
+        _check_ports(schema, names, ins, outs, label)
+        self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue] -- made by attrs
+            operator.index(id),
+            schema,
+            names,
+            ins,
+            outs,
+            canonical_attributes(schema.attributes, attributes, label, names.spell),
+            name,
+        )
+
+    @property
+    def kind(self) -> str:
+        """The canonical kind, also where a legacy name was written."""
+        return self.schema.kind
+
+    def __str__(self) -> str:
+        return f"{self.names.kind} {self.name!r}" if self.name else f"{self.names.kind} (op {self.id})"
+
+    def with_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> Op:
+        """The same op on other descriptions of its tensors."""
+        copy = object.__new__(Op)
+        copy.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue] -- made by attrs
+            self.id, self.schema, self.names, tuple(inputs), tuple(outputs), self.attributes, self.name
+        )
+        return copy
+
+    def infer_shapes(
+        self,
+        inputs: Sequence[Shape],
+        outputs: Sequence[Shape],
+        values: Mapping[int, tuple[int, ...]],
+    ) -> tuple[Shape, ...]:
+        """Output shapes by the schema's rule.
+
+        Args:
+            inputs, outputs: shapes known or declared.
+            values: values of shape operands that are known, by input index.
+
+        Raises:
+            ShapeError: the shapes contradict each other or the attributes.
+        """
+        context = InferenceContext(
+            op=str(self),
+            names=self.names,
+            attributes=self.attributes,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            values=values,
+        )
+        return tuple(self.schema.infer_shapes(context))
+
+
+def _tensors(values: object, label: str, what: str) -> tuple[LogicalTensor, ...]:
+    if isinstance(values, LogicalTensor):
+        raise ArgumentTypeError(f"{label}: {what} must be a sequence of LogicalTensor; write [tensor]")
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise ArgumentTypeError(
+            f"{label}: {what} must be a sequence of LogicalTensor, got {type(values).__name__}"
+        )
+    for position, value in enumerate(cast("Sequence[object]", values)):
+        if not isinstance(value, LogicalTensor):
+            raise ArgumentTypeError(
+                f"{label}: {what} must hold LogicalTensor objects, got {type(value).__name__} at "
+                f"position {position}"
+            )
+    return tuple(cast("Sequence[LogicalTensor]", values))
+
+
+def _check_ports(
+    schema: OpSchema,
+    names: OpNames,
+    inputs: tuple[LogicalTensor, ...],
+    outputs: tuple[LogicalTensor, ...],
+    label: str,
+) -> None:
+    for what, ports, tensors, least in (
+        ("input", schema.inputs, inputs, schema.required_inputs),
+        ("output", schema.outputs, outputs, sum(p.required for p in schema.outputs)),
+    ):
+        if not least <= len(tensors) <= len(ports):
+            listed = ", ".join(names.spell(p.name) + ("" if p.required else " (optional)") for p in ports)
+            missing = [names.spell(p.name) for p in ports[len(tensors) : least]]
+            problem = f"{what} '{missing[0]}' is missing" if missing else f"too many {what}s"
+            count = f"{least}" if least == len(ports) else f"{least} to {len(ports)}"
+            raise PortError(f"{label}: {problem}; it takes {count} {what}s ({listed}), got {len(tensors)}")
+    seen: dict[str, tuple[Port, DataType]] = {}
+    for port, tensor in (
+        *zip(schema.inputs, inputs, strict=False),
+        *zip(schema.outputs, outputs, strict=False),
+    ):
+        allowed = schema.types[port.type]
+        if tensor.data_type not in allowed:
+            raise DataTypeError(
+                f"{label}: '{names.spell(port.name)}' must have data type "
+                f"{' or '.join(d.value for d in allowed)}, got {tensor.data_type.value}"
+            )
+        first, data_type = seen.setdefault(port.type, (port, tensor.data_type))
+        if tensor.data_type != data_type:
+            raise DataTypeError(
+                f"{label}: '{names.spell(port.name)}' must have the data type of "
+                f"'{names.spell(first.name)}', {data_type.value}, got {tensor.data_type.value}"
+            )

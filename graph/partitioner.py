@@ -1,0 +1,190 @@
+"""The partitioner: backends claim convex subgraphs by the priority of their patterns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from ..ops.errors import BackendUnavailableWarning, UnsupportedError
+from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
+from .op import Op
+
+
+class Policy(StrEnum):
+    """How ops are grouped: `fusion` as far as patterns go, `debug` one op a partition."""
+
+    fusion = "fusion"
+    debug = "debug"
+
+
+@frozen
+class Claim:
+    """Ops that go together, in topological order, who runs them, and why nobody else does.
+
+    Attributes:
+        backend: None where no backend can run them.
+        why_not: backend name → reason, for every backend but the one that has it.
+    """
+
+    ops: tuple[Op, ...]
+    backend: Backend | None
+    why_not: dict[str, str]
+
+
+class Topology:
+    """Who feeds whom among ops in topological order."""
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.ops = tuple(ops)
+        self.position = {id(op): number for number, op in enumerate(self.ops)}
+        producer = {tensor.id: op for op in self.ops for tensor in op.outputs}
+        self._consumers: dict[int, list[Op]] = {id(op): [] for op in self.ops}
+        for op in self.ops:
+            for tensor_id in dict.fromkeys(t.id for t in op.inputs):
+                if tensor_id in producer:
+                    self._consumers[id(producer[tensor_id])].append(op)
+
+    def consumers(self, op: Op) -> tuple[Op, ...]:
+        """The ops that read an output of `op`."""
+        return tuple(self._consumers[id(op)])
+
+    def is_convex(self, ops: Sequence[Op], claims: dict[int, tuple[Op, ...]]) -> bool:
+        """Whether no path leaves `ops` and comes back, with every claim taken as one node.
+
+        Looking at claims as nodes matters: two subgraphs can each be convex in the graph and yet wait for
+        each other once both are partitions.
+        """
+        inside = {id(op) for op in ops}
+        seen: set[int] = set()
+        pending = [c for op in ops for c in self.consumers(op) if id(c) not in inside]
+        while pending:
+            op = pending.pop()
+            if id(op) in inside:
+                return False
+            if id(op) in seen:
+                continue
+            together = claims.get(id(op), (op,))
+            seen.update(id(member) for member in together)
+            pending += [c for member in together for c in self.consumers(member)]
+        return True
+
+
+def partition(ops: Sequence[Op], policy: Policy, forced: str | None) -> list[Claim]:
+    """Claims that cover all ops, in an order in which they can run.
+
+    Args:
+        ops: in topological order, on resolved tensors.
+        policy: see `Policy`.
+        forced: name of the only backend to ask, or None for all.
+
+    Raises:
+        UnsupportedError: the forced backend can't run an op; the message has its reason.
+    """
+    backends = [BACKENDS.get(forced)] if forced is not None else list(BACKENDS)
+    unavailable = {b.name: reason for b in backends if (reason := b.unavailable()) is not None}
+    if forced is None:
+        _say_once(unavailable)
+    usable = [b for b in backends if b.name not in unavailable]
+    topology = Topology(ops)
+    claims: dict[int, tuple[Op, ...]] = {}
+    owners: dict[int, Backend] = {}
+    offers: list[tuple[Backend, Pattern]] = sorted(
+        (
+            (backend, pattern)
+            for backend in usable
+            for pattern in backend.patterns
+            if policy is Policy.fusion or pattern.priority <= SINGLE_OP_PRIORITY
+        ),
+        key=lambda offer: -offer[1].priority,
+    )
+    for backend, pattern in offers:
+        for op in topology.ops:
+            if id(op) in claims:
+                continue
+            matched = pattern.match(op, topology.consumers)
+            if not matched or any(id(member) in claims for member in matched):
+                continue
+            matched = tuple(sorted(matched, key=lambda member: topology.position[id(member)]))
+            if backend.why_not(matched) is None and topology.is_convex(matched, claims):
+                for member in matched:
+                    claims[id(member)] = matched
+                    owners[id(member)] = backend
+    return _in_order(topology, claims, owners, backends, unavailable, forced)
+
+
+def _in_order(
+    topology: Topology,
+    claims: dict[int, tuple[Op, ...]],
+    owners: dict[int, Backend],
+    backends: Sequence[Backend],
+    unavailable: dict[str, str],
+    forced: str | None,
+) -> list[Claim]:
+    """Claims in topological order of the claims, each with its reasons."""
+    result: list[Claim] = []
+    done: set[int] = set()
+    producer = {tensor.id: op for op in topology.ops for tensor in op.outputs}
+
+    def visit(op: Op) -> None:
+        stack = [op]
+        while stack:
+            top = stack[-1]
+            together = claims.get(id(top), (top,))
+            if id(top) in done:
+                stack.pop()
+                continue
+            waiting = [
+                producer[t.id]
+                for member in together
+                for t in member.inputs
+                if t.id in producer and id(producer[t.id]) not in done and producer[t.id] not in together
+            ]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            done.update(id(member) for member in together)
+            result.append(_claim(together, owners.get(id(top)), backends, unavailable, forced))
+
+    for op in topology.ops:
+        visit(op)
+    return result
+
+
+def _claim(
+    ops: tuple[Op, ...],
+    owner: Backend | None,
+    backends: Sequence[Backend],
+    unavailable: dict[str, str],
+    forced: str | None,
+) -> Claim:
+    why_not = {
+        backend.name: unavailable.get(backend.name)
+        or backend.why_not(ops)
+        or f"it can, but {owner.name if owner else 'nothing'} comes first"
+        for backend in backends
+        if backend is not owner
+    }
+    if owner is None and forced is not None:
+        raise UnsupportedError(
+            f"{ops[0]}: backend '{forced}' was forced and can't run it: {why_not[forced]}; "
+            "leave backend out to let another one do it"
+        )
+    return Claim(ops, owner, why_not)
+
+
+_said: set[str] = set()
+
+
+def _say_once(unavailable: dict[str, str]) -> None:
+    for name, reason in unavailable.items():
+        if name not in _said:
+            _said.add(name)
+            warnings.warn(
+                f"backend '{name}' is not available ({reason}); NumPy does its work",
+                BackendUnavailableWarning,
+                stacklevel=2,
+            )

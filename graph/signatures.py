@@ -1,0 +1,359 @@
+"""Typed overloads of `Graph.op`. Written by `generate.py` from the registry; do not edit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+from .builder import split_arguments
+from .logical_tensor import LogicalTensor
+
+
+class OpSignatures(ABC):
+    """The builder's `op`, typed for every op of the set."""
+
+    @abstractmethod
+    def _build(
+        self,
+        kind: str,
+        inputs: Sequence[LogicalTensor],
+        attributes: dict[str, object],
+        name: str | None,
+    ) -> tuple[LogicalTensor, ...]: ...
+
+    @overload
+    def op(
+        self,
+        kind: Literal["ConvTransposeBackwardWeights"],
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        weights_shape: LogicalTensor | Sequence[int] | None = None,
+        *,
+        strides: Sequence[int],
+        pads_begin: Sequence[int],
+        pads_end: Sequence[int],
+        dilations: Sequence[int],
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
+        output_padding: Sequence[int] | None = None,
+        groups: int | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        weights_format: Literal["XOI", "IOX"] | None = None,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of a transposed convolution with respect to its weights.
+
+        diff_weights[i, o, k] = Σ_n Σ_p src[n, i, p] · diff_dst[n, o, p·stride + k·dilation − pad]
+
+        Args:
+            src: Input of the forward op, in data_format. f32 or bf16 or f16 or f64.
+            diff_dst: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
+                f64.
+            weights_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            strides: Step of the kernel along each spatial axis.
+            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            dilations: Distance between kernel elements; 1 is dense.
+            auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
+                'None'.
+            output_padding: Zeros that the forward op added at the end of each spatial axis of dst;
+                taken from diff_dst if absent.
+            groups: How many groups the input and the output channels are divided into. Default 1.
+            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
+                Default 'NXC'.
+            weights_format: Order of the axes of the weights; X stands for the spatial axes. Default
+                'XOI'.
+            weights_shape: Shape of the weights, in weights_format; the input of that name wins over
+                it.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            diff_weights: Gradient of the weights, in weights_format.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Notes:
+            The shape of the weights is (I / groups, O, X) for IOX and (X, O, I / groups) for XOI;
+            with groups, the (I, O / groups, X) and (X, O / groups, I) of oneDNN's code are accepted
+            too, and weights_shape decides.
+            groups must divide both the input and the output channels.
+            Either the weights_shape input or the weights_shape attribute must be given; the input
+            wins.
+
+        Source: oneDNN Graph 3.0, ConvTransposeBackwardWeights.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
+        kind: Literal["ConvTransposeBackpropFilters"],
+        input_forward: LogicalTensor,
+        output_delta: LogicalTensor,
+        filter_shape: LogicalTensor | Sequence[int] | None = None,
+        *,
+        strides: Sequence[int],
+        pads_begin: Sequence[int],
+        pads_end: Sequence[int],
+        dilations: Sequence[int],
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
+        output_padding: Sequence[int] | None = None,
+        groups: int | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        filter_format: Literal["XOI", "IOX"] | None = None,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of a transposed convolution with respect to its weights.
+
+        diff_weights[i, o, k] = Σ_n Σ_p src[n, i, p] · diff_dst[n, o, p·stride + k·dilation − pad]
+
+        Args:
+            input_forward: Input of the forward op, in data_format. f32 or bf16 or f16 or f64.
+            output_delta: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
+                f64.
+            filter_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            strides: Step of the kernel along each spatial axis.
+            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            dilations: Distance between kernel elements; 1 is dense.
+            auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
+                'None'.
+            output_padding: Zeros that the forward op added at the end of each spatial axis of dst;
+                taken from diff_dst if absent.
+            groups: How many groups the input and the output channels are divided into. Default 1.
+            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
+                Default 'NXC'.
+            filter_format: Order of the axes of the weights; X stands for the spatial axes. Default
+                'XOI'.
+            filter_shape: Shape of the weights, in weights_format; the input of that name wins over
+                it.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            filter_delta: Gradient of the weights, in weights_format.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Notes:
+            The shape of the weights is (I / groups, O, X) for IOX and (X, O, I / groups) for XOI;
+            with groups, the (I, O / groups, X) and (X, O / groups, I) of oneDNN's code are accepted
+            too, and weights_shape decides.
+            groups must divide both the input and the output channels.
+            Either the weights_shape input or the weights_shape attribute must be given; the input
+            wins.
+
+        Source: oneDNN Graph 3.0, ConvTransposeBackwardWeights.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
+        kind: Literal["ConvolutionBackwardWeights"],
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        weights_shape: LogicalTensor | Sequence[int] | None = None,
+        *,
+        strides: Sequence[int],
+        pads_begin: Sequence[int],
+        pads_end: Sequence[int],
+        dilations: Sequence[int],
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
+        groups: int | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        weights_format: Literal["XIO", "OIX"] | None = None,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of a convolution with respect to its weights.
+
+        diff_weights[o, i, k] = Σ_n Σ_p diff_dst[n, o, p] · src[n, i, p·stride + k·dilation − pad]
+
+        Args:
+            src: Input of the forward op, in data_format. f32 or bf16 or f16 or f64.
+            diff_dst: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
+                f64.
+            weights_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            strides: Step of the kernel along each spatial axis.
+            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            dilations: Distance between kernel elements; 1 is dense.
+            auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
+                'None'.
+            groups: How many groups the input and the output channels are divided into. Default 1.
+            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
+                Default 'NXC'.
+            weights_format: Order of the axes of the weights; X stands for the spatial axes. Default
+                'XIO'.
+            weights_shape: Shape of the weights, in weights_format; the input of that name wins over
+                it.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            diff_weights: Gradient of the weights, in weights_format.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Notes:
+            The shape of the weights is (O, I / groups, X) for OIX and (X, I / groups, O) for XIO.
+            groups must divide both the input and the output channels.
+            Either the weights_shape input or the weights_shape attribute must be given; the input
+            wins.
+
+        Source: oneDNN Graph 3.0 and 3.1, ConvolutionBackwardWeights; legacy
+        ConvolutionBackpropWeights-1 and ConvolutionBackpropFilters-1.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
+        kind: Literal["ConvolutionBackpropWeights"],
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        weights_shape: LogicalTensor | Sequence[int] | None = None,
+        *,
+        strides: Sequence[int],
+        pads_begin: Sequence[int],
+        pads_end: Sequence[int],
+        dilations: Sequence[int],
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
+        groups: int | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        weights_format: Literal["XIO", "OIX"] | None = None,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of a convolution with respect to its weights.
+
+        diff_weights[o, i, k] = Σ_n Σ_p diff_dst[n, o, p] · src[n, i, p·stride + k·dilation − pad]
+
+        Args:
+            src: Input of the forward op, in data_format. f32 or bf16 or f16 or f64.
+            diff_dst: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
+                f64.
+            weights_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            strides: Step of the kernel along each spatial axis.
+            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            dilations: Distance between kernel elements; 1 is dense.
+            auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
+                'None'.
+            groups: How many groups the input and the output channels are divided into. Default 1.
+            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
+                Default 'NXC'.
+            weights_format: Order of the axes of the weights; X stands for the spatial axes. Default
+                'XIO'.
+            weights_shape: Shape of the weights, in weights_format; the input of that name wins over
+                it.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            diff_weights: Gradient of the weights, in weights_format.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Notes:
+            The shape of the weights is (O, I / groups, X) for OIX and (X, I / groups, O) for XIO.
+            groups must divide both the input and the output channels.
+            Either the weights_shape input or the weights_shape attribute must be given; the input
+            wins.
+
+        Source: oneDNN Graph 3.0 and 3.1, ConvolutionBackwardWeights; legacy
+        ConvolutionBackpropWeights-1 and ConvolutionBackpropFilters-1.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
+        kind: Literal["ConvolutionBackpropFilters"],
+        input_forward: LogicalTensor,
+        output_delta: LogicalTensor,
+        filter_shape: LogicalTensor | Sequence[int] | None = None,
+        *,
+        strides: Sequence[int],
+        pads_begin: Sequence[int],
+        pads_end: Sequence[int],
+        dilations: Sequence[int],
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
+        groups: int | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        filter_format: Literal["XIO", "OIX"] | None = None,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of a convolution with respect to its weights.
+
+        diff_weights[o, i, k] = Σ_n Σ_p diff_dst[n, o, p] · src[n, i, p·stride + k·dilation − pad]
+
+        Args:
+            input_forward: Input of the forward op, in data_format. f32 or bf16 or f16 or f64.
+            output_delta: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
+                f64.
+            filter_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            strides: Step of the kernel along each spatial axis.
+            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
+                means zeros, and auto_pad other than None overrules it.
+            dilations: Distance between kernel elements; 1 is dense.
+            auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
+                'None'.
+            groups: How many groups the input and the output channels are divided into. Default 1.
+            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
+                Default 'NXC'.
+            filter_format: Order of the axes of the weights; X stands for the spatial axes. Default
+                'XIO'.
+            filter_shape: Shape of the weights, in weights_format; the input of that name wins over
+                it.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            filter_delta: Gradient of the weights, in weights_format.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Notes:
+            The shape of the weights is (O, I / groups, X) for OIX and (X, I / groups, O) for XIO.
+            groups must divide both the input and the output channels.
+            Either the weights_shape input or the weights_shape attribute must be given; the input
+            wins.
+
+        Source: oneDNN Graph 3.0 and 3.1, ConvolutionBackwardWeights; legacy
+        ConvolutionBackpropWeights-1 and ConvolutionBackpropFilters-1.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
+        kind: str,
+        *inputs: LogicalTensor | None,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Any registered op, a user's own for example."""
+        ...
+
+    def op(
+        self,
+        kind: str,
+        *inputs: Any,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Adds an op on logical tensors and returns its output, or a tuple of them."""
+        tensors, given = split_arguments(kind, inputs, attributes)
+        outputs = self._build(kind, tensors, given, name)
+        return outputs[0] if len(outputs) == 1 else outputs

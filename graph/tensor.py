@@ -1,0 +1,124 @@
+"""Tensor: a logical tensor with memory."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, LayoutError, ShapeError
+from .arrays import Array, as_array, itemsize, numpy_type
+from .engine import Engine, check_engine, default_engine
+from .logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
+
+
+def allocate(tensor: LogicalTensor) -> Array:
+    """An uninitialised array with the shape and strides of a concrete strided tensor."""
+    dtype = numpy_type(tensor.data_type)
+    if tensor.strides is None:
+        return np.empty(tensor.dims, dtype)
+    buffer = np.empty(tensor.nbytes // dtype.itemsize, dtype)
+    return strided_view(buffer, tensor.dims, tensor.element_strides)
+
+
+def strided_view(buffer: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """`buffer`'s memory under this shape and these strides in elements; the caller knows that they fit."""
+    steps = tuple(step * buffer.itemsize for step in strides)
+    return cast("Array", as_strided(buffer, shape, steps))
+
+
+def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
+    """Raises DataTypeError or ShapeError unless `array` has the type and shape of `tensor`.
+
+    Another byte order of the same type passes: such arrays are copied into native order.
+    """
+    expected = numpy_type(tensor.data_type)
+    if array.dtype != expected and array.dtype.newbyteorder("=") != expected:
+        raise DataTypeError(
+            f"{what} must be an array of {tensor.data_type.value} (NumPy {expected}), got {array.dtype}; "
+            f"convert it with .astype({expected.name!r})"
+        )
+    if array.shape != tensor.dims:
+        raise ShapeError(
+            f"{what} must have shape {format_shape(tensor.dims)}, got {list(array.shape)}; compile again for "
+            "another shape"
+        )
+
+
+class Tensor:
+    """Data in memory, described by a logical tensor.
+
+    Args:
+        logical_tensor: concrete; a strided one, or an opaque one that a compiled partition gave out.
+        data: array to use without a copy, or None to allocate. Anything with `__dlpack__` or `__array__`.
+        engine: the engine that it belongs to; the default engine if None.
+
+    Raises:
+        ArgumentTypeError, ArgumentError, DataTypeError, ShapeError, LayoutError: the array does not fit.
+    """
+
+    def __init__(
+        self, logical_tensor: LogicalTensor, data: object = None, engine: Engine | None = None
+    ) -> None:
+        if not isinstance(logical_tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                f"Tensor needs a LogicalTensor first, got {type(logical_tensor).__name__}"
+            )
+        self.engine = default_engine() if engine is None else engine
+        check_engine(self.engine)
+        self.engine.check_open()
+        self.logical_tensor = logical_tensor
+        if logical_tensor.layout_type is not LayoutType.strided:
+            raise LayoutError(
+                f"{logical_tensor}: a Tensor needs layout_type 'strided', got "
+                f"'{logical_tensor.layout_type.value}'; opaque tensors come from CompiledPartition.execute"
+            )
+        if data is None:
+            if may_overlap(logical_tensor.dims, logical_tensor.element_strides):
+                raise LayoutError(
+                    f"{logical_tensor}: strides {list(logical_tensor.element_strides)} overlap; "
+                    "pass data, or strides that don't"
+                )
+            self.data: Array = allocate(logical_tensor)
+        else:
+            self.data = as_array(data, str(logical_tensor))
+            check_array(self.data, logical_tensor, str(logical_tensor))
+
+    @classmethod
+    def from_opaque(cls, logical_tensor: LogicalTensor, buffer: Array, engine: Engine) -> Tensor:
+        """A tensor in a backend's own layout; `buffer` holds its bytes."""
+        tensor = object.__new__(cls)
+        tensor.engine = engine
+        tensor.logical_tensor = logical_tensor
+        tensor.data = buffer
+        return tensor
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, or of the opaque buffer."""
+        if self.logical_tensor.layout_type is LayoutType.opaque:
+            return self.data.nbytes
+        return int(np.prod(self.data.shape, dtype=np.int64)) * itemsize(self.logical_tensor.data_type)
+
+    def numpy(self) -> Array:
+        """The elements as a NumPy array: a view, or a copy in plain layout for an opaque tensor."""
+        if self.logical_tensor.layout_type is not LayoutType.opaque:
+            return self.data
+        from .backend import BACKENDS  # a tensor is below backends, which name it in their protocol
+
+        for backend in BACKENDS:
+            plain = backend.to_plain(self)
+            if plain is not None:
+                return plain
+        raise ArgumentError(f"{self.logical_tensor}: no backend knows its opaque layout")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        if copy is False and dtype is not None and np.dtype(dtype) != array.dtype:
+            raise ValueError(f"{self.logical_tensor}: another data type needs a copy")
+        result = array if dtype is None else array.astype(dtype, copy=False)
+        return result.copy() if copy and result is array else result
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.logical_tensor})"

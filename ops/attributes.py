@@ -1,0 +1,283 @@
+"""Attributes of ops: what a schema says of one, and how a user's value becomes canonical.
+
+Canonical values are immutable: `int`, `float`, `bool`, `str`, or tuples of `int` or `float`. The type
+names are oneDNN Graph's (`s64`, `s64[]`, `f32`, `f32[]`, `bool`, `string`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol, cast
+
+from attrs import field, frozen
+
+from .errors import AttributeTypeError, AttributeValueError, nearest
+
+AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
+
+S64_MIN, S64_MAX = -(2**63), 2**63 - 1
+MAX_RANK = 12
+"""oneDNN's limit on the number of dimensions; its schemas write "unset" as so many zeros."""
+
+
+class AttributeType(StrEnum):
+    """Value types, as oneDNN Graph's documents and JSON files write them."""
+
+    s64 = "s64"
+    s64_list = "s64[]"
+    f32 = "f32"
+    f32_list = "f32[]"
+    bool = "bool"
+    string = "string"
+
+
+class Rule(Protocol):
+    """A rule on one scalar of a value: `describe` completes the sentence "must be …"."""
+
+    @property
+    def describe(self) -> str: ...
+
+    def canonical(self, value: Any) -> Any:
+        """The canonical form of `value`, or None where the rule forbids it."""
+        ...
+
+
+@frozen
+class AtLeast:
+    """An integer or float of at least `minimum`."""
+
+    minimum: int
+
+    @property
+    def describe(self) -> str:
+        return {0: "non-negative", 1: "positive"}.get(self.minimum, f"at least {self.minimum}")
+
+    def canonical(self, value: Any) -> Any:
+        return value if value >= self.minimum else None
+
+
+@frozen
+class OneOf:
+    """A string out of a list; with `any_case` the letter case does not matter."""
+
+    values: tuple[str, ...]
+    any_case: bool = False
+
+    @property
+    def describe(self) -> str:
+        return "one of " + ", ".join(repr(v) for v in self.values)
+
+    def canonical(self, value: Any) -> Any:
+        if value in self.values:
+            return value
+        if self.any_case:
+            return {v.casefold(): v for v in self.values}.get(str(value).casefold())
+        return None
+
+
+POSITIVE = AtLeast(1)
+NON_NEGATIVE = AtLeast(0)
+
+
+@frozen(kw_only=True)
+class AttributeSpec:
+    """One attribute of an op.
+
+    Attributes:
+        name: oneDNN Graph's name.
+        type: value type.
+        required: whether an op without it is an error.
+        default: the canonical value of an attribute that is not given; None means "unset".
+        rule: the rule on the value, or on each element of a list.
+        unset_as_zeros: twelve zeros mean "unset", as in the defaults of oneDNN's own schemas.
+        none_as: what `None` stands for where Python users write it (`auto_pad=None`).
+        doc: one sentence.
+    """
+
+    name: str
+    type: AttributeType
+    required: bool = False
+    default: AttributeValue | None = None
+    rule: Rule | None = None
+    unset_as_zeros: bool = False
+    none_as: AttributeValue | None = None
+    doc: str = ""
+
+    @property
+    def expects(self) -> str:
+        """What a value must be, in words: "a list of positive s64 values"."""
+        described = f"{self.rule.describe} " if self.rule and not isinstance(self.rule, OneOf) else ""
+        match self.type:
+            case AttributeType.s64_list | AttributeType.f32_list:
+                return f"a list of {described}{self.type.removesuffix('[]')} values"
+            case AttributeType.string if isinstance(self.rule, OneOf):
+                return self.rule.describe
+            case AttributeType.bool:
+                return "True or False"
+            case _:
+                article = "an" if self.type is AttributeType.f32 and not described else "a"
+                return f"{article} {described}{self.type} value"
+
+
+@frozen
+class Attributes(Mapping[str, AttributeValue]):
+    """Canonical attributes of one op, with typed access. Unset optional attributes are absent."""
+
+    _values: Mapping[str, AttributeValue] = field(converter=lambda values: dict(cast("Any", values)))
+
+    def __getitem__(self, name: str) -> AttributeValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The s64 list `name`; KeyError when it is unset."""
+        return cast("tuple[int, ...]", self._values[name])
+
+    def integer(self, name: str) -> int:
+        """The s64 value `name`; KeyError when it is unset."""
+        return cast("int", self._values[name])
+
+    def string(self, name: str) -> str:
+        """The string `name`; KeyError when it is unset."""
+        return cast("str", self._values[name])
+
+
+def canonical_value(spec: AttributeSpec, value: object, op: str, name: str) -> AttributeValue | None:
+    """`value` as `spec` wants it; None when it means "unset".
+
+    Args:
+        spec: the attribute's specification.
+        value: what the user gave.
+        op: how messages name the op.
+        name: how the user spells the attribute.
+
+    Raises:
+        AttributeTypeError: the Python type is wrong.
+        AttributeValueError: a rule, the s64 range or the set of names is broken.
+    """
+    if value is None:
+        if spec.none_as is not None:
+            return spec.none_as
+        if spec.required:
+            raise AttributeTypeError(f"{op}: attribute '{name}' must be {spec.expects}, got None")
+        return spec.default
+    if spec.type in (AttributeType.s64_list, AttributeType.f32_list):
+        items = tuple(_scalar(spec, item, op, name, value) for item in _listed(spec, value, op, name))
+        if spec.unset_as_zeros and len(items) == MAX_RANK and not any(items):
+            return spec.default
+        return cast("AttributeValue", tuple(_ruled(spec, item, op, name, value) for item in items))
+    return _ruled(spec, _scalar(spec, value, op, name, value), op, name, value)
+
+
+def canonical_attributes(
+    specs: Sequence[AttributeSpec],
+    given: Mapping[str, object],
+    op: str,
+    spell: Callable[[str], str] = lambda name: name,
+) -> Attributes:
+    """All attributes of an op, checked, with defaults filled in.
+
+    Args:
+        specs: the schema's attributes.
+        given: the user's values under the names that the user wrote.
+        op: how messages name the op.
+        spell: from a schema's name to the name that the user's op kind has for it.
+
+    Raises:
+        AttributeValueError: unknown or missing attribute, or see `canonical_value`.
+        AttributeTypeError: see `canonical_value`.
+    """
+    by_spelling = {spell(spec.name): spec for spec in specs}
+    for name in given:
+        if name not in by_spelling:
+            raise AttributeValueError(
+                f"{op}: unknown attribute '{name}'{nearest(name, by_spelling)}; "
+                f"it has {', '.join(sorted(by_spelling)) or 'no attributes'}"
+            )
+    values: dict[str, AttributeValue] = {}
+    for name, spec in by_spelling.items():
+        if name not in given:
+            if spec.required:
+                raise AttributeValueError(
+                    f"{op}: required attribute '{name}' is missing; give {spec.expects}"
+                )
+            value = spec.default
+        else:
+            value = canonical_value(spec, given[name], op, name)
+        if value is not None:
+            values[spec.name] = value
+    return Attributes(values)
+
+
+def _listed(spec: AttributeSpec, value: object, op: str, name: str) -> Sequence[object]:
+    if isinstance(value, str | bytes | Mapping | set | frozenset) or not hasattr(value, "__iter__"):
+        hint = "; give one value per axis, as in [1, 1]" if isinstance(value, int | float) else ""
+        raise AttributeTypeError(
+            f"{op}: attribute '{name}' must be {spec.expects}, "
+            f"got {value!r} of type {type(value).__name__}{hint}"
+        )
+    return list(cast("Sequence[object]", value))
+
+
+def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: object) -> Any:
+    """`value` as a plain Python scalar of the spec's element type."""
+
+    def wrong_type() -> AttributeTypeError:
+        inside = "" if value is whole else f"{whole!r} with the element "
+        return AttributeTypeError(
+            f"{op}: attribute '{name}' must be {spec.expects}, "
+            f"got {inside}{value!r} of type {type(value).__name__}"
+        )
+
+    is_bool = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+    match spec.type:
+        case AttributeType.bool:
+            if not is_bool:
+                raise wrong_type()
+            return bool(value)
+        case AttributeType.string:
+            if not isinstance(value, str):
+                raise wrong_type()
+            return str(value)
+        case AttributeType.s64 | AttributeType.s64_list:
+            if is_bool or not hasattr(value, "__index__"):
+                raise wrong_type()
+            try:
+                number = operator.index(cast("int", value))
+            except TypeError:  # arrays have __index__ and use it only when they hold one integer
+                raise wrong_type() from None
+            if not S64_MIN <= number <= S64_MAX:
+                raise AttributeValueError(
+                    f"{op}: attribute '{name}' must fit in 64 bits, got {value!r}; give a smaller value"
+                )
+            return number
+        case _:
+            if is_bool or isinstance(value, str | bytes) or not hasattr(value, "__float__"):
+                raise wrong_type()
+            try:
+                real = float(cast("float", value))
+            except (TypeError, OverflowError):
+                raise wrong_type() from None
+            if math.isnan(real):
+                raise AttributeValueError(f"{op}: attribute '{name}' must be {spec.expects}, got nan")
+            return real
+
+
+def _ruled(spec: AttributeSpec, value: Any, op: str, name: str, whole: object) -> Any:
+    if spec.rule is None:
+        return value
+    canonical = spec.rule.canonical(value)
+    if canonical is None:
+        known = spec.rule.values if isinstance(spec.rule, OneOf) else ()
+        raise AttributeValueError(
+            f"{op}: attribute '{name}' must be {spec.expects}, got {whole!r}{nearest(value, known)}"
+        )
+    return canonical

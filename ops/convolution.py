@@ -1,0 +1,599 @@
+"""The convolution family: weight gradients of convolutions and of transposed convolutions.
+
+Both ops, and their legacy names, come down to one problem, `WeightsGradient`: a transposed convolution is
+the data gradient of a convolution, so its weight gradient is that convolution's with `src` and `diff_dst`
+exchanged. Everything after this file knows that one problem only.
+
+Source: the oneDNN Graph 3.0 to 3.2 documents of ConvolutionBackwardWeights and ConvTransposeBackwardWeights,
+and the legacy documents of ConvolutionBackpropWeights and ConvolutionBackpropFilters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from . import spatial
+from .attributes import (
+    NON_NEGATIVE,
+    POSITIVE,
+    Attributes,
+    AttributeSpec,
+    AttributeType,
+    OneOf,
+)
+from .data_types import DataType
+from .formats import DATA_FORMATS, AxisMap, axis_positions, data_axes, weights_axes
+from .registry import REGISTRY
+from .schema import UNKNOWN_DIM, InferenceContext, OpNames, OpSchema, Port, Shape
+
+AUTO_PADS = ("None", "SAME_UPPER", "SAME_LOWER", "VALID")
+MAX_AXES = 32
+"""The NumPy kernel's windows take twice the spatial axes, and NumPy arrays have at most 64."""
+
+
+@frozen(kw_only=True)
+class WeightsGradient:
+    """A weight gradient with normalised roles: dW = Σ over batch and positions of diff_dst · src window.
+
+    In the canonical views src is (N, G·I, X), diff_dst is (N, G·O, X) and dW is (G, O, I, X):
+    dW[g, o, i, k] = Σ_n Σ_p diff_dst[n, g·O + o, p] · src[n, g·I + i, p·s + k·d − pads_begin].
+
+    Attributes:
+        exchanged: the op's `diff_dst` plays src here, and its `src` plays diff_dst (transposed ops).
+        batch, groups: N and G.
+        rows, columns: O and I, per group.
+        src_spatial, dst_spatial, kernel, strides, dilations: one value per spatial axis.
+        pads_begin: zeros before src; pads_end: the zeros after it that the windows really reach.
+        src_axes, dst_axes, weights_axes: from the arrays' own formats to the canonical views. `src_axes`
+            belongs to the tensor that plays src here.
+    """
+
+    exchanged: bool
+    batch: int
+    groups: int
+    rows: int
+    columns: int
+    src_spatial: tuple[int, ...]
+    dst_spatial: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+    src_axes: AxisMap
+    dst_axes: AxisMap
+    weights_axes: AxisMap
+
+    @property
+    def spatial_rank(self) -> int:
+        """Number of spatial axes."""
+        return len(self.kernel)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing is summed, so that the gradient is all zeros."""
+        return self.batch == 0
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions, those with padding included."""
+        return 2 * self.batch * math.prod(self.dst_spatial) * self.weights_size
+
+    @property
+    def weights_size(self) -> int:
+        """Number of elements of dW."""
+        return self.groups * self.rows * self.columns * math.prod(self.kernel)
+
+    @property
+    def depthwise(self) -> bool:
+        """One channel in and one out per group."""
+        return self.groups > 1 and self.rows == self.columns == 1
+
+
+# --- shape inference --------------------------------------------------------------------------------
+
+
+@frozen
+class _Side:
+    """How the two ops differ, as data: which letters the channels of src and diff_dst are in the weights."""
+
+    transposed: bool
+
+    def spatial_rule(self, src: int, k: int, d: int, s: int, pads: int, extra: int) -> tuple[int, str]:
+        """The size that diff_dst must have on one axis, and the rule in numbers."""
+        extent = spatial.effective_kernel(k, d)
+        if self.transposed:
+            size = spatial.transposed_size(src, extent, s, pads, extra)
+            return size, (
+                f"stride·(src − 1) + extent + output_padding − pads = "
+                f"{s}·({src} − 1) + {extent} + {extra} − {pads} = {size}"
+            )
+        size = spatial.convolution_size(src, extent, s, pads)
+        return size, (
+            f"(src + pads − extent) // stride + 1 = ({src} + {pads} − {extent}) // {s} + 1 = {size}"
+        )
+
+
+def _known(dim: int) -> bool:
+    return dim != UNKNOWN_DIM
+
+
+def _per_axis(ctx: InferenceContext, name: str, rank: int) -> tuple[int, ...]:
+    """A list attribute with one value per spatial axis; an empty `pads_*` list means zeros."""
+    values = ctx.attributes.integers(name)
+    if not values and name.startswith("pads_"):
+        return (0,) * rank
+    if len(values) != rank:
+        raise ctx.error(
+            f"attribute '{ctx.names.spell(name)}' must have one value per spatial axis, {rank} for these "
+            f"shapes, got {len(values)} in {list(values)}"
+        )
+    return values
+
+
+def _ranks(ctx: InferenceContext) -> int | None:
+    """The spatial rank, or None when no port tells it; every port that does must agree."""
+    rank: int | None = None
+    first = ""
+    described = [
+        (ctx.names.spell("src"), ctx.inputs[0]),
+        (ctx.names.spell("diff_dst"), ctx.inputs[1]),
+        (ctx.names.spell("weights_shape"), _requested_weights(ctx)),
+        (ctx.names.spell("diff_weights"), ctx.outputs[0]),
+    ]
+    for name, shape in described:
+        if shape is None:
+            continue
+        if not 3 <= len(shape) <= MAX_AXES:
+            raise ctx.error(
+                f"'{name}' must have a batch, a channel and 1 to {MAX_AXES - 2} spatial axes "
+                f"(weights likewise), got shape {list(shape)} of rank {len(shape)}"
+            )
+        if rank is None:
+            rank, first = len(shape), name
+        elif rank != len(shape):
+            raise ctx.error(
+                f"'{name}' must have the rank of '{first}', {rank}, got shape {list(shape)} of rank "
+                f"{len(shape)}"
+            )
+    return None if rank is None else rank - 2
+
+
+def _requested_weights(ctx: InferenceContext) -> Shape:
+    """The weights' shape: the input's value wins over the attribute, as the documents say."""
+    if 2 in ctx.values:
+        return ctx.values[2]
+    if len(ctx.inputs) > 2:
+        return None
+    return ctx.attributes.integers("weights_shape") if "weights_shape" in ctx.attributes else None
+
+
+def _channels(ctx: InferenceContext, port: str, shape: Shape, rank: int) -> tuple[int, int]:
+    """(batch, channels) of a data tensor, with UNKNOWN_DIM where not known."""
+    if shape is None:
+        return UNKNOWN_DIM, UNKNOWN_DIM
+    at = axis_positions(ctx.attributes.string("data_format"), rank)
+    batch, channels = shape[at["N"][0]], shape[at["C"][0]]
+    groups = ctx.attributes.integer("groups")
+    if channels == 0 or (_known(channels) and channels % groups):
+        raise ctx.error(
+            f"'{ctx.names.spell(port)}' must have a positive number of channels that attribute "
+            f"'groups' = {groups} divides, got {channels} channels in shape {list(shape)} with "
+            f"data_format '{ctx.attributes.string('data_format')}'"
+        )
+    return batch, channels
+
+
+def _spatial_dims(attributes: Attributes, shape: Shape, rank: int) -> tuple[int, ...]:
+    if shape is None:
+        return (UNKNOWN_DIM,) * rank
+    at = axis_positions(attributes.string("data_format"), rank)
+    return tuple(shape[a] for a in at["X"])
+
+
+def _infer(ctx: InferenceContext, side: _Side) -> tuple[Shape]:
+    """Shape rule of both ops; checks everything that is known and returns what follows."""
+    if len(ctx.inputs) < 3 and "weights_shape" not in ctx.attributes:
+        name = ctx.names.spell("weights_shape")
+        raise ctx.error(
+            f"the shape of the weights is missing; give attribute '{name}' or connect input 2 '{name}'"
+        )
+    _check_shape_operand(ctx)
+    rank = _ranks(ctx)
+    if rank is None:
+        return (None,)
+    for name in ("strides", "dilations", "pads_begin", "pads_end"):
+        _per_axis(ctx, name, rank)
+    if "output_padding" in ctx.attributes:
+        _per_axis(ctx, "output_padding", rank)
+    src, diff_dst = ctx.inputs[0], ctx.inputs[1]
+    src_batch, src_channels = _channels(ctx, "src", src, rank)
+    dst_batch, dst_channels = _channels(ctx, "diff_dst", diff_dst, rank)
+    if _known(src_batch) and _known(dst_batch) and src_batch != dst_batch:
+        raise ctx.error(
+            f"'{ctx.names.spell('src')}' and '{ctx.names.spell('diff_dst')}' must have the same batch "
+            f"size, got {src_batch} and {dst_batch}"
+        )
+    weights = _requested_weights(ctx)
+    if weights is None:
+        return (ctx.outputs[0] if ctx.outputs[0] is not None else (UNKNOWN_DIM,) * (rank + 2),)
+    kernel = _check_weights(ctx, side, weights, rank, src_channels, dst_channels)
+    _check_spatial(ctx, side, kernel, rank)
+    return (weights,)
+
+
+def _check_shape_operand(ctx: InferenceContext) -> None:
+    """The third input must be 1-D, and its value, when known, a shape."""
+    if len(ctx.inputs) < 3:
+        return
+    name, shape = ctx.names.spell("weights_shape"), ctx.inputs[2]
+    if shape is not None and len(shape) != 1:
+        raise ctx.error(f"input '{name}' must be a 1-D tensor of integers, got shape {list(shape)}")
+    value = ctx.values.get(2)
+    if value is not None and any(v < 1 for v in value):
+        raise ctx.error(f"input '{name}' must hold positive sizes, got {list(value)}")
+
+
+def _check_weights(
+    ctx: InferenceContext,
+    side: _Side,
+    weights: tuple[int, ...],
+    rank: int,
+    src_channels: int,
+    dst_channels: int,
+) -> tuple[int, ...]:
+    """Checks the weights' channels and the declared output; returns the kernel size."""
+    groups = ctx.attributes.integer("groups")
+    fmt = ctx.attributes.string("weights_format")
+    at = axis_positions(fmt, rank)
+    inputs, outputs = weights[at["I"][0]], weights[at["O"][0]]
+    choices = [_documented_channels(side, src_channels, dst_channels, groups)]
+    if side.transposed:
+        choices.append(_library_channels(src_channels, dst_channels, groups))
+    if not any((not _known(i) or i == inputs) and (not _known(o) or o == outputs) for i, o in choices):
+        expected = " or ".join(
+            f"I = {i if _known(i) else '?'} and O = {o if _known(o) else '?'}"
+            for i, o in dict.fromkeys(choices)
+        )
+        raise ctx.error(
+            f"'{ctx.names.spell('weights_shape')}' must have {expected} for these channels and "
+            f"groups = {groups}, got I = {inputs} and O = {outputs} in {list(weights)} with "
+            f"{ctx.names.spell('weights_format')} '{fmt}'"
+        )
+    declared = ctx.outputs[0]
+    if declared is not None and any(
+        _known(have) and have != want for have, want in zip(declared, weights, strict=True)
+    ):
+        raise ctx.error(
+            f"output '{ctx.names.spell('diff_weights')}' is declared with shape {list(declared)}, but "
+            f"'{ctx.names.spell('weights_shape')}' is {list(weights)}; make them equal"
+        )
+    return tuple(weights[a] for a in at["X"])
+
+
+def _documented_channels(side: _Side, src: int, dst: int, groups: int) -> tuple[int, int]:
+    """(I, O) of the weights as the documents give them: I is divided by the groups."""
+    del side  # both documents say the same; the transposed op has a second layout, `_library_channels`
+    return (src // groups if _known(src) else UNKNOWN_DIM), dst
+
+
+def _library_channels(src: int, dst: int, groups: int) -> tuple[int, int]:
+    """(I, O) of transposed weights as oneDNN's code has them: O is divided by the groups."""
+    return src, (dst // groups if _known(dst) else UNKNOWN_DIM)
+
+
+def _check_spatial(ctx: InferenceContext, side: _Side, kernel: tuple[int, ...], rank: int) -> None:
+    """The spatial arithmetic, axis by axis, where both sizes are known."""
+    src = _spatial_dims(ctx.attributes, ctx.inputs[0], rank)
+    dst = _spatial_dims(ctx.attributes, ctx.inputs[1], rank)
+    strides = _per_axis(ctx, "strides", rank)
+    dilations = _per_axis(ctx, "dilations", rank)
+    for axis in range(rank):
+        for port, size in (("src", src[axis]), ("diff_dst", dst[axis])):
+            if size == 0:
+                raise ctx.error(
+                    f"'{ctx.names.spell(port)}' must have a positive size on spatial axis {axis}, got 0"
+                )
+        if not (_known(src[axis]) and _known(dst[axis])):
+            continue
+        pads = sum(resolve_pads(ctx.attributes, rank, kernel, src, side.transposed)[axis])
+        extra = _output_padding(ctx, side, axis, src[axis], dst[axis], kernel[axis], pads)
+        want, rule = side.spatial_rule(src[axis], kernel[axis], dilations[axis], strides[axis], pads, extra)
+        if want != dst[axis] or want < 1:
+            raise ctx.error(
+                f"'{ctx.names.spell('diff_dst')}' must have size {rule} on spatial axis {axis}, got "
+                f"{dst[axis]}; check strides, pads, dilations and "
+                f"'{ctx.names.spell('weights_shape')}'"
+            )
+
+
+def _output_padding(
+    ctx: InferenceContext, side: _Side, axis: int, src: int, dst: int, kernel: int, pads: int
+) -> int:
+    """The output padding of one axis.
+
+    Native oneDNN Graph has no such attribute on this op and takes what the sizes imply; so do we when it is
+    not given, as long as it stays below the stride, above which it would hide a wrong size.
+    """
+    if not side.transposed:
+        return 0
+    if "output_padding" in ctx.attributes:
+        return ctx.attributes.integers("output_padding")[axis]
+    stride = ctx.attributes.integers("strides")[axis]
+    dilation = ctx.attributes.integers("dilations")[axis]
+    extent = spatial.effective_kernel(kernel, dilation)
+    implied = dst - spatial.transposed_size(src, extent, stride, pads, 0)
+    return implied if 0 <= implied < stride else 0
+
+
+def resolve_pads(
+    attributes: Attributes, rank: int, kernel: Sequence[int], src: Sequence[int], transposed: bool
+) -> list[tuple[int, int]]:
+    """(begin, end) of every spatial axis, `auto_pad` resolved.
+
+    SAME_* of a transposed op follows its forward rule: the output has src · stride positions where the
+    kernel is at least as large as the stride.
+    """
+    auto_pad = attributes.string("auto_pad")
+    if auto_pad == "VALID":
+        return [(0, 0)] * rank
+    if auto_pad == "None":
+        begin = attributes.integers("pads_begin") or (0,) * rank
+        end = attributes.integers("pads_end") or (0,) * rank
+        return list(zip(begin, end, strict=True))
+    pads: list[tuple[int, int]] = []
+    for axis in range(rank):
+        stride = attributes.integers("strides")[axis]
+        extent = spatial.effective_kernel(kernel[axis], attributes.integers("dilations")[axis])
+        total = (
+            spatial.transposed_same_total(extent, stride)
+            if transposed
+            else spatial.convolution_same_total(src[axis], extent, stride)
+        )
+        pads.append(spatial.same_pads(total, auto_pad))
+    return pads
+
+
+# --- normalisation ----------------------------------------------------------------------------------
+
+
+def weights_gradient(
+    kind: str,
+    attributes: Attributes,
+    src: tuple[int, ...],
+    diff_dst: tuple[int, ...],
+    weights: tuple[int, ...],
+) -> WeightsGradient:
+    """The normalised problem of an op whose shapes have passed inference.
+
+    Args:
+        kind: `ConvolutionBackwardWeights` or `ConvTransposeBackwardWeights`.
+        attributes: canonical attributes.
+        src, diff_dst, weights: concrete shapes in the op's own formats.
+    """
+    transposed = kind == CONV_TRANSPOSE_BACKWARD_WEIGHTS.kind
+    rank = len(src) - 2
+    groups = attributes.integer("groups")
+    fmt = attributes.string("weights_format")
+    at = axis_positions(fmt, rank)
+    kernel = tuple(weights[a] for a in at["X"])
+    pads = resolve_pads(attributes, rank, kernel, _spatial_dims(attributes, src, rank), transposed)
+    axes = data_axes(attributes.string("data_format"), rank)
+    # Under normalised roles a transposed op's input channels are the rows of dW, its outputs the columns.
+    rows, columns = ("I", "O") if transposed else ("O", "I")
+    carrier = "O"
+    if transposed and groups > 1 and weights[at["I"][0]] == src[axis_of_channels(attributes, rank)]:
+        carrier = "I"
+    sizes = {letter: weights[at[letter][0]] for letter in "IO"}
+    sizes[carrier] //= groups
+    playing_src, playing_dst = (diff_dst, src) if transposed else (src, diff_dst)
+    src_spatial = _spatial_dims(attributes, playing_src, rank)
+    dst_spatial = _spatial_dims(attributes, playing_dst, rank)
+    strides, dilations = attributes.integers("strides"), attributes.integers("dilations")
+    pads_begin = tuple(begin for begin, _ in pads)
+    reach = [
+        (out - 1) * s + spatial.effective_kernel(k, d) - begin
+        for out, s, k, d, begin in zip(dst_spatial, strides, kernel, dilations, pads_begin, strict=True)
+    ]
+    return WeightsGradient(
+        exchanged=transposed,
+        batch=src[axes.order[0]],
+        groups=groups,
+        rows=sizes[rows],
+        columns=sizes[columns],
+        # Positions a whole stride past the last window would look like more output to a convolution.
+        src_spatial=tuple(
+            size if size - want < s else max(want, 1)
+            for size, want, s in zip(src_spatial, reach, strides, strict=True)
+        ),
+        dst_spatial=dst_spatial,
+        kernel=kernel,
+        strides=strides,
+        dilations=tuple(d if k > 1 else 1 for d, k in zip(dilations, kernel, strict=True)),
+        pads_begin=pads_begin,
+        pads_end=tuple(max(0, want - size) for size, want in zip(src_spatial, reach, strict=True)),
+        src_axes=axes,
+        dst_axes=axes,
+        weights_axes=weights_axes(
+            fmt,
+            rank,
+            rows=rows,
+            columns=columns,
+            carrier=carrier,
+            parts=(groups, sizes[carrier]),
+        ),
+    )
+
+
+def axis_of_channels(attributes: Attributes, rank: int) -> int:
+    """The channel axis of src and diff_dst."""
+    return axis_positions(attributes.string("data_format"), rank)["C"][0]
+
+
+# --- schemas ----------------------------------------------------------------------------------------
+
+_T1 = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
+"""The documents' three types; f64 is an extension that NumPy computes."""
+
+
+def _list(name: str, rule: object, doc: str, *, required: bool = True, **more: bool) -> AttributeSpec:
+    return AttributeSpec(
+        name=name,
+        type=AttributeType.s64_list,
+        required=required,
+        rule=POSITIVE if rule is POSITIVE else NON_NEGATIVE,
+        doc=doc,
+        **more,
+    )
+
+
+_IGNORED = "; an empty list means zeros, and auto_pad other than None overrules it"
+_STRIDES = _list("strides", POSITIVE, "Step of the kernel along each spatial axis.")
+_PADS_BEGIN = _list(
+    "pads_begin", NON_NEGATIVE, f"Zeros before the front, top and left of the spatial axes{_IGNORED}."
+)
+_PADS_END = _list(
+    "pads_end", NON_NEGATIVE, f"Zeros after the back, bottom and right of the spatial axes{_IGNORED}."
+)
+_DILATIONS = _list("dilations", POSITIVE, "Distance between kernel elements; 1 is dense.")
+_AUTO_PAD = AttributeSpec(
+    name="auto_pad",
+    type=AttributeType.string,
+    default="None",
+    none_as="None",
+    rule=OneOf(AUTO_PADS, any_case=True),
+    doc="How pads are computed; with None, pads_begin and pads_end count.",
+)
+_GROUPS = AttributeSpec(
+    name="groups",
+    type=AttributeType.s64,
+    default=1,
+    rule=POSITIVE,
+    doc="How many groups the input and the output channels are divided into.",
+)
+_DATA_FORMAT = AttributeSpec(
+    name="data_format",
+    type=AttributeType.string,
+    default="NXC",
+    rule=OneOf(DATA_FORMATS),
+    doc="Order of the axes of src and diff_dst; X stands for the spatial axes.",
+)
+_OUTPUT_PADDING = _list(
+    "output_padding",
+    NON_NEGATIVE,
+    "Zeros that the forward op added at the end of each spatial axis of dst; taken from diff_dst if absent.",
+    required=False,
+    unset_as_zeros=True,
+)
+
+
+def _weights_format(*formats: str) -> AttributeSpec:
+    return AttributeSpec(
+        name="weights_format",
+        type=AttributeType.string,
+        default=formats[0],
+        rule=OneOf(formats),
+        doc="Order of the axes of the weights; X stands for the spatial axes.",
+    )
+
+
+_WEIGHTS_SHAPE = _list(
+    "weights_shape",
+    POSITIVE,
+    "Shape of the weights, in weights_format; the input of that name wins over it.",
+    required=False,
+    unset_as_zeros=True,
+)
+_INPUTS = (
+    Port("src", "T1", doc="Input of the forward op, in data_format."),
+    Port("diff_dst", "T1", doc="Gradient of the forward op's output, in data_format."),
+    Port(
+        "weights_shape",
+        "T2",
+        required=False,
+        shape_operand=True,
+        doc="1-D tensor with the shape of the weights; wins over the attribute.",
+    ),
+)
+_OUTPUTS = (Port("diff_weights", "T1", doc="Gradient of the weights, in weights_format."),)
+_LEGACY_FILTERS = {
+    "weights_shape": "filter_shape",
+    "weights_format": "filter_format",
+    "src": "input_forward",
+    "diff_dst": "output_delta",
+    "diff_weights": "filter_delta",
+}
+_EITHER = "Either the weights_shape input or the weights_shape attribute must be given; the input wins."
+_DIVISIBLE = "groups must divide both the input and the output channels."
+
+CONVOLUTION_BACKWARD_WEIGHTS = REGISTRY.register(
+    OpSchema(
+        kind="ConvolutionBackwardWeights",
+        summary="Gradient of a convolution with respect to its weights.",
+        formula="diff_weights[o, i, k] = Σ_n Σ_p diff_dst[n, o, p] · src[n, i, p·stride + k·dilation − pad]",
+        inputs=_INPUTS,
+        outputs=_OUTPUTS,
+        attributes=(
+            _STRIDES,
+            _PADS_BEGIN,
+            _PADS_END,
+            _DILATIONS,
+            _AUTO_PAD,
+            _GROUPS,
+            _DATA_FORMAT,
+            _weights_format("XIO", "OIX"),
+            _WEIGHTS_SHAPE,
+        ),
+        types={"T1": _T1, "T2": (DataType.s32,)},
+        infer_shapes=lambda ctx: _infer(ctx, _Side(transposed=False)),
+        aliases=(
+            OpNames("ConvolutionBackpropWeights"),
+            OpNames("ConvolutionBackpropFilters", _LEGACY_FILTERS),
+        ),
+        notes=(
+            "The shape of the weights is (O, I / groups, X) for OIX and (X, I / groups, O) for XIO.",
+            _DIVISIBLE,
+            _EITHER,
+        ),
+        source="oneDNN Graph 3.0 and 3.1, ConvolutionBackwardWeights; legacy ConvolutionBackpropWeights-1 "
+        "and ConvolutionBackpropFilters-1",
+        family="convolution",
+    )
+)
+
+CONV_TRANSPOSE_BACKWARD_WEIGHTS = REGISTRY.register(
+    OpSchema(
+        kind="ConvTransposeBackwardWeights",
+        summary="Gradient of a transposed convolution with respect to its weights.",
+        formula="diff_weights[i, o, k] = Σ_n Σ_p src[n, i, p] · diff_dst[n, o, p·stride + k·dilation − pad]",
+        inputs=_INPUTS,
+        outputs=_OUTPUTS,
+        attributes=(
+            _STRIDES,
+            _PADS_BEGIN,
+            _PADS_END,
+            _DILATIONS,
+            _AUTO_PAD,
+            _OUTPUT_PADDING,
+            _GROUPS,
+            _DATA_FORMAT,
+            _weights_format("XOI", "IOX"),
+            _WEIGHTS_SHAPE,
+        ),
+        types={"T1": _T1, "T2": (DataType.s32,)},
+        infer_shapes=lambda ctx: _infer(ctx, _Side(transposed=True)),
+        aliases=(OpNames("ConvTransposeBackpropFilters", _LEGACY_FILTERS),),
+        notes=(
+            "The shape of the weights is (I / groups, O, X) for IOX and (X, O, I / groups) for XOI; with "
+            "groups, the (I, O / groups, X) and (X, O / groups, I) of oneDNN's code are accepted too, and "
+            "weights_shape decides.",
+            _DIVISIBLE,
+            _EITHER,
+        ),
+        source="oneDNN Graph 3.0, ConvTransposeBackwardWeights",
+        family="convolution",
+    )
+)

@@ -1,0 +1,88 @@
+"""The exceptions of onednn_graph.
+
+Each is also the built-in class that Python people would catch (`ValueError`, `TypeError`,
+`RuntimeError`, `NotImplementedError`), and each message is one sentence that names the op, the
+attribute or port, the rule and the value, and a way out.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OneDNNGraphError(Exception):
+    """Base class of every error that onednn_graph raises on purpose."""
+
+
+class UnknownOpError(OneDNNGraphError, ValueError):
+    """No op of that kind is registered."""
+
+
+class SchemaError(OneDNNGraphError, ValueError):
+    """A schema, kernel or backend that is being registered contradicts itself or another one."""
+
+
+class AttributeValueError(OneDNNGraphError, ValueError):
+    """An attribute is missing, unknown, out of range or of the wrong length."""
+
+
+class AttributeTypeError(OneDNNGraphError, TypeError):
+    """An attribute has a value of the wrong Python type."""
+
+
+class PortError(OneDNNGraphError, ValueError):
+    """An op has too few or too many inputs or outputs."""
+
+
+class DataTypeError(OneDNNGraphError, TypeError):
+    """A data type that the op, the port or the array does not allow."""
+
+
+class ShapeError(OneDNNGraphError, ValueError):
+    """Shapes that contradict each other, an attribute or a format."""
+
+
+class LayoutError(OneDNNGraphError, ValueError):
+    """A layout or strides that can't describe the tensor."""
+
+
+class GraphError(OneDNNGraphError, ValueError):
+    """A graph that is not a graph: a cycle, two producers, an unknown tensor, a wrong moment."""
+
+
+class ArgumentError(OneDNNGraphError, ValueError):
+    """An argument of compile or execute that does not fit what was compiled."""
+
+
+class ArgumentTypeError(OneDNNGraphError, TypeError):
+    """An argument of the wrong Python type."""
+
+
+class UnsupportedError(OneDNNGraphError, NotImplementedError):
+    """No backend, or not the one that was forced, can do it; the message gives each one's reason."""
+
+
+class ResourceError(OneDNNGraphError, RuntimeError):
+    """An engine or a stream that is closed, or that belongs to something else."""
+
+
+class LibraryError(OneDNNGraphError, RuntimeError):
+    """The oneDNN library is missing, is another version, or reported a failure."""
+
+
+class VerificationError(OneDNNGraphError, RuntimeError):
+    """`verify=True` found every candidate kernel wrong on integer data."""
+
+
+class BackendUnavailableWarning(UserWarning):
+    """Said once when the oneDNN library is not there and NumPy does all the work."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for the known name closest to `name`, or an empty string."""
+    if not isinstance(name, str):
+        return ""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return f" (did you mean '{by_folded[close[0]]}'?)" if close else ""

@@ -1,0 +1,142 @@
+"""What an op is: ports, attributes, type constraints, shape inference, and its legacy names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import Factory, field, frozen
+
+from .attributes import Attributes, AttributeSpec
+from .data_types import DataType
+from .errors import SchemaError, ShapeError
+
+UNKNOWN_DIM = -1
+"""A dimension whose size is not known yet."""
+
+Shape = tuple[int, ...] | None
+"""A shape; `UNKNOWN_DIM` for an unknown size, None where not even the rank is known."""
+
+
+@frozen
+class Port:
+    """An input or output of an op.
+
+    Attributes:
+        name: oneDNN Graph's name.
+        type: name of the type constraint in `OpSchema.types`.
+        required: whether an op without it is an error. Optional ports come last.
+        shape_operand: the *value* of the tensor, a 1-D integer tensor, takes part in shape inference;
+            a graph in which it is known only at execution is compiled for each value then.
+        doc: one sentence.
+    """
+
+    name: str
+    type: str
+    required: bool = True
+    shape_operand: bool = False
+    doc: str = ""
+
+
+@frozen
+class OpNames:
+    """How one spelling of an op names itself, its attributes and its ports.
+
+    Attributes:
+        kind: the kind as written.
+        renamed: schema name → the name under this spelling; a name that is not in it stays.
+    """
+
+    kind: str
+    renamed: Mapping[str, str] = Factory(dict[str, str])
+
+    def spell(self, name: str) -> str:
+        """The name that this spelling has for the schema's `name`."""
+        return self.renamed.get(name, name)
+
+
+@frozen(kw_only=True)
+class InferenceContext:
+    """What shape inference sees of an op. Pure data: no arrays, no graph.
+
+    Attributes:
+        op: how messages name the op.
+        names: the spelling that the user chose.
+        attributes: canonical attributes.
+        inputs: the shape of each connected input.
+        outputs: the shape declared for each output.
+        values: values of shape operands that are known, by input index.
+    """
+
+    op: str
+    names: OpNames
+    attributes: Attributes
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    values: Mapping[int, tuple[int, ...]] = Factory(dict[int, tuple[int, ...]])
+
+    def error(self, message: str) -> ShapeError:
+        """A `ShapeError` that begins with the op."""
+        return ShapeError(f"{self.op}: {message}")
+
+
+InferShapes = Callable[[InferenceContext], Sequence[Shape]]
+
+
+def _port_tuple(ports: Sequence[Port]) -> tuple[Port, ...]:
+    return tuple(ports)
+
+
+@frozen(kw_only=True)
+class OpSchema:
+    """One op of the set.
+
+    Attributes:
+        kind: oneDNN Graph's name of the op.
+        summary: one sentence.
+        formula: what it computes, in indices.
+        inputs, outputs: ports in oneDNN Graph's order.
+        attributes: specifications of the attributes.
+        types: type constraint name → allowed data types. Ports of one constraint share one type.
+        infer_shapes: from input shapes to output shapes; None where an input's shape decides nothing.
+        aliases: legacy spellings of the op.
+        notes: further rules of the documents, a sentence each.
+        source: the documents that the semantics come from.
+        family: name of the module that holds the op in `ops/`, `backends/numpy/`, `backends/onednn/`.
+    """
+
+    kind: str
+    summary: str
+    inputs: tuple[Port, ...] = field(converter=_port_tuple)
+    outputs: tuple[Port, ...] = field(converter=_port_tuple)
+    infer_shapes: InferShapes
+    types: Mapping[str, tuple[DataType, ...]]
+    attributes: tuple[AttributeSpec, ...] = ()
+    aliases: tuple[OpNames, ...] = ()
+    formula: str = ""
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    family: str = "custom"
+
+    def __attrs_post_init__(self) -> None:
+        names = [p.name for p in (*self.inputs, *self.outputs)]
+        for name in names:
+            if names.count(name) > 1:
+                raise SchemaError(f"{self.kind}: port '{name}' is declared twice; rename one of them")
+        for port in (*self.inputs, *self.outputs):
+            if port.type not in self.types:
+                raise SchemaError(
+                    f"{self.kind}: port '{port.name}' uses the type constraint '{port.type}', "
+                    f"which is not among {sorted(self.types)}; add it to types"
+                )
+        required = [p.required for p in self.inputs]
+        if required != sorted(required, reverse=True):
+            raise SchemaError(f"{self.kind}: an optional input comes before a required one; put it last")
+
+    def names(self, written: str) -> OpNames:
+        """The spelling `written`, which must be the kind or one of the aliases."""
+        return next((alias for alias in self.aliases if alias.kind == written), OpNames(self.kind))
+
+    @property
+    def required_inputs(self) -> int:
+        """How many inputs an op must have at least."""
+        return sum(port.required for port in self.inputs)

@@ -1,0 +1,39 @@
+"""Spatial arithmetic of convolutions, one axis at a time. Pure integers.
+
+k: kernel size, d: dilation, s: stride, ek = d·(k − 1) + 1: the kernel's extent.
+Source: the documents of Convolution and ConvTranspose (oneDNN Graph 3.x).
+"""
+
+from __future__ import annotations
+
+
+def effective_kernel(kernel: int, dilation: int) -> int:
+    """Extent of a dilated kernel."""
+    return dilation * (kernel - 1) + 1
+
+
+def convolution_size(size: int, extent: int, stride: int, pads: int) -> int:
+    """Output size of a convolution; zero or less where the kernel does not fit."""
+    return (size + pads - extent) // stride + 1
+
+
+def transposed_size(size: int, extent: int, stride: int, pads: int, output_padding: int) -> int:
+    """Output size of a transposed convolution."""
+    return stride * (size - 1) + extent + output_padding - pads
+
+
+def same_pads(total: int, auto_pad: str) -> tuple[int, int]:
+    """Splits the total padding of SAME_UPPER (the odd one at the end) or SAME_LOWER (at the beginning)."""
+    small, large = total // 2, total - total // 2
+    return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+
+
+def convolution_same_total(size: int, extent: int, stride: int) -> int:
+    """Total padding so that the output of a convolution has ceil(size / stride) positions."""
+    output = -(-size // stride)
+    return max(0, (output - 1) * stride + extent - size)
+
+
+def transposed_same_total(extent: int, stride: int) -> int:
+    """Total padding so that the output of a transposed convolution has size · stride positions."""
+    return max(0, extent - stride)

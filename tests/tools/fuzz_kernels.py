@@ -1,0 +1,297 @@
+"""Runs every implementation that the library offers on random weight gradients, in child processes.
+
+    python tests/tools/fuzz_kernels.py --problems 5000 --isa default --out findings.jsonl
+
+A child takes problems one after another: for each lowering and each implementation it computes dW of
+integer-valued tensors, compares it exactly with NumPy, and looks at guard zones around every buffer. It says what
+it is about to run before it runs it, so that a crash has a name. The parent restarts children after a
+crash, and groups the findings by implementation. `--chosen` runs only what `compile` would choose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+GUARD = 4096
+PATTERN = 0xA5
+
+
+def draw(rng: random.Random, dtype: str) -> dict:
+    """A random problem as plain JSON, biased towards what breaks kernels."""
+    rank = rng.choice([1, 2, 2, 2, 3])
+    kind = rng.choice(["dense", "few", "grouped", "grouped", "depthwise", "first"])
+    groups, per_in, per_out = (
+        1,
+        rng.choice([1, 3, 8, 16, 17, 32, 48, 64]),
+        rng.choice([1, 4, 8, 16, 20, 32, 64]),
+    )
+    if kind == "few":
+        per_in, per_out = rng.randint(1, 5), rng.randint(1, 5)
+    elif kind == "grouped":
+        groups = rng.choice([2, 3, 4, 8, 16, 32])
+        per_in, per_out = rng.choice([1, 2, 3, 4, 8, 16]), rng.choice([1, 2, 3, 4, 8, 16])
+    elif kind == "depthwise":
+        groups, per_in, per_out = rng.choice([2, 3, 8, 15, 16, 17, 32, 48, 64]), 1, 1
+    elif kind == "first":
+        per_in, per_out = rng.choice([1, 2, 3, 4]), rng.choice([16, 32, 64])
+    top = {1: 65, 2: 65, 3: 17}[rank]
+    kernel, strides, dilations, begin, end, src, dst = [], [], [], [], [], [], []
+    same = rng.random() < 0.5
+    k0, s0, d0 = (
+        rng.choice([1, 2, 3, 3, 3, 5, 7]),
+        rng.choice([1, 1, 1, 2, 3]),
+        rng.choice([1, 1, 1, 2, 3, 5]),
+    )
+    for _ in range(rank):
+        while True:
+            k = k0 if same else rng.choice([1, 1, 2, 3, 3, 4, 5, 7, 11])
+            s = s0 if same else rng.choice([1, 1, 2, 2, 3, 4])
+            d = d0 if same else rng.choice([1, 1, 1, 2, 3, 4, 12])
+            extent = d * (k - 1) + 1
+            size = rng.randint(1, top)
+            b = rng.choice([0, 0, (extent - 1) // 2, extent // 2, rng.randint(0, extent)])
+            e = rng.choice([b, b, 0, rng.randint(0, extent)])
+            out = (size + b + e - extent) // s + 1
+            if out >= 1:
+                break
+        kernel.append(k), strides.append(s), dilations.append(d), begin.append(b), end.append(e)
+        src.append(size), dst.append(out)
+    batch = rng.choice([1, 1, 2, 3, 5])
+    return {
+        "dtype": dtype, "batch": batch, "groups": groups, "in": groups * per_in, "out": groups * per_out,
+        "src": src, "dst": dst, "kernel": kernel, "strides": strides, "dilations": dilations,
+        "begin": begin, "end": end, "format": rng.choice(["NXC", "NXC", "NCX"]),
+        "wformat": rng.choice(["XIO", "OIX"]), "seed": rng.randrange(2**31),
+    }  # fmt: skip
+
+
+def exact(x, dy, q):
+    """dW (g, o, i, k…) in float64, a tap at a time; x is (n, c, …), dy is (n, c, …)."""
+    import itertools
+
+    import numpy as np
+
+    n, g = x.shape[0], q["groups"]
+    x, dy = x.astype(np.float64), dy.astype(np.float64)
+    rank = len(q["kernel"])
+    pad = [(0, 0), (0, 0)] + [(b, e + s) for b, e, s in zip(q["begin"], q["end"], q["strides"])]
+    xp = np.pad(x, pad).reshape(n, g, -1, *[x.shape[2 + a] + sum(pad[2 + a]) for a in range(rank)])
+    dyg = dy.reshape(n, g, q["out"] // g, -1)
+    dw = np.zeros((g, q["out"] // g, q["in"] // g, *q["kernel"]))
+    for tap in itertools.product(*map(range, q["kernel"])):
+        cut = tuple(
+            slice(t * d, t * d + s * (o - 1) + 1, s)
+            for t, d, s, o in zip(tap, q["dilations"], q["strides"], q["dst"])
+        )
+        window = xp[(slice(None),) * 3 + cut].reshape(n, g, q["in"] // g, -1)
+        dw[(slice(None),) * 3 + tap] = np.matmul(dyg, np.swapaxes(window, 2, 3)).sum(0)
+    return dw
+
+
+class Guarded:
+    """An array between two guard zones."""
+
+    def __init__(self, array=None, nbytes=0):
+        import numpy as np
+
+        data = (
+            np.ascontiguousarray(array).view(np.uint8).ravel()
+            if array is not None
+            else np.zeros(nbytes, np.uint8)
+        )
+        self.buffer = np.full(data.nbytes + 2 * GUARD + 64, PATTERN, np.uint8)
+        self.start = GUARD + (-(self.buffer.ctypes.data + GUARD)) % 64
+        self.size = data.nbytes
+        self.buffer[self.start : self.start + self.size] = data
+        self.address = self.buffer.ctypes.data + self.start
+
+    def intact(self):
+        return bool(
+            (self.buffer[: self.start] == PATTERN).all()
+            and (self.buffer[self.start + self.size :] == PATTERN).all()
+        )
+
+    def view(self, dtype, shape):
+        return self.buffer[self.start : self.start + self.size].view(dtype).reshape(shape)
+
+
+def child(args) -> None:
+    import numpy as np
+
+    from onednn_graph.backends.onednn import convolution as oc
+    from onednn_graph.backends.onednn.primitive import NativeEngine
+    from onednn_graph.graph.arrays import numpy_type
+    from onednn_graph.graph.logical_tensor import row_major
+    from onednn_graph.ops.attributes import canonical_attributes
+    from onednn_graph.ops.convolution import CONVOLUTION_BACKWARD_WEIGHTS as SCHEMA
+    from onednn_graph.ops.convolution import weights_gradient
+    from onednn_graph.ops.data_types import DataType
+
+    engine = NativeEngine()
+    log = open(args.child, "a", buffering=1)
+    rng = random.Random(args.seed)
+    skip = args.skip
+    for number in range(args.problems):
+        q = draw(rng, rng.choice(args.dtypes.split(",")))
+        if number < skip:
+            continue
+        r = len(q["kernel"])
+        attributes = canonical_attributes(SCHEMA.attributes, {
+            "strides": q["strides"], "dilations": q["dilations"], "pads_begin": q["begin"], "pads_end": q["end"],
+            "groups": q["groups"], "data_format": q["format"], "weights_format": q["wformat"]}, "op")  # fmt: skip
+        last = q["format"] == "NXC"
+        src = (q["batch"], *q["src"], q["in"]) if last else (q["batch"], q["in"], *q["src"])
+        dst = (q["batch"], *q["dst"], q["out"]) if last else (q["batch"], q["out"], *q["dst"])
+        ipg = q["in"] // q["groups"]
+        wei = (*q["kernel"], ipg, q["out"]) if q["wformat"] == "XIO" else (q["out"], ipg, *q["kernel"])
+        gradient = weights_gradient(SCHEMA.kind, attributes, src, dst, wei)
+        dtype = DataType(q["dtype"])
+        nt = numpy_type(dtype)
+        gen = np.random.default_rng(q["seed"])
+        x = gen.integers(-3, 4, src).astype(nt)
+        dy = gen.integers(-3, 4, dst).astype(nt)
+        to_ncx = (lambda a: np.moveaxis(a, -1, 1)) if last else (lambda a: a)
+        want = exact(to_ncx(x), to_ncx(dy), q)
+        # a group's rows lie behind one another in O
+        want = want.reshape(q["out"], ipg, *q["kernel"])
+        if q["wformat"] == "XIO":
+            want = np.moveaxis(want, (1, 0), (-2, -1))
+        want = want.astype(np.float32).astype(nt)
+        problem = oc.make_problem(
+            gradient,
+            dtype,
+            oc.View(src, row_major(src)),
+            oc.View(dst, row_major(dst)),
+            oc.View(wei, row_major(wei)),
+        )
+        if oc.check(problem):
+            continue
+        rejected = []
+        for candidate in oc.candidates(engine, problem, rejected, trusted_only=args.chosen):
+            if candidate.implementation.startswith("ref"):
+                continue  # always barred
+            tag = {"n": number, "impl": candidate.implementation, "compute": candidate.compute.value,
+                   "lowering": candidate.lowering.name, "q": q}  # fmt: skip
+            log.write(json.dumps({"begin": tag}) + "\n")
+            buffers = [Guarded(x), Guarded(dy), Guarded(nbytes=want.nbytes)]
+            frame = candidate.plan.take()
+            problems = []
+            for _ in range(2):
+                buffers[2].view(np.uint8, -1)[:] = 0xCD
+                frame.point([b.address for b in buffers])
+                frame.run(engine.stream)
+                got = buffers[2].view(nt, want.shape)
+                if not np.array_equal(got, want):
+                    bad = np.argwhere(~(got == want))
+                    problems.append({"wrong": len(bad), "of": want.size, "first": bad[0].tolist(),
+                                     "got": str(got[tuple(bad[0])]), "want": str(want[tuple(bad[0])])})  # fmt: skip
+            if not all(b.intact() for b in buffers):
+                problems.append({"guard": [b.intact() for b in buffers]})
+            if not np.array_equal(buffers[0].view(nt, src), x) or not np.array_equal(
+                buffers[1].view(nt, dst), dy
+            ):
+                problems.append({"input changed": True})
+            if not frame.intact():
+                problems.append({"arena": True})
+            log.write(json.dumps({"bad" if problems else "ok": tag["impl"], "problems": problems,
+                                  **({"tag": tag} if problems else {})}) + "\n")  # fmt: skip
+            if args.chosen:
+                break
+        else:
+            if args.chosen:
+                log.write(json.dumps({"none": q, "rejected": rejected}) + "\n")
+    log.write(json.dumps({"end": True}) + "\n")
+
+
+def parent(args) -> int:
+    counts, findings = collections.Counter(), []
+    seed, done = args.seed, 0
+    with open(args.out, "a", buffering=1) as out:
+        while done < args.problems:
+            count, skip = min(args.batch, args.problems - done), 0
+            while True:
+                with tempfile.TemporaryDirectory() as folder:
+                    log = Path(folder, "log")
+                    env = dict(os.environ)
+                    if args.isa != "default":
+                        env["ONEDNN_MAX_CPU_ISA"] = args.isa.upper()
+                    command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--problems",
+                               str(count), "--skip", str(skip), "--dtypes", args.dtypes]  # fmt: skip
+                    if args.chosen:
+                        command.append("--chosen")
+                    try:
+                        run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1800)
+                        code, err = run.returncode, run.stderr[-300:]
+                    except subprocess.TimeoutExpired:
+                        code, err = "timeout", ""
+                    lines = (
+                        [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+                    )
+                begun, running = None, False
+                for line in lines:
+                    if "begin" in line:
+                        begun, running = line["begin"], True
+                    elif "ok" in line or "bad" in line:
+                        running = False
+                        counts[
+                            line.get("ok") or line.get("bad"),
+                            begun["compute"],
+                            "ok" if "ok" in line else "bad",
+                        ] += 1
+                        if "bad" in line:
+                            findings.append(line)
+                            out.write(json.dumps({"isa": args.isa, **line}) + "\n")
+                    elif "none" in line:
+                        counts["no candidate", line["none"]["dtype"], "none"] += 1
+                        out.write(json.dumps({"isa": args.isa, **line}) + "\n")
+                if any("end" in line for line in lines) and code == 0:
+                    break
+                crash = {
+                    "isa": args.isa,
+                    "crash": code,
+                    "stderr": err,
+                    "tag": begun,
+                    "while running": running,
+                }
+                findings.append(crash)
+                out.write(json.dumps(crash) + "\n")
+                counts[begun["impl"] if begun else "start", begun["compute"] if begun else "", "crash"] += 1
+                if begun is None:
+                    print(err, file=sys.stderr)
+                    return 2
+                skip = begun["n"] + 1
+            done += count
+            seed += 1
+            print(f"{done} problems, {len(findings)} findings", dict(sorted(((" ".join(k)), v) for k, v in counts.items())),
+                  flush=True)  # fmt: skip
+    return 1 if findings else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=100, help="problems per child process")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--isa", default="default", help="ONEDNN_MAX_CPU_ISA of the children")
+    parser.add_argument("--dtypes", default="f32,bf16,f16")
+    parser.add_argument("--out", default="fuzz-findings.jsonl")
+    parser.add_argument("--chosen", action="store_true", help="only what compile would choose")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        child(args)
+        return 0
+    return parent(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
