@@ -63,9 +63,7 @@ class _Port:
                 value = value.numpy()
             else:
                 value = value.data
-        if type(value) is not np.ndarray:
-            value = as_array(value, self.what)
-        array = cast("Array", value)
+        array = as_array(value, self.what)
         if array.shape != self.shape or array.dtype != self.dtype:
             check_array(array, self.plain, self.what)
         return array
@@ -95,13 +93,16 @@ class Arguments:
             count = len(cast("Sequence[object]", given))
             raise ArgumentError(f"{op}: execute takes {len(ports)} {what}s ({names}), got {count}")
         raise ArgumentTypeError(
-            f"{op}: {what}s must be a list of arrays or Tensors ({names}), got {type(given).__name__}"
+            f"{op}: {what}s must be a list of arrays or Tensors ({names}), "
+            f"got {type(cast('object', given)).__name__}"
         )
 
     def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
-        if not isinstance(given, list | tuple) or len(cast("Sequence[object]", given)) != len(ports):
-            self.wrong_count(self.op, what, [p.tensor for p in ports], given)
-        return cast("Sequence[object]", given)
+        if isinstance(given, list | tuple):
+            listed = cast("Sequence[object]", given)
+            if len(listed) == len(ports):
+                return listed
+        self.wrong_count(self.op, what, [p.tensor for p in ports], cast("object", given))
 
     def _taken(self, given: object) -> list[Array]:
         """Inputs as compiled; copies where they lie differently."""
@@ -131,7 +132,7 @@ class Arguments:
                     f"{port.what} must be an array or Tensor that can be written to, got "
                     f"{type(value).__name__}"
                 )
-            array = port.array_of(value)
+            array = port.array_of(cast("object", value))
         if not array.flags.writeable:
             raise ArgumentError(f"{port.what} must be writeable, got a read-only array; pass a copy")
         if not port.opaque and not port.fits(array) and _repeats(array):

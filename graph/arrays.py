@@ -199,15 +199,17 @@ def as_array(value: object, what: str) -> Array:
         return _dlpack(value, what)
     if hasattr(value, "__array__") or isinstance(value, list | tuple | int | float):
         try:
-            array: Array = np.asarray(value)
+            array: Array = np.asarray(cast("Any", value))
         except (ValueError, TypeError, RuntimeError) as error:
             raise ArgumentError(
-                f"{what} of type {type(value).__name__} can't become an array ({error}); pass a NumPy array"
+                f"{what} of type {type(cast('object', value)).__name__} can't become an array ({error}); "
+                "pass a NumPy array"
             ) from error
         if array.dtype != object:
             return array
     raise ArgumentTypeError(
-        f"{what} must be a NumPy array or have __dlpack__ or __array__, got {type(value).__name__}"
+        f"{what} must be a NumPy array or have __dlpack__ or __array__, "
+        f"got {type(cast('object', value)).__name__}"
     )
 
 

@@ -74,7 +74,7 @@ class Executable(Protocol):
         """Computes `outputs` from `inputs`."""
         ...
 
-    def bind(self, engine: Engine, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with the arguments prepared once. The callable is for one thread at a time."""
         ...
 

@@ -82,7 +82,7 @@ def run_op(
 def _sizes(value: object, what: str) -> object:
     """A weights shape given as an array becomes a list; anything else is checked as an attribute."""
     if isinstance(value, list | tuple | str):
-        return value
+        return cast("object", value)
     array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
     return array.tolist()
 

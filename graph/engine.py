@@ -24,7 +24,7 @@ class Engine:
     def __init__(self, kind: str = "cpu", index: int = 0) -> None:
         if kind != "cpu":
             raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {kind!r}")
-        if index != 0 or isinstance(index, bool):
+        if type(index) is not int or index != 0:
             raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {index!r}")
         self.kind = kind
         self.index = index

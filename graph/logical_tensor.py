@@ -146,7 +146,7 @@ class LogicalTensor:
         dtype = parse_enum(DataType, data_type, f"{what}: data_type")
         if dtype is DataType.undef:
             raise ArgumentError(f"{what}: data_type must be a concrete type such as 'f32', got 'undef'")
-        self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue] -- made by attrs
+        self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- attrs makes it
             operator.index(id),
             dtype,
             dims,

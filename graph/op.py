@@ -64,7 +64,7 @@ class Op:
         ins = _tensors(inputs, label, "inputs")
         outs = _tensors(outputs, label, "outputs")
         _check_ports(schema, names, ins, outs, label)
-        self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue] -- made by attrs
+        self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- attrs makes it
             operator.index(id),
             schema,
             names,
@@ -85,7 +85,7 @@ class Op:
     def with_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> Op:
         """The same op on other descriptions of its tensors."""
         copy = object.__new__(Op)
-        copy.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue] -- made by attrs
+        copy.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- attrs makes it
             self.id, self.schema, self.names, tuple(inputs), tuple(outputs), self.attributes, self.name
         )
         return copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+
 import numpy as np
 from attrs import evolve, frozen
 
@@ -300,12 +301,15 @@ class _WithReasons:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         self.executable.run(inputs, outputs)
 
-    def bind(self, engine: Engine, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
-        return self.executable.bind(engine, inputs, outputs)
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        return self.executable.bind(inputs, outputs)
 
 
 def _with_verifier(request: CompileRequest) -> CompileRequest:
-    return evolve(request, verifier=lambda executable: verify_on_integers(request, executable))
+    def verifier(executable: Executable) -> str | None:
+        return verify_on_integers(request, executable)
+
+    return evolve(request, verifier=verifier)
 
 
 def verify_on_integers(request: CompileRequest, executable: Executable) -> str | None:

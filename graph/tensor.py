@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -25,7 +25,7 @@ def allocate(tensor: LogicalTensor) -> Array:
 def strided_view(buffer: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """`buffer`'s memory under this shape and these strides in elements; the caller knows that they fit."""
     steps = tuple(step * buffer.itemsize for step in strides)
-    return cast("Array", as_strided(buffer, shape, steps))
+    return as_strided(buffer, shape, steps)
 
 
 def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
@@ -122,11 +122,16 @@ class AttributeSpec:
                 return f"{article} {described}{self.type} value"
 
 
+def _snapshot(values: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+    """A copy that nobody else can change."""
+    return dict(values)
+
+
 @frozen
 class Attributes(Mapping[str, AttributeValue]):
     """Canonical attributes of one op, with typed access. Unset optional attributes are absent."""
 
-    _values: Mapping[str, AttributeValue] = field(converter=lambda values: dict(cast("Any", values)))
+    _values: Mapping[str, AttributeValue] = field(converter=_snapshot)
 
     def __getitem__(self, name: str) -> AttributeValue:
         return self._values[name]
@@ -222,9 +227,9 @@ def _listed(spec: AttributeSpec, value: object, op: str, name: str) -> Sequence[
         hint = "; give one value per axis, as in [1, 1]" if isinstance(value, int | float) else ""
         raise AttributeTypeError(
             f"{op}: attribute '{name}' must be {spec.expects}, "
-            f"got {value!r} of type {type(value).__name__}{hint}"
+            f"got {value!r} of type {type(cast('object', value)).__name__}{hint}"
         )
-    return list(cast("Sequence[object]", value))
+    return list(cast("Iterable[object]", value))
 
 
 def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: object) -> Any:

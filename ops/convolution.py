@@ -194,7 +194,7 @@ def _spatial_dims(attributes: Attributes, shape: Shape, rank: int) -> tuple[int,
     return tuple(shape[a] for a in at["X"])
 
 
-def _infer(ctx: InferenceContext, side: _Side) -> tuple[Shape]:
+def _infer(ctx: InferenceContext, side: _Side) -> tuple[Shape, ...]:
     """Shape rule of both ops; checks everything that is known and returns what follows."""
     if len(ctx.inputs) < 3 and "weights_shape" not in ctx.attributes:
         name = ctx.names.spell("weights_shape")

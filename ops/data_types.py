@@ -40,7 +40,7 @@ def parse_enum(enum: type[E], value: E | str, what: str) -> E:
         ArgumentTypeError: `value` is no string.
         ArgumentError: `value` spells no member; the message lists them and the nearest.
     """
-    if not isinstance(value, str):
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
             f"{what} must be a {enum.__name__} or its name, got {value!r} of type {type(value).__name__}"
         )

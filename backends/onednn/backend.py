@@ -17,7 +17,7 @@ from ...graph.backend import (
     single_op,
 )
 from ...graph.engine import Engine
-from ...graph.logical_tensor import LayoutType, LogicalTensor
+from ...graph.logical_tensor import LayoutType, LogicalTensor, evolve_tensor
 from ...graph.op import Op
 from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError

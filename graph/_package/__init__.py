@@ -16,8 +16,13 @@ from onednn_graph.graph.backend import Explanation
 from onednn_graph.graph.compiled_graph import CompiledGraph, Results
 from onednn_graph.graph.eager import run_op
 from onednn_graph.graph.engine import Engine, Stream, default_engine
-from onednn_graph.graph.functions import *  # noqa: F403 -- one function for each op, generated
-from onednn_graph.graph.functions import __all__ as _functions
+from onednn_graph.graph.functions import (
+    conv_transpose_backprop_filters,
+    conv_transpose_backward_weights,
+    convolution_backprop_filters,
+    convolution_backprop_weights,
+    convolution_backward_weights,
+)
 from onednn_graph.graph.graph import FpmathMode, Graph
 from onednn_graph.graph.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.op import Op
@@ -127,6 +132,11 @@ __all__ = [
     "UnknownOpError",
     "UnsupportedError",
     "backends",
+    "conv_transpose_backprop_filters",
+    "conv_transpose_backward_weights",
+    "convolution_backprop_filters",
+    "convolution_backprop_weights",
+    "convolution_backward_weights",
     "default_engine",
     "op_schema",
     "ops",
@@ -134,4 +144,3 @@ __all__ = [
     "run_op",
     "unregister_op",
 ]
-__all__ += _functions

@@ -82,14 +82,14 @@ def exact(x, dy, q):
     n, g = x.shape[0], q["groups"]
     x, dy = x.astype(np.float64), dy.astype(np.float64)
     rank = len(q["kernel"])
-    pad = [(0, 0), (0, 0)] + [(b, e + s) for b, e, s in zip(q["begin"], q["end"], q["strides"])]
+    pad = [(0, 0), (0, 0)] + [(b, e + s) for b, e, s in zip(q["begin"], q["end"], q["strides"], strict=True)]
     xp = np.pad(x, pad).reshape(n, g, -1, *[x.shape[2 + a] + sum(pad[2 + a]) for a in range(rank)])
     dyg = dy.reshape(n, g, q["out"] // g, -1)
     dw = np.zeros((g, q["out"] // g, q["in"] // g, *q["kernel"]))
     for tap in itertools.product(*map(range, q["kernel"])):
         cut = tuple(
             slice(t * d, t * d + s * (o - 1) + 1, s)
-            for t, d, s, o in zip(tap, q["dilations"], q["strides"], q["dst"])
+            for t, d, s, o in zip(tap, q["dilations"], q["strides"], q["dst"], strict=True)
         )
         window = xp[(slice(None),) * 3 + cut].reshape(n, g, q["in"] // g, -1)
         dw[(slice(None),) * 3 + tap] = np.matmul(dyg, np.swapaxes(window, 2, 3)).sum(0)
@@ -125,7 +125,6 @@ class Guarded:
 
 def child(args) -> None:
     import numpy as np
-
     from onednn_graph.backends.onednn import convolution as oc
     from onednn_graph.backends.onednn.primitive import NativeEngine
     from onednn_graph.graph.arrays import numpy_type
@@ -136,14 +135,13 @@ def child(args) -> None:
     from onednn_graph.ops.data_types import DataType
 
     engine = NativeEngine()
-    log = open(args.child, "a", buffering=1)
+    log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
     rng = random.Random(args.seed)
     skip = args.skip
     for number in range(args.problems):
         q = draw(rng, rng.choice(args.dtypes.split(",")))
         if number < skip:
             continue
-        r = len(q["kernel"])
         attributes = canonical_attributes(SCHEMA.attributes, {
             "strides": q["strides"], "dilations": q["dilations"], "pads_begin": q["begin"], "pads_end": q["end"],
             "groups": q["groups"], "data_format": q["format"], "weights_format": q["wformat"]}, "op")  # fmt: skip
