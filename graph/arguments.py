@@ -102,7 +102,7 @@ class Arguments:
             listed = cast("Sequence[object]", given)
             if len(listed) == len(ports):
                 return listed
-        self.wrong_count(self.op, what, [p.tensor for p in ports], cast("object", given))
+        return self.wrong_count(self.op, what, [p.tensor for p in ports], cast("object", given))
 
     def _taken(self, given: object) -> list[Array]:
         """Inputs as compiled; copies where they lie differently."""

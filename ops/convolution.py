@@ -196,7 +196,8 @@ def _spatial_dims(attributes: Attributes, shape: Shape, rank: int) -> tuple[int,
 
 def _infer(ctx: InferenceContext, side: _Side) -> tuple[Shape, ...]:
     """Shape rule of both ops; checks everything that is known and returns what follows."""
-    if len(ctx.inputs) < 3 and "weights_shape" not in ctx.attributes:
+    connected = len(ctx.inputs)
+    if connected < 3 and "weights_shape" not in ctx.attributes:
         name = ctx.names.spell("weights_shape")
         raise ctx.error(
             f"the shape of the weights is missing; give attribute '{name}' or connect input 2 '{name}'"

@@ -268,7 +268,8 @@ def parent(args) -> int:
                 skip = begun["n"] + 1
             done += count
             seed += 1
-            print(f"{done} problems, {len(findings)} findings", dict(sorted(((" ".join(k)), v) for k, v in counts.items())),
+            table = dict(sorted((" ".join(key), count) for key, count in counts.items()))
+            print(f"{done} problems, {len(findings)} findings", table,
                   flush=True)  # fmt: skip
     return 1 if findings else 0
 
