@@ -174,10 +174,12 @@ def child(args) -> None:
             continue
         rejected = []
         for candidate in oc.candidates(engine, problem, rejected, trusted_only=args.chosen):
+            if not candidate.implementation.startswith(args.only):
+                continue
             if candidate.implementation.startswith("ref"):
                 continue  # always barred
             tag = {"n": number, "impl": candidate.implementation, "compute": candidate.compute.value,
-                   "lowering": candidate.lowering.name, "q": q}  # fmt: skip
+                   "lowering": candidate.strategy, "q": q}  # fmt: skip
             log.write(json.dumps({"begin": tag}) + "\n")
             buffers = [Guarded(x), Guarded(dy), Guarded(nbytes=want.nbytes)]
             frame = candidate.plan.take()
@@ -185,7 +187,7 @@ def child(args) -> None:
             for _ in range(2):
                 buffers[2].view(np.uint8, -1)[:] = 0xCD
                 frame.point([b.address for b in buffers])
-                frame.run(engine.stream)
+                frame.run()
                 got = buffers[2].view(nt, want.shape)
                 if not np.array_equal(got, want):
                     bad = np.argwhere(~(got == want))
@@ -223,10 +225,11 @@ def parent(args) -> int:
                         env["ONEDNN_MAX_CPU_ISA"] = args.isa.upper()
                     command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--problems",
                                str(count), "--skip", str(skip), "--dtypes", args.dtypes]  # fmt: skip
-                    if args.chosen:
-                        command.append("--chosen")
+                    command += ["--only", args.only] + ["--chosen"] * args.chosen
                     try:
-                        run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1800)
+                        run = subprocess.run(
+                            command, env=env, capture_output=True, text=True, timeout=args.timeout
+                        )
                         code, err = run.returncode, run.stderr[-300:]
                     except subprocess.TimeoutExpired:
                         code, err = "timeout", ""
@@ -283,6 +286,8 @@ def main() -> int:
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     parser.add_argument("--out", default="fuzz-findings.jsonl")
     parser.add_argument("--chosen", action="store_true", help="only what compile would choose")
+    parser.add_argument("--only", default="", help="beginning of the implementation names to run")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
     args = parser.parse_args()
