@@ -1,9 +1,10 @@
 """NumPy kernels of the convolution family: one for any rank, groups, layout and data type.
 
 dW is a sum of matrix products. For a block of images, the windows of src are copied into a matrix
-`columns` (window elements × positions) that stays in the cache, and one matmul with diff_dst adds a block of dW. The
-only Python loops are over blocks of about a megabyte, over kernel taps, and over the taps whose copies fill
-`columns`; groups are a batch axis of the matmul.
+`columns` (window elements × positions) that stays in the cache, and one matmul with diff_dst adds a block of dW.
+The only Python loops are over blocks of about a megabyte, over kernel taps, and over the taps whose copies fill
+`columns`; groups are a batch axis of the matmul. Temporaries are a block, the sum in f32 or f64, and, with more
+than one block, one summand of it.
 
 Half precisions are converted while they are copied, and everything is summed in f32 (f64 for f64).
 """
@@ -31,6 +32,8 @@ from .kernels import Array, register_kernel
 
 BLOCK_BYTES = 1 << 20
 """Size that a block's columns aim at: they are written once and read once, so they should stay in L2."""
+SMALLEST_BLOCK_BYTES = 1 << 18
+"""Below this the calls cost more than the memory; small problems take no more than their own size otherwise."""
 ENOUGH_COLUMNS = 64
 """Fewer window elements than this make a matmul too thin; more kernel axes are then merged into it."""
 WIDE_CHANNELS = 16
@@ -104,11 +107,16 @@ class _Block:
         return self.images.stop - self.images.start, self.rows.stop - self.rows.start
 
 
-def _blocks(p: WeightsGradient, bytes_per_row: int) -> Iterator[_Block]:
-    """Blocks of about BLOCK_BYTES: whole images where several fit, else rows of one image."""
+def _block_bytes(x: Array, dy: Array) -> int:
+    """How large a block may be, so that temporaries stay below the size of the inputs."""
+    return min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, x.nbytes + dy.nbytes))
+
+
+def _blocks(p: WeightsGradient, bytes_per_row: int, limit: int) -> Iterator[_Block]:
+    """Blocks of about `limit` bytes: whole images where several fit, else rows of one image."""
     rows = p.dst_spatial[0]
-    images_at_once = max(1, BLOCK_BYTES // max(1, bytes_per_row * rows))
-    rows_at_once = rows if images_at_once > 1 else max(1, min(rows, BLOCK_BYTES // max(1, bytes_per_row)))
+    images_at_once = max(1, limit // max(1, bytes_per_row * rows))
+    rows_at_once = rows if images_at_once > 1 else max(1, min(rows, limit // max(1, bytes_per_row)))
     for image in range(0, p.batch, images_at_once):
         for row in range(0, rows, rows_at_once):
             yield _Block(
@@ -145,11 +153,10 @@ def _zero_outside(target: Array, positions: Sequence[slice]) -> None:
 # --- matrix products -------------------------------------------------------------------------------
 
 
-def _merged_axes(p: WeightsGradient, itemsize: int) -> int:
+def _merged_axes(p: WeightsGradient, limit: int) -> int:
     """How many trailing kernel axes go into the columns together."""
     merged = 1
     row = math.prod(p.dst_spatial[1:])
-    limit = BLOCK_BYTES // itemsize
     while merged < p.spatial_rank:
         width = p.columns * math.prod(p.kernel[p.spatial_rank - merged :])
         wider = width * p.kernel[p.spatial_rank - merged - 1]
@@ -160,15 +167,16 @@ def _merged_axes(p: WeightsGradient, itemsize: int) -> int:
 
 
 def _matrix_products(p: WeightsGradient, x: Array, dy: Array, dw: Array, accumulator: np.dtype[Any]) -> None:
-    merged = _merged_axes(p, accumulator.itemsize)
+    limit = _block_bytes(x, dy)
+    merged = _merged_axes(p, limit // accumulator.itemsize)
     looped = p.kernel[: p.spatial_rank - merged]
     together = p.kernel[p.spatial_rank - merged :]
     width = math.prod(together) * p.columns
     row = math.prod(p.dst_spatial[1:])
-    total = np.zeros((*looped, p.groups, p.rows, width), accumulator)
-    product = np.empty((p.groups, p.rows, width), accumulator)
+    total = np.empty((*looped, p.groups, p.rows, width), accumulator)
+    product: Array | None = None
     channels_inside = x.strides[2] == x.itemsize and p.columns >= WIDE_CHANNELS
-    for block in _blocks(p, row * width * p.groups * accumulator.itemsize):
+    for number, block in enumerate(_blocks(p, row * width * p.groups * accumulator.itemsize, limit)):
         images, rows = block.size
         size = (images, rows, *p.dst_spatial[1:])
         count = math.prod(size)
@@ -186,10 +194,15 @@ def _matrix_products(p: WeightsGradient, x: Array, dy: Array, dw: Array, accumul
             matrix = columns.reshape(p.groups, width, count).transpose(0, 2, 1)
         block_src = x[block.images]
         for outer in itertools.product(*map(range, looped)):
-            if not _fill(p, by_tap, block_src, block, outer, together):
-                continue
-            np.matmul(gradient, matrix, out=product)
-            total[outer] += product
+            inside = _fill(p, by_tap, block_src, block, outer, together)
+            if number == 0:
+                if inside:
+                    np.matmul(gradient, matrix, out=total[outer])
+                else:
+                    total[outer] = 0
+            elif inside:
+                product = np.matmul(gradient, matrix, out=product)
+                total[outer] += product
     # (…looped, G, O, K, I) seen as (G, O, I, …K)
     expanded = total.reshape(*looped, p.groups, p.rows, *together, p.columns)
     lead = len(looped)
@@ -241,7 +254,7 @@ def _depthwise(p: WeightsGradient, x: Array, dy: Array, dw: Array, accumulator: 
     row = math.prod(p.dst_spatial[1:])
     last = x.strides[1] == x.itemsize
     letters = "defghijklmopqrstuvwxyz"[: p.spatial_rank] if p.spatial_rank <= 20 else None
-    for block in _blocks(p, row * p.groups * accumulator.itemsize):
+    for block in _blocks(p, row * p.groups * accumulator.itemsize, _block_bytes(x, dy)):
         src = x[block.images].astype(accumulator, copy=False)
         gradient = dy[block.images, :, block.rows].astype(accumulator, copy=False)
         for taps in itertools.product(*map(range, p.kernel)):

@@ -247,6 +247,8 @@ def parent(args) -> int:
                             begun["compute"],
                             "ok" if "ok" in line else "bad",
                         ] += 1
+                        if "ok" in line and args.everything:
+                            out.write(json.dumps({"isa": args.isa, "ok": True, "tag": begun}) + "\n")
                         if "bad" in line:
                             findings.append(line)
                             out.write(json.dumps({"isa": args.isa, **line}) + "\n")
@@ -287,6 +289,7 @@ def main() -> int:
     parser.add_argument("--out", default="fuzz-findings.jsonl")
     parser.add_argument("--chosen", action="store_true", help="only what compile would choose")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")
+    parser.add_argument("--everything", action="store_true", help="write what was right to --out too")
     parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
