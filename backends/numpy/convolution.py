@@ -21,13 +21,9 @@ from attrs import frozen
 from numpy.lib.stride_tricks import as_strided
 
 from ...graph.op import Op
-from ...ops.convolution import (
-    CONV_TRANSPOSE_BACKWARD_WEIGHTS,
-    CONVOLUTION_BACKWARD_WEIGHTS,
-    WeightsGradient,
-    weights_gradient,
-)
+from ...ops.convolution import CONV_TRANSPOSE_BACKWARD_WEIGHTS, CONVOLUTION_BACKWARD_WEIGHTS
 from ...ops.formats import AxisMap
+from ...ops.weights_gradient import WeightsGradient, weights_gradient
 from .kernels import Array, register_kernel
 
 BLOCK_BYTES = 1 << 20

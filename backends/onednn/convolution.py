@@ -14,9 +14,9 @@ from attrs import field, frozen
 from ...graph.backend import CompileRequest
 from ...graph.logical_tensor import LayoutType, may_overlap
 from ...graph.op import Op
-from ...ops.convolution import WeightsGradient, weights_gradient
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
+from ...ops.weights_gradient import WeightsGradient, weights_gradient
 from .library import Arg, FpmathMode, Query
 from .memory import MemoryDesc, OpaqueLayout
 from .plan import Buffer, Plan, Step

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from ...ops.convolution import WeightsGradient
 from ...ops.data_types import DataType
+from ...ops.weights_gradient import WeightsGradient
 
 
 @frozen

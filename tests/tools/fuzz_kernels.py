@@ -131,8 +131,8 @@ def child(args) -> None:
     from onednn_graph.graph.logical_tensor import row_major
     from onednn_graph.ops.attributes import canonical_attributes
     from onednn_graph.ops.convolution import CONVOLUTION_BACKWARD_WEIGHTS as SCHEMA
-    from onednn_graph.ops.convolution import weights_gradient
     from onednn_graph.ops.data_types import DataType
+    from onednn_graph.ops.weights_gradient import weights_gradient
 
     engine = NativeEngine()
     log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
