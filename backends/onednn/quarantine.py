@@ -32,6 +32,30 @@ class Entry:
     seen: str
 
 
+REGISTER_BLOCK = 28
+"""Output positions along the width that the AVX-512 kernels hold in registers; wider rows take another path."""
+LANES = 16
+"""f32 lanes of AVX-512, to which channels are padded."""
+
+
+def _strided(p: WeightsGradient) -> bool:
+    return any(stride > 1 for stride in p.strides)
+
+
+def _ragged_groups(p: WeightsGradient) -> bool:
+    return p.groups > 1 and bool(p.columns % LANES or p.rows % LANES)
+
+
+def _dilated_rows(p: WeightsGradient) -> bool:
+    """A dilated kernel height over wide rows, with input channels that leave lanes empty."""
+    return (
+        p.spatial_rank == 2
+        and p.dilations[0] > 1
+        and p.dst_spatial[1] > REGISTER_BLOCK
+        and p.columns % LANES != 0
+    )
+
+
 TABLE: tuple[Entry, ...] = (
     Entry(
         "ref",
@@ -39,8 +63,57 @@ TABLE: tuple[Entry, ...] = (
         lambda p, dtype: True,
         "a reference loop, 100 to 700 times slower than any other way",
     ),
+    Entry(
+        "jit_1x1",
+        "a stride is above 1 and 16 does not divide the input channels",
+        lambda p, dtype: _strided(p) and p.columns % LANES != 0,
+        "wrong values, writes beyond its scratchpad, crashes and endless loops with 2 to 15 channels",
+    ),
+    Entry(
+        "jit_bf16_1x1",
+        "a stride is above 1 and 16 does not divide the input channels",
+        lambda p, dtype: _strided(p) and p.columns % LANES != 0,
+        "wrong values and heap corruption with 2 and 8 channels",
+    ),
+    Entry(
+        "jit:avx512_core",
+        "the stride of the width is above 1, diff_dst is wider than 28 and 7 or more zeros follow src",
+        lambda p, dtype: p.strides[-1] > 1 and p.dst_spatial[-1] > REGISTER_BLOCK and p.pads_end[-1] >= 7,
+        "wrong values with 14 to 26 zeros behind rows of 29 to 37 positions",
+    ),
+    Entry(
+        "jit:avx512_core",
+        "it is 3-D, the stride of the depth is above 1 and 2 or more zeros pad it",
+        lambda p, dtype: (
+            p.spatial_rank == 3 and p.strides[0] > 1 and max(p.pads_begin[0], p.pads_end[0]) >= 2
+        ),
+        "wrong values, writes beyond its scratchpad and heap corruption with 3 to 8 zeros before the depth",
+    ),
+    Entry(
+        "jit_bf16:avx512_core_bf16",
+        "it is 3-D",
+        lambda p, dtype: p.spatial_rank == 3,
+        "wrong values and crashes for all kinds of channels, with and without strides",
+    ),
+    Entry(
+        "jit_bf16:avx512_core_bf16",
+        "there are groups whose channels 16 does not divide",
+        lambda p, dtype: _ragged_groups(p),
+        "wrong values: always when the height is dilated and diff_dst wider than 28, sometimes else",
+    ),
+    Entry(
+        "jit_bf16:avx512_core_bf16",
+        "the height is dilated, diff_dst is wider than 28 and 16 does not divide the input channels",
+        lambda p, dtype: _dilated_rows(p),
+        "wrong values with 17, 20 and 24 channels, and crashes",
+    ),
+    Entry(
+        "jit_bf16:avx512_core_bf16",
+        "the stride of the width is above 1 and diff_dst is narrower than 4",
+        lambda p, dtype: p.strides[-1] > 1 and p.dst_spatial[-1] < 4,
+        "wrong values with one or two output positions along the width",
+    ),
 )
-
 
 PROVEN = frozenset(
     {
