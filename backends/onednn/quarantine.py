@@ -83,11 +83,9 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry(
         "jit:avx512_core",
-        "it is 3-D, the stride of the depth is above 1 and 2 or more zeros pad it",
-        lambda p, dtype: (
-            p.spatial_rank == 3 and p.strides[0] > 1 and max(p.pads_begin[0], p.pads_end[0]) >= 2
-        ),
-        "wrong values, writes beyond its scratchpad and heap corruption with 3 to 8 zeros before the depth",
+        "it is 3-D, a stride is above 1 and 2 or more zeros pad an axis",
+        lambda p, dtype: p.spatial_rank == 3 and _strided(p) and max(*p.pads_begin, *p.pads_end) >= 2,
+        "wrong values, writes beyond its scratchpad and heap corruption with 3 to 8 zeros",
     ),
     Entry(
         "jit_bf16:avx512_core_bf16",
