@@ -12,7 +12,7 @@ from typing import NoReturn, cast
 import numpy as np
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, ShapeError
-from .arrays import Array, address, as_array, itemsize, numpy_type
+from .arrays import Array, as_array, itemsize, numpy_type
 from .backend import Executable
 from .engine import Engine
 from .logical_tensor import LayoutType, LogicalTensor, format_shape
@@ -36,7 +36,6 @@ class _Port:
         self.shape = tensor.dims
         size = itemsize(tensor.data_type)
         self.byte_strides = tuple(s * size for s in self.plain.element_strides)
-        self.nbytes = opaque_bytes if self.opaque else self.plain.nbytes
 
     def fits(self, array: Array) -> bool:
         """Whether the array lies exactly as compiled."""
@@ -156,7 +155,7 @@ class Arguments:
         self._check_apart(targets)
         computed = [
             array
-            if (port.opaque or port.fits(array)) and not self._touches(array, port, ins)
+            if (port.opaque or port.fits(array)) and not _meets(array, ins)
             else (np.empty(port.opaque_bytes, np.uint8) if port.opaque else allocate(port.plain))
             for port, array in zip(self._outputs, targets, strict=True)
         ]
@@ -190,21 +189,11 @@ class Arguments:
                     f"{port.what} must lie as compiled to be bound, with byte strides "
                     f"{list(port.byte_strides)}, got {list(array.strides)}; compile with its strides"
                 )
-            if self._touches(array, port, ins):
+            if _meets(array, ins):
                 raise ArgumentError(
                     f"{port.what} must not share memory with an input to be bound; use execute, which copies"
                 )
         return self.executable.bind(ins, targets)
-
-    def _touches(self, array: Array, port: _Port, ins: Sequence[Array]) -> bool:
-        """Whether an output's memory meets that of an input, by their bounds."""
-        start = address(array)
-        end = start + port.nbytes
-        for other, array_in in zip(self._inputs, ins, strict=True):
-            begin = address(array_in)
-            if begin < end and start < begin + other.nbytes:
-                return True
-        return False
 
     def _check_apart(self, targets: Sequence[Array]) -> None:
         for position, array in enumerate(targets):
@@ -224,6 +213,11 @@ def _as_plain(tensor: LogicalTensor) -> LogicalTensor:
     if tensor.layout_type is not LayoutType.opaque:
         return tensor
     return LogicalTensor(tensor.id, tensor.data_type, tensor.shape, name=tensor.name)
+
+
+def _meets(array: Array, others: Sequence[Array]) -> bool:
+    """Whether the array's memory meets that of another, by their bounds."""
+    return any(np.may_share_memory(array, other) for other in others)
 
 
 def _repeats(array: Array) -> bool:
