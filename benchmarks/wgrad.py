@@ -1,4 +1,4 @@
-"""Weight gradients of real layers: ours beside torch in one process, interleaved, as ratios.
+"""Weight gradients of real layers: ours beside native oneDNN Graph and torch, interleaved, as ratios.
 
     pip install '.[bench]'
     python benchmarks/wgrad.py --backend numpy --shapes ../shared/reference/wgrad_shapes.json
@@ -18,9 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
+import native
 import numpy as np
 import onednn_graph as og
 
+DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 BUILT_IN: list[dict[str, Any]] = [
     {"name": "3x3 64 at 56", "batch": 16, "in_channels": 64, "out_channels": 64, "src_spatial": [56, 56],
      "kernel": [3, 3], "pads_begin": [1, 1], "pads_end": [1, 1]},
@@ -87,13 +90,11 @@ class Case:
 
     def ours(self, backend: str | None) -> tuple[Callable[[], None], np.ndarray, og.Explanation]:
         """A bound call and the array that it writes."""
-        types = [
-            og.DataType("bf16" if a.dtype.name == "bfloat16" else f"f{a.itemsize * 8}") for a in (self.src,)
-        ]
-        src = og.LogicalTensor(0, types[0], self.src.shape)
-        dst = og.LogicalTensor(1, types[0], self.diff_dst.shape)
+        data_type = "bf16" if self.src.dtype.name == "bfloat16" else f"f{self.src.itemsize * 8}"
+        src = og.LogicalTensor(0, data_type, self.src.shape)
+        dst = og.LogicalTensor(1, data_type, self.diff_dst.shape)
         graph = og.Graph()
-        out = og.LogicalTensor(2, types[0])
+        out = og.LogicalTensor(2, data_type)
         graph.add_op(og.Op(0, self.layer["op"], [src, dst], [out], **self.attributes))
         graph.finalize()
         compiled = graph.get_partitions(backend=backend)[0].compile()
@@ -112,25 +113,23 @@ class Case:
             return made.movedim(-1, 1) if self.format == "NXC" else made
 
         x, dy = tensor(self.src), tensor(self.diff_dst)
+        layer, pads = self.layer, self.layer["pads_begin"]
+        if layer["pads_begin"] != layer["pads_end"]:  # torch pads alike on both sides: pad before, untimed
+            both = zip(reversed(layer["pads_begin"]), reversed(layer["pads_end"]), strict=True)
+            x, pads = torch.nn.functional.pad(x, [v for pair in both for v in pair]), [0] * len(pads)
         w = torch.zeros(self.weights_shape, dtype=x.dtype)
-        layer = self.layer
         if self.format == "NXC" and w.ndim in (4, 5):
             w = w.to(memory_format=torch.channels_last if w.ndim == 4 else torch.channels_last_3d)
         latest: list[Any] = [None]
 
         def call() -> None:
             latest[0] = torch.ops.aten.convolution_backward(
-                dy, x, w, None, layer["strides"], layer["pads_begin"], layer["dilations"], self.transposed,
+                dy, x, w, None, layer["strides"], pads, layer["dilations"], self.transposed,
                 layer["output_padding"] if self.transposed else [0] * len(layer["kernel"]), layer["groups"],
                 [False, True, False],
             )[1]  # fmt: skip
 
         return call, lambda: latest[0].float().numpy()
-
-
-def torch_can(layer: dict[str, Any]) -> bool:
-    """Torch pads both sides alike; a layer that doesn't is left out."""
-    return layer["pads_begin"] == layer["pads_end"]
 
 
 def interleaved(calls: list[Callable[[], None]], seconds: float) -> list[list[float]]:
@@ -147,57 +146,68 @@ def interleaved(calls: list[Callable[[], None]], seconds: float) -> list[list[fl
     return times
 
 
+def peers_of(case: Case, names: list[str]) -> dict[str, tuple[Callable[[], None], Callable[[], np.ndarray]]]:
+    """Name → (call, its latest result as f32) of the peers that are installed."""
+    peers: dict[str, tuple[Callable[[], None], Callable[[], np.ndarray]]] = {}
+    if "native" in names:
+        out = np.empty(case.weights_shape, case.src.dtype)
+        call = native.bound_call(case.layer["op"], case.attributes, case.src, case.diff_dst, out)
+        peers["native"] = (call, lambda: out.astype(np.float32))
+    if "torch" in names:
+        peers["torch"] = case.torch()
+    return peers
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Weight gradients beside torch, as ratios.")
+    parser = argparse.ArgumentParser(description="Weight gradients beside native oneDNN Graph and torch.")
     parser.add_argument("--backend", default=None, help="numpy, onednn, or the default choice")
     parser.add_argument("--shapes", type=Path, default=None, help="JSON list of layers")
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
     parser.add_argument("--formats", default="NXC,NCX")
+    parser.add_argument("--peers", default="native,torch")
     parser.add_argument("--seconds", type=float, default=1.0, help="per layer and format")
     parser.add_argument("--only", default="", help="part of the layers' names")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     args = parser.parse_args()
-    import ml_dtypes
-    import torch
-
-    dtype = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}[args.dtype]
+    names = args.peers.split(",")
     layers = json.loads(args.shapes.read_text()) if args.shapes else BUILT_IN
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads; NumPy {np.__version__}; {args.dtype}"
+        f"{os.cpu_count()} cores, NumPy {np.__version__}, {args.dtype}; peer ÷ ours by minimum (by median):"
     )
-    print(f"{os.cpu_count()} cores; torch ÷ ours, by minimum and by median; above 1 ours is faster")
-    ratios: dict[str, list[float]] = {}
+    print("above 1 ours is faster")
+    ratios: dict[tuple[str, str], list[float]] = {}
     rows: list[dict[str, Any]] = []
     for data_format in args.formats.split(","):
         for layer in map(complete, layers):
-            if args.only not in layer["name"] or not torch_can(layer):
+            if args.only not in layer["name"]:
                 continue
-            case = Case(layer, data_format, dtype)
+            case = Case(layer, data_format, DTYPES[args.dtype])
             call, result, explanation = case.ours(args.backend)
-            peer, peer_result = case.torch()
-            call()
             reference, exact, _ = case.ours("numpy")
+            peers = peers_of(case, names)
+            call()
             reference()
-            wrong = "" if np.array_equal(result, exact) else " OURS WRONG"
-            peer()
-            if not np.array_equal(peer_result(), exact.astype(np.float32)):
-                wrong += " torch wrong"
-            ours, theirs = interleaved([call, peer], args.seconds)
-            ratio = min(theirs) / min(ours)
-            ratios.setdefault(data_format, []).append(ratio)
-            row = {"layer": layer["name"], "format": data_format, "ours_ms": min(ours) * 1e3,
-                   "torch_ms": min(theirs) * 1e3, "ratio": ratio,
-                   "ratio_median": statistics.median(theirs) / statistics.median(ours),
-                   "strategy": explanation.strategy, "kernels": explanation.implementations}  # fmt: skip
+            notes = [] if np.array_equal(result, exact) else ["OURS WRONG"]
+            for name, (peer, value) in peers.items():
+                peer()
+                if not np.array_equal(value(), exact.astype(np.float32)):
+                    notes.append(f"{name} wrong")
+            ours, *theirs = interleaved([call, *(peer for peer, _ in peers.values())], args.seconds)
+            row: dict[str, Any] = {
+                "layer": layer["name"], "format": data_format, "dtype": args.dtype, "ours_ms": min(ours) * 1e3,
+                "strategy": explanation.strategy, "kernels": explanation.implementations, "notes": notes,
+            }  # fmt: skip
+            text = f"{data_format} {layer['name']:24} {row['ours_ms']:9.3f} ms"
+            for name, times in zip(peers, theirs, strict=True):
+                ratio = row[f"{name}/ours"] = min(times) / min(ours)
+                median = row[f"{name}/ours median"] = statistics.median(times) / statistics.median(ours)
+                ratios.setdefault((data_format, name), []).append(ratio)
+                text += f"  {name} {ratio:6.2f} ({median:5.2f})"
             rows.append(row)
-            print(f"{data_format} {layer['name']:24} ours {row['ours_ms']:9.3f} ms  torch {row['torch_ms']:9.3f} ms  "
-                  f"{ratio:6.2f} {row['ratio_median']:6.2f}  {explanation.strategy}{wrong}", flush=True)  # fmt: skip
-    for data_format, values in ratios.items():
-        print(
-            f"{data_format} geometric mean {statistics.geometric_mean(values):.3f}, least {min(values):.3f}"
-        )
-    everything = [v for values in ratios.values() for v in values]
-    print(f"all geometric mean {statistics.geometric_mean(everything):.3f}")
+            print(f"{text}  {explanation.strategy} {', '.join(notes)}", flush=True)
+    for (data_format, name), values in ratios.items():
+        mean, least = statistics.geometric_mean(values), min(values)
+        print(f"{data_format} {name:8} geometric mean {mean:.3f}, least {least:.3f}")
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
 
