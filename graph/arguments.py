@@ -15,7 +15,7 @@ from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, ShapeE
 from .arrays import Array, as_array, itemsize, numpy_type
 from .backend import Executable
 from .engine import Engine
-from .logical_tensor import LayoutType, LogicalTensor, format_shape
+from .logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from .tensor import Tensor, allocate, check_array
 
 
@@ -27,11 +27,7 @@ class _Port:
         self.what = what
         self.opaque = tensor.layout_type is LayoutType.opaque
         self.opaque_bytes = opaque_bytes
-        self.plain = (
-            LogicalTensor(tensor.id, tensor.data_type, tensor.shape, name=tensor.name)
-            if self.opaque
-            else tensor
-        )
+        self.plain = as_plain(tensor)
         self.dtype = numpy_type(tensor.data_type)
         self.shape = tensor.dims
         size = itemsize(tensor.data_type)
@@ -74,7 +70,7 @@ class Arguments:
     def __init__(self, inputs: Sequence[LogicalTensor], executable: Executable, op: str) -> None:
         self.executable = executable
         self.op = op
-        self._inputs = [_Port(_as_plain(t), f"{op}: input {t}") for t in inputs]
+        self._inputs = [_Port(as_plain(t), f"{op}: input {t}") for t in inputs]
         self._outputs = [
             _Port(
                 t,
@@ -207,12 +203,6 @@ class Arguments:
         if not port.opaque:
             return array
         return Tensor.from_opaque(port.tensor, array, engine).numpy()
-
-
-def _as_plain(tensor: LogicalTensor) -> LogicalTensor:
-    if tensor.layout_type is not LayoutType.opaque:
-        return tensor
-    return LogicalTensor(tensor.id, tensor.data_type, tensor.shape, name=tensor.name)
 
 
 def _meets(array: Array, others: Sequence[Array]) -> bool:

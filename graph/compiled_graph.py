@@ -9,9 +9,10 @@ from ..ops.errors import ArgumentError, ArgumentTypeError, nearest
 from .arrays import Array, as_array
 from .backend import Explanation
 from .caching import BoundedCache
+from .compiled_partition import CompiledPartition
 from .engine import Engine, Stream, check_engine, default_engine
-from .logical_tensor import LayoutType, LogicalTensor, evolve_tensor
-from .partition import CompiledPartition, Partition
+from .logical_tensor import LogicalTensor
+from .partition import Partition
 from .tensor import Tensor, check_array
 
 MAX_COMPILED_SHAPES = 16

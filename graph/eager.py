@@ -11,11 +11,11 @@ from ..ops.errors import UnsupportedError
 from ..ops.registry import REGISTRY
 from .arrays import Array, as_array, data_type_of
 from .caching import BoundedCache
+from .compiled_partition import CompiledPartition
 from .engine import Engine, check_engine, default_engine
 from .graph import Graph
 from .logical_tensor import LogicalTensor, may_overlap, row_major
 from .op import Op
-from .partition import CompiledPartition
 from .tensor import Tensor
 
 MAX_EAGER = 64

@@ -11,9 +11,10 @@ from ..ops.registry import REGISTRY
 from .compiled_graph import CompiledGraph
 from .engine import Engine
 from .generate import snake_case
+from .inference import infer, merge_shapes
 from .logical_tensor import LogicalTensor, PropertyType
 from .op import Op
-from .partition import Partition, infer, merge_shapes
+from .partition import Partition
 from .partitioner import Policy, partition
 from .signatures import OpSignatures
 

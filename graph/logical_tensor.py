@@ -209,6 +209,13 @@ def evolve_tensor(tensor: LogicalTensor, **changes: Any) -> LogicalTensor:
     return LogicalTensor(tensor.id, **fields)
 
 
+def as_plain(tensor: LogicalTensor) -> LogicalTensor:
+    """The tensor as a strided one: opaque and free layouts become row-major."""
+    if tensor.layout_type is LayoutType.strided:
+        return tensor
+    return evolve_tensor(tensor, layout_type=LayoutType.strided, layout_id=None)
+
+
 def format_shape(shape: Shape) -> str:
     """`[8, ?, 3]`, or `unknown`."""
     if shape is None:

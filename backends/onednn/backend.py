@@ -17,7 +17,7 @@ from ...graph.backend import (
     single_op,
 )
 from ...graph.engine import Engine
-from ...graph.logical_tensor import LayoutType, LogicalTensor, evolve_tensor
+from ...graph.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
 from ...graph.op import Op
 from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
@@ -134,14 +134,14 @@ class OnednnBackend:
         engine = native_engine(request.engine)
         rejected: list[str] = []
         if any(0 in tensor.dims for tensor in request.inputs):
-            return ZerosExecutable(tuple(_strided(t) for t in request.outputs))
+            return ZerosExecutable(tuple(as_plain(t) for t in request.outputs))
         for candidate in FAMILIES[op.kind].lower(engine, request, rejected):
             must_verify = request.verify or not is_proven(candidate.implementation)
             executable = PlanExecutable(
                 candidate.plan,
                 request.engine,
                 tuple(
-                    _strided(t) if opaque is None else _opaque(request.engine, t, opaque)
+                    as_plain(t) if opaque is None else _opaque(request.engine, t, opaque)
                     for t, opaque in zip(request.outputs, candidate.opaque, strict=True)
                 ),
                 Explanation(
@@ -193,12 +193,6 @@ class _Layouts:
         if layout_id is None or layout_id >= len(self._layouts):
             return None
         return self._layouts[layout_id]
-
-
-def _strided(tensor: LogicalTensor) -> LogicalTensor:
-    if tensor.layout_type is LayoutType.strided:
-        return tensor
-    return evolve_tensor(tensor, layout_type=LayoutType.strided)
 
 
 def _opaque(engine: Engine, tensor: LogicalTensor, layout: OpaqueLayout) -> LogicalTensor:

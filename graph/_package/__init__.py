@@ -14,6 +14,7 @@ from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.graph.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.backend import Explanation
 from onednn_graph.graph.compiled_graph import CompiledGraph, Results
+from onednn_graph.graph.compiled_partition import CompiledPartition
 from onednn_graph.graph.eager import run_op
 from onednn_graph.graph.engine import Engine, Stream, default_engine
 from onednn_graph.graph.functions import (
@@ -26,7 +27,7 @@ from onednn_graph.graph.functions import (
 from onednn_graph.graph.graph import FpmathMode, Graph
 from onednn_graph.graph.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.op import Op
-from onednn_graph.graph.partition import CompiledPartition, Partition
+from onednn_graph.graph.partition import Partition
 from onednn_graph.graph.partitioner import Policy
 from onednn_graph.graph.tensor import Tensor
 from onednn_graph.ops.attributes import (

@@ -1,0 +1,58 @@
+"""Proof of an executable on integer data, against the NumPy backend."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import evolve
+
+from .arguments import Arguments
+from .arrays import Array, numpy_type
+from .backend import BACKENDS, CompileRequest, Executable
+from .logical_tensor import as_plain
+from .tensor import allocate
+
+
+def with_verifier(request: CompileRequest) -> CompileRequest:
+    """The request with a verifier that knows its tensors and values."""
+
+    def verifier(executable: Executable) -> str | None:
+        return verify_on_integers(request, executable)
+
+    return evolve(request, verifier=verifier)
+
+
+def verify_on_integers(request: CompileRequest, executable: Executable) -> str | None:
+    """Runs `executable` on small integers and compares with the NumPy backend, element for element.
+
+    Integers from -2 to 2 keep every partial sum exact in f32, so that any difference is a wrong kernel.
+    """
+    rng = np.random.default_rng(1)
+    inputs: list[Array] = []
+    for tensor in request.inputs:
+        array = allocate(tensor)
+        array[...] = (
+            np.asarray(request.values[tensor.id])
+            if tensor.id in request.values
+            else rng.integers(-2, 3, tensor.dims).astype(numpy_type(tensor.data_type))
+        )
+        inputs.append(array)
+    plain = tuple(as_plain(t) for t in request.outputs)
+    reference = BACKENDS.get("numpy").compile(
+        CompileRequest(
+            ops=request.ops, inputs=request.inputs, outputs=plain, engine=request.engine,
+            fpmath_mode="strict", values=request.values, verify=False, verifier=lambda e: None,
+        )
+    )  # fmt: skip
+    expected = [allocate(t) for t in plain]
+    reference.run(inputs, expected)
+    arguments = Arguments(request.inputs, executable, str(request.ops[0]))
+    got = [arguments.plain(i, a, request.engine) for i, a in enumerate(arguments.execute(inputs, None))]
+    for tensor, have, want in zip(plain, got, expected, strict=True):
+        wrong = ~((have == want) | ((have != have) & (want != want)))
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            return (
+                f"{int(wrong.sum())} of {wrong.size} elements of {tensor} are wrong on integer data, the first "
+                f"at {list(at)}: {have[at]} instead of {want[at]}"
+            )
+    return None
