@@ -76,9 +76,7 @@ class _Stage:
         )
         self.latest: CompiledPartition | None = None
         # What flows between partitions here, and to the caller, are plain arrays.
-        self._outputs = [
-            evolve_tensor(t, layout_type=LayoutType.strided, layout_id=None) for t in partition.output_ports
-        ]
+        self._outputs = [as_plain(t) for t in partition.output_ports]
         if all(t.is_concrete for t in partition.input_ports):
             self.latest = partition.compile(None, self._outputs, engine, verify=verify)
         self._fixed = self.latest

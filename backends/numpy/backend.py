@@ -77,10 +77,7 @@ class NumpyBackend:
 
     def compile(self, request: CompileRequest) -> NumpyExecutable:
         """Kernels need no compilation; `any` becomes row-major."""
-        outputs = tuple(
-            evolve_tensor(t, layout_type=LayoutType.strided) if t.layout_type is not LayoutType.strided else t
-            for t in request.outputs
-        )
+        outputs = tuple(as_plain(t) for t in request.outputs)
         return NumpyExecutable(request.ops, request.inputs, outputs)
 
     def to_plain(self, tensor: Tensor) -> Array | None:
