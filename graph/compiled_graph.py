@@ -11,7 +11,7 @@ from .backend import Explanation
 from .caching import BoundedCache
 from .compiled_partition import CompiledPartition
 from .engine import Engine, Stream, check_engine, default_engine
-from .logical_tensor import LogicalTensor
+from .logical_tensor import LogicalTensor, as_plain
 from .partition import Partition
 from .tensor import Tensor, check_array
 

@@ -13,7 +13,7 @@ from ...graph.backend import (
     Pattern,
     single_op,
 )
-from ...graph.logical_tensor import LogicalTensor
+from ...graph.logical_tensor import LogicalTensor, as_plain
 from ...graph.op import Op
 from ...graph.tensor import Tensor, allocate
 from ...ops.errors import UnsupportedError
