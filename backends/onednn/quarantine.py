@@ -12,6 +12,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from ...ops.data_types import DataType
+from ...ops.spatial import effective_kernel
 from ...ops.weights_gradient import WeightsGradient
 
 
@@ -40,6 +41,19 @@ LANES = 16
 
 def _strided(p: WeightsGradient) -> bool:
     return any(stride > 1 for stride in p.strides)
+
+
+def _small_src(p: WeightsGradient) -> bool:
+    """Whether some padded axis of src has less room than the kernel's extent and a stride.
+
+    What failed had no more room than the extent; the stride is a margin.
+    """
+    return any(
+        max(begin, end) > 0 and size < effective_kernel(k, d) + s
+        for size, k, d, s, begin, end in zip(
+            p.src_spatial, p.kernel, p.dilations, p.strides, p.pads_begin, p.pads_end, strict=True
+        )
+    )
 
 
 def _ragged_groups(p: WeightsGradient) -> bool:
@@ -83,15 +97,15 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry(
         "jit:avx512_core",
-        "it is 3-D, a stride is above 1 and 2 or more zeros pad an axis",
-        lambda p, dtype: p.spatial_rank == 3 and _strided(p) and max(*p.pads_begin, *p.pads_end) >= 2,
-        "wrong values, writes beyond its scratchpad and heap corruption with 3 to 8 zeros",
+        "it is 3-D and a padded axis of src is smaller than the kernel's extent and a stride",
+        lambda p, dtype: p.spatial_rank == 3 and _small_src(p),
+        "wrong values, writes beyond its scratchpad and heap corruption with strides and deep kernels",
     ),
     Entry(
         "jit_bf16:",
-        "it is 3-D",
-        lambda p, dtype: p.spatial_rank == 3,
-        "wrong values and crashes for all kinds of channels, with and without strides",
+        "a padded axis of src is smaller than the kernel's extent and a stride",
+        lambda p, dtype: _small_src(p),
+        "wrong values and crashes, mostly in 3-D, for all kinds of channels",
     ),
     Entry(
         "jit_bf16:",
