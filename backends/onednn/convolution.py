@@ -232,29 +232,30 @@ class Candidate:
 def candidates(
     engine: NativeEngine, problem: Problem, rejected: list[str], *, trusted_only: bool = True
 ) -> Iterator[Candidate]:
-    """Plans for the problem, best first.
+    """Plans for the problem, best first; im2col and gemm come after every direct kernel.
 
     Args:
         rejected: receives the reason for each lowering or implementation that was passed over.
         trusted_only: leave out what the quarantine bars. The fuzzer turns it off.
     """
-    for lowering in lowerings(problem):
-        described = lowering.describe(engine, problem)
-        if isinstance(described, str):
-            rejected.append(f"{lowering.name}: {described}")
-            continue
-        primitive_desc, compute = described
-        for desc in implementations(primitive_desc):
-            reason = barred(desc.implementation, problem.gradient, compute)
-            if trusted_only and reason is not None:
-                rejected.append(f"{lowering.name}: {reason}")
+    for gemm in (False, True):
+        for lowering in lowerings(problem):
+            described = lowering.describe(engine, problem)
+            if isinstance(described, str):
+                if not gemm:
+                    rejected.append(f"{lowering.name}: {described}")
                 continue
-            plan = build(engine, problem, desc, compute)
-            if isinstance(plan, str):
-                rejected.append(f"{lowering.name}: {plan}")
-                continue
-            opaque = _opaque(engine, problem, desc, compute)
-            yield Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
+            primitive_desc, compute = described
+            for desc in implementations(primitive_desc):
+                if ("gemm" in desc.implementation) != gemm:
+                    continue
+                reason = barred(desc.implementation, problem.gradient, compute) if trusted_only else None
+                plan = reason or build(engine, problem, desc, compute)
+                if isinstance(plan, str):
+                    rejected.append(f"{lowering.name}: {plan}")
+                    continue
+                opaque = _opaque(engine, problem, desc, compute)
+                yield Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
 
 
 def build(engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: DataType) -> Plan | str:
