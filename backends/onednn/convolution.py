@@ -8,11 +8,12 @@ primitive serves all of them. A lowering is a way to lay out the arguments of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ...graph.backend import CompileRequest
-from ...graph.logical_tensor import LayoutType, may_overlap
+from ...graph.logical_tensor import LayoutType, may_overlap, row_major
 from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
@@ -128,21 +129,35 @@ def geometry(gradient: WeightsGradient) -> ConvolutionGeometry:
     )
 
 
+class Data(StrEnum):
+    """Where src and diff_dst lie for the primitive."""
+
+    user = "the user's layout"
+    channels_last = "channels last"
+    free = "the primitive's own layout"
+
+
 @frozen(kw_only=True)
 class Lowering:
-    """A way to lay out the primitive's arguments.
+    """A way to lay out the primitive's arguments. dW is always computed in a layout that it chooses.
 
     Attributes:
-        name: for `explain`.
+        data: layout of src and diff_dst; where it is not the user's, reorders bring them there.
         compute: data type that the primitive works in; None means the tensors' own.
-        plain_data: src and diff_dst stay in the user's layout; otherwise the primitive chooses.
-        plain_weights: the same for dW.
+        gemm: takes implementations by im2col and gemm, and only those; otherwise only direct ones.
     """
 
-    name: str
+    data: Data
     compute: DataType | None = None
-    plain_data: bool
-    plain_weights: bool
+    gemm: bool = False
+
+    @property
+    def name(self) -> str:
+        """For `explain`."""
+        words = ["gemm" if self.gemm else "direct", f"on {self.data.value}"]
+        if self.compute is not None:
+            words.append(f"in {self.compute.value}")
+        return " ".join(words)
 
     def describe(self, engine: NativeEngine, problem: Problem) -> tuple[PrimitiveDesc, DataType] | str:
         """The primitive's descriptor on its first implementation and its data type, or why not."""
@@ -152,18 +167,22 @@ class Lowering:
         converts = compute != problem.data_type
         lib = engine.lib
 
-        def desc(view: View, plain: bool) -> MemoryDesc:
-            if plain:
-                strides = _dense_like(view) if converts else view.strides
-                return MemoryDesc.strided(lib, view.shape, compute, strides)
-            return MemoryDesc.any(lib, view.shape, compute)
+        def desc(view: View, layout: Data) -> MemoryDesc:
+            if layout is Data.free:
+                return MemoryDesc.any(lib, view.shape, compute)
+            strides = view.strides
+            if layout is Data.channels_last:
+                strides = _channels_last(view.shape)
+            elif converts:
+                strides = _dense_like(view)
+            return MemoryDesc.strided(lib, view.shape, compute, strides)
 
         try:
             made = convolution_backward_weights(
                 engine,
-                desc(problem.src, self.plain_data),
-                desc(problem.weights, self.plain_weights),
-                desc(problem.dst, self.plain_data),
+                desc(problem.src, self.data),
+                MemoryDesc.any(lib, problem.weights.shape, compute),
+                desc(problem.dst, self.data),
                 geometry(problem.gradient),
                 problem.fpmath,
             )
@@ -182,33 +201,45 @@ def _dense_like(view: View) -> tuple[int, ...]:
     return tuple(strides)
 
 
-_PLAIN = Lowering(name="plain data, free weights", plain_data=True, plain_weights=False)
-_FREE = Lowering(name="free data and weights", plain_data=False, plain_weights=False)
-_GEMM = Lowering(name="all plain", plain_data=True, plain_weights=True)
+def _channels_last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a dense (N, C, X) array that lies as (N, X, C)."""
+    lying = row_major((shape[0], *shape[2:], shape[1]))
+    return (lying[0], lying[-1], *lying[1:-1])
 
 
-def _in_f32(lowering: Lowering) -> Lowering:
-    return Lowering(
-        name=f"{lowering.name}, in f32",
-        compute=DataType.f32,
-        plain_data=lowering.plain_data,
-        plain_weights=lowering.plain_weights,
-    )
+_AS_IT_LIES = Lowering(data=Data.user)
+_CHANNELS_LAST = Lowering(data=Data.channels_last)
+_FREE = Lowering(data=Data.free)
+_GEMM_AS_IT_LIES = Lowering(data=Data.user, gemm=True)
+_GEMM_CHANNELS_LAST = Lowering(data=Data.channels_last, gemm=True)
 
 
 def lowerings(problem: Problem) -> tuple[Lowering, ...]:
     """The lowerings in order of preference.
 
-    With the channels last, kernels read the user's layout as it is; with the channels first they would
-    fall to im2col and gemm, so there the library's blocked layouts come first. f16 has only a reference loop
-    of its own, and goes through f32.
+    With the channels last, kernels read the user's layout as it is. With the channels first they would fall to
+    im2col and gemm, which is best for 1×1 kernels only; blocked layouts of the library's choice come first
+    elsewhere, but for 1-D, whose blocked kernels are slow. Half precisions rather go through a direct f32 kernel
+    than through gemm, and f16, which has only a reference loop of its own, always goes through f32.
     """
-    channels_last = problem.src.strides[1] == 1
-    order = (_PLAIN, _FREE, _GEMM) if channels_last else (_FREE, _PLAIN, _GEMM)
-    through_f32 = tuple(_in_f32(lowering) for lowering in order)
+    direct: tuple[Lowering, ...]
+    gemm: tuple[Lowering, ...]
+    if problem.src.strides[1] == 1:
+        direct, gemm = (_AS_IT_LIES, _FREE), (_GEMM_AS_IT_LIES,)
+    elif problem.gradient.spatial_rank == 1:
+        direct, gemm = (_CHANNELS_LAST, _FREE), (_GEMM_CHANNELS_LAST, _GEMM_AS_IT_LIES)
+    else:
+        direct, gemm = (_FREE, _CHANNELS_LAST), (_GEMM_CHANNELS_LAST, _GEMM_AS_IT_LIES)
+    pointwise = all(k == 1 for k in problem.gradient.kernel)
+    if pointwise and problem.src.strides[1] != 1:
+        direct = (_GEMM_AS_IT_LIES, *direct)
+    direct_f32 = tuple(evolve(lowering, compute=DataType.f32) for lowering in direct)
+    gemm_f32 = tuple(evolve(lowering, compute=DataType.f32) for lowering in gemm)
     if problem.data_type is DataType.f32:
-        return order
-    return through_f32 if problem.data_type is DataType.f16 else (*order, *through_f32)
+        return (*direct, *gemm)
+    if problem.data_type is DataType.f16:
+        return (*direct_f32, *gemm_f32)
+    return (*direct, *direct_f32, *gemm, *gemm_f32)
 
 
 @frozen(eq=False)
@@ -232,30 +263,28 @@ class Candidate:
 def candidates(
     engine: NativeEngine, problem: Problem, rejected: list[str], *, trusted_only: bool = True
 ) -> Iterator[Candidate]:
-    """Plans for the problem, best first; im2col and gemm come after every direct kernel.
+    """Plans for the problem, best first.
 
     Args:
         rejected: receives the reason for each lowering or implementation that was passed over.
         trusted_only: leave out what the quarantine bars. The fuzzer turns it off.
     """
-    for gemm in (False, True):
-        for lowering in lowerings(problem):
-            described = lowering.describe(engine, problem)
-            if isinstance(described, str):
-                if not gemm:
-                    rejected.append(f"{lowering.name}: {described}")
+    for lowering in lowerings(problem):
+        described = lowering.describe(engine, problem)
+        if isinstance(described, str):
+            rejected.append(f"{lowering.name}: {described}")
+            continue
+        primitive_desc, compute = described
+        for desc in implementations(primitive_desc):
+            if ("gemm" in desc.implementation) != lowering.gemm:
                 continue
-            primitive_desc, compute = described
-            for desc in implementations(primitive_desc):
-                if ("gemm" in desc.implementation) != gemm:
-                    continue
-                reason = barred(desc.implementation, problem.gradient, compute) if trusted_only else None
-                plan = reason or build(engine, problem, desc, compute)
-                if isinstance(plan, str):
-                    rejected.append(f"{lowering.name}: {plan}")
-                    continue
-                opaque = _opaque(engine, problem, desc, compute)
-                yield Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
+            reason = barred(desc.implementation, problem.gradient, compute) if trusted_only else None
+            plan = reason or build(engine, problem, desc, compute)
+            if isinstance(plan, str):
+                rejected.append(f"{lowering.name}: {plan}")
+                continue
+            opaque = _opaque(engine, problem, desc, compute)
+            yield Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
 
 
 def build(engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: DataType) -> Plan | str:
