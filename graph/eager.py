@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..ops.errors import UnsupportedError
+from ..ops.errors import PortError, UnsupportedError
 from ..ops.registry import REGISTRY
 from .arrays import Array, as_array, data_type_of
 from .caching import BoundedCache
@@ -54,6 +54,11 @@ def run_op(
     schema, names = REGISTRY.resolve(kind)
     given = {name: value for name, value in attributes.items() if value is not None}
     own = {names.spell(spec.name) for spec in schema.attributes}
+    if len(inputs) > len(schema.inputs):
+        listed = ", ".join(names.spell(p.name) for p in schema.inputs)
+        raise PortError(
+            f"{kind}: too many inputs; it takes {len(schema.inputs)} ({listed}), got {len(inputs)}"
+        )
     arrays: list[Array] = []
     for port, value in zip(schema.inputs, inputs, strict=False):
         name = names.spell(port.name)
@@ -69,7 +74,8 @@ def run_op(
         _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
         for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))
     ]
-    key = (kind, tuple(tensors), _frozen(given), backend)
+    # The schema's identity is in the key, for a user's op may be registered anew under its old name.
+    key = (id(schema), kind, tuple(tensors), _frozen(given), backend)
     cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
         "eager", lambda: BoundedCache(MAX_EAGER)
     )

@@ -96,12 +96,12 @@ class Graph(OpSignatures):
         if known is None or known == tensor:
             return tensor
         where = f"{op}: " if op is not None else ""
-        for field in ("data_type", "layout_type", "strides", "property_type"):
+        for field in ("name", "data_type", "layout_type", "strides", "property_type"):
             have, want = getattr(known, field), getattr(tensor, field)
-            if have != want:
+            if have != want and not (field == "name" and "" in (have, want)):
                 raise GraphError(
-                    f"{where}{tensor} has {field} {want!s}, but the graph has it with {have!s}; "
-                    "describe one id in one way"
+                    f"{where}{tensor} has {field} {want!s}, but the graph's tensor with the id {tensor.id} has "
+                    f"{have!s}; describe one id in one way, and use a tensor in the graph that made it"
                 )
         shape = merge_shapes(known.shape, tensor.shape, f"{where}{tensor}")
         return (tensor if tensor.name else known).with_shape(shape)
@@ -272,6 +272,9 @@ class Graph(OpSignatures):
         """What every `op` overload does: makes ids, names and output tensors, and adds the op."""
         self._check_open(kind)
         schema, names = REGISTRY.resolve(kind)
+        for tensor in inputs:
+            if isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                self._next_id = max(self._next_id, tensor.id + 1)
         op_id = self._take_id()
         label = name if name is not None else f"{snake_case(names.kind)}_{op_id}"
         types = {

@@ -10,10 +10,10 @@ from attrs import field, frozen
 
 from ..ops.attributes import Attributes, canonical_attributes
 from ..ops.data_types import DataType
-from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError
+from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError, SchemaError
 from ..ops.registry import REGISTRY
 from ..ops.schema import InferenceContext, OpNames, OpSchema, Port, Shape
-from .logical_tensor import LogicalTensor
+from .logical_tensor import LogicalTensor, as_shape
 
 
 @frozen(eq=False)
@@ -113,7 +113,16 @@ class Op:
             outputs=tuple(outputs),
             values=values,
         )
-        return tuple(self.schema.infer_shapes(context))
+        shapes: object = self.schema.infer_shapes(context)
+        if not isinstance(shapes, list | tuple) or len(cast("Sequence[object]", shapes)) != len(outputs):
+            raise SchemaError(
+                f"{self}: infer_shapes must return a list with one shape for each of its {len(outputs)} outputs, "
+                f"got {shapes!r}"
+            )
+        named = zip(self.schema.outputs, cast("Sequence[object]", shapes), strict=False)
+        return tuple(
+            as_shape(shape, f"{self}: what infer_shapes returned for '{port.name}'") for port, shape in named
+        )
 
 
 def _tensors(values: object, label: str, what: str) -> tuple[LogicalTensor, ...]:

@@ -82,7 +82,7 @@ POSITIVE = AtLeast(1)
 NON_NEGATIVE = AtLeast(0)
 
 
-@frozen(kw_only=True)
+@frozen
 class AttributeSpec:
     """One attribute of an op.
 
@@ -98,13 +98,13 @@ class AttributeSpec:
     """
 
     name: str
-    type: AttributeType
-    required: bool = False
-    default: AttributeValue | None = None
-    rule: Rule | None = None
-    unset_as_zeros: bool = False
-    none_as: AttributeValue | None = None
-    doc: str = ""
+    type: AttributeType = field(converter=AttributeType)
+    required: bool = field(default=False, kw_only=True)
+    default: AttributeValue | None = field(default=None, kw_only=True)
+    rule: Rule | None = field(default=None, kw_only=True)
+    unset_as_zeros: bool = field(default=False, kw_only=True)
+    none_as: AttributeValue | None = field(default=None, kw_only=True)
+    doc: str = field(default="", kw_only=True)
 
     @property
     def expects(self) -> str:
@@ -149,6 +149,18 @@ class Attributes(Mapping[str, AttributeValue]):
     def integer(self, name: str) -> int:
         """The s64 value `name`; KeyError when it is unset."""
         return cast("int", self._values[name])
+
+    def real(self, name: str) -> float:
+        """The f32 value `name`; KeyError when it is unset."""
+        return cast("float", self._values[name])
+
+    def reals(self, name: str) -> tuple[float, ...]:
+        """The f32 list `name`; KeyError when it is unset."""
+        return cast("tuple[float, ...]", self._values[name])
+
+    def flag(self, name: str) -> bool:
+        """The bool `name`; KeyError when it is unset."""
+        return cast("bool", self._values[name])
 
     def string(self, name: str) -> str:
         """The string `name`; KeyError when it is unset."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import Factory, field, frozen
 
-from .attributes import Attributes, AttributeSpec
-from .data_types import DataType
+from .attributes import Attributes, AttributeSpec, canonical_value
+from .data_types import DataType, parse_enum
 from .errors import SchemaError, ShapeError
 
 UNKNOWN_DIM = -1
@@ -86,6 +86,18 @@ def _port_tuple(ports: Sequence[Port]) -> tuple[Port, ...]:
     return tuple(ports)
 
 
+def _data_types(types: Mapping[str, Sequence[DataType | str]]) -> Mapping[str, tuple[DataType, ...]]:
+    return {
+        constraint: tuple(parse_enum(DataType, d, f"type constraint '{constraint}'") for d in allowed)
+        for constraint, allowed in types.items()
+    }
+
+
+def shape_of_first_input(ctx: InferenceContext) -> tuple[Shape, ...]:
+    """The shape rule of elementwise ops: the one output has the shape of the first input."""
+    return (ctx.inputs[0],)
+
+
 @frozen(kw_only=True)
 class OpSchema:
     """One op of the set.
@@ -109,7 +121,7 @@ class OpSchema:
     inputs: tuple[Port, ...] = field(converter=_port_tuple)
     outputs: tuple[Port, ...] = field(converter=_port_tuple)
     infer_shapes: InferShapes
-    types: Mapping[str, tuple[DataType, ...]]
+    types: Mapping[str, tuple[DataType, ...]] = field(converter=_data_types)
     attributes: tuple[AttributeSpec, ...] = ()
     aliases: tuple[OpNames, ...] = ()
     formula: str = ""
@@ -128,6 +140,9 @@ class OpSchema:
                     f"{self.kind}: port '{port.name}' uses the type constraint '{port.type}', "
                     f"which is not among {sorted(self.types)}; add it to types"
                 )
+        for spec in self.attributes:
+            if spec.default is not None:
+                canonical_value(spec, spec.default, f"{self.kind}: default", spec.name)
         required = [p.required for p in self.inputs]
         if required != sorted(required, reverse=True):
             raise SchemaError(f"{self.kind}: an optional input comes before a required one; put it last")

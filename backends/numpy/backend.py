@@ -16,7 +16,7 @@ from ...graph.backend import (
 from ...graph.logical_tensor import LogicalTensor, as_plain
 from ...graph.op import Op
 from ...graph.tensor import Tensor, allocate
-from ...ops.errors import UnsupportedError
+from ...ops.errors import SchemaError, UnsupportedError
 from .kernels import KERNELS, Array
 
 
@@ -50,12 +50,26 @@ class NumpyExecutable:
             for tensor in op.outputs:
                 if tensor.id not in arrays:
                     arrays[tensor.id] = allocate(tensor)
-            KERNELS[op.kind](op, [arrays[t.id] for t in op.inputs], [arrays[t.id] for t in op.outputs])
+            ins = tuple(_read_only(arrays[t.id]) for t in op.inputs)
+            outs = tuple(arrays[t.id] for t in op.outputs)
+            # A kernel that returns its result has not written it, and the outputs are uninitialised memory.
+            if KERNELS[op.kind](op, ins, outs) is not None:
+                raise SchemaError(
+                    f"{op}: its NumPy kernel returned a value; it must write into outputs, as in "
+                    "outputs[0][...] = result, and return None"
+                )
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """A callable on these arrays."""
         ins, outs = tuple(inputs), tuple(outputs)
         return lambda: self.run(ins, outs)
+
+
+def _read_only(array: Array) -> Array:
+    """A view that a kernel can't write to: the array may be the user's."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class NumpyBackend:
