@@ -15,7 +15,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ..ops.data_types import DataType
+from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
 
 Array = NDArray[Any]
@@ -63,6 +63,20 @@ def data_type_of(array: Array, what: str = "array") -> DataType:
             f"{', '.join(str(d) for d in _DATA_TYPES)}"
         )
     return found
+
+
+def as_data_type(value: object, what: str) -> DataType:
+    """A data type from its name, a `DataType`, or a NumPy dtype such as `np.float32`.
+
+    Raises:
+        ArgumentTypeError, ArgumentError, DataTypeError: nothing of the kind, or one without a counterpart.
+    """
+    if isinstance(value, np.dtype | type):
+        found = _DATA_TYPES.get(np.dtype(cast("Any", value)).newbyteorder("="))
+        if found is None:
+            raise DataTypeError(f"{what} must be a type of oneDNN Graph, got {value!r}; use 'f32', say")
+        return found
+    return parse_enum(DataType, cast("Any", value), what)
 
 
 # --- DLPack -----------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""What the builder and the eager functions share: telling inputs from attributes."""
+"""What the builder, the eager functions and the generator share: names, and telling inputs from attributes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..ops.errors import PortError
@@ -52,3 +53,9 @@ def split_arguments(
         tensors.append(value)  # pyright: ignore[reportArgumentType] -- Op says what is no tensor
         del given[name]
     return tensors, {name: value for name, value in given.items() if value is not None}
+
+
+def snake_case(kind: str) -> str:
+    """`ConvolutionBackwardWeights` → `convolution_backward_weights`; abbreviations stay whole."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind)
+    return words.lower()

@@ -168,8 +168,7 @@ class CompiledGraph:
             port = self._input_ports[tensor_id]
             what = f"input {label(port)!r}"
             array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
-            if port.is_concrete:
-                check_array(array, port, what)
+            check_array(array, port, what)
             arrays[tensor_id] = array
         missing = [name for name, i in self._input_ids.items() if i not in arrays]
         if missing:

@@ -18,6 +18,7 @@ from pathlib import Path
 from ..ops.attributes import AttributeSpec, AttributeType, OneOf
 from ..ops.registry import REGISTRY
 from ..ops.schema import OpNames, OpSchema
+from .builder import snake_case
 
 WIDTH = 100
 
@@ -29,12 +30,6 @@ _TYPES = {
     AttributeType.bool: "bool",
     AttributeType.string: "str",
 }
-
-
-def snake_case(kind: str) -> str:
-    """`ConvolutionBackwardWeights` → `convolution_backward_weights`; abbreviations stay whole."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind)
-    return words.lower()
 
 
 def spellings() -> Iterator[tuple[OpSchema, OpNames]]:
@@ -65,8 +60,9 @@ def _attribute_parameters(schema: OpSchema, names: OpNames, leave_out: set[str])
 
 def _documentation(schema: OpSchema, names: OpNames, *, eager: bool) -> str:
     def entry(name: str, text: str) -> str:
+        spelled = re.sub(r"\b\w+\b", lambda word: names.spell(word.group()), text)
         return textwrap.fill(
-            f"{name}: {text}", WIDTH - 8, initial_indent="    ", subsequent_indent="        "
+            f"{name}: {spelled}", WIDTH - 8, initial_indent="    ", subsequent_indent="        "
         )
 
     def shaped(text: str, types: tuple[str, ...]) -> str:

@@ -8,9 +8,9 @@ from enum import StrEnum
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
+from .builder import snake_case
 from .compiled_graph import CompiledGraph
 from .engine import Engine
-from .generate import snake_case
 from .inference import infer, merge_shapes
 from .logical_tensor import LogicalTensor, PropertyType
 from .op import Op

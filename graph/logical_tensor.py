@@ -14,7 +14,7 @@ from ..ops.attributes import S64_MAX, S64_MIN
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeError
 from ..ops.schema import UNKNOWN_DIM, Shape
-from .arrays import itemsize
+from .arrays import as_data_type, itemsize
 
 MAX_NDIMS = 64
 """NumPy's limit. oneDNN's is 12, and partitions of more axes go to NumPy."""
@@ -143,7 +143,7 @@ class LogicalTensor:
             raise ArgumentTypeError(f"{what}: name must be a string, got {name!r}")
         dims = as_shape(shape, f"{what}: shape")
         layout = parse_enum(LayoutType, layout_type, f"{what}: layout_type")
-        dtype = parse_enum(DataType, data_type, f"{what}: data_type")
+        dtype = as_data_type(data_type, f"{what}: data_type")
         if dtype is DataType.undef:
             raise ArgumentError(f"{what}: data_type must be a concrete type such as 'f32', got 'undef'")
         self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- attrs makes it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Sequence
 from enum import StrEnum
@@ -186,5 +187,14 @@ def _say_once(unavailable: dict[str, str]) -> None:
             warnings.warn(
                 f"backend '{name}' is not available ({reason}); NumPy does its work",
                 BackendUnavailableWarning,
-                stacklevel=2,
+                stacklevel=_frames_of_ours(),
             )
+
+
+def _frames_of_ours() -> int:
+    """The stack level of the first caller outside of this package, whose line a warning should point at."""
+    package = __name__.partition(".")[0]
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level

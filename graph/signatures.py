@@ -124,18 +124,18 @@ class OpSignatures(ABC):
             auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
                 'None'.
             output_padding: Zeros that the forward op added at the end of each spatial axis of dst;
-                taken from diff_dst if absent.
+                taken from output_delta if absent.
             groups: How many groups the input and the output channels are divided into. Default 1.
-            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
-                Default 'NXC'.
+            data_format: Order of the axes of input_forward and output_delta; X stands for the
+                spatial axes. Default 'NXC'.
             filter_format: Order of the axes of the weights; X stands for the spatial axes. Default
                 'XOI'.
-            filter_shape: Shape of the weights, in weights_format; the input of that name wins over
+            filter_shape: Shape of the weights, in filter_format; the input of that name wins over
                 it.
             name: of the op and its output; made from the kind if None.
 
         Returns:
-            filter_delta: Gradient of the weights, in weights_format.
+            filter_delta: Gradient of the weights, in filter_format.
 
         Raises:
             OneDNNGraphError: a subclass that says which argument breaks which rule.
@@ -310,16 +310,16 @@ class OpSignatures(ABC):
             auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
                 'None'.
             groups: How many groups the input and the output channels are divided into. Default 1.
-            data_format: Order of the axes of src and diff_dst; X stands for the spatial axes.
-                Default 'NXC'.
+            data_format: Order of the axes of input_forward and output_delta; X stands for the
+                spatial axes. Default 'NXC'.
             filter_format: Order of the axes of the weights; X stands for the spatial axes. Default
                 'XIO'.
-            filter_shape: Shape of the weights, in weights_format; the input of that name wins over
+            filter_shape: Shape of the weights, in filter_format; the input of that name wins over
                 it.
             name: of the op and its output; made from the kind if None.
 
         Returns:
-            filter_delta: Gradient of the weights, in weights_format.
+            filter_delta: Gradient of the weights, in filter_format.
 
         Raises:
             OneDNNGraphError: a subclass that says which argument breaks which rule.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, LayoutError, ShapeError
+from ..ops.schema import UNKNOWN_DIM
 from .arrays import Array, as_array, itemsize, numpy_type
 from .engine import Engine, check_engine, default_engine
 from .logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
@@ -39,9 +40,13 @@ def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
             f"{what} must be an array of {tensor.data_type.value} (NumPy {expected}), got {array.dtype}; "
             f"convert it with .astype({expected.name!r})"
         )
-    if array.shape != tensor.dims:
+    fits = tensor.shape is None or (
+        len(array.shape) == len(tensor.shape)
+        and all(want in (UNKNOWN_DIM, have) for have, want in zip(array.shape, tensor.shape, strict=True))
+    )
+    if not fits:
         raise ShapeError(
-            f"{what} must have shape {format_shape(tensor.dims)}, got {list(array.shape)}; compile again for "
+            f"{what} must have shape {format_shape(tensor.shape)}, got {list(array.shape)}; compile again for "
             "another shape"
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, cast
@@ -288,6 +289,17 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
             return real
 
 
+def _spelled_out(value: object, known: Sequence[str]) -> str:
+    """A hint for formats with every spatial axis written out, as in other frameworks: NCHW, OIDHW, NLC."""
+    if not isinstance(value, str) or not known:
+        return ""
+    folded = re.sub("[DHWL]+", "X", value.upper())
+    letters = {"O", "I", "X"} if "O" in folded else {"N", "C", "X"}
+    if folded in known and set(folded) == letters:
+        return f" (X stands for all spatial axes: write '{folded}')"
+    return ""
+
+
 def _ruled(spec: AttributeSpec, value: Any, op: str, name: str, whole: object) -> Any:
     if spec.rule is None:
         return value
@@ -295,6 +307,7 @@ def _ruled(spec: AttributeSpec, value: Any, op: str, name: str, whole: object) -
     if canonical is None:
         known = spec.rule.values if isinstance(spec.rule, OneOf) else ()
         raise AttributeValueError(
-            f"{op}: attribute '{name}' must be {spec.expects}, got {whole!r}{nearest(value, known)}"
+            f"{op}: attribute '{name}' must be {spec.expects}, got {whole!r}"
+            f"{_spelled_out(value, known) or nearest(value, known)}"
         )
     return canonical

@@ -191,7 +191,8 @@ def _check_weights(
         raise ctx.error(
             f"'{ctx.names.spell('weights_shape')}' must have {expected} for these channels and "
             f"groups = {groups}, got I = {inputs} and O = {outputs} in {list(weights)} with "
-            f"{ctx.names.spell('weights_format')} '{fmt}'"
+            f"{ctx.names.spell('weights_format')} '{fmt}' and data_format "
+            f"'{ctx.attributes.string('data_format')}'; check both formats first"
         )
     declared = ctx.outputs[0]
     if declared is not None and any(
@@ -235,8 +236,9 @@ def _check_spatial(ctx: InferenceContext, side: _Side, kernel: tuple[int, ...], 
         if want != dst[axis] or want < 1:
             raise ctx.error(
                 f"'{ctx.names.spell('diff_dst')}' must have size {rule} on spatial axis {axis}, got "
-                f"{dst[axis]}; check strides, pads, dilations and "
-                f"'{ctx.names.spell('weights_shape')}'"
+                f"{dst[axis]}; check strides, pads, dilations, "
+                f"{'output_padding, ' if side.transposed else ''}'{ctx.names.spell('weights_shape')}' and "
+                "data_format"
             )
 
 

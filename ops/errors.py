@@ -71,10 +71,6 @@ class LibraryError(OneDNNGraphError, RuntimeError):
     """The oneDNN library is missing, is another version, or reported a failure."""
 
 
-class VerificationError(OneDNNGraphError, RuntimeError):
-    """`verify=True` found every candidate kernel wrong on integer data."""
-
-
 class BackendUnavailableWarning(UserWarning):
     """Said once when the oneDNN library is not there and NumPy does all the work."""
 

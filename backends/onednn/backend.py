@@ -170,7 +170,7 @@ class OnednnBackend:
         if primitive is None:
             raise LibraryError(f"oneDNN has no reorder from {found.desc.describe()} to a plain layout")
         source, target = Buffer(found.desc, 0), Buffer(found.plain, 1)
-        step = Step(primitive, ((Arg.SRC, source), (Arg.DST, target)))
+        step = Step("reorder", primitive, ((Arg.SRC, source), (Arg.DST, target)))
         plan = Plan(native_engine(tensor.engine), [step])
         plan.run([address(tensor.data), address(result)])
         return result

@@ -296,9 +296,10 @@ def build(engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: 
         return Buffer(MemoryDesc.strided(engine.lib, view.shape, problem.data_type, view.strides), argument)
 
     operands: list[tuple[Arg, Buffer]] = []
-    for arg, query, buffer in (
-        (Arg.SRC, Query.src_md, user(problem.src, src_argument)),
-        (Arg.DIFF_DST, Query.diff_dst_md, user(problem.dst, dst_argument)),
+    names = ("diff_dst", "src") if problem.gradient.exchanged else ("src", "diff_dst")
+    for name, arg, query, buffer in (
+        (names[0], Arg.SRC, Query.src_md, user(problem.src, src_argument)),
+        (names[1], Arg.DIFF_DST, Query.diff_dst_md, user(problem.dst, dst_argument)),
     ):
         wanted = desc.memory_desc(query)
         if wanted == buffer.desc:
@@ -308,18 +309,18 @@ def build(engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: 
         if primitive is None:
             return f"no reorder from {buffer.desc.describe()} to {wanted.describe()}"
         staged = Buffer(wanted)
-        steps.append(Step(primitive, ((Arg.SRC, buffer), (Arg.DST, staged))))
+        steps.append(Step(f"reorder {name}", primitive, ((Arg.SRC, buffer), (Arg.DST, staged))))
         operands.append((arg, staged))
     opaque = _opaque(engine, problem, desc, compute)
     result = user(problem.weights, DIFF_WEIGHTS) if opaque is None else Buffer(opaque.desc, DIFF_WEIGHTS)
     wanted = desc.memory_desc(Query.diff_weights_md)
     produced = result if wanted == result.desc else Buffer(wanted)
-    steps.append(Step(desc.create(), (*operands, (Arg.DIFF_WEIGHTS, produced))))
+    steps.append(Step("convolution", desc.create(), (*operands, (Arg.DIFF_WEIGHTS, produced))))
     if produced is not result:
         primitive = reorder(engine, wanted, result.desc)
         if primitive is None:
             return f"no reorder from {wanted.describe()} to {result.desc.describe()}"
-        steps.append(Step(primitive, ((Arg.SRC, produced), (Arg.DST, result))))
+        steps.append(Step("reorder diff_weights", primitive, ((Arg.SRC, produced), (Arg.DST, result))))
     return Plan(engine, steps)
 
 

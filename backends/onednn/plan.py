@@ -35,8 +35,9 @@ class Buffer:
 
 @frozen(eq=False)
 class Step:
-    """One primitive and the buffers of its arguments, the scratchpad apart."""
+    """One primitive and the buffers of its arguments, the scratchpad apart; `role` is for `explain`."""
 
+    role: str
     primitive: Primitive
     arguments: tuple[tuple[Arg, Buffer], ...]
 
@@ -89,8 +90,8 @@ class Plan:
 
     @property
     def implementations(self) -> tuple[str, ...]:
-        """The library's names of the implementations, in order."""
-        return tuple(step.primitive.implementation for step in self.steps)
+        """Each step's role and the library's name of its implementation, in order."""
+        return tuple(f"{step.role} ({step.primitive.implementation})" for step in self.steps)
 
     def take(self) -> Frame:
         """A frame that nobody else uses; give it back with `give`."""

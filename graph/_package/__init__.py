@@ -10,6 +10,7 @@ from importlib.metadata import version as _version
 
 from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
+from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.graph.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.backend import Explanation
@@ -59,7 +60,15 @@ from onednn_graph.ops.errors import (
     UnsupportedError,
 )
 from onednn_graph.ops.registry import REGISTRY as _REGISTRY
-from onednn_graph.ops.schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
+from onednn_graph.ops.schema import (
+    UNKNOWN_DIM,
+    InferenceContext,
+    OpNames,
+    OpSchema,
+    Port,
+    Shape,
+    shape_of_first_input,
+)
 
 __version__ = _version("onednn-graph")
 
@@ -110,6 +119,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "InferenceContext",
+    "Kernel",
     "LayoutError",
     "LayoutType",
     "LibraryError",
@@ -117,6 +127,7 @@ __all__ = [
     "OneDNNGraphError",
     "OneOf",
     "Op",
+    "OpNames",
     "OpSchema",
     "Partition",
     "Policy",
@@ -143,5 +154,6 @@ __all__ = [
     "ops",
     "register_op",
     "run_op",
+    "shape_of_first_input",
     "unregister_op",
 ]
