@@ -33,6 +33,10 @@ class _Port:
         size = itemsize(tensor.data_type)
         self.byte_strides = tuple(s * size for s in self.plain.element_strides)
 
+    def allocate(self) -> Array:
+        """An uninitialised array for an output, or a staged input."""
+        return np.empty(self.opaque_bytes, np.uint8) if self.opaque else allocate(self.plain)
+
     def fits(self, array: Array) -> bool:
         """Whether the array lies exactly as compiled."""
         return (
@@ -105,7 +109,7 @@ class Arguments:
         for port, value in zip(self._inputs, self._listed(self._inputs, given, "input"), strict=True):
             array = port.array_of(value)
             if not port.fits(array):
-                staged = allocate(port.plain)
+                staged = port.allocate()
                 np.copyto(staged, array)
                 array = staged
             result.append(array)
@@ -141,18 +145,17 @@ class Arguments:
         """See `CompiledPartition.execute`."""
         ins = self._taken(inputs)
         if outputs is None:
-            results = [
-                np.empty(p.opaque_bytes, np.uint8) if p.opaque else allocate(p.plain) for p in self._outputs
-            ]
+            results = [port.allocate() for port in self._outputs]
             self.executable.run(ins, results)
             return tuple(results)
         listed = self._listed(self._outputs, outputs, "output")
-        targets = [self._target(p, v) for p, v in zip(self._outputs, listed, strict=True)]
+        targets = [
+            port.allocate() if value is None else self._target(port, value)
+            for port, value in zip(self._outputs, listed, strict=True)
+        ]
         self._check_apart(targets)
         computed = [
-            array
-            if (port.opaque or port.fits(array)) and not _meets(array, ins)
-            else (np.empty(port.opaque_bytes, np.uint8) if port.opaque else allocate(port.plain))
+            array if (port.opaque or port.fits(array)) and not _meets(array, ins) else port.allocate()
             for port, array in zip(self._outputs, targets, strict=True)
         ]
         self.executable.run(ins, computed)

@@ -81,10 +81,12 @@ class _Stage:
             self.latest = partition.compile(None, self._outputs, engine, verify=verify)
         self._fixed = self.latest
 
-    def run(self, inputs: Sequence[Array], stream: Stream | None) -> tuple[Array, ...]:
+    def run(
+        self, inputs: Sequence[Array], outputs: Sequence[object], stream: Stream | None
+    ) -> tuple[Array, ...]:
         compiled = self._fixed or self._for_shapes(inputs)
         self.latest = compiled
-        return compiled.execute(stream, inputs)
+        return compiled.execute(stream, inputs, outputs)
 
     def _for_shapes(self, inputs: Sequence[Array]) -> CompiledPartition:
         key = tuple(array.shape for array in inputs)
@@ -130,6 +132,7 @@ class CompiledGraph:
     def __call__(
         self,
         inputs: Mapping[Key, object] | Mapping[str, object],
+        outputs: Mapping[Key, object] | Mapping[str, object] | None = None,
         *,
         stream: Stream | None = None,
     ) -> Results:
@@ -138,6 +141,7 @@ class CompiledGraph:
         Args:
             inputs: an array, Tensor or anything with `__dlpack__` for each input, by its name, id or
                 LogicalTensor.
+            outputs: arrays to write to, by the output's name, id or LogicalTensor; the others are allocated.
             stream: a stream of the engine; None for the engine's own order.
 
         Returns:
@@ -150,11 +154,28 @@ class CompiledGraph:
         """
         self.engine.check_open()
         arrays = self._taken(inputs)
+        targets = self._targets(outputs)
         for stage in self._stages:
-            results = stage.run([arrays[t.id] for t in stage.partition.input_ports], stream)
+            ports = stage.partition
+            results = stage.run(
+                [arrays[t.id] for t in ports.input_ports],
+                [targets.get(t.id) for t in ports.output_ports],
+                stream,
+            )
             for tensor, array in zip(stage.partition.output_ports, results, strict=True):
                 arrays[tensor.id] = array
         return Results({t.id: arrays[t.id] for t in self.outputs}, self.outputs)
+
+    def _targets(self, outputs: object) -> dict[int, object]:
+        if outputs is None:
+            return {}
+        if not isinstance(outputs, Mapping):
+            raise ArgumentTypeError(
+                f"outputs must be a mapping from names to arrays, got {type(outputs).__name__}"
+            )
+        ids = {label(t): t.id for t in self.outputs}
+        named = cast("Mapping[object, object]", outputs)
+        return {find(key, ids, "output"): value for key, value in named.items()}
 
     def _taken(self, inputs: object) -> dict[int, Array]:
         if not isinstance(inputs, Mapping):
@@ -181,3 +202,7 @@ class CompiledGraph:
             stage.partition.id: None if stage.latest is None else stage.latest.explanation
             for stage in self._stages
         }
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(label, tensors)) for tensors in (self.inputs, self.outputs))
+        return f"CompiledGraph({ins} → {outs}; {len(self.partitions)} partitions)"

@@ -132,7 +132,7 @@ class CompiledPartition:
         self,
         stream: Stream | None,
         inputs: Sequence[object],
-        outputs: Sequence[object] | None = None,
+        outputs: Sequence[object | None] | None = None,
     ) -> tuple[Array, ...]:
         """Computes the outputs.
 
@@ -140,7 +140,7 @@ class CompiledPartition:
             stream: a stream of the engine that it was compiled for; None for that engine.
             inputs: arrays or Tensors in the order of `inputs`. Arrays with other strides, another byte order
                 or unaligned memory are copied first; everything else is used as it is.
-            outputs: arrays or Tensors to write to, in the order of `outputs`; allocated if None. They may
+            outputs: arrays or Tensors to write to, in the order of `outputs`; allocated where None. They may
                 lie anywhere, also over the inputs.
 
         Returns:
