@@ -79,8 +79,9 @@ class CompiledPartition:
             shape_operand_value(inputs[position], self.inputs[position], str(self.partition.ops[0]))
             for position, _ in self._operands
         )
-        self._last = self._special.get(key, lambda: self._specialise(key))
-        return self._last
+        arguments = self._special.get(key, lambda: self._specialise(key))
+        self._last = arguments  # for the queries; another thread may be at another value
+        return arguments
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:

@@ -70,16 +70,12 @@ def run_op(
             continue
         array = value.numpy() if isinstance(value, Tensor) else as_array(value, f"{kind}: input '{name}'")
         arrays.append(array)
-    tensors = [
-        _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
-        for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))
-    ]
     # The schema's identity is in the key, for a user's op may be registered anew under its old name.
-    key = (id(schema), kind, tuple(tensors), _frozen(given), backend)
+    key = (id(schema), kind, tuple((a.shape, a.strides, a.dtype) for a in arrays), _frozen(given), backend)
     cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
         "eager", lambda: BoundedCache(MAX_EAGER)
     )
-    compiled = cache.get(key, lambda: _compile(kind, tensors, given, backend, engine))
+    compiled = cache.get(key, lambda: _compile(kind, arrays, given, backend, engine))
     outputs = None if out is None else ([out] if len(schema.outputs) == 1 else out)
     results = compiled.execute(None, arrays, cast("Any", outputs))
     return results[0] if len(schema.outputs) == 1 else results
@@ -124,12 +120,16 @@ def _frozen(value: object) -> Hashable:
 
 def _compile(
     kind: str,
-    tensors: Sequence[LogicalTensor],
+    arrays: Sequence[Array],
     attributes: Mapping[str, object],
     backend: str | None,
     engine: Engine,
 ) -> CompiledPartition:
-    schema, _ = REGISTRY.resolve(kind)
+    schema, names = REGISTRY.resolve(kind)
+    tensors = [
+        _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
+        for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))
+    ]
     types = {p.type: t.data_type for p, t in zip(schema.inputs, tensors, strict=False)}
     outputs = [
         LogicalTensor(len(tensors) + i, types.get(p.type, schema.types[p.type][0]))
