@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
+from ..ops.values import one_line, shown
 
 Array = NDArray[Any]
 
@@ -65,18 +66,22 @@ def data_type_of(array: Array, what: str = "array") -> DataType:
     return found
 
 
-def as_data_type(value: object, what: str) -> DataType:
+def as_data_type(value: Any, what: str) -> DataType:
     """A data type from its name, a `DataType`, or a NumPy dtype such as `np.float32`.
 
     Raises:
         ArgumentTypeError, ArgumentError, DataTypeError: nothing of the kind, or one without a counterpart.
     """
     if isinstance(value, np.dtype | type):
-        found = _DATA_TYPES.get(np.dtype(cast("Any", value)).newbyteorder("="))
+        try:
+            found = _DATA_TYPES.get(np.dtype(cast("Any", value)).newbyteorder("="))
+        except (TypeError, ValueError, RecursionError):  # a class with a dtype attribute of its own
+            found = None
         if found is None:
-            raise DataTypeError(f"{what} must be a type of oneDNN Graph, got {value!r}; use 'f32', say")
+            got = shown(cast("object", value))
+            raise DataTypeError(f"{what} must be a type of oneDNN Graph, got {got}; use 'f32', say")
         return found
-    return parse_enum(DataType, cast("Any", value), what)
+    return parse_enum(DataType, value, what)
 
 
 # --- DLPack -----------------------------------------------------------------------------------------
@@ -182,14 +187,18 @@ def _from_capsule(capsule: object, what: str) -> Array:
 
 
 def _dlpack(value: Any, what: str) -> Array:
+    # torch exports a view with this bit (the imaginary part of a conjugate) as if it were not negated.
+    is_negated = getattr(value, "is_neg", None)
+    if callable(is_negated) and is_negated():
+        raise ArgumentError(f"{what} is a tensor with its negative bit set; pass .resolve_neg()")
     try:
         try:
             capsule = value.__dlpack__(max_version=(1, 0))
         except TypeError:  # an exporter older than DLPack 1.0 has no such parameter
             capsule = value.__dlpack__()
-    except (BufferError, RuntimeError, ValueError) as error:
+    except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise ArgumentError(
-            f"{what} of type {type(value).__name__} can't be shared through DLPack ({error}); "
+            f"{what} of type {type(value).__name__} can't be shared through DLPack ({one_line(error)}); "
             "pass a detached CPU tensor or a NumPy array"
         ) from error
     return _from_capsule(capsule, what)
@@ -208,23 +217,34 @@ def as_array(value: object, what: str) -> Array:
         DataTypeError: a data type without a counterpart.
     """
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise ArgumentTypeError(
+                f"{what} must be a plain array, got a MaskedArray, whose mask would be lost; pass .filled(0)"
+            )
         return cast("Array", value)
-    if hasattr(value, "__dlpack__"):
+    # A class has the methods of its instances, and calling them unbound was seen to crash NumPy.
+    is_class = isinstance(value, type)
+    if not is_class and hasattr(value, "__dlpack__"):
         return _dlpack(value, what)
-    if hasattr(value, "__array__") or isinstance(value, list | tuple | int | float):
-        try:
-            array: Array = np.asarray(cast("Any", value))
-        except (ValueError, TypeError, RuntimeError) as error:
-            raise ArgumentError(
-                f"{what} of type {type(cast('object', value)).__name__} can't become an array ({error}); "
-                "pass a NumPy array"
-            ) from error
+    if not is_class and (hasattr(value, "__array__") or isinstance(value, list | tuple | int | float)):
+        array = _converted(cast("Any", value), what)
         if array.dtype != object:
             return array
+    given = cast("object", value)
     raise ArgumentTypeError(
         f"{what} must be a NumPy array or have __dlpack__ or __array__, "
-        f"got {type(cast('object', value)).__name__}"
+        f"got {shown(given)} of type {type(given).__name__}"
     )
+
+
+def _converted(value: Any, what: str) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, OverflowError, BufferError) as error:
+        raise ArgumentError(
+            f"{what} of type {type(value).__name__} can't become an array ({one_line(error)}); "
+            "pass a NumPy array"
+        ) from error
 
 
 def address(array: Array) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
 from attrs import field, frozen
 
@@ -14,6 +13,7 @@ from ..ops.attributes import S64_MAX, S64_MIN
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeError
 from ..ops.schema import UNKNOWN_DIM, Shape
+from ..ops.values import integer, listed, shown
 from .arrays import as_data_type, itemsize
 
 MAX_NDIMS = 64
@@ -39,15 +39,18 @@ class PropertyType(StrEnum):
 
 
 def _as_dims(values: object, what: str) -> tuple[int, ...]:
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+    items = listed(values)
+    if items is None:
         raise ArgumentTypeError(
-            f"{what} must be a sequence of integers, got {values!r}; write one element as [8]"
+            f"{what} must be a sequence of integers, got {shown(values)} of type {type(values).__name__}; "
+            "write one element as [8]"
         )
     dims: list[int] = []
-    for value in cast("Sequence[Any]", values):
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentTypeError(f"{what} must hold integers, got {value!r} in {values!r}")
-        dims.append(operator.index(value))
+    for item in items:
+        dim = integer(item)
+        if dim is None:
+            raise ArgumentTypeError(f"{what} must hold integers, got {shown(item)} in {shown(values)}")
+        dims.append(dim)
     return tuple(dims)
 
 
@@ -68,10 +71,10 @@ def as_shape(shape: object, what: str) -> Shape:
     for dim in dims:
         if dim < UNKNOWN_DIM:
             raise ShapeError(
-                f"{what} must have sizes of 0 or more, or -1 for unknown, got {dim} in {list(dims)}"
+                f"{what} must have sizes of 0 or more, or -1 for unknown, got {dim} in {shown(list(dims))}"
             )
     if math.prod(d for d in dims if d > 0) > S64_MAX // 8:
-        raise ShapeError(f"{what} must have fewer than 2**60 elements, got {list(dims)}")
+        raise ShapeError(f"{what} must have fewer than 2**60 elements, got {shown(list(dims))}")
     return dims
 
 
@@ -134,20 +137,31 @@ class LogicalTensor:
         layout_id: int | None = None,
         name: str = "",
     ) -> None:
-        if isinstance(id, bool) or not hasattr(id, "__index__"):
-            raise ArgumentTypeError(f"a logical tensor's id must be an integer, got {id!r}")
-        what = f"tensor {name or operator.index(id)!r}"
-        if not 0 <= operator.index(id) < 2**64:
-            raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {id!r}")
+        number = integer(id)
+        if number is None:
+            raise ArgumentTypeError(f"a logical tensor's id must be an integer, got {shown(id)}")
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(f"{what}: name must be a string, got {name!r}")
+            raise ArgumentTypeError(f"tensor {number}: name must be a string, got {shown(name)}")
+        what = f"tensor {shown(name) if name else number}"
+        if not 0 <= number < 2**64:
+            raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {number}")
         dims = as_shape(shape, f"{what}: shape")
         layout = parse_enum(LayoutType, layout_type, f"{what}: layout_type")
+        if layout_id is not None:
+            if integer(layout_id) is None or layout_id < 0:
+                raise ArgumentTypeError(
+                    f"{what}: layout_id must be a non-negative integer or None, got {shown(layout_id)}"
+                )
+            if layout is not LayoutType.opaque:
+                raise LayoutError(
+                    f"{what}: layout_id needs layout_type 'opaque', got layout_id {layout_id} with "
+                    f"'{layout.value}'; leave it out"
+                )
         dtype = as_data_type(data_type, f"{what}: data_type")
         if dtype is DataType.undef:
             raise ArgumentError(f"{what}: data_type must be a concrete type such as 'f32', got 'undef'")
         self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- attrs makes it
-            operator.index(id),
+            number,
             dtype,
             dims,
             layout,
@@ -226,19 +240,22 @@ def format_shape(shape: Shape) -> str:
 def _checked_strides(strides: Sequence[int], dims: Shape, layout: LayoutType, what: str) -> tuple[int, ...]:
     if layout is not LayoutType.strided:
         raise LayoutError(
-            f"{what}: strides need layout_type 'strided', got strides {strides!r} with '{layout.value}'"
+            f"{what}: strides need layout_type 'strided', got strides {shown(strides)} with "
+            f"'{layout.value}'; leave them out"
         )
     steps = _as_dims(strides, f"{what}: strides")
     if dims is None or len(steps) != len(dims):
         raise LayoutError(
             f"{what}: strides must have one value per axis of the shape {format_shape(dims)}, "
-            f"got {list(steps)}"
+            f"got {shown(list(steps))}"
         )
     if any(step < 0 for step in steps):
         raise LayoutError(
             f"{what}: strides must be non-negative, counted in elements, got {list(steps)}; reverse the "
             "array itself for a negative stride"
         )
-    if sum((max(d, 1) - 1) * s for d, s in zip(dims, steps, strict=True)) >= S64_MAX // 8:
+    if max(steps, default=0) > S64_MAX // 8 or (
+        sum((max(d, 1) - 1) * s for d, s in zip(dims, steps, strict=True)) >= S64_MAX // 8
+    ):
         raise LayoutError(f"{what}: strides reach beyond 64-bit addresses, got {list(steps)}")
     return steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -13,6 +12,7 @@ from ..ops.data_types import DataType
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError, SchemaError
 from ..ops.registry import REGISTRY
 from ..ops.schema import InferenceContext, OpNames, OpSchema, Port, Shape
+from ..ops.values import integer, listed, shown
 from .logical_tensor import LogicalTensor, as_shape
 
 
@@ -56,16 +56,19 @@ class Op:
         **attributes: object,
     ) -> None:
         schema, names = REGISTRY.resolve(kind)
-        if isinstance(id, bool) or not hasattr(id, "__index__"):
-            raise ArgumentTypeError(f"{kind}: an op's id must be an integer, got {id!r}")
-        if not 0 <= operator.index(id) < 2**64:
-            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {id!r}")
-        label = f"{names.kind} {name!r}" if name else names.kind
-        ins = _tensors(inputs, label, "inputs")
-        outs = _tensors(outputs, label, "outputs")
+        number = integer(id)
+        if number is None:
+            raise ArgumentTypeError(f"{kind}: an op's id must be an integer, got {shown(id)}")
+        if not 0 <= number < 2**64:
+            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {number}")
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise ArgumentTypeError(f"{kind}: name must be a string, got {shown(name)}")
+        label = f"{names.kind} {shown(name)}" if name else names.kind
+        ins = _tensors(inputs, label, "input", [names.spell(p.name) for p in schema.inputs])
+        outs = _tensors(outputs, label, "output", [names.spell(p.name) for p in schema.outputs])
         _check_ports(schema, names, ins, outs, label)
         self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- attrs makes it
-            operator.index(id),
+            number,
             schema,
             names,
             ins,
@@ -117,28 +120,34 @@ class Op:
         if not isinstance(shapes, list | tuple) or len(cast("Sequence[object]", shapes)) != len(outputs):
             raise SchemaError(
                 f"{self}: infer_shapes must return a list with one shape for each of its {len(outputs)} outputs, "
-                f"got {shapes!r}"
+                f"got {shown(shapes)}"
             )
         named = zip(self.schema.outputs, cast("Sequence[object]", shapes), strict=False)
         return tuple(
-            as_shape(shape, f"{self}: what infer_shapes returned for '{port.name}'") for port, shape in named
+            as_shape(shape, f"{self}: what infer_shapes returned for '{self.names.spell(port.name)}'")
+            for port, shape in named
         )
 
 
-def _tensors(values: object, label: str, what: str) -> tuple[LogicalTensor, ...]:
+def _tensors(values: object, label: str, what: str, ports: Sequence[str]) -> tuple[LogicalTensor, ...]:
     if isinstance(values, LogicalTensor):
-        raise ArgumentTypeError(f"{label}: {what} must be a sequence of LogicalTensor; write [tensor]")
-    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise ArgumentTypeError(
-            f"{label}: {what} must be a sequence of LogicalTensor, got {type(values).__name__}"
+            f"{label}: {what}s must be a sequence of LogicalTensor, got one, {values}; write [tensor]"
         )
-    for position, value in enumerate(cast("Sequence[object]", values)):
+    items = listed(values)
+    if items is None:
+        raise ArgumentTypeError(
+            f"{label}: {what}s must be a sequence of LogicalTensor, one for each of {', '.join(ports)}, "
+            f"got {type(values).__name__}"
+        )
+    for position, value in enumerate(items):
         if not isinstance(value, LogicalTensor):
+            port = f"'{ports[position]}'" if position < len(ports) else f"{position}"
             raise ArgumentTypeError(
-                f"{label}: {what} must hold LogicalTensor objects, got {type(value).__name__} at "
-                f"position {position}"
+                f"{label}: {what} {port} must be a LogicalTensor, got {shown(value)} of type "
+                f"{type(value).__name__}; arrays are given when the op is executed"
             )
-    return tuple(cast("Sequence[LogicalTensor]", values))
+    return cast("tuple[LogicalTensor, ...]", tuple(items))
 
 
 def _check_ports(
@@ -153,11 +162,14 @@ def _check_ports(
         ("output", schema.outputs, outputs, sum(p.required for p in schema.outputs)),
     ):
         if not least <= len(tensors) <= len(ports):
-            listed = ", ".join(names.spell(p.name) + ("" if p.required else " (optional)") for p in ports)
+            spelled = ", ".join(names.spell(p.name) + ("" if p.required else " (optional)") for p in ports)
             missing = [names.spell(p.name) for p in ports[len(tensors) : least]]
             problem = f"{what} '{missing[0]}' is missing" if missing else f"too many {what}s"
             count = f"{least}" if least == len(ports) else f"{least} to {len(ports)}"
-            raise PortError(f"{label}: {problem}; it takes {count} {what}s ({listed}), got {len(tensors)}")
+            plural = "" if count == "1" else "s"
+            raise PortError(
+                f"{label}: {problem}; it takes {count} {what}{plural} ({spelled}), got {len(tensors)}"
+            )
     seen: dict[str, tuple[Port, DataType]] = {}
     for port, tensor in (
         *zip(schema.inputs, inputs, strict=False),
@@ -167,11 +179,12 @@ def _check_ports(
         if tensor.data_type not in allowed:
             raise DataTypeError(
                 f"{label}: '{names.spell(port.name)}' must have data type "
-                f"{' or '.join(d.value for d in allowed)}, got {tensor.data_type.value}"
+                f"{' or '.join(d.value for d in allowed)}, got {tensor.data_type.value}; convert it"
             )
         first, data_type = seen.setdefault(port.type, (port, tensor.data_type))
         if tensor.data_type != data_type:
             raise DataTypeError(
                 f"{label}: '{names.spell(port.name)}' must have the data type of "
-                f"'{names.spell(first.name)}', {data_type.value}, got {tensor.data_type.value}"
+                f"'{names.spell(first.name)}', {data_type.value}, got {tensor.data_type.value}; convert one "
+                "of them"
             )

@@ -7,15 +7,16 @@ names are oneDNN Graph's (`s64`, `s64[]`, `f32`, `f32[]`, `bool`, `string`).
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
 from attrs import field, frozen
 
-from .errors import AttributeTypeError, AttributeValueError, nearest
+from .data_types import parse_enum
+from .errors import AttributeTypeError, AttributeValueError, SchemaError, nearest
+from .values import integer, listed, shown
 
 AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 
@@ -83,6 +84,10 @@ POSITIVE = AtLeast(1)
 NON_NEGATIVE = AtLeast(0)
 
 
+def _attribute_type(value: AttributeType | str) -> AttributeType:
+    return parse_enum(AttributeType, value, "an attribute's type")
+
+
 @frozen
 class AttributeSpec:
     """One attribute of an op.
@@ -99,13 +104,22 @@ class AttributeSpec:
     """
 
     name: str
-    type: AttributeType = field(converter=AttributeType)
+    type: AttributeType = field(converter=_attribute_type)
     required: bool = field(default=False, kw_only=True)
     default: AttributeValue | None = field(default=None, kw_only=True)
     rule: Rule | None = field(default=None, kw_only=True)
     unset_as_zeros: bool = field(default=False, kw_only=True)
     none_as: AttributeValue | None = field(default=None, kw_only=True)
     doc: str = field(default="", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise SchemaError(f"an attribute's name must be an identifier such as 'axis', got {shown(self.name)}")
+        if self.rule is not None and not hasattr(self.rule, "canonical"):
+            raise SchemaError(
+                f"the rule of attribute '{self.name}' must be a rule such as POSITIVE or OneOf, "
+                f"got {shown(self.rule)}"
+            )
 
     @property
     def expects(self) -> str:
@@ -216,8 +230,11 @@ def canonical_attributes(
     by_spelling = {spell(spec.name): spec for spec in specs}
     for name in given:
         if name not in by_spelling:
+            # A legacy kind has its own word for some attributes.
+            same = spell(name) if isinstance(name, str) else name  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = f" (did you mean '{same}'?)" if same in by_spelling else nearest(name, by_spelling)
             raise AttributeValueError(
-                f"{op}: unknown attribute '{name}'{nearest(name, by_spelling)}; "
+                f"{op}: unknown attribute {shown(name)}{hint}; "
                 f"it has {', '.join(sorted(by_spelling)) or 'no attributes'}"
             )
     values: dict[str, AttributeValue] = {}
@@ -236,23 +253,24 @@ def canonical_attributes(
 
 
 def _listed(spec: AttributeSpec, value: object, op: str, name: str) -> Sequence[object]:
-    if isinstance(value, str | bytes | Mapping | set | frozenset) or not hasattr(value, "__iter__"):
-        hint = "; give one value per axis, as in [1, 1]" if isinstance(value, int | float) else ""
+    items = listed(value)
+    if items is None:
+        hint = "; write it as [1, 1], say" if hasattr(value, "__index__") or hasattr(value, "__float__") else ""
         raise AttributeTypeError(
             f"{op}: attribute '{name}' must be {spec.expects}, "
-            f"got {value!r} of type {type(cast('object', value)).__name__}{hint}"
+            f"got {shown(value)} of type {type(value).__name__}{hint}"
         )
-    return list(cast("Iterable[object]", value))
+    return items
 
 
 def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: object) -> Any:
     """`value` as a plain Python scalar of the spec's element type."""
 
     def wrong_type() -> AttributeTypeError:
-        inside = "" if value is whole else f"{whole!r} with the element "
+        inside = "" if value is whole else f"{shown(whole)} with the element "
         return AttributeTypeError(
             f"{op}: attribute '{name}' must be {spec.expects}, "
-            f"got {inside}{value!r} of type {type(value).__name__}"
+            f"got {inside}{shown(value)} of type {type(value).__name__}"
         )
 
     is_bool = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
@@ -266,23 +284,20 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
                 raise wrong_type()
             return str(value)
         case AttributeType.s64 | AttributeType.s64_list:
-            if is_bool or not hasattr(value, "__index__"):
+            number = integer(value)
+            if number is None:
                 raise wrong_type()
-            try:
-                number = operator.index(cast("int", value))
-            except TypeError:  # arrays have __index__ and use it only when they hold one integer
-                raise wrong_type() from None
             if not S64_MIN <= number <= S64_MAX:
                 raise AttributeValueError(
-                    f"{op}: attribute '{name}' must fit in 64 bits, got {value!r}; give a smaller value"
+                    f"{op}: attribute '{name}' must fit in 64 bits, got {number}; give a smaller value"
                 )
             return number
         case _:
-            if is_bool or isinstance(value, str | bytes) or not hasattr(value, "__float__"):
+            if is_bool or isinstance(value, str | bytes | type) or not hasattr(value, "__float__"):
                 raise wrong_type()
             try:
                 real = float(cast("float", value))
-            except (TypeError, OverflowError):
+            except (TypeError, ValueError, OverflowError, RuntimeError):
                 raise wrong_type() from None
             if math.isnan(real):
                 raise AttributeValueError(f"{op}: attribute '{name}' must be {spec.expects}, got nan")
@@ -307,7 +322,7 @@ def _ruled(spec: AttributeSpec, value: Any, op: str, name: str, whole: object) -
     if canonical is None:
         known = spec.rule.values if isinstance(spec.rule, OneOf) else ()
         raise AttributeValueError(
-            f"{op}: attribute '{name}' must be {spec.expects}, got {whole!r}"
+            f"{op}: attribute '{name}' must be {spec.expects}, got {shown(whole)}"
             f"{_spelled_out(value, known) or nearest(value, known)}"
         )
     return canonical

@@ -8,12 +8,15 @@ and the legacy documents of ConvolutionBackpropWeights and ConvolutionBackpropFi
 
 from __future__ import annotations
 
+import math
+
 from attrs import frozen
 
 from . import spatial
 from .attributes import (
     NON_NEGATIVE,
     POSITIVE,
+    S64_MAX,
     AttributeSpec,
     AttributeType,
     OneOf,
@@ -176,6 +179,10 @@ def _check_weights(
     dst_channels: int,
 ) -> tuple[int, ...]:
     """Checks the weights' channels and the declared output; returns the kernel size."""
+    if math.prod(weights) > S64_MAX // 8:
+        raise ctx.error(
+            f"'{ctx.names.spell('weights_shape')}' must have fewer than 2**60 elements, got {list(weights)}"
+        )
     groups = ctx.attributes.integer("groups")
     fmt = ctx.attributes.string("weights_format")
     at = axis_positions(fmt, rank)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from .errors import ArgumentError, ArgumentTypeError, nearest
+from .values import shown
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -40,14 +41,14 @@ def parse_enum(enum: type[E], value: E | str, what: str) -> E:
         ArgumentTypeError: `value` is no string.
         ArgumentError: `value` spells no member; the message lists them and the nearest.
     """
+    names = ", ".join(member.value for member in enum)
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
-            f"{what} must be a {enum.__name__} or its name, got {value!r} of type {type(value).__name__}"
+            f"{what} must be one of {names}, got {shown(value)} of type {type(value).__name__}"
         )
     try:
         return enum(value)
     except ValueError:
-        names = ", ".join(member.value for member in enum)
         raise ArgumentError(
-            f"{what} must be one of {names}, got {value!r}{nearest(value, (m.value for m in enum))}"
+            f"{what} must be one of {names}, got {shown(value)}{nearest(value, (m.value for m in enum))}"
         ) from None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .errors import SchemaError, UnknownOpError, nearest
 from .schema import OpNames, OpSchema
+from .values import shown
 
 
 class OpRegistry:
@@ -22,8 +23,8 @@ class OpRegistry:
             SchemaError: one of the names is taken, or is no identifier.
         """
         for name in (schema.kind, *(alias.kind for alias in schema.aliases)):
-            if not name.isidentifier():
-                raise SchemaError(f"op kind {name!r} must be an identifier, as in 'MyOp'")
+            if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise SchemaError(f"an op's kind must be an identifier such as 'MyOp', got {shown(name)}")
             if name in self._written:
                 raise SchemaError(
                     f"op kind '{name}' is already registered by {self._written[name]}; choose another name"
@@ -46,7 +47,7 @@ class OpRegistry:
         """
         if not isinstance(kind, str) or kind not in self._written:
             raise UnknownOpError(
-                f"unknown op kind {kind!r}{nearest(kind, self._written)}; "
+                f"unknown op kind {shown(kind)}{nearest(kind, self._written)}; "
                 "onednn_graph.ops() lists the registered kinds"
             )
         schema = self._schemas[self._written[kind]]

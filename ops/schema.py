@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, cast
 
 from attrs import Factory, field, frozen
 
 from .attributes import Attributes, AttributeSpec, canonical_value
 from .data_types import DataType, parse_enum
-from .errors import SchemaError, ShapeError
+from .errors import SchemaError, ShapeError, nearest
+from .values import listed, shown
 
 UNKNOWN_DIM = -1
 """A dimension whose size is not known yet."""
+
+RESERVED = ("id", "kind", "inputs", "outputs", "name")
+"""Names that no attribute can have: `Op` takes attributes as keywords beside these."""
 
 Shape = tuple[int, ...] | None
 """A shape; `UNKNOWN_DIM` for an unknown size, None where not even the rank is known."""
@@ -82,15 +87,48 @@ class InferenceContext:
 InferShapes = Callable[[InferenceContext], Sequence[Shape]]
 
 
-def _port_tuple(ports: Sequence[Port]) -> tuple[Port, ...]:
-    return tuple(ports)
+T = TypeVar("T")
+
+
+def _tuple_of(kind: type[T], values: object, what: str) -> tuple[T, ...]:
+    items = listed(values)
+    if items is None or not all(isinstance(item, kind) for item in items):
+        raise SchemaError(f"{what} must be a sequence of {kind.__name__}, got {shown(values)}")
+    return cast("tuple[T, ...]", tuple(items))
+
+
+def _inputs(ports: Sequence[Port]) -> tuple[Port, ...]:
+    return _tuple_of(Port, ports, "the inputs of an OpSchema")
+
+
+def _outputs(ports: Sequence[Port]) -> tuple[Port, ...]:
+    return _tuple_of(Port, ports, "the outputs of an OpSchema")
+
+
+def _attributes(specs: Sequence[AttributeSpec]) -> tuple[AttributeSpec, ...]:
+    return _tuple_of(AttributeSpec, specs, "the attributes of an OpSchema")
+
+
+def _aliases(names: Sequence[OpNames]) -> tuple[OpNames, ...]:
+    return _tuple_of(OpNames, names, "the aliases of an OpSchema")
 
 
 def _data_types(types: Mapping[str, Sequence[DataType | str]]) -> Mapping[str, tuple[DataType, ...]]:
-    return {
-        constraint: tuple(parse_enum(DataType, d, f"type constraint '{constraint}'") for d in allowed)
-        for constraint, allowed in types.items()
-    }
+    if not isinstance(types, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise SchemaError(
+            "the types of an OpSchema must be a mapping from constraints to data types, as in "
+            f"{{'T': ['f32']}}, got {shown(types)}"
+        )
+    result: dict[str, tuple[DataType, ...]] = {}
+    for constraint, allowed in types.items():
+        if not listed(allowed):
+            raise SchemaError(
+                f"type constraint '{constraint}' must be a list of data types such as ['f32'], got {shown(allowed)}"
+            )
+        result[constraint] = tuple(
+            parse_enum(DataType, d, f"a data type of constraint '{constraint}'") for d in allowed
+        )
+    return result
 
 
 def shape_of_first_input(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -118,22 +156,41 @@ class OpSchema:
 
     kind: str
     summary: str
-    inputs: tuple[Port, ...] = field(converter=_port_tuple)
-    outputs: tuple[Port, ...] = field(converter=_port_tuple)
+    inputs: tuple[Port, ...] = field(converter=_inputs)
+    outputs: tuple[Port, ...] = field(converter=_outputs)
     infer_shapes: InferShapes
     types: Mapping[str, tuple[DataType, ...]] = field(converter=_data_types)
-    attributes: tuple[AttributeSpec, ...] = ()
-    aliases: tuple[OpNames, ...] = ()
+    attributes: tuple[AttributeSpec, ...] = field(default=(), converter=_attributes)
+    aliases: tuple[OpNames, ...] = field(default=(), converter=_aliases)
     formula: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""
     family: str = "custom"
 
     def __attrs_post_init__(self) -> None:
-        names = [p.name for p in (*self.inputs, *self.outputs)]
-        for name in names:
-            if names.count(name) > 1:
-                raise SchemaError(f"{self.kind}: port '{name}' is declared twice; rename one of them")
+        if not callable(self.infer_shapes):
+            raise SchemaError(
+                f"{self.kind}: infer_shapes must be a function of an InferenceContext, such as "
+                f"shape_of_first_input, got {shown(self.infer_shapes)}"
+            )
+        ports = [p.name for p in (*self.inputs, *self.outputs)]
+        attributes = [spec.name for spec in self.attributes]
+        for what, names in (("port", ports), ("attribute", attributes)):
+            for name in names:
+                if names.count(name) > 1:
+                    raise SchemaError(f"{self.kind}: {what} '{name}' is declared twice; rename one of them")
+        for name in attributes:
+            if name in RESERVED:
+                raise SchemaError(
+                    f"{self.kind}: attribute '{name}' has the name of a parameter of Op; rename it"
+                )
+        for alias in self.aliases:
+            for name in alias.renamed:
+                if name not in (*ports, *attributes):
+                    raise SchemaError(
+                        f"{self.kind}: alias '{alias.kind}' renames '{name}', which is no port or attribute "
+                        f"of it{nearest(name, (*ports, *attributes))}"
+                    )
         for port in (*self.inputs, *self.outputs):
             if port.type not in self.types:
                 raise SchemaError(

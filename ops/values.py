@@ -1,0 +1,55 @@
+"""Users' values: lists and integers of whatever Python, NumPy or a framework has, and how messages show them."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping, Set
+from typing import cast
+
+MAX_SHOWN = 160
+"""Characters of a value in a message, which is to stay one readable sentence."""
+MANY_ELEMENTS = 16
+"""Arrays of more elements are not written out in messages."""
+
+
+def one_line(text: object) -> str:
+    """`str(text)` on one line, cut where it is long."""
+    line = re.sub(r"\s*\n\s*", " ", str(text))
+    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
+
+
+def shown(value: object) -> str:
+    """`repr(value)` on one line, cut where it is long; an array of many elements as its type and shape."""
+    shape = [integer(dim) for dim in listed(getattr(value, "shape", None)) or ()]
+    if math.prod(dim or 0 for dim in shape) > MANY_ELEMENTS and hasattr(value, "dtype"):
+        return f"an array of {one_line(getattr(value, 'dtype', ''))} with shape {one_line(shape)}"
+    return one_line(repr(value))
+
+
+def listed(value: object) -> list[object] | None:
+    """The elements of a list, tuple, array or anything else with an order and a length; None for other things.
+
+    Strings, mappings and sets are no lists here, and neither is an iterator, which may have no end.
+    """
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping | Set):
+        return None
+    if isinstance(value, type) or not (hasattr(value, "__iter__") and hasattr(value, "__len__")):
+        return None
+    try:
+        return list(cast("Iterable[object]", value))
+    except TypeError:  # an array without axes has both methods
+        return None
+
+
+def integer(value: object) -> int | None:
+    """`value` as an int; None for what is none, booleans and floats included."""
+    if isinstance(value, bool | type) or not hasattr(value, "__index__"):
+        return None
+    if str(getattr(value, "dtype", "")).endswith(("bool", "bool_")):
+        return None
+    try:
+        return operator.index(cast("int", value))
+    except (TypeError, ValueError, RuntimeError):  # arrays and tensors that hold no single integer
+        return None
