@@ -7,24 +7,26 @@ that does not is computed aside and copied back. What can't be right is refused 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn, cast
+from typing import cast
 
 import numpy as np
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, ShapeError
+from ..ops.values import shown
 from .arrays import Array, as_array, itemsize, numpy_type
 from .backend import Executable
 from .engine import Engine
 from .logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
-from .tensor import Tensor, allocate, check_array
+from .op import Op, PortName, port_names
+from .tensor import Tensor, allocate, allocate_bytes, check_array
 
 
 class _Port:
     """One tensor of an executable, with what checking an array needs."""
 
-    def __init__(self, tensor: LogicalTensor, what: str, opaque_bytes: int = 0) -> None:
+    def __init__(self, tensor: LogicalTensor, name: PortName, opaque_bytes: int = 0) -> None:
         self.tensor = tensor
-        self.what = what
+        self.what = f"{name}, {tensor},"
         self.opaque = tensor.layout_type is LayoutType.opaque
         self.opaque_bytes = opaque_bytes
         self.plain = as_plain(tensor)
@@ -35,7 +37,7 @@ class _Port:
 
     def allocate(self) -> Array:
         """An uninitialised array for an output, or a staged input."""
-        return np.empty(self.opaque_bytes, np.uint8) if self.opaque else allocate(self.plain)
+        return allocate_bytes(self.opaque_bytes) if self.opaque else allocate(self.plain)
 
     def fits(self, array: Array) -> bool:
         """Whether the array lies exactly as compiled."""
@@ -71,37 +73,26 @@ class _Port:
 class Arguments:
     """An executable with the checks and copies around it."""
 
-    def __init__(self, inputs: Sequence[LogicalTensor], executable: Executable, op: str) -> None:
+    def __init__(self, inputs: Sequence[LogicalTensor], executable: Executable, ops: Sequence[Op]) -> None:
         self.executable = executable
-        self.op = op
-        self._inputs = [_Port(as_plain(t), f"{op}: input {t}") for t in inputs]
+        self._ops = ops
+        names = port_names(ops)
+        self._inputs = [_Port(as_plain(t), names[t.id]) for t in inputs]
         self._outputs = [
             _Port(
                 t,
-                f"{op}: output {t}",
+                names[t.id],
                 executable.opaque_bytes(i) if t.layout_type is LayoutType.opaque else 0,
             )
             for i, t in enumerate(executable.outputs)
         ]
-
-    @staticmethod
-    def wrong_count(op: str, what: str, ports: Sequence[LogicalTensor], given: object) -> NoReturn:
-        """Raises the error for a number of arguments that does not fit."""
-        names = ", ".join(str(t) for t in ports)
-        if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-            count = len(cast("Sequence[object]", given))
-            raise ArgumentError(f"{op}: execute takes {len(ports)} {what}s ({names}), got {count}")
-        raise ArgumentTypeError(
-            f"{op}: {what}s must be a list of arrays or Tensors ({names}), "
-            f"got {type(cast('object', given)).__name__}"
-        )
 
     def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
         if isinstance(given, list | tuple):
             listed = cast("Sequence[object]", given)
             if len(listed) == len(ports):
                 return listed
-        return self.wrong_count(self.op, what, [p.tensor for p in ports], cast("object", given))
+        return listed_arguments(self._ops, what, [p.tensor for p in ports], cast("object", given))
 
     def _taken(self, given: object) -> list[Array]:
         """Inputs as compiled; copies where they lie differently."""
@@ -128,8 +119,8 @@ class Arguments:
         else:
             if not isinstance(value, np.ndarray | Tensor) and not hasattr(value, "__dlpack__"):
                 raise ArgumentTypeError(
-                    f"{port.what} must be an array or Tensor that can be written to, got "
-                    f"{type(value).__name__}"
+                    f"{port.what} must be an array or Tensor that can be written to, got {shown(value)} of "
+                    f"type {type(value).__name__}"
                 )
             array = port.array_of(cast("object", value))
         if not array.flags.writeable:
@@ -198,7 +189,7 @@ class Arguments:
         for position, array in enumerate(targets):
             for other in targets[:position]:
                 if np.may_share_memory(array, other):
-                    raise ArgumentError(f"{self.op}: two outputs share memory; pass separate arrays")
+                    raise ArgumentError(f"{self._ops[0]}: two outputs share memory; pass separate arrays")
 
     def plain(self, index: int, array: Array, engine: Engine) -> Array:
         """Output `index` in plain layout."""
@@ -206,6 +197,31 @@ class Arguments:
         if not port.opaque:
             return array
         return Tensor.from_opaque(port.tensor, array, engine).numpy()
+
+
+def listed_arguments(
+    ops: Sequence[Op], what: str, tensors: Sequence[LogicalTensor], given: object
+) -> Sequence[object]:
+    """`given` as a sequence with one argument for each tensor.
+
+    Raises:
+        ArgumentTypeError, ArgumentError: no sequence, or one of another length.
+    """
+    listed: Sequence[object] | None = None
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):
+        listed = cast("Sequence[object]", given)
+        if len(listed) == len(tensors):
+            return listed
+    names = port_names(ops)
+    takes = f"{len(tensors)} {what}{'' if len(tensors) == 1 else 's'}"
+    spelled = ", ".join(f"'{names[t.id].port}' {t}" for t in tensors)
+    if listed is not None:
+        raise ArgumentError(f"{ops[0]}: an execution takes {takes}, {spelled}, got {len(listed)}")
+    given = cast("object", given)
+    raise ArgumentTypeError(
+        f"{ops[0]}: {what}s must be a list of {takes}, {spelled}, got {shown(given)} of type "
+        f"{type(given).__name__}; write [array]"
+    )
 
 
 def _meets(array: Array, others: Sequence[Array]) -> bool:
@@ -223,13 +239,13 @@ def _repeats(array: Array) -> bool:
     return False
 
 
-def shape_operand_value(value: object, tensor: LogicalTensor, op: str) -> tuple[int, ...]:
+def shape_operand_value(value: object, tensor: LogicalTensor, name: PortName) -> tuple[int, ...]:
     """The sizes that a shape operand holds.
 
     Raises:
         DataTypeError, ShapeError: no 1-D array of the declared integer type and length.
     """
-    what = f"{op}: input {tensor}"
+    what = f"{name}, {tensor},"
     array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
     if array.dtype.kind not in "iu" or array.dtype.newbyteorder("=") != numpy_type(tensor.data_type):
         raise DataTypeError(

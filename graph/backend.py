@@ -12,6 +12,7 @@ from typing import Protocol
 from attrs import Factory, field, frozen
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
+from ..ops.values import shown
 from .arrays import Array
 from .engine import Engine
 from .logical_tensor import LogicalTensor
@@ -189,11 +190,12 @@ class BackendRegistry:
         """
         if not isinstance(name, str):
             raise ArgumentTypeError(
-                f"backend must be a name such as 'numpy' or None, got {type(name).__name__}"
+                f"backend must be a name such as 'numpy' or None, got {shown(name)} of type {type(name).__name__}"
             )
         if name not in self._backends:
             raise ArgumentError(
-                f"backend must be one of {', '.join(self._backends)}, got {name!r}{nearest(name, self._backends)}"
+                f"backend must be one of {', '.join(self._backends)}, got {shown(name)}"
+                f"{nearest(name, self._backends)}"
             )
         return self._backends[name]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
-from ..ops.errors import ArgumentError, ArgumentTypeError, nearest
+import numpy as np
+
+from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
+from ..ops.values import integer, shown
 from .arrays import Array, as_array
 from .backend import Explanation
 from .caching import BoundedCache
@@ -24,13 +27,21 @@ Key = str | int | LogicalTensor
 class Results(Mapping[str, Array]):
     """Output arrays by name; a LogicalTensor or an id is a key too."""
 
-    def __init__(self, arrays: dict[int, Array], tensors: Sequence[LogicalTensor]) -> None:
+    def __init__(self, arrays: dict[int, Array], ids: Mapping[str, int]) -> None:
         self._arrays = arrays
-        self._ids = {label(t): t.id for t in tensors}
+        self._ids = ids
 
     def __getitem__(self, key: Key) -> Array:
         tensor_id = find(key, self._ids, "output")
         return self._arrays[tensor_id]
+
+    def __contains__(self, key: object) -> bool:
+        return meant(key, self._ids) is not None
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The array of `key`, or `default`."""
+        tensor_id = meant(key, self._ids)
+        return default if tensor_id is None else self._arrays[tensor_id]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)
@@ -48,20 +59,43 @@ def label(tensor: LogicalTensor) -> str:
     return tensor.name or str(tensor.id)
 
 
+def labels(tensors: Sequence[LogicalTensor], what: str) -> dict[str, int]:
+    """Key → id.
+
+    Raises:
+        GraphError: two tensors have one key.
+    """
+    ids: dict[str, int] = {}
+    for tensor in tensors:
+        key = label(tensor)
+        if key in ids:
+            raise GraphError(
+                f"two {what}s of the graph are called {shown(key)}, the tensors {ids[key]} and {tensor.id}; "
+                "give each a name of its own"
+            )
+        ids[key] = tensor.id
+    return ids
+
+
+def meant(key: object, ids: Mapping[str, int]) -> int | None:
+    """The id that a name, an id or a LogicalTensor means, or None."""
+    number = key.id if isinstance(key, LogicalTensor) else integer(key)
+    if number is not None:
+        return number if number in ids.values() else None
+    return ids.get(key) if isinstance(key, str) else None
+
+
 def find(key: object, ids: Mapping[str, int], what: str) -> int:
     """The id that a name, an id or a LogicalTensor means.
 
     Raises:
         ArgumentError: nothing of that name or id; the message lists what there is.
     """
-    if isinstance(key, LogicalTensor):
-        key = key.id
-    if isinstance(key, int) and not isinstance(key, bool) and key in ids.values():
-        return key
-    if isinstance(key, str) and key in ids:
-        return ids[key]
-    known = ", ".join(repr(name) for name in ids)
-    raise ArgumentError(f"the graph has no {what} {key!r}{nearest(key, ids)}; it has {known}")
+    tensor_id = meant(key, ids)
+    if tensor_id is None:
+        known = ", ".join(repr(name) for name in ids)
+        raise ArgumentError(f"the graph has no {what} {shown(key)}{nearest(key, ids)}; it has {known}")
+    return tensor_id
 
 
 class _Stage:
@@ -125,7 +159,8 @@ class CompiledGraph:
         self.partitions = tuple(partitions)
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self._input_ids = {label(t): t.id for t in self.inputs}
+        self._input_ids = labels(self.inputs, "input")
+        self._output_ids = labels(self.outputs, "output")
         self._input_ports = {t.id: t for t in self.inputs}
         self._stages = [_Stage(p, self.engine, verify=verify) for p in self.partitions]
 
@@ -155,6 +190,8 @@ class CompiledGraph:
         self.engine.check_open()
         arrays = self._taken(inputs)
         targets = self._targets(outputs)
+        if targets and len(self._stages) > 1:
+            self._check_apart(arrays, targets)
         for stage in self._stages:
             ports = stage.partition
             results = stage.run(
@@ -164,18 +201,42 @@ class CompiledGraph:
             )
             for tensor, array in zip(stage.partition.output_ports, results, strict=True):
                 arrays[tensor.id] = array
-        return Results({t.id: arrays[t.id] for t in self.outputs}, self.outputs)
+        return Results({t.id: arrays[t.id] for t in self.outputs}, self._output_ids)
 
     def _targets(self, outputs: object) -> dict[int, object]:
         if outputs is None:
             return {}
         if not isinstance(outputs, Mapping):
             raise ArgumentTypeError(
-                f"outputs must be a mapping from names to arrays, got {type(outputs).__name__}"
+                f"outputs must be a mapping from names to arrays, got {type(outputs).__name__}; "
+                f"write {{{', '.join(repr(n) + ': …' for n in self._output_ids)}}}"
             )
-        ids = {label(t): t.id for t in self.outputs}
-        named = cast("Mapping[object, object]", outputs)
-        return {find(key, ids, "output"): value for key, value in named.items()}
+        targets: dict[int, object] = {}
+        for key, value in cast("Mapping[object, object]", outputs).items():
+            tensor_id = find(key, self._output_ids, "output")
+            if tensor_id in targets:
+                raise ArgumentError(
+                    f"output {shown(key)} is given twice, under another key too; give it once"
+                )
+            targets[tensor_id] = value
+        return targets
+
+    def _check_apart(self, arrays: Mapping[int, Array], targets: Mapping[int, object]) -> None:
+        """A later partition would read what an earlier one has written over."""
+        names = {i: name for name, i in (*self._input_ids.items(), *self._output_ids.items())}
+        taken = dict(arrays)
+        for tensor_id, value in targets.items():
+            if value is None:
+                continue
+            what = f"output {names[tensor_id]!r}"
+            array = value.data if isinstance(value, Tensor) else as_array(value, what)
+            for other, known in taken.items():
+                if np.may_share_memory(array, known):
+                    raise ArgumentError(
+                        f"{what} must not share memory with {names[other]!r}, for the graph runs in "
+                        f"{len(self._stages)} parts; pass an array of its own"
+                    )
+            taken[tensor_id] = array
 
     def _taken(self, inputs: object) -> dict[int, Array]:
         if not isinstance(inputs, Mapping):
@@ -186,14 +247,20 @@ class CompiledGraph:
         arrays: dict[int, Array] = {}
         for key, value in cast("Mapping[object, object]", inputs).items():
             tensor_id = find(key, self._input_ids, "input")
+            if tensor_id in arrays:
+                raise ArgumentError(f"input {shown(key)} is given twice, under another key too; give it once")
             port = self._input_ports[tensor_id]
             what = f"input {label(port)!r}"
             array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
             check_array(array, port, what)
             arrays[tensor_id] = array
+        names = {i: name for name, i in self._input_ids.items()}
         missing = [name for name, i in self._input_ids.items() if i not in arrays]
         if missing:
-            raise ArgumentError(f"input {missing[0]!r} is missing; the graph takes {list(self._input_ids)}")
+            raise ArgumentError(
+                f"input {missing[0]!r} is missing; the graph takes {', '.join(map(repr, self._input_ids))}, got "
+                f"{', '.join(repr(names[i]) for i in arrays) or 'none'}"
+            )
         return arrays
 
     def explain(self) -> dict[int, Explanation | None]:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..ops.errors import ArgumentError, ArgumentTypeError
-from .arguments import Arguments, shape_operand_value
+from ..ops.values import integer, shown
+from .arguments import Arguments, listed_arguments, shape_operand_value
 from .arrays import Array
 from .backend import Explanation
 from .caching import BoundedCache
 from .engine import Engine, Stream
 from .inference import infer
 from .logical_tensor import LogicalTensor, as_plain
+from .op import port_names
 
 if TYPE_CHECKING:  # a partition makes its compiled partitions
     from .partition import Partition
@@ -50,6 +52,7 @@ class CompiledPartition:
         self._operands = tuple(
             (position, tensor.id) for position, tensor in enumerate(inputs) if tensor.id in operands
         )
+        self._names = port_names(partition.ops)
         self._special: BoundedCache[tuple[tuple[int, ...], ...], Arguments] = BoundedCache(
             MAX_SPECIALISATIONS
         )
@@ -65,7 +68,7 @@ class CompiledPartition:
         executable = self.partition.build(
             self.inputs, self._declared_outputs, self.engine, by_id, self._verify
         )
-        return Arguments(self.inputs, executable, str(self.partition.ops[0]))
+        return Arguments(self.inputs, executable, self.partition.ops)
 
     def _arguments(self, inputs: Sequence[object]) -> Arguments:
         """The executable for the values of the shape operands among these inputs."""
@@ -73,11 +76,10 @@ class CompiledPartition:
             if self._last is None:
                 raise ArgumentError(f"{self.partition.ops[0]}: it was not compiled")
             return self._last
-        if not isinstance(inputs, Sequence) or len(inputs) != len(self.inputs):  # pyright: ignore[reportUnnecessaryIsInstance]
-            Arguments.wrong_count(str(self.partition.ops[0]), "input", self.inputs, inputs)
+        given = listed_arguments(self.partition.ops, "input", self.inputs, inputs)
         key = tuple(
-            shape_operand_value(inputs[position], self.inputs[position], str(self.partition.ops[0]))
-            for position, _ in self._operands
+            shape_operand_value(given[position], self.inputs[position], self._names[tensor_id])
+            for position, tensor_id in self._operands
         )
         arguments = self._special.get(key, lambda: self._specialise(key))
         self._last = arguments  # for the queries; another thread may be at another value
@@ -123,11 +125,12 @@ class CompiledPartition:
         Raises:
             ArgumentError: no port has that id.
         """
+        number = integer(id)
         for tensor in (*self.inputs, *self.outputs):
-            if tensor.id == id:
+            if tensor.id == number:
                 return tensor
         ids = [t.id for t in (*self.inputs, *self.outputs)]
-        raise ArgumentError(f"{self.partition.ops[0]}: no port has the id {id!r}; the ports are {ids}")
+        raise ArgumentError(f"{self.partition.ops[0]}: no port has the id {shown(id)}; the ports are {ids}")
 
     def execute(
         self,
@@ -173,7 +176,7 @@ class CompiledPartition:
         if not isinstance(stream, Stream):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 f"{self.partition.ops[0]}: stream must be an onednn_graph.Stream or None, got "
-                f"{type(stream).__name__}"
+                f"{shown(stream)} of type {type(stream).__name__}"
             )
         if stream.engine is not self.engine:
             raise ArgumentError(

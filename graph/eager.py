@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
-
-from ..ops.errors import PortError, UnsupportedError
+from ..ops.attributes import canonical_attributes
+from ..ops.errors import ArgumentTypeError, PortError, UnsupportedError
 from ..ops.registry import REGISTRY
+from ..ops.schema import RESERVED
+from ..ops.values import integer, listed
 from .arrays import Array, as_array, data_type_of
+from .backend import BACKENDS
 from .caching import BoundedCache
 from .compiled_partition import CompiledPartition
 from .engine import Engine, check_engine, default_engine
@@ -52,26 +54,40 @@ def run_op(
     check_engine(engine)
     engine.check_open()
     schema, names = REGISTRY.resolve(kind)
+    if not isinstance(inputs, list | tuple) or not isinstance(attributes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(
+            f"{kind}: inputs must be a list of arrays and attributes a mapping from names to values, got "
+            f"{type(inputs).__name__} and {type(attributes).__name__}"
+        )
+    if backend is not None and not isinstance(backend, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        BACKENDS.get(backend)  # says what is wrong with it
     given = {name: value for name, value in attributes.items() if value is not None}
     own = {names.spell(spec.name) for spec in schema.attributes}
     if len(inputs) > len(schema.inputs):
-        listed = ", ".join(names.spell(p.name) for p in schema.inputs)
+        spelled = ", ".join(names.spell(p.name) for p in schema.inputs)
         raise PortError(
-            f"{kind}: too many inputs; it takes {len(schema.inputs)} ({listed}), got {len(inputs)}"
+            f"{kind}: too many inputs; it takes {len(schema.inputs)} ({spelled}), got {len(inputs)}"
         )
     arrays: list[Array] = []
+    missing: str | None = None
     for port, value in zip(schema.inputs, inputs, strict=False):
         name = names.spell(port.name)
         if value is None:
+            missing = missing or name
             continue
         if port.shape_operand and name in own:
             # The value is known now, so it can be the attribute, and the op is compiled for it at once.
             given[name] = _sizes(value, f"{kind}: '{name}'")
             continue
+        if missing is not None:
+            raise PortError(
+                f"{kind}: input '{missing}' is missing, got None, but '{name}' after it is given; give both"
+            )
         array = value.numpy() if isinstance(value, Tensor) else as_array(value, f"{kind}: input '{name}'")
         arrays.append(array)
     # The schema's identity is in the key, for a user's op may be registered anew under its old name.
-    key = (id(schema), kind, tuple((a.shape, a.strides, a.dtype) for a in arrays), _frozen(given), backend)
+    frozen = tuple((name, _frozen(value)) for name, value in given.items())
+    key = (id(schema), kind, tuple((a.shape, a.strides, a.dtype) for a in arrays), frozen, backend)
     cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
         "eager", lambda: BoundedCache(MAX_EAGER)
     )
@@ -83,7 +99,7 @@ def run_op(
 
 def _sizes(value: object, what: str) -> object:
     """A weights shape given as an array becomes a list; anything else is checked as an attribute."""
-    if isinstance(value, list | tuple | str):
+    if isinstance(value, list | tuple) or not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
         return cast("object", value)
     array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
     return array.tolist()
@@ -92,30 +108,46 @@ def _sizes(value: object, what: str) -> object:
 def _described(array: Array, position: int, what: str) -> LogicalTensor:
     """A logical tensor for the array where it lies; row-major where execution will copy it anyway."""
     size = array.itemsize
-    strides: tuple[int, ...] | None = tuple(step // size for step in array.strides)
+    dense = row_major(array.shape)
+    # The stride of an axis of one element means nothing, and may be anything.
+    strides: tuple[int, ...] | None = tuple(
+        step // size if dim > 1 else plain
+        for step, dim, plain in zip(array.strides, array.shape, dense, strict=True)
+    )
     if (
-        any(step < 0 or step % size for step in array.strides)
+        any(
+            dim > 1 and (step < 0 or step % size)
+            for step, dim in zip(array.strides, array.shape, strict=True)
+        )
         or 0 in array.shape
-        or strides == row_major(array.shape)
+        or strides == dense
         or may_overlap(array.shape, strides)
     ):
         strides = None
     return LogicalTensor(position, data_type_of(array, what), array.shape, strides=strides)
 
 
-def _frozen(value: object) -> Hashable:
-    """A hashable stand-in for attribute values, so that equal calls find the same compiled op."""
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value)
-        return tuple((k, _frozen(v)) for k, v in sorted(items.items()))
-    if isinstance(value, np.ndarray | list | tuple):
-        items = cast("Sequence[object]", value)
-        return ("sequence", *[_frozen(v) for v in items])
-    try:
-        hash(value)
-    except TypeError:
+_SCALARS = (int, str, float, bool)
+
+
+def _frozen(value: Any) -> Hashable:
+    """A hashable stand-in for an attribute's value, so that equal calls find the same compiled op.
+
+    What can change in place, such as an array or a tensor, is taken by its content. What no attribute can
+    have is never kept, for it does not compile.
+    """
+    kind = cast("type[object]", type(value))
+    if kind in _SCALARS:
+        return value if kind is int else (kind, value)
+    items = cast("Sequence[object]", value) if kind is list or kind is tuple else listed(value)
+    if items is not None:
+        return ("sequence", *[_frozen(item) for item in items])
+    number = integer(value)
+    if number is not None:
+        return number
+    if hasattr(value, "dtype"):
         return repr(value)
-    return (type(value).__name__, cast("Hashable", value))
+    return (kind, value) if isinstance(value, Hashable) else repr(value)
 
 
 def _compile(
@@ -126,6 +158,9 @@ def _compile(
     engine: Engine,
 ) -> CompiledPartition:
     schema, names = REGISTRY.resolve(kind)
+    for name in attributes:
+        if not isinstance(name, str) or name in RESERVED:  # pyright: ignore[reportUnnecessaryIsInstance]
+            canonical_attributes(schema.attributes, attributes, kind, names.spell)  # says that it is unknown
     tensors = [
         _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
         for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))

@@ -7,6 +7,7 @@ from threading import RLock
 from typing import Any, TypeVar, cast
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, ResourceError
+from ..ops.values import integer, shown
 
 T = TypeVar("T")
 
@@ -22,12 +23,11 @@ class Engine:
     """
 
     def __init__(self, kind: str = "cpu", index: int = 0) -> None:
-        if kind != "cpu":
-            raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {kind!r}")
-        if type(index) is not int or index != 0:
-            raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {index!r}")
+        check_kind(kind)
+        if integer(index) != 0:
+            raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {shown(index)}")
         self.kind = kind
-        self.index = index
+        self.index = 0
         self._resources: dict[Hashable, Any] = {}
         self._lock = RLock()
         self._closed = False
@@ -80,11 +80,18 @@ class Stream:
         self.engine.check_open()
 
 
+def check_kind(kind: object) -> None:
+    """Raises ArgumentError for another kind of device than 'cpu'."""
+    if not isinstance(kind, str) or kind != "cpu":
+        raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {shown(kind)}")
+
+
 def check_engine(engine: object) -> None:
     """Raises ArgumentTypeError for what is no Engine."""
     if not isinstance(engine, Engine):
         raise ArgumentTypeError(
-            f"engine must be an onednn_graph.Engine, got {type(engine).__name__}; make one with Engine()"
+            f"engine must be an onednn_graph.Engine, got {shown(engine)} of type {type(engine).__name__}; "
+            "make one with Engine()"
         )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from ..ops.data_types import DataType, parse_enum
-from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
+from ..ops.errors import ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
+from ..ops.values import integer, shown
 from .builder import snake_case
 from .compiled_graph import CompiledGraph
-from .engine import Engine
+from .engine import Engine, check_kind
 from .inference import infer, merge_shapes
-from .logical_tensor import LogicalTensor, PropertyType
+from .logical_tensor import LogicalTensor, PropertyType, format_shape
 from .op import Op
 from .partition import Partition
 from .partitioner import Policy, partition
@@ -46,8 +47,7 @@ class Graph(OpSignatures):
     def __init__(
         self, engine_kind: str = "cpu", *, fpmath_mode: FpmathMode | str = FpmathMode.strict
     ) -> None:
-        if engine_kind != "cpu":
-            raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {engine_kind!r}")
+        check_kind(engine_kind)
         self.engine_kind = engine_kind
         self.fpmath_mode = parse_enum(FpmathMode, fpmath_mode, "fpmath_mode")
         self._ops: list[Op] = []
@@ -69,7 +69,9 @@ class Graph(OpSignatures):
             ShapeError: a tensor's shape contradicts an earlier description.
         """
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(f"add_op takes an onednn_graph.Op, got {type(op).__name__}")
+            raise ArgumentTypeError(
+                f"add_op takes an onednn_graph.Op, got {shown(op)} of type {type(op).__name__}"
+            )
         if self._finalized:
             raise GraphError(f"{op} can't be added, the graph is finalized; build a new Graph")
         if any(other.id == op.id for other in self._ops):
@@ -103,7 +105,12 @@ class Graph(OpSignatures):
                     f"{where}{tensor} has {field} {want!s}, but the graph's tensor with the id {tensor.id} has "
                     f"{have!s}; describe one id in one way, and use a tensor in the graph that made it"
                 )
-        shape = merge_shapes(known.shape, tensor.shape, f"{where}{tensor}")
+        shape = merge_shapes(
+            known.shape,
+            tensor.shape,
+            f"{where}{tensor} has shape {format_shape(tensor.shape)}, but the graph's tensor with the id "
+            f"{tensor.id} has {format_shape(known.shape)}; describe one id in one way",
+        )
         return (tensor if tensor.name else known).with_shape(shape)
 
     def finalize(self) -> None:
@@ -211,9 +218,12 @@ class Graph(OpSignatures):
         Raises:
             GraphError: the graph has no such tensor.
         """
-        if id not in self._tensors:
-            raise GraphError(f"the graph has no tensor with the id {id!r}")
-        return self._tensors[id]
+        number = integer(id)
+        if number is None or number not in self._tensors:
+            raise GraphError(
+                f"the graph has no tensor with the id {shown(id)}; it has {shown(list(self._tensors))}"
+            )
+        return self._tensors[number]
 
     # --- builder ---
 
@@ -238,9 +248,9 @@ class Graph(OpSignatures):
         Raises:
             GraphError: the name is taken, or the graph is finalized.
         """
-        self._check_open(f"input {name!r}")
+        self._check_open(f"input {shown(name)}")
         if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"an input's name must be a non-empty string, got {name!r}")
+            raise ArgumentTypeError(f"an input's name must be a non-empty string, got {shown(name)}")
         self._check_name(name)
         tensor = LogicalTensor(
             self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
@@ -256,9 +266,14 @@ class Graph(OpSignatures):
         """
         self._check_open(f"output {tensor}")
         if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"output takes a LogicalTensor, got {type(tensor).__name__}")
+            raise ArgumentTypeError(
+                f"output takes a LogicalTensor, got {shown(tensor)} of type {type(tensor).__name__}"
+            )
         if tensor.id not in self._producers:
-            raise GraphError(f"{tensor} is produced by no op of the graph and can't be its output")
+            raise GraphError(
+                f"{tensor} is produced by no op of the graph and can't be its output; mark what op() returned"
+            )
+        self._merged(tensor, None)
         self._marked.append(tensor.id)
         return tensor
 
@@ -272,6 +287,8 @@ class Graph(OpSignatures):
         """What every `op` overload does: makes ids, names and output tensors, and adds the op."""
         self._check_open(kind)
         schema, names = REGISTRY.resolve(kind)
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"{kind}: name must be a string or None, got {shown(name)}")
         for tensor in inputs:
             if isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 self._next_id = max(self._next_id, tensor.id + 1)
@@ -337,7 +354,9 @@ class Graph(OpSignatures):
 
     def _check_name(self, name: str) -> None:
         if any(t.name == name for t in self._tensors.values()):
-            raise GraphError(f"the name {name!r} is taken by another tensor of the graph; choose another")
+            raise GraphError(
+                f"the name {shown(name)} is taken by another tensor of the graph; choose another"
+            )
 
     def _take_id(self) -> int:
         self._next_id += 1

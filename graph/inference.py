@@ -10,28 +10,24 @@ from .logical_tensor import LogicalTensor, format_shape
 from .op import Op
 
 
-def merge_shapes(declared: Shape, inferred: Shape, what: str) -> Shape:
+def merge_shapes(first: Shape, second: Shape, contradiction: str) -> Shape:
     """What two descriptions of a shape say together.
+
+    Args:
+        first, second: where both are known they must agree.
+        contradiction: the message otherwise.
 
     Raises:
         ShapeError: they contradict each other.
     """
-    if declared is None or inferred is None:
-        return inferred if declared is None else declared
-    if len(declared) != len(inferred):
-        raise ShapeError(
-            f"{what} is declared with shape {format_shape(declared)}, but it follows as "
-            f"{format_shape(inferred)}; declare that, or leave the shape out"
-        )
-    merged: list[int] = []
-    for have, want in zip(declared, inferred, strict=True):
-        if have != want and UNKNOWN_DIM not in (have, want):
-            raise ShapeError(
-                f"{what} is declared with shape {format_shape(declared)}, but it follows as "
-                f"{format_shape(inferred)}; declare that, or leave the shape out"
-            )
-        merged.append(want if have == UNKNOWN_DIM else have)
-    return tuple(merged)
+    if first is None or second is None:
+        return second if first is None else first
+    agree = len(first) == len(second) and all(
+        have == want or UNKNOWN_DIM in (have, want) for have, want in zip(first, second, strict=True)
+    )
+    if not agree:
+        raise ShapeError(contradiction)
+    return tuple(want if have == UNKNOWN_DIM else have for have, want in zip(first, second, strict=True))
 
 
 def infer(
@@ -60,7 +56,13 @@ def infer(
             {i: values[t.id] for i, t in enumerate(ins) if t.id in values},
         )
         for position, (tensor, shape) in enumerate(zip(outs, shapes, strict=True)):
-            merged = merge_shapes(tensor.shape, shape, f"{op}: output {tensor}")
+            merged = merge_shapes(
+                tensor.shape,
+                shape,
+                f"{op}: output '{op.names.spell(op.schema.outputs[position].name)}', {tensor}, is declared with "
+                f"shape {format_shape(tensor.shape)}, but its inputs and attributes give {format_shape(shape)}; "
+                "declare that, or leave the shape out",
+            )
             tensors[tensor.id] = outs[position] = tensor.with_shape(merged)
         resolved.append(op.with_tensors(ins, outs))
     return tensors, resolved

@@ -184,9 +184,7 @@ class LogicalTensor:
             ShapeError: a size is unknown.
         """
         if self.shape is None or UNKNOWN_DIM in self.shape:
-            raise ShapeError(
-                f"{self} must have a concrete shape here; pass compile a logical tensor with its sizes"
-            )
+            raise ShapeError(f"{self} must have all its sizes here; describe it with them")
         return self.shape
 
     @property

@@ -129,6 +129,31 @@ class Op:
         )
 
 
+@frozen
+class PortName:
+    """A port in the words that the user wrote: `ConvolutionBackpropFilters 'dw': input 'input_forward'`."""
+
+    op: str
+    direction: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.op}: {self.direction} '{self.port}'"
+
+
+def port_names(ops: Sequence[Op]) -> dict[int, PortName]:
+    """Tensor id → the first port that it is on."""
+    found: dict[int, PortName] = {}
+    for op in ops:
+        for direction, ports, tensors in (
+            ("input", op.schema.inputs, op.inputs),
+            ("output", op.schema.outputs, op.outputs),
+        ):
+            for port, tensor in zip(ports, tensors, strict=False):
+                found.setdefault(tensor.id, PortName(str(op), direction, op.names.spell(port.name)))
+    return found
+
+
 def _tensors(values: object, label: str, what: str, ports: Sequence[str]) -> tuple[LogicalTensor, ...]:
     if isinstance(values, LogicalTensor):
         raise ArgumentTypeError(

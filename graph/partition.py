@@ -6,13 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from ..ops.errors import ArgumentError, ArgumentTypeError, LayoutError, UnsupportedError
+from ..ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataTypeError,
+    LayoutError,
+    ShapeError,
+    UnsupportedError,
+)
+from ..ops.values import shown
 from .arrays import Array
 from .backend import BACKENDS, CompileRequest, Executable, Explanation
 from .compiled_partition import CompiledPartition
 from .engine import Engine, check_engine, default_engine
 from .inference import infer, merge_shapes
-from .logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor, may_overlap
+from .logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor, format_shape, may_overlap
+from .op import port_names
 from .partitioner import Claim
 from .verification import with_verifier
 
@@ -100,13 +109,24 @@ class Partition:
             raise UnsupportedError(f"{self.ops[0]}: no backend can run it ({reasons})")
         ins = self._matched(inputs, self.input_ports, "input")
         outs = self._matched(outputs, self.output_ports, "output")
+        names = port_names(self.ops)
         for tensor in ins:
             if tensor.layout_type is LayoutType.any or tensor.layout_type is LayoutType.undef:
                 raise LayoutError(
-                    f"{self.ops[0]}: input {tensor} must be strided or opaque at compile, got layout_type "
+                    f"{names[tensor.id]}, {tensor}, must be strided or opaque at compile, got layout_type "
                     f"'{tensor.layout_type.value}'; only outputs may be 'any'"
                 )
-            _ = tensor.dims  # raises for unknown sizes
+            if not tensor.is_concrete:
+                raise ShapeError(
+                    f"{names[tensor.id]}, {tensor}, must have all its sizes at compile; pass compile a "
+                    "logical tensor that has them"
+                )
+        for tensor in outs:
+            if tensor.layout_type not in (LayoutType.any, LayoutType.strided):
+                raise LayoutError(
+                    f"{names[tensor.id]}, {tensor}, must be strided or 'any' at compile, got layout_type "
+                    f"'{tensor.layout_type.value}'; with 'any' the backend chooses"
+                )
         return CompiledPartition(self, tuple(ins), tuple(outs), engine, verify=verify)
 
     def _matched(
@@ -117,30 +137,39 @@ class Partition:
             return list(ports)
         if isinstance(given, LogicalTensor) or not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
-                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor, got {type(given).__name__}"
+                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor or None, got {shown(given)} of "
+                f"type {type(given).__name__}"
             )
         by_id: dict[int, LogicalTensor] = {}
         for tensor in given:
             if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ArgumentTypeError(
-                    f"{self.ops[0]}: {what}s must hold LogicalTensor objects, got {type(tensor).__name__}"
+                    f"{self.ops[0]}: {what}s must hold LogicalTensor objects, got {shown(tensor)} of type "
+                    f"{type(tensor).__name__}; arrays are given to execute"
                 )
             by_id[tensor.id] = tensor
-        expected = {t.id for t in ports}
-        if set(by_id) != expected or len(given) != len(ports):
+        names = port_names(self.ops)
+        if set(by_id) != {t.id for t in ports} or len(given) != len(ports):
+            expected = ", ".join(f"'{names[t.id].port}' {t}" for t in ports)
             raise ArgumentError(
-                f"{self.ops[0]}: compile needs the partition's {what} ports with ids {sorted(expected)}, each "
-                f"once, got {[t.id for t in given]}"
+                f"{self.ops[0]}: compile needs each {what} port once, {expected}, got the ids "
+                f"{[t.id for t in given]}"
             )
         matched: list[LogicalTensor] = []
         for port in ports:
             tensor = by_id[port.id]
             if tensor.data_type != port.data_type:
-                raise ArgumentError(
-                    f"{self.ops[0]}: {what} {port} was {port.data_type.value} in the graph, got "
+                raise DataTypeError(
+                    f"{names[port.id]}, {port}, was {port.data_type.value} in the graph, got "
                     f"{tensor.data_type.value} at compile; build the graph with that type"
                 )
-            merged = merge_shapes(port.shape, tensor.shape, f"{self.ops[0]}: {what} {port}")
+            merged = merge_shapes(
+                port.shape,
+                tensor.shape,
+                f"{names[port.id]}, {port}, has shape {format_shape(port.shape)} in the graph, got "
+                f"{format_shape(tensor.shape)} at compile; build the graph with that shape, or with -1 for "
+                "sizes that change",
+            )
             matched.append(evolve_tensor(tensor, shape=merged))
         return matched
 
@@ -159,8 +188,8 @@ class Partition:
         for tensor in resolved:
             if tensor.layout_type is LayoutType.strided and may_overlap(tensor.dims, tensor.element_strides):
                 raise LayoutError(
-                    f"{self.ops[0]}: output {tensor} has strides {list(tensor.element_strides)} that overlap; "
-                    "give each element a place of its own"
+                    f"{port_names(self.ops)[tensor.id]}, {tensor}, has strides {list(tensor.element_strides)} "
+                    "that overlap; give each element a place of its own"
                 )
         request = CompileRequest(
             ops=tuple(ops),

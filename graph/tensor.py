@@ -7,8 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, LayoutError, ShapeError
+from ..ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataTypeError,
+    LayoutError,
+    OutOfMemoryError,
+    ShapeError,
+)
 from ..ops.schema import UNKNOWN_DIM
+from ..ops.values import shown
 from .arrays import Array, as_array, itemsize, numpy_type
 from .engine import Engine, check_engine, default_engine
 from .logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
@@ -17,10 +25,21 @@ from .logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
 def allocate(tensor: LogicalTensor) -> Array:
     """An uninitialised array with the shape and strides of a concrete strided tensor."""
     dtype = numpy_type(tensor.data_type)
-    if tensor.strides is None:
-        return np.empty(tensor.dims, dtype)
-    buffer = np.empty(tensor.nbytes // dtype.itemsize, dtype)
+    try:
+        if tensor.strides is None:
+            return np.empty(tensor.dims, dtype)
+        buffer = np.empty(tensor.nbytes // dtype.itemsize, dtype)
+    except (MemoryError, ValueError) as error:  # NumPy has a limit on sizes too
+        raise OutOfMemoryError(f"{tensor} needs {tensor.nbytes} bytes, more than there is") from error
     return strided_view(buffer, tensor.dims, tensor.element_strides)
+
+
+def allocate_bytes(count: int) -> Array:
+    """An uninitialised buffer."""
+    try:
+        return np.empty(count, np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemoryError(f"a buffer needs {count} bytes, more than there is") from error
 
 
 def strided_view(buffer: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
@@ -46,8 +65,8 @@ def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
     )
     if not fits:
         raise ShapeError(
-            f"{what} must have shape {format_shape(tensor.shape)}, got {list(array.shape)}; compile again for "
-            "another shape"
+            f"{what} must have shape {format_shape(tensor.shape)}, got {list(array.shape)}; pass an array of "
+            "that shape, or describe the tensor anew"
         )
 
 
@@ -68,7 +87,8 @@ class Tensor:
     ) -> None:
         if not isinstance(logical_tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
-                f"Tensor needs a LogicalTensor first, got {type(logical_tensor).__name__}"
+                f"a Tensor needs a LogicalTensor first, got {shown(logical_tensor)} of type "
+                f"{type(logical_tensor).__name__}"
             )
         self.engine = default_engine() if engine is None else engine
         check_engine(self.engine)
@@ -121,7 +141,9 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()
         if copy is False and dtype is not None and np.dtype(dtype) != array.dtype:
-            raise ValueError(f"{self.logical_tensor}: another data type needs a copy")
+            raise ArgumentError(
+                f"{self.logical_tensor} can't become {np.dtype(dtype)} without a copy; leave copy out"
+            )
         result = array if dtype is None else array.astype(dtype, copy=False)
         return result.copy() if copy and result is array else result
 

@@ -114,7 +114,9 @@ class AttributeSpec:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise SchemaError(f"an attribute's name must be an identifier such as 'axis', got {shown(self.name)}")
+            raise SchemaError(
+                f"an attribute's name must be an identifier such as 'axis', got {shown(self.name)}"
+            )
         if self.rule is not None and not hasattr(self.rule, "canonical"):
             raise SchemaError(
                 f"the rule of attribute '{self.name}' must be a rule such as POSITIVE or OneOf, "
@@ -255,7 +257,9 @@ def canonical_attributes(
 def _listed(spec: AttributeSpec, value: object, op: str, name: str) -> Sequence[object]:
     items = listed(value)
     if items is None:
-        hint = "; write it as [1, 1], say" if hasattr(value, "__index__") or hasattr(value, "__float__") else ""
+        hint = (
+            "; write it as [1, 1], say" if hasattr(value, "__index__") or hasattr(value, "__float__") else ""
+        )
         raise AttributeTypeError(
             f"{op}: attribute '{name}' must be {spec.expects}, "
             f"got {shown(value)} of type {type(value).__name__}{hint}"

@@ -1,8 +1,8 @@
 """The exceptions of onednn_graph.
 
 Each is also the built-in class that Python people would catch (`ValueError`, `TypeError`,
-`RuntimeError`, `NotImplementedError`), and each message is one sentence that names the op, the
-attribute or port, the rule and the value, and a way out.
+`RuntimeError`, `NotImplementedError`, `MemoryError`), and each message is one sentence that names the op,
+the attribute or port, the rule and the value, and a way out.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ class UnsupportedError(OneDNNGraphError, NotImplementedError):
 
 class ResourceError(OneDNNGraphError, RuntimeError):
     """An engine or a stream that is closed, or that belongs to something else."""
+
+
+class OutOfMemoryError(OneDNNGraphError, MemoryError):
+    """An array that is to be allocated does not fit in memory."""
 
 
 class LibraryError(OneDNNGraphError, RuntimeError):
