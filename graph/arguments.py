@@ -18,7 +18,7 @@ from .backend import Executable
 from .engine import Engine
 from .logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from .op import Op, PortName, port_names
-from .tensor import Tensor, allocate, allocate_bytes, check_array
+from .tensor import Tensor, allocate, check_array
 
 
 class _Port:
@@ -37,7 +37,7 @@ class _Port:
 
     def allocate(self) -> Array:
         """An uninitialised array for an output, or a staged input."""
-        return allocate_bytes(self.opaque_bytes) if self.opaque else allocate(self.plain)
+        return np.empty(self.opaque_bytes, np.uint8) if self.opaque else allocate(self.plain, self.what)
 
     def fits(self, array: Array) -> bool:
         """Whether the array lies exactly as compiled."""

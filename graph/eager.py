@@ -160,7 +160,7 @@ def _compile(
     schema, names = REGISTRY.resolve(kind)
     for name in attributes:
         if not isinstance(name, str) or name in RESERVED:  # pyright: ignore[reportUnnecessaryIsInstance]
-            canonical_attributes(schema.attributes, attributes, kind, names.spell)  # says that it is unknown
+            canonical_attributes(schema.attributes, attributes, kind, names.spell)  # refuses it as unknown
     tensors = [
         _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
         for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))

@@ -71,7 +71,7 @@ def as_shape(shape: object, what: str) -> Shape:
     for dim in dims:
         if dim < UNKNOWN_DIM:
             raise ShapeError(
-                f"{what} must have sizes of 0 or more, or -1 for unknown, got {dim} in {shown(list(dims))}"
+                f"{what} must have sizes of 0 or more, or -1 for unknown, got {shown(dim)} in {shown(list(dims))}"
             )
     if math.prod(d for d in dims if d > 0) > S64_MAX // 8:
         raise ShapeError(f"{what} must have fewer than 2**60 elements, got {shown(list(dims))}")
@@ -141,10 +141,10 @@ class LogicalTensor:
         if number is None:
             raise ArgumentTypeError(f"a logical tensor's id must be an integer, got {shown(id)}")
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(f"tensor {number}: name must be a string, got {shown(name)}")
-        what = f"tensor {shown(name) if name else number}"
+            raise ArgumentTypeError(f"tensor {shown(number)}: name must be a string, got {shown(name)}")
+        what = f"tensor {shown(name or number)}"
         if not 0 <= number < 2**64:
-            raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {number}")
+            raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {shown(number)}")
         dims = as_shape(shape, f"{what}: shape")
         layout = parse_enum(LayoutType, layout_type, f"{what}: layout_type")
         if layout_id is not None:
@@ -249,11 +249,11 @@ def _checked_strides(strides: Sequence[int], dims: Shape, layout: LayoutType, wh
         )
     if any(step < 0 for step in steps):
         raise LayoutError(
-            f"{what}: strides must be non-negative, counted in elements, got {list(steps)}; reverse the "
+            f"{what}: strides must be non-negative, counted in elements, got {shown(list(steps))}; reverse the "
             "array itself for a negative stride"
         )
     if max(steps, default=0) > S64_MAX // 8 or (
         sum((max(d, 1) - 1) * s for d, s in zip(dims, steps, strict=True)) >= S64_MAX // 8
     ):
-        raise LayoutError(f"{what}: strides reach beyond 64-bit addresses, got {list(steps)}")
+        raise LayoutError(f"{what}: strides reach beyond 64-bit addresses, got {shown(list(steps))}")
     return steps

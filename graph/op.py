@@ -60,7 +60,7 @@ class Op:
         if number is None:
             raise ArgumentTypeError(f"{kind}: an op's id must be an integer, got {shown(id)}")
         if not 0 <= number < 2**64:
-            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {number}")
+            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {shown(number)}")
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"{kind}: name must be a string, got {shown(name)}")
         label = f"{names.kind} {shown(name)}" if name else names.kind
@@ -73,7 +73,7 @@ class Op:
             names,
             ins,
             outs,
-            canonical_attributes(schema.attributes, attributes, label, names.spell),
+            canonical_attributes(schema.attributes, attributes, label, names.spell, schema.legacy_names),
             name,
         )
 

@@ -22,24 +22,22 @@ from .engine import Engine, check_engine, default_engine
 from .logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
 
 
-def allocate(tensor: LogicalTensor) -> Array:
-    """An uninitialised array with the shape and strides of a concrete strided tensor."""
+def allocate(tensor: LogicalTensor, what: str = "") -> Array:
+    """An uninitialised array with the shape and strides of a concrete strided tensor.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory; `what` is how the message names the tensor.
+    """
     dtype = numpy_type(tensor.data_type)
     try:
         if tensor.strides is None:
             return np.empty(tensor.dims, dtype)
         buffer = np.empty(tensor.nbytes // dtype.itemsize, dtype)
     except (MemoryError, ValueError) as error:  # NumPy has a limit on sizes too
-        raise OutOfMemoryError(f"{tensor} needs {tensor.nbytes} bytes, more than there is") from error
+        raise OutOfMemoryError(
+            f"{what or tensor} needs {tensor.nbytes} bytes of memory, more than there is; use a smaller shape"
+        ) from error
     return strided_view(buffer, tensor.dims, tensor.element_strides)
-
-
-def allocate_bytes(count: int) -> Array:
-    """An uninitialised buffer."""
-    try:
-        return np.empty(count, np.uint8)
-    except (MemoryError, ValueError) as error:
-        raise OutOfMemoryError(f"a buffer needs {count} bytes, more than there is") from error
 
 
 def strided_view(buffer: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:

@@ -211,11 +211,15 @@ def canonical_value(spec: AttributeSpec, value: object, op: str, name: str) -> A
     return _ruled(spec, _scalar(spec, value, op, name, value), op, name, value)
 
 
+_NONE: Mapping[str, str] = {}
+
+
 def canonical_attributes(
     specs: Sequence[AttributeSpec],
     given: Mapping[str, object],
     op: str,
     spell: Callable[[str], str] = lambda name: name,
+    elsewhere: Mapping[str, str] = _NONE,
 ) -> Attributes:
     """All attributes of an op, checked, with defaults filled in.
 
@@ -224,6 +228,7 @@ def canonical_attributes(
         given: the user's values under the names that the user wrote.
         op: how messages name the op.
         spell: from a schema's name to the name that the user's op kind has for it.
+        elsewhere: from the names that other spellings of the op have to the schema's, for a hint.
 
     Raises:
         AttributeValueError: unknown or missing attribute, or see `canonical_value`.
@@ -232,8 +237,8 @@ def canonical_attributes(
     by_spelling = {spell(spec.name): spec for spec in specs}
     for name in given:
         if name not in by_spelling:
-            # A legacy kind has its own word for some attributes.
-            same = spell(name) if isinstance(name, str) else name  # pyright: ignore[reportUnnecessaryIsInstance]
+            # A legacy kind has its own words for some attributes.
+            same = spell(elsewhere.get(name, name))
             hint = f" (did you mean '{same}'?)" if same in by_spelling else nearest(name, by_spelling)
             raise AttributeValueError(
                 f"{op}: unknown attribute {shown(name)}{hint}; "
@@ -293,7 +298,7 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
                 raise wrong_type()
             if not S64_MIN <= number <= S64_MAX:
                 raise AttributeValueError(
-                    f"{op}: attribute '{name}' must fit in 64 bits, got {number}; give a smaller value"
+                    f"{op}: attribute '{name}' must fit in 64 bits, got {shown(number)}; give a smaller one"
                 )
             return number
         case _:

@@ -209,6 +209,11 @@ class OpSchema:
         return next((alias for alias in self.aliases if alias.kind == written), OpNames(self.kind))
 
     @property
+    def legacy_names(self) -> dict[str, str]:
+        """From the names that the legacy spellings have for attributes and ports to this schema's."""
+        return {new: name for alias in self.aliases for name, new in alias.renamed.items()}
+
+    @property
     def required_inputs(self) -> int:
         """How many inputs an op must have at least."""
         return sum(port.required for port in self.inputs)

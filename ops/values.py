@@ -25,7 +25,10 @@ def shown(value: object) -> str:
     shape = [integer(dim) for dim in listed(getattr(value, "shape", None)) or ()]
     if math.prod(dim or 0 for dim in shape) > MANY_ELEMENTS and hasattr(value, "dtype"):
         return f"an array of {one_line(getattr(value, 'dtype', ''))} with shape {one_line(shape)}"
-    return one_line(repr(value))
+    try:
+        return one_line(repr(value))
+    except Exception:  # integers of thousands of digits, and whatever a class of the user's does
+        return f"a value of type {type(value).__name__}"
 
 
 def listed(value: object) -> list[object] | None:
