@@ -135,7 +135,11 @@ class Partition:
         """`given` in port order, with the ports' shapes where `given` leaves them open."""
         if given is None:
             return list(ports)
-        if isinstance(given, LogicalTensor) or not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(given, LogicalTensor):
+            raise ArgumentTypeError(
+                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor, got one, {given}; write [tensor]"
+            )
+        if not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor or None, got {shown(given)} of "
                 f"type {type(given).__name__}"
