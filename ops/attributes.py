@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from .data_types import parse_enum
 from .errors import AttributeTypeError, AttributeValueError, SchemaError, nearest
-from .values import integer, listed, shown
+from .values import check_identifier, integer, listed, shown
 
 AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 
@@ -113,10 +113,7 @@ class AttributeSpec:
     doc: str = field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise SchemaError(
-                f"an attribute's name must be an identifier such as 'axis', got {shown(self.name)}"
-            )
+        check_identifier(self.name, "an attribute's name", "axis")
         if self.rule is not None and not hasattr(self.rule, "canonical"):
             raise SchemaError(
                 f"the rule of attribute '{self.name}' must be a rule such as POSITIVE or OneOf, "

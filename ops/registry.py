@@ -20,11 +20,9 @@ class OpRegistry:
         """Adds `schema` under its kind and its aliases, and returns it.
 
         Raises:
-            SchemaError: one of the names is taken, or is no identifier.
+            SchemaError: one of the names is taken.
         """
         for name in (schema.kind, *(alias.kind for alias in schema.aliases)):
-            if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise SchemaError(f"an op's kind must be an identifier such as 'MyOp', got {shown(name)}")
             if name in self._written:
                 raise SchemaError(
                     f"op kind '{name}' is already registered by {self._written[name]}; choose another name"

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 from .attributes import Attributes, AttributeSpec, canonical_value
 from .data_types import DataType, parse_enum
 from .errors import SchemaError, ShapeError, nearest
-from .values import listed, shown
+from .values import check_identifier, listed, shown
 
 UNKNOWN_DIM = -1
 """A dimension whose size is not known yet."""
@@ -41,6 +41,10 @@ class Port:
     shape_operand: bool = False
     doc: str = ""
 
+    def __attrs_post_init__(self) -> None:
+        check_identifier(self.name, "a port's name", "src")
+        check_identifier(self.type, f"the type constraint of port '{self.name}'", "T")
+
 
 @frozen
 class OpNames:
@@ -53,6 +57,15 @@ class OpNames:
 
     kind: str
     renamed: Mapping[str, str] = Factory(dict[str, str])
+
+    def __attrs_post_init__(self) -> None:
+        check_identifier(self.kind, "an op's kind", "MyOp")
+        if not isinstance(self.renamed, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise SchemaError(
+                f"alias '{self.kind}': renamed must be a mapping from names to names, got {shown(self.renamed)}"
+            )
+        for name in (*self.renamed, *self.renamed.values()):
+            check_identifier(name, f"alias '{self.kind}': a name in renamed", "src")
 
     def spell(self, name: str) -> str:
         """The name that this spelling has for the schema's `name`."""
@@ -121,6 +134,7 @@ def _data_types(types: Mapping[str, Sequence[DataType | str]]) -> Mapping[str, t
         )
     result: dict[str, tuple[DataType, ...]] = {}
     for constraint, allowed in types.items():
+        check_identifier(constraint, "a type constraint", "T")
         if not listed(allowed):
             raise SchemaError(
                 f"type constraint '{constraint}' must be a list of data types such as ['f32'], got {shown(allowed)}"
@@ -168,6 +182,7 @@ class OpSchema:
     family: str = "custom"
 
     def __attrs_post_init__(self) -> None:
+        check_identifier(self.kind, "an op's kind", "MyOp")
         if not callable(self.infer_shapes):
             raise SchemaError(
                 f"{self.kind}: infer_shapes must be a function of an InferenceContext, such as "

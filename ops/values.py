@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from typing import cast
 
+from .errors import SchemaError
+
 MAX_SHOWN = 160
 """Characters of a value in a message, which is to stay one readable sentence."""
 MANY_ELEMENTS = 16
@@ -56,3 +58,9 @@ def integer(value: object) -> int | None:
         return operator.index(cast("int", value))
     except (TypeError, ValueError, RuntimeError):  # arrays and tensors that hold no single integer
         return None
+
+
+def check_identifier(name: object, what: str, example: str) -> None:
+    """Raises SchemaError for what can't be a name in Python code."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise SchemaError(f"{what} must be an identifier such as '{example}', got {shown(name)}")

@@ -676,6 +676,27 @@ REGISTRATION_ROWS = [
             ),
         )
     ),
+    *(
+        Row(f"{what}", make, SchemaError, says)
+        for what, make, says in (
+            (
+                "Port: name 5",
+                lambda: og.Port(5, "T"),
+                ("a port's name must be an identifier such as 'src', got 5",),
+            ),
+            ("Port: type []", lambda: og.Port("a", []), ("the type constraint of port 'a'", "got []")),
+            ("OpNames: kind 5", lambda: og.OpNames(5), ("an op's kind must be an identifier", "got 5")),
+            ("OpNames: renamed 5", lambda: og.OpNames("Old", 5), ("alias 'Old': renamed must be", "got 5")),
+            ("OpNames: renamed to 5", lambda: og.OpNames("Old", {"a": 5}), ("alias 'Old': a name", "got 5")),
+            ("OpSchema: kind 5", lambda: schema(kind=5), ("an op's kind must be an identifier", "got 5")),
+            (
+                "OpSchema: an array as kind",
+                lambda: schema(kind=X),
+                ("an op's kind must", "an array of float32"),
+            ),
+            ("OpSchema: types of 5", lambda: schema(types={5: ["f32"]}), ("a type constraint must", "got 5")),
+        )
+    ),
     Row("AttributeSpec: type s65", lambda: og.AttributeSpec("a", "s65"), ArgumentError, ("s64", "got 's65'")),
     Row("AttributeSpec: type None", lambda: og.AttributeSpec("a", None), ArgumentTypeError, ("got None",)),
     Row("AttributeSpec: name 5", lambda: og.AttributeSpec(5, "s64"), SchemaError, ("identifier", "got 5")),
