@@ -129,11 +129,12 @@ class AttributeSpec:
                 return f"a list of {described}{self.type.removesuffix('[]')} values"
             case AttributeType.string if isinstance(self.rule, OneOf):
                 return self.rule.describe
+            case AttributeType.string:
+                return "a string"
             case AttributeType.bool:
                 return "True or False"
             case _:
-                article = "an" if self.type is AttributeType.f32 and not described else "a"
-                return f"{article} {described}{self.type} value"
+                return f"{'a' if described else 'an'} {described}{self.type} value"
 
 
 def _snapshot(values: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
@@ -306,7 +307,9 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
             except (TypeError, ValueError, OverflowError, RuntimeError):
                 raise wrong_type() from None
             if math.isnan(real):
-                raise AttributeValueError(f"{op}: attribute '{name}' must be {spec.expects}, got nan")
+                raise AttributeValueError(
+                    f"{op}: attribute '{name}' must be {spec.expects}, got {shown(whole)}, which is no number"
+                )
             return real
 
 

@@ -31,13 +31,19 @@ from onednn_graph import (
     DataTypeError,
     LogicalTensor,
     ResourceError,
+    SchemaError,
     ShapeError,
+    UnsupportedError,
 )
+from onednn_graph.graph import arrays as dlpack
+from onednn_graph.graph.backend import BACKENDS as REGISTERED
+from onednn_graph.ops.registry import REGISTRY
 
 BACKENDS = [name for name, reason in og.backends().items() if reason is None]
 X, DY = arrays()
 X64 = X.astype(np.float64)
 GOOD = result_array()
+GOOD_X = X.copy()
 PORTS = {
     CONV: ("src", "diff_dst", "diff_weights"),
     FILTERS: ("input_forward", "output_delta", "filter_delta"),
@@ -52,6 +58,16 @@ class Exporter:
 
     def __dlpack__(self, **options):
         return self.array.__dlpack__(**options)
+
+
+class OnAnotherDevice(Exporter):
+    """Exports an array as if it were in the memory of a GPU."""
+
+    def __dlpack__(self, **options):
+        capsule = self.array.__dlpack__()
+        struct = dlpack._Managed.from_address(dlpack._capsule_pointer(capsule, b"dltensor"))
+        struct.tensor.device_type = 2
+        return capsule
 
 
 class Broken:
@@ -187,6 +203,12 @@ BAD_INPUTS = (
         ("DLPack type code 5", "convert it"),
     ),
     ("f64 through DLPack", [Exporter(X64), DY], DataTypeError, ("input '{0}'", "got float64")),
+    (
+        "a tensor on a GPU",
+        [OnAnotherDevice(X), DY],
+        ArgumentError,
+        ("input '{0}'", "must be in CPU memory, got DLPack device type 2; copy it"),
+    ),
     ("no capsule", [Broken("capsule"), DY], ArgumentError, ("input '{0}'", "gave no DLPack capsule")),
     ("a capsule of None", [Broken(None), DY], ArgumentError, ("input '{0}'", "gave no DLPack capsule")),
     (
@@ -617,7 +639,106 @@ def closed_model(backend):
     return made
 
 
+# --- ops and outputs of other kinds -----------------------------------------------------------------
+
+PAIR_SCHEMA = og.OpSchema(
+    kind="Pair", summary="", inputs=(og.Port("src", "T"),), outputs=(og.Port("one", "T"), og.Port("two", "T")),
+    types={"T": ["f32"]}, infer_shapes=lambda ctx: (ctx.inputs[0], ctx.inputs[0]),
+)  # fmt: skip
+
+
+def pair(out):
+    """An op with two outputs."""
+    og.register_op(PAIR_SCHEMA, lambda op, inputs, outputs: None)
+    try:
+        return og.run_op("Pair", [X], {}, out=out)
+    finally:
+        og.unregister_op("Pair")
+
+
+def without_kernel(backend=None, compiling=True):
+    """An op that has a schema and nothing else."""
+    REGISTRY.register(PAIR_SCHEMA)
+    try:
+        outputs = [LogicalTensor(i, "f32") for i in (1, 2)]
+        graph = graph_of(og.Op(0, "Pair", [LogicalTensor(0, "f32", SRC)], outputs, name="p"))
+        graph.finalize()
+        (part,) = graph.get_partitions(backend=backend)
+        return part.compile() if compiling else part
+    finally:
+        REGISTRY.unregister("Pair")
+
+
+def opaque(outputs):
+    """Executes a partition that left its output in a layout of the library's choice."""
+    for size in (16, 32):
+        inputs = [LogicalTensor(0, "f32", (2, size, 5, 5)), LogicalTensor(1, "f32", (2, size, 3, 3))]
+        free = LogicalTensor(9, "f32", layout_type="any")
+        graph = graph_of(make_op(inputs=inputs, outputs=[free], weights_shape=[size, size, 3, 3]))
+        graph.finalize()
+        made = graph.get_partitions(backend="onednn")[0].compile()
+        if made.outputs[0].layout_type == "opaque":
+            arrays = [np.ones(t.shape, "f4") for t in inputs]
+            return made.execute(None, arrays, outputs)
+    raise AssertionError("no layout was opaque")
+
+
+def opaque_rows():
+    if "onednn" not in BACKENDS:
+        return
+    for what, out, error in (
+        ("of floats", np.zeros((16, 16, 3, 3), "f4"), ArgumentError),
+        ("of too few bytes", np.zeros(5, "u1"), ArgumentError),
+        ("of every second byte", np.zeros(99999, "u1")[::2], ArgumentError),
+        ("that is read-only", read_only(np.zeros(99999, "u1")), ArgumentError),
+        ("that is a string", "dw", ArgumentTypeError),
+    ):
+        yield Row(
+            f"onednn: an opaque output, a buffer {what}",
+            lambda out=out: opaque([out]),
+            error,
+            (f"{CONV} (op 0): output 'diff_weights', tensor 9",),
+        )
+
+
 OTHER_ROWS = [
+    *opaque_rows(),
+    Row(
+        "two outputs: one array",
+        lambda: pair(X.copy()),
+        ArgumentTypeError,
+        ("Pair (op 0): outputs must be a list",),
+    ),
+    Row(
+        "two outputs: one in a list",
+        lambda: pair([X.copy()]),
+        ArgumentError,
+        ("takes 2 outputs, 'one'", "got 1"),
+    ),
+    Row(
+        "two outputs: an array twice",
+        lambda: pair([GOOD_X, GOOD_X]),
+        ArgumentError,
+        ("Pair (op 0): two outputs",),
+    ),
+    Row(
+        "an op without a kernel",
+        without_kernel,
+        UnsupportedError,
+        ("Pair 'p': no backend can run it", "numpy: Pair has no NumPy kernel; register one with"),
+    ),
+    Row(
+        "an op without a kernel, forced on NumPy",
+        lambda: without_kernel("numpy", compiling=False),
+        UnsupportedError,
+        ("Pair 'p': backend 'numpy' was forced and can't run it: Pair has no NumPy kernel",),
+    ),
+    Row(
+        "a backend of a name that is taken",
+        lambda: REGISTERED.register(REGISTERED.get("numpy")),
+        SchemaError,
+        ("backend 'numpy' is already registered; choose another name",),
+    ),
     Row(
         "eagerly: a closed engine",
         lambda: eager(engine=closed_engine()),

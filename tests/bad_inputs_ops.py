@@ -660,7 +660,7 @@ REGISTRATION_ROWS = [
                 "a default of the wrong type",
                 {"attributes": (og.AttributeSpec("a", "s64", default="x"),)},
                 AttributeTypeError,
-                ("Spoiled: default: attribute 'a' must be a s64 value, got 'x' of type str",),
+                ("Spoiled: default: attribute 'a' must be an s64 value, got 'x' of type str",),
             ),
             (
                 "an alias that renames nothing",
@@ -772,7 +772,92 @@ REGISTRATION_ROWS = [
     ),
 ]
 
+# --- attribute types that no op of the convolution family has -----------------------------------------
+
+TYPED = (
+    og.AttributeSpec("alpha", "f32", default=1.0),
+    og.AttributeSpec("ratio", "f32", default=1.0, rule=og.POSITIVE),
+    og.AttributeSpec("scales", "f32[]"),
+    og.AttributeSpec("flag", "bool", default=False),
+)
+
+
+def typed(**attributes):
+    """Runs an op with attributes of the other types."""
+    og.register_op(schema(kind="Typed", attributes=TYPED), nothing)
+    try:
+        return og.run_op("Typed", [X], attributes)
+    finally:
+        og.unregister_op("Typed")
+
+
+TYPED_ROWS = [
+    Row(
+        f"Typed: {name} is {what}",
+        lambda name=name, value=value: typed(**{name: value}),
+        error,
+        (f"Typed: attribute '{name}' must be {rule}, got {says}",),
+    )
+    for name, rule, what, value, error, says in (
+        ("alpha", "an f32 value", "a string", "1", AttributeTypeError, "'1' of type str"),
+        ("alpha", "an f32 value", "bytes", b"1", AttributeTypeError, "b'1' of type bytes"),
+        ("alpha", "an f32 value", "a boolean", True, AttributeTypeError, "True of type bool"),
+        ("alpha", "an f32 value", "a list", [1.0], AttributeTypeError, "[1.0] of type list"),
+        ("alpha", "an f32 value", "complex", 1j, AttributeTypeError, "1j of type complex"),
+        (
+            "alpha",
+            "an f32 value",
+            "an array",
+            np.ones(2),
+            AttributeTypeError,
+            "array([1., 1.]) of type ndarray",
+        ),
+        (
+            "alpha",
+            "an f32 value",
+            "a string array",
+            np.array("a"),
+            AttributeTypeError,
+            "array('a', dtype='<U1') of",
+        ),
+        ("alpha", "an f32 value", "a class", float, AttributeTypeError, "<class 'float'> of type type"),
+        ("alpha", "an f32 value", "beyond floats", 10**400, AttributeTypeError, "1000000000"),
+        ("alpha", "an f32 value", "nan", float("nan"), AttributeValueError, "nan"),
+        ("ratio", "a positive f32 value", "zero", 0.0, AttributeValueError, "0.0"),
+        ("ratio", "a positive f32 value", "negative", -1, AttributeValueError, "-1"),
+        (
+            "scales",
+            "a list of f32 values",
+            "a float",
+            1.0,
+            AttributeTypeError,
+            "1.0 of type float; write it as",
+        ),
+        (
+            "scales",
+            "a list of f32 values",
+            "strings",
+            ["a"],
+            AttributeTypeError,
+            "['a'] with the element 'a' of",
+        ),
+        ("scales", "a list of f32 values", "nan", [1, float("nan")], AttributeValueError, "[1, nan]"),
+        ("flag", "True or False", "one", 1, AttributeTypeError, "1 of type int"),
+        ("flag", "True or False", "a string", "True", AttributeTypeError, "'True' of type str"),
+        ("flag", "True or False", "a list", [True], AttributeTypeError, "[True] of type list"),
+        (
+            "flag",
+            "True or False",
+            "an array",
+            np.array([True]),
+            AttributeTypeError,
+            "array([ True]) of type ndarray",
+        ),
+    )
+]
+
 ROWS = [
+    *TYPED_ROWS,
     *attribute_rows(),
     *FORMAT_ROWS,
     *port_rows(),

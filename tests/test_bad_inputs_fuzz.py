@@ -108,7 +108,7 @@ def spoiled(draw):
 # --- eager calls ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@settings(max_examples=250)
 @given(spoiled(), st.sampled_from([1, 1, 1, 2, 3]))
 def test_attributes(problem, batch):
     kind, values = problem
@@ -129,7 +129,7 @@ def test_attributes(problem, batch):
                 np.testing.assert_array_equal(native, result)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     st.sampled_from(sorted(KINDS)), st.lists(st.one_of(any_array(), GARBAGE), max_size=4), GARBAGE, st.data()
 )
@@ -155,7 +155,7 @@ ANYTHING = st.one_of(GARBAGE, any_array(), GOOD)
 SEVERAL = st.one_of(GARBAGE, st.lists(ANYTHING, min_size=1, max_size=3))
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(
     st.sampled_from(BACKENDS),
     st.booleans(),
@@ -198,7 +198,7 @@ KEYS = st.one_of(
 CALLS = st.one_of(GARBAGE, st.dictionaries(KEYS, ANYTHING, max_size=4))
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.sampled_from(BACKENDS), CALLS, st.one_of(st.none(), CALLS), st.one_of(st.none(), GARBAGE), GARBAGE)
 def test_compiled_graph(backend, inputs, outputs, stream, key):
     results = refused(lambda: model(backend)(inputs, outputs, stream=stream))
@@ -240,7 +240,7 @@ def fields(draw):
     return values
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(fields(), GARBAGE, GARBAGE)
 def test_tensors(values, data, engine):
     tensor = refused(lambda: LogicalTensor(**values))
@@ -260,7 +260,7 @@ def logical_tensors(draw):
     return refused(lambda: LogicalTensor(**values)) or draw(GARBAGE)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.data())
 def test_graphs(data):
     """Random ops in a graph; what compiles must run."""
@@ -280,7 +280,7 @@ def test_graphs(data):
     refused(lambda: graph.compile(data.draw(st.one_of(st.none(), GARBAGE))))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_the_builder(data):
     graph = og.Graph()
@@ -299,7 +299,7 @@ def test_the_builder(data):
     refused(lambda: graph.compile(policy=data.draw(GARBAGE), backend=data.draw(GARBAGE)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.sampled_from(BACKENDS), st.data())
 def test_compilation(backend, data):
     """Inputs and outputs described anew: what compiles runs and gives the same numbers."""
@@ -321,7 +321,7 @@ def test_compilation(backend, data):
         assert (plain == 18).all()
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.data())
 def test_registration(data):
     values = {
