@@ -4,18 +4,40 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bad_inputs_execution
-import bad_inputs_graph
-import bad_inputs_ops
 import numpy as np
 import onednn_graph as og
 import pytest
-from bad_inputs import CONV, KINDS, arrays, attributes, bad_style, check, result_array, spell
-from bad_inputs_execution import BACKENDS, BAD_INPUTS, BAD_OUTPUTS, BAD_SHAPES, DY, X, compiled
+from bad_inputs import (
+    CONV,
+    KINDS,
+    arrays,
+    attribute_values,
+    attributes,
+    bad_style,
+    calls,
+    check,
+    compilation,
+    descriptions,
+    eagerly,
+    execution,
+    graphs,
+    registration,
+    result_array,
+    run_time_shapes,
+    shapes,
+    spell,
+)
+from bad_inputs.execution import BAD_INPUTS, BAD_OUTPUTS
+from bad_inputs.run_time_shapes import BAD_SHAPES
+from bad_inputs.things import BACKENDS, DY, X, compiled
 from onednn_graph.ops.errors import nearest
 from onednn_graph.ops.values import integer, listed, shown
 
-ROWS = [*bad_inputs_ops.ROWS, *bad_inputs_graph.ROWS, *bad_inputs_execution.ROWS]
+TABLES = (
+    attribute_values, calls, compilation, descriptions, eagerly, execution, graphs, registration, run_time_shapes,
+    shapes,
+)  # fmt: skip
+ROWS = [row for table in TABLES for row in table.ROWS]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
@@ -94,9 +116,8 @@ def test_huge_values_that_are_legal_give_the_right_numbers(backend):
 
 
 def test_values_of_all_libraries_are_read_alike():
-    for value in ([1, 2], (1, 2), range(1, 3), np.array([1, 2]), np.array([1, 2], "u1"), memoryview):
-        if value is not memoryview:
-            assert [integer(item) for item in listed(value)] == [1, 2]
+    for value in ([1, 2], (1, 2), range(1, 3), np.array([1, 2]), np.array([1, 2], "u1")):
+        assert [integer(item) for item in listed(value)] == [1, 2]
     for value in (
         "12",
         b"12",
@@ -139,7 +160,7 @@ def test_the_judge_of_messages_can_say_no():
         "it (has no end, got 5",
     ):
         assert bad_style(message), message
-    good = bad_inputs_graph.ROWS[0]
+    good = descriptions.ROWS[0]
     for spoiled in (
         {"says": ("nonsense",)},
         {"error": og.GraphError},

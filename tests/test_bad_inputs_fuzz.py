@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 from bad_inputs import CONV, KINDS, SRC, attributes, built, spell, transposed
-from bad_inputs_execution import BACKENDS, Broken, BrokenArray, Exporter, compiled
+from bad_inputs.things import BACKENDS, Broken, BrokenArray, Exporter, compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onednn_graph import LogicalTensor

@@ -179,3 +179,27 @@ def closed_engine():
     engine = og.Engine()
     engine.close()
     return engine
+
+
+def finalized(*ops):
+    graph = graph_of(*(ops or [make_op()]))
+    graph.finalize()
+    return graph
+
+
+# --- a valid op of one's own ---------------------------------------------------------------------------
+
+T = {"T": ["f32"]}
+PORT = (og.Port("src", "T"),)
+
+
+def schema(**changes):
+    fields = {
+        "kind": "Spoiled", "summary": "", "inputs": PORT, "outputs": (og.Port("dst", "T"),),
+        "infer_shapes": og.shape_of_first_input, "types": T,
+    }  # fmt: skip
+    return og.OpSchema(**{**fields, **changes})
+
+
+def nothing(op, inputs, outputs):
+    """A kernel."""
