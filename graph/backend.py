@@ -94,6 +94,7 @@ class CompileRequest:
         engine: where it will run.
         fpmath_mode: the graph's.
         values: values of shape operands, by tensor id.
+        forced: whether the user wants this backend only, so that a slow kernel is better than none.
         verify: whether the executable must pass `verifier` before it is handed out.
         verifier: may also be called unasked, for kernels of unknown standing.
     """
@@ -104,6 +105,7 @@ class CompileRequest:
     engine: Engine
     fpmath_mode: str
     values: Mapping[int, tuple[int, ...]]
+    forced: bool
     verify: bool
     verifier: Verifier
 

@@ -202,6 +202,7 @@ class Partition:
             engine=engine,
             fpmath_mode=self.fpmath_mode,
             values=values,
+            forced=self._forced,
             verify=verify,
             verifier=lambda executable: None,
         )

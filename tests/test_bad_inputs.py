@@ -65,7 +65,9 @@ def test_the_table_is_as_large_and_as_wide_as_promised():
         if isinstance(error, type) and issubclass(error, og.OneDNNGraphError)
     } - {og.OneDNNGraphError, og.LibraryError}, "an error class without a row"
     family = [schema for schema in og.ops() if schema.family == "convolution"]
-    written = {schema.kind for schema in family} | {alias.kind for schema in family for alias in schema.aliases}
+    written = {schema.kind for schema in family} | {
+        alias.kind for schema in family for alias in schema.aliases
+    }
     assert written == set(KINDS), "a kind without rows; add it to KINDS"
     for kind in KINDS:
         schema = og.op_schema(kind)

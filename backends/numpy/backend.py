@@ -13,20 +13,26 @@ from ...graph.backend import (
     Pattern,
     single_op,
 )
+from ...graph.engine import Engine
 from ...graph.logical_tensor import LogicalTensor, as_plain
 from ...graph.op import Op
 from ...graph.tensor import Tensor, allocate
-from ...ops.errors import SchemaError, UnsupportedError
-from .kernels import KERNELS, Array
+from ...ops.errors import OutOfMemoryError, SchemaError, UnsupportedError
+from .kernels import KERNELS, Array, Kernel
 
 
 @frozen(eq=False)
 class NumpyExecutable:
-    """Kernels in order, on arrays by tensor id."""
+    """Kernels in order, on arrays by tensor id.
 
-    ops: tuple[Op, ...]
+    Attributes:
+        steps: each op with its kernel, which stays even if the op is unregistered later.
+    """
+
+    steps: tuple[tuple[Op, Kernel], ...]
     inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
+    engine: Engine
 
     @property
     def explanation(self) -> Explanation:
@@ -34,7 +40,7 @@ class NumpyExecutable:
         return Explanation(
             backend="numpy",
             strategy="NumPy kernels",
-            implementations=tuple(f"numpy:{op.kind}" for op in self.ops),
+            implementations=tuple(f"numpy:{op.kind}" for op, _ in self.steps),
             scratch_bytes=None,
         )
 
@@ -43,17 +49,25 @@ class NumpyExecutable:
         raise UnsupportedError(f"output {index} of a NumPy partition is never opaque")
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Runs each kernel; tensors between them are allocated."""
+        """Runs each kernel; tensors between them are allocated.
+
+        Raises:
+            OutOfMemoryError: a kernel found no memory for what it needs in between.
+        """
         arrays = {t.id: a for t, a in zip(self.inputs, inputs, strict=True)}
         arrays |= {t.id: a for t, a in zip(self.outputs, outputs, strict=True)}
-        for op in self.ops:
+        for op, kernel in self.steps:
             for tensor in op.outputs:
                 if tensor.id not in arrays:
                     arrays[tensor.id] = allocate(tensor)
             ins = tuple(_read_only(arrays[t.id]) for t in op.inputs)
             outs = tuple(arrays[t.id] for t in op.outputs)
+            try:
+                returned = kernel(op, ins, outs)
+            except MemoryError as error:
+                raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
             # A kernel that returns its result has not written it, and the outputs are uninitialised memory.
-            if KERNELS[op.kind](op, ins, outs) is not None:
+            if returned is not None:
                 raise SchemaError(
                     f"{op}: its NumPy kernel returned a value; it must write into outputs, as in "
                     "outputs[0][...] = result, and return None"
@@ -62,7 +76,12 @@ class NumpyExecutable:
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """A callable on these arrays."""
         ins, outs = tuple(inputs), tuple(outputs)
-        return lambda: self.run(ins, outs)
+
+        def call() -> None:
+            self.engine.check_open()
+            self.run(ins, outs)
+
+        return call
 
 
 def _read_only(array: Array) -> Array:
@@ -92,7 +111,8 @@ class NumpyBackend:
     def compile(self, request: CompileRequest) -> NumpyExecutable:
         """Kernels need no compilation; `any` becomes row-major."""
         outputs = tuple(as_plain(t) for t in request.outputs)
-        return NumpyExecutable(request.ops, request.inputs, outputs)
+        steps = tuple((op, KERNELS[op.kind]) for op in request.ops)
+        return NumpyExecutable(steps, request.inputs, outputs, request.engine)
 
     def to_plain(self, tensor: Tensor) -> Array | None:
         """NumPy has no opaque layouts."""

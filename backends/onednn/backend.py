@@ -42,9 +42,14 @@ def native_engine(engine: Engine) -> NativeEngine:
 
 @frozen(eq=False)
 class PlanExecutable:
-    """A plan on arrays."""
+    """A plan on arrays.
+
+    Attributes:
+        order: for each array that the plan takes, its place among the inputs and outputs.
+    """
 
     plan: Plan
+    order: tuple[int, ...]
     engine: Engine
     outputs: tuple[LogicalTensor, ...]
     explanation: Explanation = field(repr=False)
@@ -57,15 +62,14 @@ class PlanExecutable:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
-        addresses = [address(a) for a in inputs]
-        addresses += [address(a) for a in outputs]
-        fork.run(self.plan.run, addresses)
+        arrays = (*inputs, *outputs)
+        fork.run(self.plan.run, [address(arrays[i]) for i in self.order])
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with addresses, memory objects and arguments prepared."""
         arrays = (*inputs, *outputs)
         frame = Frame(self.plan)
-        frame.point([address(a) for a in arrays])
+        frame.point([address(arrays[i]) for i in self.order])
         engine = self.engine
 
         def call(keep_alive: tuple[Array, ...] = arrays) -> None:
@@ -81,6 +85,7 @@ class ZerosExecutable:
     """The gradient of nothing: the library leaves outputs of empty problems untouched."""
 
     outputs: tuple[LogicalTensor, ...]
+    engine: Engine
 
     @property
     def explanation(self) -> Explanation:
@@ -100,7 +105,13 @@ class ZerosExecutable:
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same on these arrays."""
-        return lambda: self.run(inputs, outputs)
+        targets = tuple(outputs)
+
+        def call() -> None:
+            self.engine.check_open()
+            self.run((), targets)
+
+        return call
 
 
 class OnednnBackend:
@@ -134,11 +145,15 @@ class OnednnBackend:
         engine = native_engine(request.engine)
         rejected: list[str] = []
         if any(0 in tensor.dims for tensor in request.inputs):
-            return ZerosExecutable(tuple(as_plain(t) for t in request.outputs))
-        for candidate in FAMILIES[op.kind].lower(engine, request, rejected):
+            return ZerosExecutable(tuple(as_plain(t) for t in request.outputs), request.engine)
+        family = FAMILIES[op.kind]
+        places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}
+        order = tuple(places[t.id] for t in family.operands(op))
+        for candidate in family.lower(engine, request, rejected):
             must_verify = request.verify or not is_proven(candidate.implementation)
             executable = PlanExecutable(
                 candidate.plan,
+                order,
                 request.engine,
                 tuple(
                     as_plain(t) if opaque is None else _opaque(request.engine, t, opaque)

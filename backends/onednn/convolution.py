@@ -13,7 +13,7 @@ from enum import StrEnum
 from attrs import evolve, field, frozen
 
 from ...graph.backend import CompileRequest
-from ...graph.logical_tensor import LayoutType, may_overlap, row_major
+from ...graph.logical_tensor import LayoutType, LogicalTensor, may_overlap, row_major
 from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
@@ -29,7 +29,7 @@ from .primitive import (
     implementations,
     reorder,
 )
-from .quarantine import barred
+from .quarantine import REFERENCE, barred
 
 NATIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
 MAX_SPATIAL_RANK = 3
@@ -67,6 +67,11 @@ class Problem:
     weights: View
     fpmath: FpmathMode = FpmathMode.strict
     free_weights: bool = False
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the channels of src are adjacent in memory."""
+        return self.src.strides[1] == 1
 
 
 def make_problem(
@@ -159,6 +164,10 @@ class Lowering:
             words.append(f"in {self.compute.value}")
         return " ".join(words)
 
+    def takes(self, implementation: str) -> bool:
+        """Whether it goes with an implementation of that name."""
+        return ("gemm" in implementation) == self.gemm
+
     def describe(self, engine: NativeEngine, problem: Problem) -> tuple[PrimitiveDesc, DataType] | str:
         """The primitive's descriptor on its first implementation and its data type, or why not."""
         compute = self.compute or problem.data_type
@@ -171,10 +180,10 @@ class Lowering:
             if layout is Data.free:
                 return MemoryDesc.any(lib, view.shape, compute)
             strides = view.strides
-            if layout is Data.channels_last:
+            if layout is Data.channels_last or (converts and problem.channels_last):
                 strides = _channels_last(view.shape)
             elif converts:
-                strides = _dense_like(view)
+                strides = row_major(view.shape)
             return MemoryDesc.strided(lib, view.shape, compute, strides)
 
         try:
@@ -189,16 +198,6 @@ class Lowering:
         except LibraryError as error:
             return str(error)
         return (made, compute) if made is not None else "the library has no such primitive"
-
-
-def _dense_like(view: View) -> tuple[int, ...]:
-    """Strides of a dense array whose axes lie in the same order as the view's."""
-    strides = [0] * len(view.shape)
-    step = 1
-    for axis in sorted(range(len(view.shape)), key=lambda a: (view.strides[a], -a)):
-        strides[axis] = step
-        step *= max(view.shape[axis], 1)
-    return tuple(strides)
 
 
 def _channels_last(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -224,14 +223,14 @@ def lowerings(problem: Problem) -> tuple[Lowering, ...]:
     """
     direct: tuple[Lowering, ...]
     gemm: tuple[Lowering, ...]
-    if problem.src.strides[1] == 1:
+    if problem.channels_last:
         direct, gemm = (_AS_IT_LIES, _FREE), (_GEMM_AS_IT_LIES,)
     elif problem.gradient.spatial_rank == 1:
         direct, gemm = (_CHANNELS_LAST, _FREE), (_GEMM_CHANNELS_LAST, _GEMM_AS_IT_LIES)
     else:
         direct, gemm = (_FREE, _CHANNELS_LAST), (_GEMM_CHANNELS_LAST, _GEMM_AS_IT_LIES)
     pointwise = all(k == 1 for k in problem.gradient.kernel)
-    if pointwise and problem.src.strides[1] != 1:
+    if pointwise and not problem.channels_last:
         direct = (_GEMM_AS_IT_LIES, *direct)
     direct_f32 = tuple(evolve(lowering, compute=DataType.f32) for lowering in direct)
     gemm_f32 = tuple(evolve(lowering, compute=DataType.f32) for lowering in gemm)
@@ -261,13 +260,19 @@ class Candidate:
 
 
 def candidates(
-    engine: NativeEngine, problem: Problem, rejected: list[str], *, trusted_only: bool = True
+    engine: NativeEngine,
+    problem: Problem,
+    rejected: list[str],
+    *,
+    trusted_only: bool = True,
+    reference: bool = False,
 ) -> Iterator[Candidate]:
     """Plans for the problem, best first.
 
     Args:
         rejected: receives the reason for each lowering or implementation that was passed over.
         trusted_only: leave out what the quarantine bars. The fuzzer turns it off.
+        reference: after everything else offer the library's reference loop, in f32.
     """
     for lowering in lowerings(problem):
         described = lowering.describe(engine, problem)
@@ -276,15 +281,33 @@ def candidates(
             continue
         primitive_desc, compute = described
         for desc in implementations(primitive_desc):
-            if ("gemm" in desc.implementation) != lowering.gemm:
-                continue
-            reason = barred(desc.implementation, problem.gradient, compute) if trusted_only else None
-            plan = reason or build(engine, problem, desc, compute)
-            if isinstance(plan, str):
-                rejected.append(f"{lowering.name}: {plan}")
-                continue
-            opaque = _opaque(engine, problem, desc, compute)
-            yield Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
+            if lowering.takes(desc.implementation):
+                reason = barred(desc.implementation, problem.gradient, compute) if trusted_only else None
+                made = reason or _candidate(engine, problem, lowering, desc, compute)
+                if isinstance(made, str):
+                    rejected.append(f"{lowering.name}: {made}")
+                else:
+                    yield made
+    if reference:
+        last = _AS_IT_LIES if problem.data_type is DataType.f32 else evolve(_AS_IT_LIES, compute=DataType.f32)
+        described = last.describe(engine, problem)
+        if not isinstance(described, str):
+            for desc in implementations(described[0]):
+                if desc.implementation.startswith(REFERENCE):
+                    made = _candidate(engine, problem, last, desc, DataType.f32)
+                    if not isinstance(made, str):
+                        yield made
+
+
+def _candidate(
+    engine: NativeEngine, problem: Problem, lowering: Lowering, desc: PrimitiveDesc, compute: DataType
+) -> Candidate | str:
+    """The candidate on one implementation, or why not."""
+    plan = build(engine, problem, desc, compute)
+    if isinstance(plan, str):
+        return plan
+    opaque = _opaque(engine, problem, desc, compute)
+    return Candidate(lowering.name, desc.implementation, compute, plan, (opaque,))
 
 
 def build(engine: NativeEngine, problem: Problem, desc: PrimitiveDesc, compute: DataType) -> Plan | str:
@@ -343,24 +366,28 @@ def why_not(op: Op) -> str | None:
     data_type = op.inputs[0].data_type
     if data_type not in NATIVE_TYPES:
         return f"oneDNN convolutions take f32, bf16 and f16, not {data_type.value}"
-    shapes = (op.inputs[0].shape, op.inputs[1].shape, op.outputs[0].shape)
+    shapes = [t.shape for t in operands(op)]
     rank = next((len(shape) - 2 for shape in shapes if shape is not None), None)
     if rank is not None and rank > MAX_SPATIAL_RANK:
         return f"oneDNN convolutions have 1 to 3 spatial axes, not {rank}"
-    tensors = (op.inputs[0], op.inputs[1], op.outputs[0])
-    if not all(t.is_concrete for t in tensors):
+    if not all(t.is_concrete for t in operands(op)):
         return None
     return check(_problem(op, FpmathMode.strict))
+
+
+def operands(op: Op) -> tuple[LogicalTensor, ...]:
+    """The tensors whose arrays a plan takes, in its order."""
+    return op.inputs[0], op.inputs[1], op.outputs[0]
 
 
 def lower(engine: NativeEngine, request: CompileRequest, rejected: list[str]) -> Iterator[Candidate]:
     """Candidates for a request of one op; see `candidates`."""
     problem = _problem(request.ops[0], FpmathMode[request.fpmath_mode])
-    return candidates(engine, problem, rejected)
+    return candidates(engine, problem, rejected, reference=request.forced)
 
 
 def _problem(op: Op, fpmath: FpmathMode) -> Problem:
-    src, diff_dst, weights = op.inputs[0], op.inputs[1], op.outputs[0]
+    src, diff_dst, weights = operands(op)
     gradient = weights_gradient(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
     views = [View(t.dims, t.element_strides) for t in (src, diff_dst, weights)]
     free = weights.layout_type is LayoutType.any

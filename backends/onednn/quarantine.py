@@ -70,9 +70,12 @@ def _dilated_rows(p: WeightsGradient) -> bool:
     )
 
 
+REFERENCE = "ref"
+"""How the names of the library's reference loops begin; they run only where a user forces the backend."""
+
 TABLE: tuple[Entry, ...] = (
     Entry(
-        "ref",
+        REFERENCE,
         "always",
         lambda p, dtype: True,
         "a reference loop, 100 to 700 times slower than any other way",
