@@ -37,13 +37,18 @@ class Port:
 
     name: str
     type: str
-    required: bool = True
-    shape_operand: bool = False
-    doc: str = ""
+    required: bool = field(default=True, kw_only=True)
+    shape_operand: bool = field(default=False, kw_only=True)
+    doc: str = field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.name, "a port's name", "src")
         check_identifier(self.type, f"the type constraint of port '{self.name}'", "T")
+        for flag in ("required", "shape_operand"):
+            if not isinstance(getattr(self, flag), bool):
+                raise SchemaError(
+                    f"port '{self.name}': {flag} must be True or False, got {shown(getattr(self, flag))}"
+                )
 
 
 @frozen
