@@ -93,7 +93,9 @@ def test_a_memory_mapped_file(tmp_path):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("how", ["Fortran order", "negative strides", "big-endian", "unaligned", "gaps between elements"])
+@pytest.mark.parametrize(
+    "how", ["Fortran order", "negative strides", "big-endian", "unaligned", "gaps between elements"]
+)
 def test_outputs_in_any_memory(how, backend):
     out = MEMORY[how](np.zeros(PROBLEM.weights_shape, np.float32))
     assert eagerly(PROBLEM, backend, out=out) is out
@@ -180,7 +182,9 @@ class Exporter:
 
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("strides", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int8, np.uint8, np.int64]
+)
 def test_capsules_of_every_kind(dtype, strides, versioned):
     array = np.arange(24).reshape(2, 3, 4).astype(dtype)
     if strides:

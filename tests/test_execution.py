@@ -145,7 +145,9 @@ def _in_child(queue, compiled, bound, arrays, out):
     queue.put((first, out.copy(), second))
 
 
-@pytest.mark.skipif(not hasattr(sys, "getwindowsversion") and sys.platform != "linux", reason="fork is Linux's")
+@pytest.mark.skipif(
+    not hasattr(sys, "getwindowsversion") and sys.platform != "linux", reason="fork is Linux's"
+)
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_computes_too():
     """GNU OpenMP's threads do not survive a fork; the child must neither hang nor give other numbers."""
@@ -257,7 +259,7 @@ def test_freeing_an_engine_leaves_its_results():
 def test_queries(backend):
     partition = partition_of(PROBLEM, backend)
     compiled = partition.compile()
-    src, diff_dst = PROBLEM.arrays()
+    src, _ = PROBLEM.arrays()
     assert compiled.query_logical_tensor(0).shape == src.shape
     assert compiled.query_logical_tensor(2).shape == PROBLEM.weights_shape
     assert compiled.query_logical_tensor(2).layout_type is og.LayoutType.strided
@@ -396,7 +398,9 @@ def test_specialisations_are_kept_and_bounded(backend):
     with pytest.raises(og.OneDNNGraphError):
         compiled.execute(None, [src, diff_dst, np.array([0, 2, 2, 3], np.int32)])
     run(4)
-    bound = compiled.bind([src, diff_dst, np.array([2, 2, 2, 3], np.int32)], [np.empty((2, 2, 2, 3), np.float32)])
+    bound = compiled.bind(
+        [src, diff_dst, np.array([2, 2, 2, 3], np.int32)], [np.empty((2, 2, 2, 3), np.float32)]
+    )
     bound()
     assert compiled.query_logical_tensor(3).shape == (2, 2, 2, 3)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
-from attrs import define
+from attrs import define, field
 from onednn_graph.backends.numpy.backend import NumpyBackend
 from onednn_graph.graph import partitioner
 from onednn_graph.graph.backend import BACKENDS as REGISTERED
@@ -57,11 +57,10 @@ class Fuser(NumpyBackend):
 
     name = "fuser"
     patterns: tuple = ()
-    refuses: str | None = None
-    compiled: list = []
+    compiled: list = field(factory=list)
 
     def why_not(self, ops):
-        return self.refuses
+        return None
 
     def compile(self, request):
         self.compiled.append([op.name for op in request.ops])
@@ -72,9 +71,8 @@ class Fuser(NumpyBackend):
 def fuser():
     made = []
 
-    def register(*patterns, **more):
-        backend = Fuser(patterns=patterns, **more)
-        backend.compiled = []
+    def register(*patterns):
+        backend = Fuser(patterns=patterns)
         REGISTERED.register(backend)
         made.append(backend)
         return backend
@@ -121,9 +119,7 @@ def test_onednn_and_numpy_feed_each_other(ops, onednn):
         )
         back = graph.op("TestNegate", dw, name="back")
         # dW as the data of another gradient: (K, K, I, O) as (N, Y, X, C)
-        graph.op(
-            "ConvolutionBackwardWeights", back, dw, weights_shape=[1, 1, 3, 3], name="gram", **POINTWISE
-        )
+        graph.op("ConvolutionBackwardWeights", back, dw, weights_shape=[1, 1, 3, 3], name="gram", **POINTWISE)
         graph.output(dw)
         return graph
 
@@ -271,11 +267,11 @@ def test_an_inner_tensor_that_is_read_outside_is_a_port(ops, fuser):
 def test_a_backend_that_gives_up_at_compile_time(ops, fuser):
     """The next one takes over, and the explanation keeps the reason; unless the backend was forced."""
 
-    def compile(request):
+    def too_large(request):
         raise og.UnsupportedError("too large for me")
 
     backend = fuser(chain("a"))
-    backend.compile = compile
+    backend.compile = too_large
     graph = og.Graph()
     straight(graph, "TestNegate")
     model = graph.compile()

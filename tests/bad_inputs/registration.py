@@ -103,8 +103,16 @@ ROWS = [
                 lambda: og.Port(5, "T"),
                 ("a port's name must be an identifier such as 'src', got 5",),
             ),
-            ("Port: required 'no'", lambda: og.Port("a", "T", required="no"), ("port 'a'", "required", "got 'no'")),
-            ("Port: shape_operand 1", lambda: og.Port("a", "T", shape_operand=1), ("port 'a'", "shape_operand", "got 1")),
+            (
+                "Port: required 'no'",
+                lambda: og.Port("a", "T", required="no"),
+                ("port 'a'", "required", "got 'no'"),
+            ),
+            (
+                "Port: shape_operand 1",
+                lambda: og.Port("a", "T", shape_operand=1),
+                ("port 'a'", "shape_operand", "got 1"),
+            ),
             ("Port: type []", lambda: og.Port("a", []), ("the type constraint of port 'a'", "got []")),
             ("OpNames: kind 5", lambda: og.OpNames(5), ("an op's kind must be an identifier", "got 5")),
             ("OpNames: renamed 5", lambda: og.OpNames("Old", 5), ("alias 'Old': renamed must be", "got 5")),
