@@ -15,15 +15,6 @@ settings.load_profile("tests")
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(params=["onednn", "numpy"])
-def backend(request):
-    """Each backend in turn; oneDNN only where its library is."""
-    reason = og.backends()[request.param]
-    if reason is not None:
-        pytest.skip(f"backend {request.param} is not available: {reason}")
-    return request.param
-
-
 @pytest.fixture
 def onednn():
     """The oneDNN backend, or a skip."""
@@ -35,7 +26,7 @@ def onednn():
     return BACKENDS.get("onednn")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def corpus():
     """The folder of the reference corpus."""
     folder = Path(os.environ.get("ONEDNN_GRAPH_CORPUS", ROOT.parent / "shared"))

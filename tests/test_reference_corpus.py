@@ -1,0 +1,152 @@
+"""Against the reference corpus: the op set as data, and real graphs of oneDNN's own test driver."""
+
+import json
+from dataclasses import replace
+from itertools import product
+
+import onednn_graph as og
+import pytest
+from oracle import Problem
+from strategies import BACKENDS, check
+
+DIFFERENCES = {
+    # field of the op set → (ours, the reason)
+    "types T1": (["f32", "bf16", "f16", "f64"], "f64 runs on NumPy"),
+    "attribute output_padding": (None, "the document of the op has it, the op definition does not"),
+}
+
+
+@pytest.fixture(scope="module")
+def opset(corpus):
+    return json.loads((corpus / "reference" / "opset.json").read_text(encoding="utf-8"))["ops"]
+
+
+def described(schema):
+    """A schema in the op set's fields."""
+    fields = {}
+    for side, ports in (("inputs", schema.inputs), ("outputs", schema.outputs)):
+        for index, port in enumerate(ports):
+            fields[f"{side} {index}"] = {"name": port.name, "type": port.type, "required": port.required}
+    for spec in schema.attributes:
+        fields[f"attribute {spec.name}"] = {
+            "type": spec.type.value,
+            "required": spec.required,
+            "default": spec.default,
+            "candidates": list(getattr(spec.rule, "values", ())),
+        }
+    for name, types in schema.types.items():
+        fields[f"types {name}"] = [t.value for t in types]
+    return fields
+
+
+def expected(entry):
+    fields = {}
+    for side in ("inputs", "outputs"):
+        for port in entry[side]:
+            fields[f"{side} {port['index']}"] = {key: port[key] for key in ("name", "type", "required")}
+    for attribute in entry["attrs"]:
+        default = attribute.get("default")
+        fields[f"attribute {attribute['name']}"] = {
+            "type": attribute["type"],
+            "required": attribute["required"],
+            # A default of twelve zeros is how the library says "not set".
+            "default": None if isinstance(default, dict) else default,
+            "candidates": attribute.get("candidates", []),
+        }
+    for name, types in entry["type_constraints"].items():
+        fields[f"types {name}"] = types
+    return fields
+
+
+@pytest.mark.parametrize("schema", [s for s in og.ops() if s.family != "custom"], ids=lambda s: s.kind)
+def test_schemas_are_those_of_the_op_set(opset, schema):
+    ours, theirs = described(schema), expected(opset[schema.kind])
+    for field in sorted(ours.keys() | theirs.keys()):
+        if ours.get(field) != theirs.get(field):
+            assert field in DIFFERENCES, f"{schema.kind}, {field}: {ours.get(field)} and {theirs.get(field)}"
+            have, _reason = DIFFERENCES[field]
+            assert have is None or ours[field] == have
+
+
+def problem_of(op):
+    """A graph's op as a problem of the oracle."""
+    values = {name: attribute["value"] for name, attribute in op["attrs"].items()}
+    shapes = [tensor["shape"] for tensor in op["inputs"]]
+    last = values["data_format"] == "NCX"
+    channels = 1 if last else -1
+    fmt, shape = values["weights_format"], values["weights_shape"]
+    return Problem(
+        transposed=op["kind"] == "ConvTransposeBackwardWeights",
+        batch=shapes[0][0],
+        groups=values["groups"],
+        channels=(shapes[0][channels], shapes[1][channels]),
+        size=tuple(shapes[0][2:] if last else shapes[0][1:-1]),
+        kernel=tuple(shape[2:] if fmt in ("OIX", "IOX") else shape[:-2]),
+        strides=tuple(values["strides"]),
+        begin=tuple(values["pads_begin"]),
+        end=tuple(values["pads_end"]),
+        dilations=tuple(values["dilations"]),
+        auto_pad=values["auto_pad"],
+        data_format=values["data_format"],
+        weights_format=fmt,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("file", ["conv_bwd_w_2d", "deconv_bwd_w"])
+def test_weight_gradients_of_real_graphs(corpus, file, dtype, backend):
+    path = corpus / "benchdnn_graph" / "op" / "f32" / f"{file}.json"
+    (op,) = json.loads(path.read_text(encoding="utf-8"))["graph"]
+    tensors = [
+        og.LogicalTensor(t["id"], dtype, t["shape"], strides=t["stride"])
+        for t in op["inputs"] + op["outputs"]
+    ]
+    graph = og.Graph()
+    attributes = {name: attribute["value"] for name, attribute in op["attrs"].items()}
+    graph.add_op(og.Op(op["id"], op["kind"], tensors[:-1], tensors[-1:], name=op["name"], **attributes))
+    graph.finalize()
+    (partition,) = graph.get_partitions(backend=backend)
+    problem = replace(problem_of(op), dtype=dtype)
+    assert problem.out == tuple(op["inputs"][1]["shape"][2 if problem.data_format == "NCX" else 1 :][:2])
+    (dw,) = partition.compile().execute(None, problem.arrays())
+    check(problem, dw, fast=True)
+
+
+def problem_of_layer(layer, data_format):
+    return Problem(
+        transposed=layer["op"] == "ConvTransposeBackwardWeights",
+        batch=layer["batch"],
+        groups=layer["groups"],
+        channels=(layer["in_channels"], layer["out_channels"]),
+        size=tuple(layer["src_spatial"]),
+        kernel=tuple(layer["kernel"]),
+        strides=tuple(layer["strides"]),
+        begin=tuple(layer["pads_begin"]),
+        end=tuple(layer["pads_end"]),
+        dilations=tuple(layer["dilations"]),
+        implied=tuple(layer["output_padding"]) if any(layer["output_padding"]) else (),
+        data_format=data_format,
+    )
+
+
+def test_layers_of_real_networks(corpus):
+    """Every layer is claimed and its shapes are right, in both formats; no array of that size is made."""
+    layers = json.loads((corpus / "reference" / "wgrad_shapes.json").read_text(encoding="utf-8"))
+    assert len(layers) >= 20
+    for layer, data_format in product(layers, ("NXC", "NCX")):
+        problem = problem_of_layer(layer, data_format)
+        assert problem.out == tuple(layer["dst_spatial"])
+
+        def shape(channels, spatial, problem=problem):
+            one = [channels, *spatial] if problem.data_format == "NCX" else [*spatial, channels]
+            return [problem.batch, *one]
+
+        graph = og.Graph()
+        x = graph.input("x", "f32", shape(problem.channels[0], problem.size))
+        dy = graph.input("dy", "f32", shape(problem.channels[1], problem.out))
+        dw = graph.op(problem.kind, x, dy, weights_shape=problem.weights_shape, **problem.attributes)
+        assert dw.shape == problem.weights_shape
+        graph.finalize()
+        (partition,) = graph.get_partitions()
+        assert partition.backend == next(name for name, reason in og.backends().items() if reason is None)
