@@ -1,29 +1,34 @@
 """Weight gradients of real layers: ours beside native oneDNN Graph and torch, interleaved, as ratios.
 
     pip install '.[bench]'
-    python benchmarks/wgrad.py --backend numpy --shapes ../shared/reference/wgrad_shapes.json
+    python benchmarks/wgrad.py --shapes shapes.json --markdown benchmarks/RESULTS.md
+    python benchmarks/wgrad.py --random 30
+    python benchmarks/wgrad.py --quick
 
 `--shapes` is a JSON list of layers; without it a built-in list of common layers is used. Every result is compared
-exactly on integer data before anything is timed. Ratios above 1 mean that ours is faster.
+exactly on integer data before anything is timed. Ratios above 1 mean that ours is faster. Ours is bound once and
+called; `tuned` has measured its candidates before. Set OMP_NUM_THREADS for the number of threads, and
+OMP_PROC_BIND=true for less noise.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
-import os
+import platform
+import random
 import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
-import native
+import layers
 import numpy as np
-import onednn_graph as og
+from onednn_graph.backends.onednn.library import load
+from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 
-DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 BUILT_IN: list[dict[str, Any]] = [
     {"name": "3x3 64 at 56", "batch": 16, "in_channels": 64, "out_channels": 64, "src_spatial": [56, 56],
      "kernel": [3, 3], "pads_begin": [1, 1], "pads_end": [1, 1]},
@@ -43,173 +48,214 @@ BUILT_IN: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def complete(layer: dict[str, Any]) -> dict[str, Any]:
-    """A layer with defaults and the spatial size of diff_dst filled in."""
-    rank = len(layer["kernel"])
-    full = {
-        "op": "ConvolutionBackwardWeights", "groups": 1, "strides": [1] * rank, "dilations": [1] * rank,
-        "pads_begin": [0] * rank, "pads_end": [0] * rank, "output_padding": [0] * rank, **layer,
-    }  # fmt: skip
-    if "dst_spatial" not in full:
-        sizes: list[int] = []
-        for axis in range(rank):
-            s, pads = full["strides"][axis], full["pads_begin"][axis] + full["pads_end"][axis]
-            extent = full["dilations"][axis] * (full["kernel"][axis] - 1) + 1
-            size = full["src_spatial"][axis]
-            transposed = s * (size - 1) + extent - pads + full["output_padding"][axis]
-            plain = (size + pads - extent) // s + 1
-            sizes.append(transposed if "Transpose" in full["op"] else plain)
-        full["dst_spatial"] = sizes
-    return full
-
-
-class Case:
-    """One layer in one data format and type: arrays, attributes and the peers' callables."""
-
-    def __init__(self, layer: dict[str, Any], data_format: str, dtype: Any) -> None:
-        rng = np.random.default_rng(0)
-        self.layer, self.format = layer, data_format
-        self.transposed = "Transpose" in layer["op"]
-        g, ci, co = layer["groups"], layer["in_channels"], layer["out_channels"]
-
-        def data(channels: int, spatial: list[int]) -> np.ndarray:
-            shape = (layer["batch"], channels, *spatial)
-            if data_format == "NXC":
-                shape = (layer["batch"], *spatial, channels)
-            return rng.integers(-2, 3, shape).astype(dtype)
-
-        self.src, self.diff_dst = data(ci, layer["src_spatial"]), data(co, layer["dst_spatial"])
-        self.weights_shape = (
-            (ci, co // g, *layer["kernel"]) if self.transposed else (co, ci // g, *layer["kernel"])
-        )
-        self.attributes = {
-            "strides": layer["strides"], "pads_begin": layer["pads_begin"], "pads_end": layer["pads_end"],
-            "dilations": layer["dilations"], "groups": g, "data_format": data_format,
-            "weights_format": "IOX" if self.transposed else "OIX", "weights_shape": self.weights_shape,
-        }  # fmt: skip
-
-    def ours(self, backend: str | None) -> tuple[Callable[[], None], np.ndarray, og.Explanation]:
-        """A bound call and the array that it writes."""
-        data_type = "bf16" if self.src.dtype.name == "bfloat16" else f"f{self.src.itemsize * 8}"
-        src = og.LogicalTensor(0, data_type, self.src.shape)
-        dst = og.LogicalTensor(1, data_type, self.diff_dst.shape)
-        graph = og.Graph()
-        out = og.LogicalTensor(2, data_type)
-        graph.add_op(og.Op(0, self.layer["op"], [src, dst], [out], **self.attributes))
-        graph.finalize()
-        compiled = graph.get_partitions(backend=backend)[0].compile()
-        result = np.empty(self.weights_shape, self.src.dtype)
-        return compiled.bind([self.src, self.diff_dst], [result]), result, compiled.explain()
-
-    def torch(self) -> tuple[Callable[[], None], Callable[[], np.ndarray]]:
-        """Torch's weights-only backward on the same memory, channels_last for NXC."""
-        import torch
-
-        def tensor(array: np.ndarray) -> Any:
-            if array.dtype.name == "bfloat16":
-                made = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-            else:
-                made = torch.from_numpy(array)
-            return made.movedim(-1, 1) if self.format == "NXC" else made
-
-        x, dy = tensor(self.src), tensor(self.diff_dst)
-        layer, pads = self.layer, self.layer["pads_begin"]
-        if layer["pads_begin"] != layer["pads_end"]:  # torch pads alike on both sides: pad before, untimed
-            both = zip(reversed(layer["pads_begin"]), reversed(layer["pads_end"]), strict=True)
-            x, pads = torch.nn.functional.pad(x, [v for pair in both for v in pair]), [0] * len(pads)
-        w = torch.zeros(self.weights_shape, dtype=x.dtype)
-        if self.format == "NXC" and w.ndim in (4, 5):
-            w = w.to(memory_format=torch.channels_last if w.ndim == 4 else torch.channels_last_3d)
-        latest: list[Any] = [None]
-
-        def call() -> None:
-            latest[0] = torch.ops.aten.convolution_backward(
-                dy, x, w, None, layer["strides"], pads, layer["dilations"], self.transposed,
-                layer["output_padding"] if self.transposed else [0] * len(layer["kernel"]), layer["groups"],
-                [False, True, False],
-            )[1]  # fmt: skip
-
-        return call, lambda: latest[0].float().numpy()
-
-
-def interleaved(calls: list[Callable[[], None]], seconds: float) -> list[list[float]]:
-    """Times of the calls, taken in turns until `seconds` are over."""
-    times: list[list[float]] = [[] for _ in calls]
-    for call in calls:
+def contestants(
+    case: Case, names: Sequence[str], backend: str | None
+) -> tuple[dict[str, Callable[[], None]], dict[str, str], list[str]]:
+    """The calls by name, what ours chose, and who is wrong."""
+    calls: dict[str, Callable[[], None]] = {}
+    chosen: dict[str, str] = {}
+    wrong: list[str] = []
+    reference, exact, _ = case.ours("numpy")
+    reference()
+    for name, tune in (("ours", None), ("tuned", "measure")):
+        if name == "tuned" and "tuned" not in names:
+            continue
+        call, result, explanation = case.ours(backend, tune)
         call()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 5:
-        for number, call in enumerate(calls):
-            start = time.perf_counter()
+        calls[name], chosen[name] = call, explanation.strategy
+        if not np.array_equal(result, exact):
+            wrong.append(name)
+    makers: dict[str, Callable[[], Peer]] = {
+        "native": case.native, "torch": case.torch, "torch f32": lambda: case.torch(through_f32=True),
+    }  # fmt: skip
+    for name, make in makers.items():
+        if name not in names:
+            continue
+        try:
+            call, value = make()
             call()
-            times[number].append(time.perf_counter() - start)
-    return times
+        except (ImportError, RuntimeError) as error:
+            print(f"{name} is left out: {error}")
+            continue
+        calls[name] = call
+        if not np.array_equal(value(), exact.astype(np.float32)):
+            wrong.append(name)
+    return calls, chosen, wrong
 
 
-def peers_of(case: Case, names: list[str]) -> dict[str, tuple[Callable[[], None], Callable[[], np.ndarray]]]:
-    """Name → (call, its latest result as f32) of the peers that are installed."""
-    peers: dict[str, tuple[Callable[[], None], Callable[[], np.ndarray]]] = {}
-    if "native" in names:
-        out = np.empty(case.weights_shape, case.src.dtype)
-        call = native.bound_call(case.layer["op"], case.attributes, case.src, case.diff_dst, out)
-        peers["native"] = (call, lambda: out.astype(np.float32))
-    if "torch" in names:
-        peers["torch"] = case.torch()
-    return peers
+def measured(
+    layer: dict[str, Any], data_format: str, dtype: str, args: argparse.Namespace, peak: float
+) -> dict[str, Any]:
+    """One line of the table."""
+    case = Case(layer, data_format, DTYPES[dtype])
+    calls, chosen, wrong = contestants(case, args.peers.split(","), args.backend)
+    times = dict(zip(calls, interleaved(list(calls.values()), args.seconds), strict=True))
+    row: dict[str, Any] = {
+        "layer": layer["name"], "format": data_format, "dtype": dtype, "wrong": wrong, "chosen": chosen,
+        "seconds": {name: {"min": min(t), "median": statistics.median(t)} for name, t in times.items()},
+        "share of peak": case.flops / min(times["ours"]) / peak, "ratios": {},
+    }  # fmt: skip
+    for ours in chosen:
+        for peer in times:
+            if peer not in chosen:
+                least, median = ratio(times[peer], times[ours])
+                row["ratios"][f"{peer} ÷ {ours}"] = {"min": least, "median": median}
+    return row
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Geometric mean and smallest ratio for each dtype, format and pair."""
+    lines: list[dict[str, Any]] = []
+    for dtype, data_format in dict.fromkeys((row["dtype"], row["format"]) for row in rows):
+        group = [row for row in rows if (row["dtype"], row["format"]) == (dtype, data_format)]
+        for pair in group[0]["ratios"]:
+            values = {row["layer"]: row["ratios"][pair]["min"] for row in group if pair in row["ratios"]}
+            worst = min(values, key=lambda layer: values[layer])
+            lines.append({
+                "dtype": dtype, "format": data_format, "pair": pair,
+                "geometric mean": statistics.geometric_mean(values.values()), "least": values[worst], "at": worst,
+            })  # fmt: skip
+    return lines
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers depend on."""
+
+    def installed(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "not installed"
+
+    lib = load()
+    names = [
+        line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")
+    ]
+    return {
+        "cpu": names[0] if names else platform.processor(), "isa": lib.effective_isa, "threads": lib.threads,
+        "oneDNN": ".".join(map(str, lib.version)), "date": datetime.date.today().isoformat(),
+        **{name: installed(name) for name in ("onednn-graph", "numpy", "torch")},
+    }  # fmt: skip
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any], command: str) -> str:
+    """The tables of one run."""
+    text = [f"## {facts['threads']} threads", "", f"`{command}`", ""]
+    text += [", ".join(f"{name} {value}" for name, value in facts.items()) + ".", ""]
+    text += ["| dtype | format | ratio | geometric mean | least | at |", "|---|---|---|---|---|---|"]
+    for line in summary(rows):
+        text.append(
+            f"| {line['dtype']} | {line['format']} | {line['pair']} | {line['geometric mean']:.2f} "
+            f"| {line['least']:.2f} | {line['at']} |"
+        )
+    pairs = list(dict.fromkeys(pair for row in rows for pair in row["ratios"]))
+    text += ["", f"| layer | dtype | format | ms | of peak | {' | '.join(pairs)} | chosen |"]
+    text.append("|" + "---|" * (6 + len(pairs)))
+    for row in rows:
+        ratios = [f"{row['ratios'][p]['min']:.2f}" if p in row["ratios"] else "" for p in pairs]
+        wrong = f" **wrong: {', '.join(row['wrong'])}**" if row["wrong"] else ""
+        chosen = row["chosen"]["ours"]
+        if row["chosen"].get("tuned", chosen) != chosen:
+            chosen += f"; tuned {row['chosen']['tuned']}"
+        text.append(
+            f"| {row['layer']} | {row['dtype']} | {row['format']} | {row['seconds']['ours']['min'] * 1e3:.3f} "
+            f"| {row['share of peak']:.0%} | {' | '.join(ratios)} | {chosen}{wrong} |"
+        )
+    return "\n".join([*text, ""])
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """A bar for each layer and peer, by the ratio to ours."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    groups = list(dict.fromkeys((row["dtype"], row["format"]) for row in rows))
+    figure, axes = plt.subplots(len(groups), 1, figsize=(14, 3.2 * len(groups)), squeeze=False)
+    for axis, (dtype, data_format) in zip(axes[:, 0], groups, strict=True):
+        group = [row for row in rows if (row["dtype"], row["format"]) == (dtype, data_format)]
+        pairs = [pair for pair in group[0]["ratios"] if pair.endswith("÷ ours")]
+        for number, pair in enumerate(pairs):
+            values = [row["ratios"].get(pair, {}).get("min", 0.0) for row in group]
+            axis.bar(np.arange(len(group)) + number * 0.8 / len(pairs), values, 0.8 / len(pairs), label=pair)
+        axis.axhline(1.0, color="black", linewidth=0.8)
+        axis.set_yscale("log")
+        axis.set_title(f"{dtype} {data_format}: above 1 ours is faster")
+        axis.set_xticks(
+            np.arange(len(group)), [row["layer"] for row in group], rotation=45, ha="right", fontsize=7
+        )
+        axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Weight gradients beside native oneDNN Graph and torch.")
     parser.add_argument("--backend", default=None, help="numpy, onednn, or the default choice")
     parser.add_argument("--shapes", type=Path, default=None, help="JSON list of layers")
-    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
+    parser.add_argument("--random", type=int, default=0, help="so many random layers instead")
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--dtypes", default="f32,bf16", help="of f32, bf16, f16")
     parser.add_argument("--formats", default="NXC,NCX")
-    parser.add_argument("--peers", default="native,torch")
-    parser.add_argument("--seconds", type=float, default=1.0, help="per layer and format")
+    parser.add_argument("--peers", default="tuned,native,torch", help="of tuned, native, torch, torch f32")
+    parser.add_argument("--seconds", type=float, default=0.7, help="per line of the table, at least")
+    parser.add_argument("--quick", action="store_true", help="the built-in layers, briefly")
     parser.add_argument("--only", default="", help="part of the layers' names")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
+    parser.add_argument("--png", type=Path, default=None, help="draw them here")
+    parser.add_argument("--markdown", type=Path, default=None, help="append the tables here")
     args = parser.parse_args()
-    names = args.peers.split(",")
-    layers = json.loads(args.shapes.read_text()) if args.shapes else BUILT_IN
-    print(
-        f"{os.cpu_count()} cores, NumPy {np.__version__}, {args.dtype}; peer ÷ ours by minimum (by median):"
-    )
-    print("above 1 ours is faster")
-    ratios: dict[tuple[str, str], list[float]] = {}
+    if args.quick:
+        args.seconds = 0.15
+    if args.random:
+        rng = random.Random(args.seed)
+        table = [layers.draw(rng) for _ in range(args.random)]
+    else:
+        table = json.loads(args.shapes.read_text()) if args.shapes and not args.quick else BUILT_IN
+    facts = environment()
+    print(", ".join(f"{name} {value}" for name, value in facts.items()))
     rows: list[dict[str, Any]] = []
-    for data_format in args.formats.split(","):
-        for layer in map(complete, layers):
-            if args.only not in layer["name"]:
-                continue
-            case = Case(layer, data_format, DTYPES[args.dtype])
-            call, result, explanation = case.ours(args.backend)
-            reference, exact, _ = case.ours("numpy")
-            peers = peers_of(case, names)
-            call()
-            reference()
-            notes = [] if np.array_equal(result, exact) else ["OURS WRONG"]
-            for name, (peer, value) in peers.items():
-                peer()
-                if not np.array_equal(value(), exact.astype(np.float32)):
-                    notes.append(f"{name} wrong")
-            ours, *theirs = interleaved([call, *(peer for peer, _ in peers.values())], args.seconds)
-            row: dict[str, Any] = {
-                "layer": layer["name"], "format": data_format, "dtype": args.dtype, "ours_ms": min(ours) * 1e3,
-                "strategy": explanation.strategy, "kernels": explanation.implementations, "notes": notes,
-            }  # fmt: skip
-            text = f"{data_format} {layer['name']:24} {row['ours_ms']:9.3f} ms"
-            for name, times in zip(peers, theirs, strict=True):
-                ratio = row[f"{name}/ours"] = min(times) / min(ours)
-                median = row[f"{name}/ours median"] = statistics.median(times) / statistics.median(ours)
-                ratios.setdefault((data_format, name), []).append(ratio)
-                text += f"  {name} {ratio:6.2f} ({median:5.2f})"
-            rows.append(row)
-            print(f"{text}  {explanation.strategy} {', '.join(notes)}", flush=True)
-    for (data_format, name), values in ratios.items():
-        mean, least = statistics.geometric_mean(values), min(values)
-        print(f"{data_format} {name:8} geometric mean {mean:.3f}, least {least:.3f}")
+    for dtype in args.dtypes.split(","):
+        peak = matmul_peak(dtype)
+        print(f"{dtype}: matmul peak {peak / 1e9:.0f} GF/s")
+        for data_format in args.formats.split(","):
+            for layer in map(layers.complete, table):
+                if args.only not in layer["name"]:
+                    continue
+                row = measured(layer, data_format, dtype, args, peak)
+                rows.append(row)
+                ratios = "  ".join(
+                    f"{pair} {r['min']:.2f} ({r['median']:.2f})" for pair, r in row["ratios"].items()
+                )
+                wrong = f"  WRONG: {', '.join(row['wrong'])}" if row["wrong"] else ""
+                print(
+                    f"{dtype} {data_format} {layer['name']:24} {row['seconds']['ours']['min'] * 1e3:9.3f} ms  "
+                    f"{ratios}  {row['chosen']}{wrong}",
+                    flush=True,
+                )
+    for line in summary(rows):
+        print(
+            f"{line['dtype']} {line['format']} {line['pair']:18} geometric mean {line['geometric mean']:.3f}, "
+            f"least {line['least']:.3f} at {line['at']}"
+        )
     if args.json:
-        args.json.write_text(json.dumps(rows, indent=1))
+        args.json.write_text(json.dumps({"environment": facts, "rows": rows}, indent=1))
+    if args.markdown:
+        options = [
+            f"--{k} {v}" for k, v in vars(args).items() if k in ("random", "seed", "dtypes", "formats") and v
+        ]
+        with args.markdown.open("a", encoding="utf-8") as file:
+            file.write(as_markdown(rows, facts, f"python benchmarks/wgrad.py {' '.join(options)}") + "\n")
+    if args.png:
+        plot(rows, args.png)
 
 
 if __name__ == "__main__":

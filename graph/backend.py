@@ -17,10 +17,38 @@ from .arrays import Array
 from .engine import Engine
 from .logical_tensor import LogicalTensor
 from .op import Op
+from .options import CompileOptions
 from .tensor import Tensor
 
 SINGLE_OP_PRIORITY = 0.0
 """Patterns of fused ops rank above this; native oneDNN Graph orders its passes likewise."""
+
+
+SHOWN = 5
+"""Candidates that the text of an explanation shows."""
+
+
+@frozen(kw_only=True)
+class Considered:
+    """One candidate of a choice.
+
+    Attributes:
+        strategy: its name, for `compile(strategy=…)`.
+        estimated_seconds: by the cost model.
+        measured_seconds: the shortest time measured, or None.
+        scratch_bytes: temporary memory.
+    """
+
+    strategy: str
+    estimated_seconds: float
+    measured_seconds: float | None
+    scratch_bytes: int
+
+    def __str__(self) -> str:
+        time = f"estimated {self.estimated_seconds * 1e3:.3f} ms"
+        if self.measured_seconds is not None:
+            time = f"measured {self.measured_seconds * 1e3:.3f} ms, {time}"
+        return f"{self.strategy}: {time}, {self.scratch_bytes / 2**20:.1f} MiB"
 
 
 @frozen(kw_only=True)
@@ -33,6 +61,7 @@ class Explanation:
         implementations: names of the kernels, in order of execution.
         scratch_bytes: temporary memory of one execution; None where the backend doesn't plan it.
         rejected: what was passed over, a reason each.
+        considered: what could have been chosen, best first, with the estimates that decided or the times.
         verified: whether `verify=True` (or a kernel of unknown standing) had it checked on integer data.
     """
 
@@ -42,6 +71,7 @@ class Explanation:
     scratch_bytes: int | None
     rejected: tuple[str, ...] = ()
     verified: bool = False
+    considered: tuple[Considered, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -50,6 +80,9 @@ class Explanation:
         ]
         if self.scratch_bytes is not None:
             lines.append(f"  scratch: {self.scratch_bytes} bytes")
+        lines += [f"  {number}. {one}" for number, one in enumerate(self.considered[:SHOWN], 1)]
+        if len(self.considered) > SHOWN:
+            lines.append(f"  … and {len(self.considered) - SHOWN} more candidates")
         if self.verified:
             lines.append("  verified exactly on integer data")
         lines += [f"  passed over: {reason}" for reason in self.rejected]
@@ -95,8 +128,9 @@ class CompileRequest:
         fpmath_mode: the graph's.
         values: values of shape operands, by tensor id.
         forced: whether the user wants this backend only, so that a slow kernel is better than none.
-        verify: whether the executable must pass `verifier` before it is handed out.
-        verifier: may also be called unasked, for kernels of unknown standing.
+        options: the user's.
+        verifier: an executable must pass it if `options.verify` says so; it may also be called unasked, for kernels
+            of unknown standing.
     """
 
     ops: tuple[Op, ...]
@@ -106,7 +140,7 @@ class CompileRequest:
     fpmath_mode: str
     values: Mapping[int, tuple[int, ...]]
     forced: bool
-    verify: bool
+    options: CompileOptions
     verifier: Verifier
 
 

@@ -15,6 +15,7 @@ from .caching import BoundedCache
 from .compiled_partition import CompiledPartition
 from .engine import Engine, Stream, check_engine, default_engine
 from .logical_tensor import LogicalTensor, as_plain
+from .options import CompileOptions
 from .partition import Partition
 from .tensor import Tensor, check_array
 
@@ -101,10 +102,10 @@ def find(key: object, ids: Mapping[str, int], what: str) -> int:
 class _Stage:
     """One partition, compiled now if its shapes are known and at execution otherwise."""
 
-    def __init__(self, partition: Partition, engine: Engine, *, verify: bool) -> None:
+    def __init__(self, partition: Partition, engine: Engine, options: CompileOptions) -> None:
         self.partition = partition
         self._engine = engine
-        self._verify = verify
+        self._options = options
         self._by_shape: BoundedCache[tuple[tuple[int, ...], ...], CompiledPartition] = BoundedCache(
             MAX_COMPILED_SHAPES
         )
@@ -112,7 +113,7 @@ class _Stage:
         # What flows between partitions here, and to the caller, are plain arrays.
         self._outputs = [as_plain(t) for t in partition.output_ports]
         if all(t.is_concrete for t in partition.input_ports):
-            self.latest = partition.compile(None, self._outputs, engine, verify=verify)
+            self.latest = partition.compile_with(None, self._outputs, engine, options)
         self._fixed = self.latest
 
     def run(
@@ -130,7 +131,7 @@ class _Stage:
                 port.with_shape(array.shape)
                 for port, array in zip(self.partition.input_ports, inputs, strict=True)
             ]
-            return self.partition.compile(tensors, self._outputs, self._engine, verify=self._verify)
+            return self.partition.compile_with(tensors, self._outputs, self._engine, self._options)
 
         return self._by_shape.get(key, make)
 
@@ -150,8 +151,7 @@ class CompiledGraph:
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[LogicalTensor],
         engine: Engine | None,
-        *,
-        verify: bool,
+        options: CompileOptions,
     ) -> None:
         self.engine = default_engine() if engine is None else engine
         check_engine(self.engine)
@@ -162,7 +162,7 @@ class CompiledGraph:
         self._input_ids = labels(self.inputs, "input")
         self._output_ids = labels(self.outputs, "output")
         self._input_ports = {t.id: t for t in self.inputs}
-        self._stages = [_Stage(p, self.engine, verify=verify) for p in self.partitions]
+        self._stages = [_Stage(p, self.engine, options) for p in self.partitions]
 
     def __call__(
         self,

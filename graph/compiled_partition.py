@@ -15,6 +15,7 @@ from .engine import Engine, Stream
 from .inference import infer
 from .logical_tensor import LogicalTensor, as_plain
 from .op import port_names
+from .options import CompileOptions
 
 if TYPE_CHECKING:  # a partition makes its compiled partitions
     from .partition import Partition
@@ -39,15 +40,14 @@ class CompiledPartition:
         inputs: tuple[LogicalTensor, ...],
         outputs: tuple[LogicalTensor, ...],
         engine: Engine,
-        *,
-        verify: bool,
+        options: CompileOptions,
     ) -> None:
         self.partition = partition
         self.engine = engine
         self.inputs = inputs
         self.inplace_ports: tuple[tuple[int, int], ...] = ()
         self._declared_outputs = outputs
-        self._verify = verify
+        self._options = options
         operands = partition.shape_operands
         self._operands = tuple(
             (position, tensor.id) for position, tensor in enumerate(inputs) if tensor.id in operands
@@ -66,7 +66,7 @@ class CompiledPartition:
     def _specialise(self, values: tuple[tuple[int, ...], ...]) -> Arguments:
         by_id = {tensor_id: value for (_, tensor_id), value in zip(self._operands, values, strict=True)}
         executable = self.partition.build(
-            self.inputs, self._declared_outputs, self.engine, by_id, self._verify
+            self.inputs, self._declared_outputs, self.engine, by_id, self._options
         )
         return Arguments(self.inputs, executable, self.partition.ops)
 

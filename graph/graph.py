@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import cast
 
 from ..ops.data_types import DataType, parse_enum
-from ..ops.errors import ArgumentTypeError, GraphError
+from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
 from ..ops.values import integer, shown
+from .backend import Explanation
 from .builder import snake_case
 from .compiled_graph import CompiledGraph
 from .engine import Engine, check_kind
 from .inference import infer, merge_shapes
 from .logical_tensor import LogicalTensor, PropertyType, format_shape
 from .op import Op
+from .options import CompileOptions, Tune
 from .partition import Partition
 from .partitioner import Policy, partition
+from .progress import show_progress
 from .signatures import OpSignatures
 
 
@@ -323,6 +327,10 @@ class Graph(OpSignatures):
         policy: Policy | str = Policy.fusion,
         backend: str | None = None,
         verify: bool = False,
+        tune: Tune | str | None = None,
+        tune_seconds: float = 0.5,
+        strategy: str | None = None,
+        scratch_limit: int | None = None,
     ) -> CompiledGraph:
         """Finalizes, partitions and compiles everything.
 
@@ -330,6 +338,7 @@ class Graph(OpSignatures):
             engine: where it will run; the default engine if None.
             policy, backend: as for `get_partitions`.
             verify: check each chosen kernel on integer data against NumPy before using it.
+            tune, tune_seconds, strategy, scratch_limit: see `CompileOptions`.
 
         Returns:
             A callable from arrays to arrays. Partitions whose shapes are known only at execution are compiled
@@ -345,8 +354,53 @@ class Graph(OpSignatures):
             self.inputs,
             self.outputs,
             engine,
-            verify=verify,
+            CompileOptions(
+                verify=verify,
+                tune=cast("Tune", tune),  # converted there
+                tune_seconds=tune_seconds,
+                strategy=strategy,
+                scratch_limit=scratch_limit,
+            ),
         )
+
+    def tune(
+        self, budget_seconds: float = 30.0, *, engine: Engine | None = None, backend: str | None = None
+    ) -> dict[int, Explanation | None]:
+        """Measures the candidates of every partition and remembers the fastest, for `compile(tune="cached")`.
+
+        What was measured before, on this machine with as many threads, is not measured again. Progress is shown
+        on a terminal.
+
+        Args:
+            budget_seconds: for all partitions together.
+            engine, backend: as for `compile`.
+
+        Returns:
+            What was found, by partition id; None for a partition whose shapes are known only at execution.
+
+        Raises:
+            ArgumentError: the budget is no positive number.
+            UnsupportedError, GraphError, ShapeError: see `compile`.
+        """
+        self.finalize()
+        partitions = self.get_partitions(backend=backend)
+        if isinstance(budget_seconds, bool) or not isinstance(budget_seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"budget_seconds must be a number, got {shown(budget_seconds)}")
+        if not budget_seconds > 0:
+            raise ArgumentError(f"budget_seconds must be above 0, got {shown(budget_seconds)}")
+        found: dict[int, Explanation | None] = {}
+        for number, one in enumerate(partitions, 1):
+            show_progress(f"tuning partition {number} of {len(partitions)}: {one.ops[0]}")
+            ready = all(t.is_concrete for t in one.input_ports) and not one.shape_operands
+            found[one.id] = (
+                one.compile(
+                    engine=engine, tune=Tune.measure, tune_seconds=budget_seconds / len(partitions)
+                ).explain()
+                if ready
+                else None
+            )
+        show_progress(None)
+        return found
 
     def _check_open(self, what: str) -> None:
         if self._finalized:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from attrs import evolve, frozen
 
@@ -22,6 +23,7 @@ from .engine import Engine, check_engine, default_engine
 from .inference import infer, merge_shapes
 from .logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor, format_shape, may_overlap
 from .op import port_names
+from .options import CompileOptions, Tune
 from .partitioner import Claim
 from .verification import with_verifier
 
@@ -82,6 +84,10 @@ class Partition:
         engine: Engine | None = None,
         *,
         verify: bool = False,
+        tune: Tune | str | None = None,
+        tune_seconds: float = 0.5,
+        strategy: str | None = None,
+        scratch_limit: int | None = None,
     ) -> CompiledPartition:
         """Compiles for concrete tensors.
 
@@ -92,6 +98,7 @@ class Partition:
                 backend choose. The ports as they are if None.
             engine: where it will run; the default engine if None.
             verify: check each chosen kernel on integer data against NumPy before handing it out.
+            tune, tune_seconds, strategy, scratch_limit: see `CompileOptions`.
 
         Returns:
             A compiled partition. With a shape operand among the inputs it is compiled further at
@@ -101,6 +108,23 @@ class Partition:
             UnsupportedError: no backend takes it; the message has each one's reason.
             ArgumentError, ShapeError, LayoutError, DataTypeError, ResourceError: bad arguments.
         """
+        options = CompileOptions(
+            verify=verify,
+            tune=cast("Tune", tune),  # converted there
+            tune_seconds=tune_seconds,
+            strategy=strategy,
+            scratch_limit=scratch_limit,
+        )
+        return self.compile_with(inputs, outputs, engine, options)
+
+    def compile_with(
+        self,
+        inputs: Sequence[LogicalTensor] | None,
+        outputs: Sequence[LogicalTensor] | None,
+        engine: Engine | None,
+        options: CompileOptions,
+    ) -> CompiledPartition:
+        """`compile` with its options in one object."""
         engine = default_engine() if engine is None else engine
         check_engine(engine)
         engine.check_open()
@@ -127,7 +151,7 @@ class Partition:
                     f"{names[tensor.id]}, {tensor}, must be strided or 'any' at compile, got layout_type "
                     f"'{tensor.layout_type.value}'; with 'any' the backend chooses"
                 )
-        return CompiledPartition(self, tuple(ins), tuple(outs), engine, verify=verify)
+        return CompiledPartition(self, tuple(ins), tuple(outs), engine, options)
 
     def _matched(
         self, given: Sequence[LogicalTensor] | None, ports: tuple[LogicalTensor, ...], what: str
@@ -183,7 +207,7 @@ class Partition:
         outputs: tuple[LogicalTensor, ...],
         engine: Engine,
         values: Mapping[int, tuple[int, ...]],
-        verify: bool,
+        options: CompileOptions,
     ) -> Executable:
         """An executable for these tensors and values of shape operands, from the first backend that can."""
         known = {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}
@@ -203,7 +227,7 @@ class Partition:
             fpmath_mode=self.fpmath_mode,
             values=values,
             forced=self._forced,
-            verify=verify,
+            options=options,
             verifier=lambda executable: None,
         )
         return self._first_that_can(request)

@@ -9,6 +9,7 @@ from .arguments import Arguments
 from .arrays import Array, numpy_type
 from .backend import BACKENDS, CompileRequest, Executable
 from .logical_tensor import as_plain
+from .options import CompileOptions
 from .tensor import allocate
 
 
@@ -40,7 +41,7 @@ def verify_on_integers(request: CompileRequest, executable: Executable) -> str |
     reference = BACKENDS.get("numpy").compile(
         CompileRequest(
             ops=request.ops, inputs=request.inputs, outputs=plain, engine=request.engine,
-            fpmath_mode="strict", values=request.values, forced=True, verify=False, verifier=lambda e: None,
+            fpmath_mode="strict", values=request.values, forced=True, options=CompileOptions(), verifier=lambda e: None,
         )
     )  # fmt: skip
     expected = [allocate(t) for t in plain]

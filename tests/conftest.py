@@ -15,7 +15,7 @@ settings.load_profile("tests")
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def onednn():
     """The oneDNN backend, or a skip."""
     reason = og.backends()["onednn"]

@@ -22,10 +22,10 @@ from ...graph.op import Op
 from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
 from . import convolution, fork
-from .library import Arg, load
+from .library import load
 from .memory import OpaqueLayout
-from .plan import Buffer, Frame, Plan, Step
-from .primitive import NativeEngine, reorder
+from .plan import Buffer, Frame, Plan, copy_step
+from .primitive import NativeEngine
 from .quarantine import is_proven
 
 FAMILIES = {
@@ -149,8 +149,10 @@ class OnednnBackend:
         family = FAMILIES[op.kind]
         places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}
         order = tuple(places[t.id] for t in family.operands(op))
-        for candidate in family.lower(engine, request, rejected):
-            must_verify = request.verify or not is_proven(candidate.implementation)
+        found = family.lower(engine, request, rejected)
+        considered = tuple(candidate.considered for candidate in found)
+        for candidate in found:
+            must_verify = request.options.verify or not is_proven(candidate.implementation)
             executable = PlanExecutable(
                 candidate.plan,
                 order,
@@ -161,17 +163,18 @@ class OnednnBackend:
                 ),
                 Explanation(
                     backend=self.name,
-                    strategy=candidate.strategy,
+                    strategy=candidate.name,
                     implementations=candidate.plan.implementations,
                     scratch_bytes=candidate.plan.scratch_bytes,
                     rejected=tuple(rejected),
                     verified=must_verify,
+                    considered=considered,
                 ),
             )
             wrong = request.verifier(executable) if must_verify else None
             if wrong is None:
                 return executable
-            rejected.append(f"{candidate.strategy}: {candidate.implementation} failed verification, {wrong}")
+            rejected.append(f"{candidate.name} failed verification, {wrong}")
         raise UnsupportedError(f"no kernel of the library is left ({'; '.join(rejected)})")
 
     def to_plain(self, tensor: Tensor) -> Array | None:
@@ -181,12 +184,11 @@ class OnednnBackend:
         if found is None:
             return None
         result = np.empty(tensor.logical_tensor.dims, numpy_type(tensor.logical_tensor.data_type))
-        primitive = reorder(native_engine(tensor.engine), found.desc, found.plain)
-        if primitive is None:
+        engine = native_engine(tensor.engine)
+        step = copy_step(engine, "to plain", Buffer(found.desc, 0), Buffer(found.plain, 1))
+        if step is None:
             raise LibraryError(f"oneDNN has no reorder from {found.desc.describe()} to a plain layout")
-        source, target = Buffer(found.desc, 0), Buffer(found.plain, 1)
-        step = Step("reorder", primitive, ((Arg.SRC, source), (Arg.DST, target)))
-        plan = Plan(native_engine(tensor.engine), [step])
+        plan = Plan(engine, [step])
         plan.run([address(tensor.data), address(result)])
         return result
 

@@ -11,7 +11,7 @@ import functools
 import importlib.metadata
 import platform
 import sys
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ class Arg(IntEnum):
     WEIGHTS = 33
     BIAS = 41
     SCRATCHPAD = 80
+    MULTIPLE_SRC = 1024
     DIFF_SRC = 129
     DIFF_DST = 145
     DIFF_WEIGHTS = 161
@@ -172,6 +173,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "dnnl_primitive_attr_set_scratchpad_mode": (c_void_p, c_int),
     "dnnl_primitive_attr_set_fpmath_mode": (c_void_p, c_int),
     "dnnl_primitive_desc_destroy": (c_void_p,),
+    "dnnl_primitive_desc_clone": (_OUT, c_void_p),
     "dnnl_primitive_desc_next_impl": (c_void_p,),
     "dnnl_primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
     "dnnl_primitive_create": (_OUT, c_void_p),
@@ -179,6 +181,12 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "dnnl_primitive_execute": (c_void_p, c_void_p, c_int, POINTER(ExecArg)),
     "dnnl_reorder_primitive_desc_create": (
         _OUT, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+    ),
+    "dnnl_matmul_primitive_desc_create": (
+        _OUT, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+    ),
+    "dnnl_sum_primitive_desc_create": (
+        _OUT, c_void_p, c_void_p, c_int, POINTER(c_float), POINTER(c_void_p), c_void_p,
     ),
     "dnnl_convolution_backward_weights_primitive_desc_create": (
         _OUT, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_void_p, _DIMS, _DIMS, _DIMS, _DIMS,
@@ -215,6 +223,11 @@ class Library:
         handle = c_void_p()
         self.check(getattr(self.c, function)(ctypes.byref(handle), *args), function)
         return handle.value or 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads a kernel that is made now will use: GNU OpenMP's setting for the calling thread."""
+        return int(self.c.omp_get_max_threads())
 
     @property
     def effective_isa(self) -> str:
@@ -282,4 +295,6 @@ def load() -> Library:
     c.dnnl_primitive_desc_query_md.argtypes = (c_void_p, c_int, c_int)
     c.dnnl_primitive_desc_query_md.restype = c_void_p
     c.dnnl_get_effective_cpu_isa.restype = c_int
+    c.omp_get_max_threads.argtypes = ()
+    c.omp_get_max_threads.restype = c_int
     return Library(path, version, c)

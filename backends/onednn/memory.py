@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from ctypes import c_int
 
 from attrs import frozen
 
+from ...graph.arrays import numpy_type
 from ...ops.data_types import DataType
 from .library import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, Query, dims
+
+ITEM_SIZES = {number: numpy_type(data_type).itemsize for data_type, number in DATA_TYPES.items()}
 
 
 class MemoryDesc:
@@ -79,6 +83,29 @@ class MemoryDesc:
         pointer = ctypes.POINTER(Dims)()
         self.lib.c.dnnl_memory_desc_query(self.handle, what, ctypes.byref(pointer))
         return tuple(pointer.contents) if pointer else ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._query_dims(Query.dims)[: self._query_int(Query.ndims_s32)]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return ITEM_SIZES[self._query_int(Query.data_type)]
+
+    @property
+    def run(self) -> int:
+        """Elements that lie one behind the other without a gap: a block, or the fastest axes together."""
+        if self._query_int(Query.inner_nblks_s32):
+            return math.prod(self._query_dims(Query.inner_blks)[: self._query_int(Query.inner_nblks_s32)])
+        shape, length = self.shape, 1
+        for stride, size in sorted(zip(self._query_dims(Query.strides), shape, strict=False)):
+            if size > 1:
+                if stride != length:
+                    break
+                length *= size
+        return length
 
     def describe(self) -> str:
         """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say."""

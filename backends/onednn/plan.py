@@ -10,14 +10,17 @@ import ctypes
 from collections import deque
 from collections.abc import Sequence
 from ctypes import c_void_p
+from threading import Lock
+from time import perf_counter
 
 import numpy as np
 from attrs import frozen
 
 from ...graph.arrays import address
+from .cost import Work, reorder_work
 from .library import Arg, ExecArg
 from .memory import MemoryDesc
-from .primitive import NativeEngine, Primitive
+from .primitive import NativeEngine, Primitive, PrimitiveDesc, reorder
 
 ALIGNMENT = 64
 """Temporaries start at a cache line."""
@@ -27,19 +30,57 @@ GUARD, GUARD_BYTE = 256, 0xA5
 
 @frozen(eq=False)
 class Buffer:
-    """One tensor of a plan: argument number `argument` of the executable, or a temporary if None."""
+    """One tensor of a plan.
+
+    Attributes:
+        desc: its shape, data type and layout.
+        argument: number of the executable's argument that it is; a temporary if None.
+        base: the buffer whose memory it looks at in another way; its own if None.
+        offset: bytes from the beginning of `base`.
+        zeroed: a temporary that is zero where nothing writes to it; it keeps its memory for the whole plan.
+    """
 
     desc: MemoryDesc
     argument: int | None = None
+    base: Buffer | None = None
+    offset: int = 0
+    zeroed: bool = False
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer that the memory belongs to."""
+        return self if self.base is None else self.base.root
+
+    @property
+    def place(self) -> int:
+        """Bytes from the beginning of `root`."""
+        return 0 if self.base is None else self.base.place + self.offset
 
 
 @frozen(eq=False)
 class Step:
-    """One primitive and the buffers of its arguments, the scratchpad apart; `role` is for `explain`."""
+    """One primitive of a plan.
+
+    Attributes:
+        role: for `explain`.
+        desc: what to run.
+        arguments: buffers by `DNNL_ARG_*`, the scratchpad apart.
+        work: for the cost model.
+    """
 
     role: str
-    primitive: Primitive
-    arguments: tuple[tuple[Arg, Buffer], ...]
+    desc: PrimitiveDesc
+    arguments: tuple[tuple[int, Buffer], ...]
+    work: Work
+
+
+def copy_step(engine: NativeEngine, what: str, source: Buffer, target: Buffer) -> Step | None:
+    """A copy between layouts and data types, or None where the library has none."""
+    desc = reorder(engine, source.desc, target.desc)
+    if desc is None:
+        return None
+    work = reorder_work(desc.implementation, source.desc, target.desc)
+    return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work)
 
 
 def _aligned(size: int) -> int:
@@ -50,22 +91,33 @@ class Plan:
     """Steps over buffers.
 
     Temporaries of a plan share one arena: a temporary lives from the step that writes it to the last one
-    that reads it, and a scratchpad for its step alone.
+    that reads it, and a scratchpad for its step alone. Primitives are generated at first use, so that plans
+    can be compared without.
+
+    Attributes:
+        scratch_bytes: size of the arena.
     """
 
     def __init__(self, engine: NativeEngine, steps: Sequence[Step]) -> None:
         self.engine = engine
         self.steps = tuple(steps)
+        self.implementations = tuple(f"{step.role} ({step.desc.implementation})" for step in self.steps)
+        """Each step's role and the library's name of its implementation, in order."""
         self.offsets: dict[Buffer | Step, int] = {}
+        self._scratchpads = {step: step.desc.scratchpad for step in self.steps}
         self.scratch_bytes = self._place()
+        self._primitives: tuple[Primitive, ...] | None = None
         self._frames: deque[Frame] = deque()
+        self._lock = Lock()
 
     def _place(self) -> int:
         """Gives every temporary and scratchpad an offset in the arena; returns the arena's size."""
+        first_use: dict[Buffer, int] = {}
         last_use: dict[Buffer, int] = {}
         for number, step in enumerate(self.steps):
             for _, buffer in step.arguments:
-                last_use[buffer] = number
+                first_use.setdefault(buffer.root, number)
+                last_use[buffer.root] = number
         live: list[tuple[int, int, int]] = []  # (offset, end, last step that uses it)
         total = 0
 
@@ -80,18 +132,32 @@ class Plan:
             total = max(total, offset + size)
             return offset
 
+        for buffer in first_use:
+            if buffer.zeroed:
+                self.offsets[buffer] = place(_aligned(buffer.desc.nbytes), len(self.steps))
         for number, step in enumerate(self.steps):
             live[:] = [entry for entry in live if entry[2] >= number]
-            for _, buffer in step.arguments:
-                if buffer.argument is None and buffer not in self.offsets:
-                    self.offsets[buffer] = place(_aligned(buffer.desc.nbytes), last_use[buffer])
-            self.offsets[step] = place(_aligned(step.primitive.scratchpad.nbytes), number)
+            for root in dict.fromkeys(buffer.root for _, buffer in step.arguments):
+                if root.argument is None and root not in self.offsets:
+                    self.offsets[root] = place(_aligned(root.desc.nbytes), last_use[root])
+            self.offsets[step] = place(_aligned(self._scratchpads[step].nbytes), number)
         return total
 
+    def scratchpad(self, step: Step) -> MemoryDesc:
+        """What the step's primitive needs beside its arguments."""
+        return self._scratchpads[step]
+
     @property
-    def implementations(self) -> tuple[str, ...]:
-        """Each step's role and the library's name of its implementation, in order."""
-        return tuple(f"{step.role} ({step.primitive.implementation})" for step in self.steps)
+    def primitives(self) -> tuple[Primitive, ...]:
+        """The steps' primitives; their code is generated at the first call.
+
+        Raises:
+            LibraryError: the library can't make one.
+        """
+        if self._primitives is None:
+            with self._lock:
+                self._primitives = tuple(step.desc.create() for step in self.steps)
+        return self._primitives
 
     def take(self) -> Frame:
         """A frame that nobody else uses; give it back with `give`."""
@@ -129,33 +195,38 @@ class Frame:
         self._execute = lib.c.dnnl_primitive_execute
         self._stream = plan.engine.stream
         by_buffer: dict[Buffer, int] = {}
-        self._pointed: list[tuple[int, int]] = []
+        self._pointed: list[tuple[int, int, int]] = []
 
         def memory(desc: MemoryDesc, handle: int | None) -> int:
             made = lib.new("dnnl_memory_create", desc.handle, plan.engine.handle, c_void_p(handle))
             self._memories.append(made)
             return made
 
+        def memory_of(buffer: Buffer) -> int:
+            if buffer not in by_buffer:
+                root = buffer.root
+                if root.argument is None:
+                    start = plan.offsets[root]
+                    by_buffer[buffer] = memory(buffer.desc, base + start + buffer.place)
+                    if root.zeroed:
+                        self._arena[self._inside + start :][: root.desc.nbytes] = 0
+                else:
+                    by_buffer[buffer] = memory(buffer.desc, None)
+                    self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
+            return by_buffer[buffer]
+
         self._calls: list[tuple[int, int, ctypes.Array[ExecArg]]] = []
-        for step in plan.steps:
-            args: list[ExecArg] = []
-            for arg, buffer in step.arguments:
-                if buffer not in by_buffer:
-                    if buffer.argument is None:
-                        by_buffer[buffer] = memory(buffer.desc, base + plan.offsets[buffer])
-                    else:
-                        by_buffer[buffer] = memory(buffer.desc, None)
-                        self._pointed.append((buffer.argument, by_buffer[buffer]))
-                args.append(ExecArg(arg, by_buffer[buffer]))
-            scratchpad = memory(step.primitive.scratchpad, base + plan.offsets[step])
+        for step, primitive in zip(plan.steps, plan.primitives, strict=True):
+            args = [ExecArg(arg, memory_of(buffer)) for arg, buffer in step.arguments]
+            scratchpad = memory(plan.scratchpad(step), base + plan.offsets[step])
             args.append(ExecArg(Arg.SCRATCHPAD, scratchpad))
-            self._calls.append((step.primitive.handle, len(args), (ExecArg * len(args))(*args)))
+            self._calls.append((primitive.handle, len(args), (ExecArg * len(args))(*args)))
 
     def point(self, addresses: Sequence[int]) -> None:
         """Points the arguments at these addresses."""
         set_handle = self._set_handle
-        for argument, memory in self._pointed:
-            set_handle(memory, addresses[argument])
+        for argument, offset, memory in self._pointed:
+            set_handle(memory, addresses[argument] + offset)
 
     def run(self) -> None:
         """Executes every primitive."""
@@ -165,8 +236,18 @@ class Frame:
             if status:
                 self._plan.engine.lib.check(status, "dnnl_primitive_execute")
 
+    def timed_run(self) -> list[float]:
+        """Executes every primitive; returns the seconds that each took."""
+        times: list[float] = []
+        for primitive, count, args in self._calls:
+            begin = perf_counter()
+            status = self._execute(primitive, self._stream, count, args)
+            times.append(perf_counter() - begin)
+            self._plan.engine.lib.check(status, "dnnl_primitive_execute")
+        return times
+
     def intact(self) -> bool:
-        """Whether the guard zones around the arena are untouched, for the fuzzer and `verify`."""
+        """Whether the guard zones around the arena are untouched, for the fuzzer."""
         before = self._arena[: self._inside]
         after = self._arena[self._inside + self._plan.scratch_bytes :]
         return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())

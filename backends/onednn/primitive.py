@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from ctypes import c_char_p, c_void_p
+from ctypes import c_char_p, c_float, c_void_p
 
 from attrs import frozen
 
@@ -65,13 +65,20 @@ class PrimitiveDesc:
             lib.check(status, "dnnl_primitive_desc_next_impl")
         return status == SUCCESS
 
+    def clone(self) -> PrimitiveDesc:
+        """A copy that stays on the present implementation."""
+        return PrimitiveDesc(self.engine, self.engine.lib.new("dnnl_primitive_desc_clone", self.handle))
+
+    @property
+    def scratchpad(self) -> MemoryDesc:
+        """The memory that the primitive needs beside its arguments."""
+        return self.memory_desc(Query.scratchpad_md)
+
     def create(self) -> Primitive:
         """The primitive of the present implementation."""
         return Primitive(
             self.engine,
             self.engine.lib.new("dnnl_primitive_create", self.handle),
-            self.implementation,
-            self.memory_desc(Query.scratchpad_md),
         )
 
     def __del__(self) -> None:
@@ -81,13 +88,9 @@ class PrimitiveDesc:
 class Primitive:
     """An owned `dnnl_primitive_t`; executing it is thread-safe, for its scratchpad is an argument."""
 
-    def __init__(
-        self, engine: NativeEngine, handle: int, implementation: str, scratchpad: MemoryDesc
-    ) -> None:
+    def __init__(self, engine: NativeEngine, handle: int) -> None:
         self.engine = engine
         self.handle = handle
-        self.implementation = implementation
-        self.scratchpad = scratchpad
 
     def __del__(self) -> None:
         self.engine.lib.c.dnnl_primitive_destroy(self.handle)
@@ -141,25 +144,61 @@ def convolution_backward_weights(
     return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
-def reorder(engine: NativeEngine, source: MemoryDesc, target: MemoryDesc) -> Primitive | None:
-    """A copy between layouts and data types, or None where the library has none but its reference loop."""
+def reorder(engine: NativeEngine, source: MemoryDesc, target: MemoryDesc) -> PrimitiveDesc | None:
+    """A copy between layouts and data types, or None where the library has none."""
     attributes = _Attributes(engine.lib)
     handle = c_void_p()
     status = engine.lib.c.dnnl_reorder_primitive_desc_create(
         ctypes.byref(handle), source.handle, engine.handle, target.handle, engine.handle,
         attributes.handle,
     )  # fmt: skip
-    return PrimitiveDesc(engine, handle.value or 0).create() if status == SUCCESS else None
+    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
+
+
+def matmul(
+    engine: NativeEngine,
+    a: MemoryDesc,
+    b: MemoryDesc,
+    c: MemoryDesc,
+    fpmath: FpmathMode = FpmathMode.strict,
+) -> PrimitiveDesc | None:
+    """C = a · b over the last two axes, the others being batches; None where the library has none."""
+    attributes = _Attributes(engine.lib, fpmath)
+    handle = c_void_p()
+    status = engine.lib.c.dnnl_matmul_primitive_desc_create(
+        ctypes.byref(handle), engine.handle, a.handle, b.handle, None, c.handle, attributes.handle
+    )
+    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
+
+
+def add(engine: NativeEngine, terms: Sequence[MemoryDesc], total: MemoryDesc) -> PrimitiveDesc | None:
+    """The sum of tensors of one shape; None where the library has none."""
+    attributes = _Attributes(engine.lib)
+    handle = c_void_p()
+    count = len(terms)
+    status = engine.lib.c.dnnl_sum_primitive_desc_create(
+        ctypes.byref(handle), engine.handle, total.handle, count, (c_float * count)(*[1.0] * count),
+        (c_void_p * count)(*[term.handle for term in terms]), attributes.handle,
+    )  # fmt: skip
+    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
 def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:
-    """`desc` on each of its implementations in turn; the same object moves on."""
-    yield desc
-    while desc.next_implementation():
-        yield desc
+    """A descriptor for each implementation in turn, from `desc` on.
+
+    Once a primitive was made, the library's cache makes its iterator yield some implementations over and over (seen
+    with `jit_bf16_1x1`), so each name counts once.
+    """
+    seen: set[str] = set()
+    more = True
+    while more:
+        if desc.implementation not in seen:
+            seen.add(desc.implementation)
+            yield desc.clone()
+        more = desc.next_implementation()
 
 
 __all__: Sequence[str] = [
-    "ConvolutionGeometry", "NativeEngine", "Primitive", "PrimitiveDesc",
-    "convolution_backward_weights", "implementations", "reorder",
+    "ConvolutionGeometry", "NativeEngine", "Primitive", "PrimitiveDesc", "add",
+    "convolution_backward_weights", "implementations", "matmul", "reorder",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.graph.backend import BACKENDS as _BACKENDS
-from onednn_graph.graph.backend import Explanation
+from onednn_graph.graph.backend import Considered, Explanation
 from onednn_graph.graph.compiled_graph import CompiledGraph, Results
 from onednn_graph.graph.compiled_partition import CompiledPartition
 from onednn_graph.graph.eager import run_op
@@ -28,6 +28,7 @@ from onednn_graph.graph.functions import (
 from onednn_graph.graph.graph import FpmathMode, Graph
 from onednn_graph.graph.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.op import Op
+from onednn_graph.graph.options import CompileOptions, Tune
 from onednn_graph.graph.partition import Partition
 from onednn_graph.graph.partitioner import Policy
 from onednn_graph.graph.tensor import Tensor
@@ -110,8 +111,10 @@ __all__ = [
     "AttributeValueError",
     "Attributes",
     "BackendUnavailableWarning",
+    "CompileOptions",
     "CompiledGraph",
     "CompiledPartition",
+    "Considered",
     "DataType",
     "DataTypeError",
     "Engine",
@@ -143,6 +146,7 @@ __all__ = [
     "ShapeError",
     "Stream",
     "Tensor",
+    "Tune",
     "UnknownOpError",
     "UnsupportedError",
     "backends",

@@ -1,11 +1,12 @@
-"""Runs every implementation that the library offers on random weight gradients, in child processes.
+"""Runs every strategy on every implementation that the library offers, on random problems, in child processes.
 
     python tests/tools/fuzz_kernels.py --problems 5000 --isa default --out findings.jsonl
 
-A child takes problems one after another: for each lowering and each implementation it computes dW of
+A child takes problems one after another: for each strategy and each implementation it computes dW of
 integer-valued tensors, compares it exactly with NumPy, and looks at guard zones around every buffer. It says what
 it is about to run before it runs it, so that a crash has a name. The parent restarts children after a
-crash, and groups the findings by implementation. `--chosen` runs only what `compile` would choose.
+crash, and groups the findings by implementation. `--which trusted` leaves out what the quarantine bars, and
+`--which chosen` runs only what `compile` would choose.
 """
 
 from __future__ import annotations
@@ -125,10 +126,13 @@ class Guarded:
 
 def child(args) -> None:
     import numpy as np
-    from onednn_graph.backends.onednn import convolution as oc
+    from onednn_graph.backends.onednn import problem as op
     from onednn_graph.backends.onednn.primitive import NativeEngine
+    from onednn_graph.backends.onednn.selection import candidates, choose
+    from onednn_graph.backends.onednn.strategies import STRATEGIES
     from onednn_graph.graph.arrays import numpy_type
     from onednn_graph.graph.logical_tensor import row_major
+    from onednn_graph.graph.options import CompileOptions
     from onednn_graph.ops.attributes import canonical_attributes
     from onednn_graph.ops.convolution import CONVOLUTION_BACKWARD_WEIGHTS as SCHEMA
     from onednn_graph.ops.data_types import DataType
@@ -163,23 +167,29 @@ def child(args) -> None:
         if q["wformat"] == "XIO":
             want = np.moveaxis(want, (1, 0), (-2, -1))
         want = want.astype(np.float32).astype(nt)
-        problem = oc.make_problem(
+        problem = op.make_problem(
             gradient,
             dtype,
-            oc.View(src, row_major(src)),
-            oc.View(dst, row_major(dst)),
-            oc.View(wei, row_major(wei)),
+            op.View(src, row_major(src)),
+            op.View(dst, row_major(dst)),
+            op.View(wei, row_major(wei)),
         )
-        if oc.check(problem):
+        if op.check(problem):
             continue
         rejected = []
-        for candidate in oc.candidates(engine, problem, rejected, trusted_only=args.chosen):
+        if args.which == "chosen":
+            found = choose(engine, problem, STRATEGIES, CompileOptions(), rejected)[:1]
+        else:
+            found = candidates(engine, problem, STRATEGIES, rejected, trusted_only=args.which == "trusted")
+        ran = False
+        for candidate in found:
+            ran = True
             if not candidate.implementation.startswith(args.only):
                 continue
-            if candidate.implementation.startswith("ref"):
-                continue  # always barred
+            if not candidate.strategy.startswith(args.strategy):
+                continue
             tag = {"n": number, "impl": candidate.implementation, "compute": candidate.compute.value,
-                   "lowering": candidate.strategy, "q": q}  # fmt: skip
+                   "strategy": candidate.strategy, "q": q}  # fmt: skip
             log.write(json.dumps({"begin": tag}) + "\n")
             buffers = [Guarded(x), Guarded(dy), Guarded(nbytes=want.nbytes)]
             frame = candidate.plan.take()
@@ -203,11 +213,8 @@ def child(args) -> None:
                 problems.append({"arena": True})
             log.write(json.dumps({"bad" if problems else "ok": tag["impl"], "problems": problems,
                                   **({"tag": tag} if problems else {})}) + "\n")  # fmt: skip
-            if args.chosen:
-                break
-        else:
-            if args.chosen:
-                log.write(json.dumps({"none": q, "rejected": rejected}) + "\n")
+        if not ran:
+            log.write(json.dumps({"none": q, "rejected": rejected}) + "\n")
     log.write(json.dumps({"end": True}) + "\n")
 
 
@@ -225,7 +232,7 @@ def parent(args) -> int:
                         env["ONEDNN_MAX_CPU_ISA"] = args.isa.upper()
                     command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--problems",
                                str(count), "--skip", str(skip), "--dtypes", args.dtypes]  # fmt: skip
-                    command += ["--only", args.only] + ["--chosen"] * args.chosen
+                    command += ["--only", args.only, "--strategy", args.strategy, "--which", args.which]
                     try:
                         run = subprocess.run(
                             command, env=env, capture_output=True, text=True, timeout=args.timeout
@@ -287,7 +294,8 @@ def main() -> int:
     parser.add_argument("--isa", default="default", help="ONEDNN_MAX_CPU_ISA of the children")
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     parser.add_argument("--out", default="fuzz-findings.jsonl")
-    parser.add_argument("--chosen", action="store_true", help="only what compile would choose")
+    parser.add_argument("--which", default="all", choices=["all", "trusted", "chosen"])
+    parser.add_argument("--strategy", default="", help="beginning of the strategies' names to run")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")
     parser.add_argument("--everything", action="store_true", help="write what was right to --out too")
     parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")

@@ -1,0 +1,265 @@
+"""A draft: what a lowering strategy writes its steps into.
+
+A strategy speaks of buffers and of what happens to them; the draft finds the library's primitive for each, keeps the
+user's arrays and the temporaries apart, and says with `Unfit` what can't be done. The finished draft is a `Plan`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from attrs import evolve
+
+from ...graph.logical_tensor import row_major
+from ...ops.data_types import DataType
+from ...ops.errors import LibraryError
+from ...ops.weights_gradient import WeightsGradient
+from .cost import convolution_work, matmul_work, sum_work
+from .library import Arg, Query
+from .memory import MemoryDesc, OpaqueLayout
+from .plan import Buffer, Plan, Step, copy_step
+from .primitive import (
+    ConvolutionGeometry,
+    NativeEngine,
+    PrimitiveDesc,
+    add,
+    convolution_backward_weights,
+    implementations,
+    matmul,
+)
+from .problem import DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
+
+Admits = Callable[[str, WeightsGradient, DataType], str | None]
+"""From an implementation's name, its problem and its data type to why it must not run, or None."""
+
+
+class Unfit(Exception):  # noqa: N818 -- it ends a draft, it is no error
+    """A draft that can't be finished, with the reason."""
+
+
+class Exhausted(Unfit):
+    """The library has no further implementation for this draft."""
+
+
+class Draft:
+    """The steps of one way to compute a problem.
+
+    Args:
+        engine: the library's engine.
+        problem: what is computed.
+        pick: which of the convolution's fitting implementations to take, in the library's order.
+        admits: keeps implementations out.
+
+    Attributes:
+        convolution: name of the convolution's implementation, or of the matmul's, once it is chosen.
+        compute: data type that it works in.
+        passed_over: reasons for implementations that were kept out.
+        opaque: the layout in which dW was left, where the user allowed that.
+        picks: whether `pick` decided anything, so that another pick is another draft.
+    """
+
+    def __init__(self, engine: NativeEngine, problem: Problem, pick: int, admits: Admits) -> None:
+        self.engine = engine
+        self.problem = problem
+        self.convolution = ""
+        self.compute = problem.data_type
+        self.passed_over: list[str] = []
+        self.opaque: OpaqueLayout | None = None
+        self.picks = False
+        self._pick = pick
+        self._admits = admits
+        self._steps: list[Step] = []
+
+    # --- buffers ---
+
+    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A plain layout.
+
+        Raises:
+            Unfit: strides that the library does not take.
+        """
+        try:
+            return MemoryDesc.strided(self.engine.lib, shape, data_type, strides)
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+
+    def _user(self, view: View, argument: int) -> Buffer:
+        return Buffer(self.desc(view.shape, view.strides, self.problem.data_type), argument)
+
+    def src(self) -> Buffer:
+        """The array that plays src, (N, G·I, X)."""
+        return self._user(self.problem.src, DIFF_DST if self.problem.gradient.exchanged else SRC)
+
+    def dst(self) -> Buffer:
+        """The array that plays diff_dst, (N, G·O, P)."""
+        return self._user(self.problem.dst, SRC if self.problem.gradient.exchanged else DIFF_DST)
+
+    def result_array(self) -> Buffer:
+        """The user's dW, (G, O, I, K) without G for one group."""
+        return self._user(self.problem.weights, DIFF_WEIGHTS)
+
+    def weights(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Buffer:
+        """The user's dW under another shape; strides and offset in elements."""
+        return self.look(self.result_array(), shape, strides, offset, self.problem.data_type)
+
+    def look(
+        self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int], offset: int, data_type: DataType
+    ) -> Buffer:
+        """The same memory under another shape; strides and offset in elements of `data_type`."""
+        size = 4 if data_type is DataType.f32 else 2
+        return Buffer(
+            self.desc(shape, strides, data_type), buffer.root.argument, base=buffer, offset=offset * size
+        )
+
+    def temporary(
+        self,
+        shape: Sequence[int],
+        data_type: DataType,
+        strides: Sequence[int] | None = None,
+        *,
+        zeroed: bool = False,
+    ) -> Buffer:
+        """Memory of the plan's own, row-major unless strides are given."""
+        own = row_major(tuple(shape)) if strides is None else strides
+        return Buffer(self.desc(shape, own, data_type), zeroed=zeroed)
+
+    # --- steps ---
+
+    def copy(self, what: str, source: Buffer, target: Buffer) -> None:
+        """Copies between layouts and data types."""
+        step = copy_step(self.engine, what, source, target)
+        if step is None:
+            raise Unfit(f"no reorder from {source.desc.describe()} to {target.desc.describe()}")
+        self._steps.append(step)
+
+    def bring(self, what: str, source: Buffer, wanted: MemoryDesc) -> Buffer:
+        """`source` in a layout; itself where it lies so."""
+        if source.desc == wanted:
+            return source
+        target = Buffer(wanted)
+        self.copy(what, source, target)
+        return target
+
+    def convolve(
+        self,
+        gradient: WeightsGradient,
+        src: Buffer,
+        dst: Buffer,
+        layouts: tuple[MemoryDesc, MemoryDesc],
+        compute: DataType,
+        takes: Callable[[str], bool] = lambda implementation: True,
+        *,
+        again: bool = False,
+    ) -> Buffer:
+        """DW of a convolution, (G, O, I, K) without G for one group, in the layout of the implementation.
+
+        Args:
+            gradient: the problem of this primitive, of which formats and axes are not looked at.
+            src, dst: where the data are now.
+            layouts: descriptors of src and dst for the primitive, `any` allowed.
+            compute: the primitive's data type.
+            takes: whether an implementation of that name goes with the strategy.
+            again: a further convolution of the draft, which takes the first implementation that fits.
+        """
+        self.picks = True
+        desc = self._implementation(gradient, layouts, compute, takes, 0 if again else self._pick)
+        exchanged = self.problem.gradient.exchanged
+        names = ("diff_dst", "src") if exchanged else ("src", "diff_dst")
+        operands = (
+            (Arg.SRC, self.bring(names[0], src, desc.memory_desc(Query.src_md))),
+            (Arg.DIFF_DST, self.bring(names[1], dst, desc.memory_desc(Query.diff_dst_md))),
+        )
+        produced = Buffer(desc.memory_desc(Query.diff_weights_md))
+        data = [buffer.desc for _, buffer in operands]
+        work = convolution_work(
+            desc.implementation, compute, data[0].describe(), gradient, sum(d.nbytes for d in data)
+        )
+        self._steps.append(Step("convolution", desc, (*operands, (Arg.DIFF_WEIGHTS, produced)), work))
+        self.convolution, self.compute = desc.implementation, compute
+        return produced
+
+    def _implementation(
+        self,
+        gradient: WeightsGradient,
+        layouts: tuple[MemoryDesc, MemoryDesc],
+        compute: DataType,
+        takes: Callable[[str], bool],
+        pick: int,
+    ) -> PrimitiveDesc:
+        size = (gradient.rows, gradient.columns, *gradient.kernel)
+        shape = size if gradient.groups == 1 else (gradient.groups, *size)
+        try:
+            first = convolution_backward_weights(
+                self.engine, layouts[0], MemoryDesc.any(self.engine.lib, shape, compute), layouts[1],
+                geometry(gradient), self.problem.fpmath,
+            )  # fmt: skip
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+        if first is None:
+            raise Unfit("the library has no such primitive")
+
+        def fitting(desc: PrimitiveDesc) -> bool:
+            if not takes(desc.implementation):
+                return False
+            reason = self._admits(desc.implementation, gradient, compute)
+            if reason is not None:
+                self.passed_over.append(reason)
+            return reason is None
+
+        found = next(islice(filter(fitting, implementations(first)), pick, None), None)
+        if found is None:
+            raise Exhausted("; ".join(dict.fromkeys(self.passed_over)) or "no implementation goes with it")
+        return found
+
+    def multiply(self, a: Buffer, b: Buffer, c: Buffer, compute: DataType) -> None:
+        """Multiplies a and b, which are of type `compute`, over their last two axes into c."""
+        desc = matmul(self.engine, a.desc, b.desc, c.desc, self.problem.fpmath)
+        if desc is None:
+            raise Unfit("the library has no such matmul")
+        if desc.implementation.startswith("ref"):
+            raise Unfit("its matmul would be the library's reference loop")
+        size = math.prod(a.desc.shape) * b.desc.shape[-1]
+        batches = math.prod(a.desc.shape[:-2])
+        nbytes = a.desc.nbytes + b.desc.nbytes + c.desc.nbytes
+        work = matmul_work(desc.implementation, compute, 2 * size, nbytes, batches)
+        self._steps.append(Step("matmul", desc, ((Arg.SRC, a), (Arg.WEIGHTS, b), (Arg.DST, c)), work))
+        self.convolution, self.compute = desc.implementation, compute
+
+    def total(self, what: str, terms: Sequence[Buffer], target: Buffer) -> None:
+        """The sum of buffers of one shape."""
+        desc = add(self.engine, [term.desc for term in terms], target.desc)
+        if desc is None:
+            raise Unfit("the library has no such sum")
+        arguments = [(Arg.MULTIPLE_SRC + i, term) for i, term in enumerate(terms)]
+        nbytes = sum(term.desc.nbytes for term in terms) + target.desc.nbytes
+        work = sum_work(desc.implementation, nbytes)
+        self._steps.append(Step(f"sum {what}", desc, (*arguments, (Arg.DST, target)), work))
+
+    def result(self, dw: Buffer) -> None:
+        """The last step: dW, (G, O, I, K) in any layout, into the user's array."""
+        target = self.result_array()
+        if self.problem.free_weights and self.compute == self.problem.data_type and dw.desc != target.desc:
+            self.opaque = OpaqueLayout(dw.desc, target.desc)
+            target = Buffer(dw.desc, DIFF_WEIGHTS)
+        if dw.desc != target.desc:
+            self.copy("diff_weights", dw, target)
+            return
+        last = self._steps[-1]
+        arguments = tuple((arg, target if buffer is dw else buffer) for arg, buffer in last.arguments)
+        self._steps[-1] = evolve(last, arguments=arguments)
+
+    def plan(self) -> Plan:
+        """The finished plan."""
+        return Plan(self.engine, self._steps)
+
+
+def geometry(gradient: WeightsGradient) -> ConvolutionGeometry:
+    """The descriptor's integers."""
+    return ConvolutionGeometry(
+        strides=gradient.strides,
+        dilates=tuple(d - 1 for d in gradient.dilations),
+        pads_begin=gradient.pads_begin,
+        pads_end=gradient.pads_end,
+    )

@@ -1,0 +1,158 @@
+"""One layer in one layout and data type, and everybody who can compute its weight gradient."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import native
+import numpy as np
+import onednn_graph as og
+from onednn_graph.backends.onednn.cost import matmul_work
+from onednn_graph.backends.onednn.library import Arg
+from onednn_graph.backends.onednn.memory import MemoryDesc
+from onednn_graph.backends.onednn.plan import Buffer, Plan, Step
+from onednn_graph.backends.onednn.primitive import NativeEngine, matmul
+from onednn_graph.ops.data_types import DataType
+
+DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+Peer = tuple[Callable[[], None], Callable[[], np.ndarray]]
+"""A call, and what gives its latest result in f32."""
+
+
+class Case:
+    """One layer in one data format and type: arrays, attributes and the peers' callables."""
+
+    def __init__(self, layer: dict[str, Any], data_format: str, dtype: Any) -> None:
+        rng = np.random.default_rng(0)
+        self.layer, self.format = layer, data_format
+        self.transposed = "Transpose" in layer["op"]
+        g, ci, co = layer["groups"], layer["in_channels"], layer["out_channels"]
+
+        def data(channels: int, spatial: list[int]) -> np.ndarray:
+            shape = (layer["batch"], channels, *spatial)
+            if data_format == "NXC":
+                shape = (layer["batch"], *spatial, channels)
+            return rng.integers(-2, 3, shape).astype(dtype)
+
+        self.src, self.diff_dst = data(ci, layer["src_spatial"]), data(co, layer["dst_spatial"])
+        self.weights_shape = (
+            (ci, co // g, *layer["kernel"]) if self.transposed else (co, ci // g, *layer["kernel"])
+        )
+        positions = layer["src_spatial"] if self.transposed else layer["dst_spatial"]
+        self.flops = 2 * layer["batch"] * int(np.prod(positions)) * int(np.prod(self.weights_shape))
+        self.attributes = {
+            "strides": layer["strides"], "pads_begin": layer["pads_begin"], "pads_end": layer["pads_end"],
+            "dilations": layer["dilations"], "groups": g, "data_format": data_format,
+            "weights_format": "IOX" if self.transposed else "OIX", "weights_shape": self.weights_shape,
+        }  # fmt: skip
+
+    def ours(
+        self, backend: str | None, tune: str | None = None
+    ) -> tuple[Callable[[], None], np.ndarray, og.Explanation]:
+        """A bound call and the array that it writes."""
+        data_type = "bf16" if self.src.dtype.name == "bfloat16" else f"f{self.src.itemsize * 8}"
+        src = og.LogicalTensor(0, data_type, self.src.shape)
+        dst = og.LogicalTensor(1, data_type, self.diff_dst.shape)
+        graph = og.Graph()
+        out = og.LogicalTensor(2, data_type)
+        graph.add_op(og.Op(0, self.layer["op"], [src, dst], [out], **self.attributes))
+        graph.finalize()
+        compiled = graph.get_partitions(backend=backend)[0].compile(tune=tune)
+        result = np.empty(self.weights_shape, self.src.dtype)
+        return compiled.bind([self.src, self.diff_dst], [result]), result, compiled.explain()
+
+    def native(self) -> Peer:
+        """Native oneDNN Graph's first choice on the same memory."""
+        out = np.empty(self.weights_shape, self.src.dtype)
+        call = native.bound_call(self.layer["op"], self.attributes, self.src, self.diff_dst, out)
+        return call, lambda: out.astype(np.float32)
+
+    def torch(self, through_f32: bool = False) -> Peer:
+        """Torch's weights-only backward on the same memory, channels_last for NXC.
+
+        Args:
+            through_f32: inputs are cast to f32 and the result back, in the call.
+        """
+        import torch
+
+        def tensor(array: np.ndarray) -> Any:
+            if array.dtype.name == "bfloat16":
+                made = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+            else:
+                made = torch.from_numpy(array)
+            return made.movedim(-1, 1) if self.format == "NXC" else made
+
+        x, dy = tensor(self.src), tensor(self.diff_dst)
+        layer, pads = self.layer, self.layer["pads_begin"]
+        if layer["pads_begin"] != layer["pads_end"]:  # torch pads alike on both sides: pad before, untimed
+            both = zip(reversed(layer["pads_begin"]), reversed(layer["pads_end"]), strict=True)
+            x, pads = torch.nn.functional.pad(x, [v for pair in both for v in pair]), [0] * len(pads)
+        w = torch.zeros(self.weights_shape, dtype=x.dtype)
+        if self.format == "NXC" and w.ndim in (4, 5):
+            w = w.to(memory_format=torch.channels_last if w.ndim == 4 else torch.channels_last_3d)
+        latest: list[Any] = [None]
+
+        def call() -> None:
+            a, b, c = (t.float() for t in (dy, x, w)) if through_f32 else (dy, x, w)
+            latest[0] = torch.ops.aten.convolution_backward(
+                a, b, c, None, layer["strides"], pads, layer["dilations"], self.transposed,
+                layer["output_padding"] if self.transposed else [0] * len(layer["kernel"]), layer["groups"],
+                [False, True, False],
+            )[1].to(x.dtype)  # fmt: skip
+
+        return call, lambda: latest[0].float().numpy()
+
+
+def interleaved(calls: list[Callable[[], None]], seconds: float, most: float = 3.0) -> list[list[float]]:
+    """Times of the calls, taken in turns until the shortest ones are stable.
+
+    Args:
+        seconds: at least so long; then until the last half of the rounds has improved no minimum by a percent.
+        most: but no longer than so many times that.
+    """
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        call()
+    begin = time.perf_counter()
+
+    def stable() -> bool:
+        half = len(times[0]) // 2
+        return all(min(t[half:]) > 0.99 * min(t[:half]) for t in times)
+
+    order = list(range(len(calls)))
+    rng = random.Random(0)
+    while True:
+        elapsed = time.perf_counter() - begin
+        if len(times[0]) >= 6 and (elapsed > most * seconds or (elapsed > seconds and stable())):
+            return times
+        # Who comes after whom matters: caches, and other libraries' threads that still spin.
+        rng.shuffle(order)
+        for number in order:
+            call = calls[number]
+            start = time.perf_counter()
+            call()
+            times[number].append(time.perf_counter() - start)
+
+
+def ratio(theirs: list[float], ours: list[float]) -> tuple[float, float]:
+    """How many times as long as ours, by the shortest times and by the medians."""
+    return min(theirs) / min(ours), statistics.median(theirs) / statistics.median(ours)
+
+
+def matmul_peak(dtype: str, size: int = 1536) -> float:
+    """Flops per second of the library's own matrix product, as a yardstick."""
+    engine, data_type = NativeEngine(), DataType(dtype)
+    desc = MemoryDesc.strided(engine.lib, (size, size), data_type, (size, 1))
+    primitive = matmul(engine, desc, desc, desc)
+    if primitive is None or primitive.implementation.startswith("ref"):
+        return float("nan")
+    arguments = tuple((arg, Buffer(desc, i)) for i, arg in enumerate((Arg.SRC, Arg.WEIGHTS, Arg.DST)))
+    plan = Plan(engine, [Step("matmul", primitive, arguments, matmul_work("", data_type, 0, 0, 1))])
+    arrays = [np.ones((size, size), DTYPES[dtype]) for _ in range(3)]
+    (times,) = interleaved([lambda: plan.run([a.ctypes.data for a in arrays])], 0.3)
+    return 2 * size**3 / min(times)

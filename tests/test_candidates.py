@@ -1,0 +1,109 @@
+"""Every candidate of the oneDNN backend gives exact numbers, also those that no cost model would choose."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from hypothesis import HealthCheck, given, settings
+from onednn_graph.backends.onednn.convolution import problem_of
+from onednn_graph.backends.onednn.library import FpmathMode
+from onednn_graph.backends.onednn.primitive import NativeEngine
+from onednn_graph.backends.onednn.problem import check as check_problem
+from onednn_graph.backends.onednn.selection import candidates
+from onednn_graph.backends.onednn.strategies import REFERENCE_STRATEGIES, STRATEGIES
+from oracle import DTYPES, Problem
+from strategies import SETTINGS, check, described, problems
+
+ENGINE = []
+
+
+def engine():
+    if not ENGINE:
+        ENGINE.append(NativeEngine())
+    return ENGINE[0]
+
+
+def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES):
+    """The arrays of a problem and all its candidates."""
+    src, diff_dst = problem.arrays()
+    out = np.empty(problem.weights_shape, DTYPES[problem.dtype])
+    tensors = [described(i, problem.dtype, array) for i, array in enumerate((src, diff_dst, out))]
+    op = og.Op(
+        0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
+    )
+    inner = problem_of(op, FpmathMode.strict)
+    assert check_problem(inner) is None
+    return src, diff_dst, out, candidates(engine(), inner, table, rejected)
+
+
+def check_all(problem, table=STRATEGIES + REFERENCE_STRATEGIES):
+    """Runs every candidate twice; returns their strategies' names."""
+    rejected, names = [], []
+    src, diff_dst, out, found = lowered(problem, rejected, table)
+    for candidate in found:
+        frame = candidate.plan.take()
+        for _ in range(2):
+            out[...] = 99
+            frame.point([array.ctypes.data for array in (src, diff_dst, out)])
+            frame.run()
+            check(problem, out, fast=True)
+        assert frame.intact(), candidate
+        names.append(candidate.strategy)
+    return names
+
+
+APPLYING = {
+    "direct": Problem(channels=(16, 16), size=(8, 8), kernel=(3, 3)),
+    "gemm": Problem(channels=(3, 4), size=(8, 8), kernel=(3, 3), data_format="NCX"),
+    "merged groups": Problem(
+        groups=8, channels=(32, 32), size=(8, 8), kernel=(3, 3), begin=(1, 1), end=(1, 1)
+    ),
+    "depthwise by pieces of the width": Problem(
+        groups=6, channels=(6, 6), size=(9, 10), kernel=(5, 7), begin=(2, 3), end=(1, 2)
+    ),
+    "matrix product": Problem(channels=(6, 8), size=(4, 6), kernel=(1, 1)),
+    "matrix product in 4 parts": Problem(batch=4, channels=(6, 8), size=(4, 6), kernel=(1, 1)),
+    "columns and matrix product": Problem(channels=(3, 5), size=(8, 12), kernel=(4, 3), strides=(4, 3)),
+    "space to depth": Problem(
+        channels=(3, 8), size=(15, 16), kernel=(7, 5), strides=(2, 3), begin=(3, 2), end=(2, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("strategy", APPLYING)
+def test_each_strategy_where_it_applies(strategy, data_format, dtype, onednn):
+    problem = replace(APPLYING[strategy], data_format=data_format, dtype=dtype)
+    names = check_all(problem)
+    assert any(name.startswith(strategy) for name in names), names
+
+
+@given(problem=problems())
+@settings(SETTINGS, max_examples=300)
+def test_every_candidate_is_exact(onednn, problem):
+    check_all(problem)
+
+
+@given(problem=problems(largest=40, channels=20, taps=7))
+@settings(SETTINGS, max_examples=150, suppress_health_check=list(HealthCheck))
+def test_every_candidate_is_exact_on_larger_problems(onednn, problem):
+    check_all(problem, STRATEGIES)
+
+
+def test_every_strategy_is_drawn(onednn):
+    """The problems of these tests reach all strategies; one that is added without a row would be proven by none."""
+    seen = Counter()
+
+    @given(problem=problems(largest=20, channels=8, taps=5))
+    @settings(SETTINGS, max_examples=400)
+    def collect(problem):
+        seen.update(one.strategy for one in lowered(problem, [])[3])
+
+    collect()
+    for problem in APPLYING.values():
+        for dtype in ("f32", "bf16"):
+            seen.update(one.strategy for one in lowered(replace(problem, dtype=dtype), [])[3])
+    assert not {strategy.name for strategy in STRATEGIES} - set(seen)
