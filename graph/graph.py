@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import cast
 
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
@@ -356,7 +355,7 @@ class Graph(OpSignatures):
             engine,
             CompileOptions(
                 verify=verify,
-                tune=cast("Tune", tune),  # converted there
+                tune=tune,
                 tune_seconds=tune_seconds,
                 strategy=strategy,
                 scratch_limit=scratch_limit,

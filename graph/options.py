@@ -22,7 +22,7 @@ class Tune(StrEnum):
     measure = "measure"
 
 
-def _tune(value: object) -> Tune:
+def _tune(value: Tune | str | None) -> Tune:
     return Tune.off if value is None else parse_enum(Tune, value, "tune")
 
 

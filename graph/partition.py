@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
 from attrs import evolve, frozen
 
@@ -110,7 +109,7 @@ class Partition:
         """
         options = CompileOptions(
             verify=verify,
-            tune=cast("Tune", tune),  # converted there
+            tune=tune,
             tune_seconds=tune_seconds,
             strategy=strategy,
             scratch_limit=scratch_limit,

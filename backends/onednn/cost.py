@@ -161,7 +161,7 @@ class CostModel:
 @functools.cache
 def measured() -> tuple[CostModel, ...]:
     """All models of the data file."""
-    text = resources.files(__package__).joinpath("cost_data.json").read_text(encoding="utf-8")
+    text = resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json").read_text(encoding="utf-8")
     return tuple(
         CostModel(isa=entry["isa"], threads=entry["threads"], coefficients=entry["coefficients"])
         for entry in json.loads(text)["models"]

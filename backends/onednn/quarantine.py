@@ -132,6 +132,10 @@ TABLE: tuple[Entry, ...] = (
 
 PROVEN = frozenset(
     {
+        "brg:avx512_core",
+        "brg:avx512_core_bf16",
+        "gemm:jit:bf16",
+        "gemm:jit:f32",
         "jit:avx2",
         "jit:avx512_core",
         "jit_1x1:avx2",

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -152,4 +152,4 @@ def _filled(problem: Problem, view: View, seed: int) -> Array:
     """Memory for a view, with small integers in it: zeros and denormals would be timed wrongly."""
     size = 1 + sum((dim - 1) * step for dim, step in zip(view.shape, view.strides, strict=True))
     values = np.random.default_rng(seed).integers(-2, 3, size)
-    return cast("Array", values.astype(numpy_type(problem.data_type)))
+    return values.astype(numpy_type(problem.data_type))
