@@ -441,3 +441,26 @@ def test_the_shape_may_come_from_another_op():
         check(problem, model(values)["dw"])
     finally:
         og.unregister_op("PlusOne")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_first_executions_of_eight_threads_at_once(backend):
+    """Kernels are generated at the first execution; all threads must get the same ones."""
+    arrays, expected = PROBLEM.arrays(), PROBLEM.expected(fast=True)
+    for _ in range(40):
+        compiled = compiled_for(PROBLEM, backend)
+        results = []
+        ready = threading.Barrier(8)
+
+        def work(compiled=compiled, ready=ready, results=results):
+            ready.wait(30)
+            results.append(compiled.execute(None, arrays)[0])
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(results) == 8
+        for result in results:
+            np.testing.assert_array_equal(result, expected)

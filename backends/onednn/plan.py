@@ -155,8 +155,9 @@ class Plan:
             LibraryError: the library can't make one.
         """
         if self._primitives is None:
-            with self._lock:
-                self._primitives = tuple(step.desc.create() for step in self.steps)
+            with self._lock:  # frames hold handles, so that a second set must not replace the first
+                if self._primitives is None:
+                    self._primitives = tuple(step.desc.create() for step in self.steps)
         return self._primitives
 
     def take(self) -> Frame:

@@ -82,6 +82,15 @@ def make_problem(
     )
 
 
+SMALL_FLOPS = 200_000
+"""Below, a convolution takes no longer than the calls around it."""
+
+
+def is_small(gradient: WeightsGradient) -> bool:
+    """Whether overheads decide, so that estimates mean nothing."""
+    return gradient.flops < SMALL_FLOPS
+
+
 def lifted(problem: Problem) -> Problem:
     """A 1-D problem as a 2-D one of height 1, on the same memory."""
     gradient = problem.gradient

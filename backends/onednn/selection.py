@@ -20,9 +20,9 @@ from .library import CpuIsa
 from .memory import OpaqueLayout
 from .plan import Plan
 from .primitive import NativeEngine
-from .problem import Problem, lifted
+from .problem import Problem, is_small, lifted
 from .quarantine import REFERENCE, barred
-from .strategies import Strategy, usual, work_is_small
+from .strategies import Strategy, usual
 
 LEAST_SCRATCH_LIMIT = 1 << 20
 """Bytes of temporary memory that a kernel may always take."""
@@ -166,7 +166,7 @@ def _sort(problem: Problem, found: list[Candidate]) -> None:
     names = [one.strategy for one in found]
     order = [strategy.name for strategy in usual(problem) if strategy.name in names]
     first = names.index(order[0]) if order else -1
-    if order and work_is_small(problem.gradient):
+    if order and is_small(problem.gradient):
         found.insert(0, found.pop(first))
         return
 

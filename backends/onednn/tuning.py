@@ -36,6 +36,9 @@ PLAUSIBLE = 3.0
 """Candidates whose estimate is more than so many times the best one's are not measured."""
 MOST_MEASURED = 12
 """Nor are more than so many."""
+NEAR_THE_BEST = 1.15
+"""What is so many times slower after half of the time is out."""
+LEAST_ROUNDS = 3
 
 
 class TuningCacheWarning(UserWarning):
@@ -128,6 +131,7 @@ def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dic
         (*playing, DIFF_WEIGHTS), (problem.src, problem.dst, problem.weights), strict=True
     ):
         arrays[argument] = _filled(problem, view, argument)
+    result: dict[str, float] = {}
     frames: list[tuple[str, Frame, list[float]]] = []
     for one in found:
         frame = one.plan.take()
@@ -139,13 +143,21 @@ def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dic
         arrays += outputs  # kept alive
         frame.run()
         frames.append((one.name, frame, []))
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(frames[0][2]) < 3:
-        for _, frame, times in frames:
-            begin = time.perf_counter()
-            frame.run()
-            times.append(time.perf_counter() - begin)
-    return {name: (min(times) + statistics.median(times)) / 2 for name, _, times in frames}
+    # Half of the time for all, the other half for those that are near the best.
+    for share in (0.5, 0.5):
+        end = time.perf_counter() + seconds * share
+        rounds = 0
+        while time.perf_counter() < end or rounds < LEAST_ROUNDS:
+            rounds += 1
+            for _, frame, times in frames:
+                begin = time.perf_counter()
+                frame.run()
+                times.append(time.perf_counter() - begin)
+        found_times = {name: (min(times) + statistics.median(times)) / 2 for name, _, times in frames}
+        result |= found_times
+        least = min(found_times.values())
+        frames = [one for one in frames if found_times[one[0]] <= NEAR_THE_BEST * least]
+    return result
 
 
 def _filled(problem: Problem, view: View, seed: int) -> Array:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ....ops.weights_gradient import WeightsGradient
-from ..problem import Problem
+from ..problem import Problem, is_small
 from .base import Data, Strategy
 from .depth import SpaceToDepth
 from .groups import MergedGroups, SplitWidth
@@ -42,15 +41,6 @@ STRATEGIES: tuple[Strategy, ...] = tuple(
 """Every strategy. The order decides only between equals."""
 
 
-SMALL_FLOPS = 200_000
-"""Below, a convolution takes no longer than the calls around it."""
-
-
-def work_is_small(gradient: WeightsGradient) -> bool:
-    """Whether estimates mean nothing for it."""
-    return gradient.flops < SMALL_FLOPS
-
-
 def usual(problem: Problem) -> tuple[Strategy, ...]:
     """The plain convolutions from which a problem is rarely far off, best first.
 
@@ -59,19 +49,21 @@ def usual(problem: Problem) -> tuple[Strategy, ...]:
     better, but for 1-D, whose blocked kernels are slow.
     """
     gradient = problem.gradient
-    if work_is_small(gradient):
+    last = Direct(data=Data.channels_last, gemm=True)
+    if is_small(gradient):
         # Overheads decide: no blocked layouts, and f32 kernels have less to prepare than those of half precisions.
         order = [Direct(data=Data.user if problem.channels_last else Data.channels_last)]
         return (*(evolve(one, through_f32=True) for one in order), *order, Direct(data=Data.user, gemm=True))
     if problem.channels_last:
         order = [Direct(data=Data.user), Direct(data=Data.free)]
+        last = Direct(data=Data.user, gemm=True)
     elif gradient.spatial_rank == 1:
         order = [Direct(data=Data.channels_last), Direct(data=Data.free)]
     else:
         order = [Direct(data=Data.free), Direct(data=Data.channels_last)]
         if all(k == 1 for k in gradient.kernel):
             order = [Direct(data=Data.user, gemm=True), *order]
-    return (*order, *(evolve(one, through_f32=True) for one in order))
+    return (*order, *(evolve(one, through_f32=True) for one in order), last, evolve(last, through_f32=True))
 
 
 REFERENCE_STRATEGIES: tuple[Strategy, ...] = (
@@ -80,4 +72,4 @@ REFERENCE_STRATEGIES: tuple[Strategy, ...] = (
 )
 """The last resort where a user forces the backend."""
 
-__all__ = ["REFERENCE_STRATEGIES", "STRATEGIES", "Strategy", "usual", "work_is_small"]
+__all__ = ["REFERENCE_STRATEGIES", "STRATEGIES", "Strategy", "usual"]
