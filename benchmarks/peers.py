@@ -107,6 +107,31 @@ class Case:
 
         return call, lambda: latest[0].float().numpy()
 
+    def jax(self) -> Peer:
+        """Jax's gradient of its convolution, compiled; a transposed one has its roles exchanged."""
+        import jax
+
+        layer, rank = self.layer, len(self.layer["kernel"])
+        letters = "DHW"[3 - rank :]
+        data = f"N{letters}C" if self.format == "NXC" else f"NC{letters}"
+        x, dy = (self.diff_dst, self.src) if self.transposed else (self.src, self.diff_dst)
+        x, dy, w = jax.numpy.asarray(x), jax.numpy.asarray(dy), jax.numpy.zeros(self.weights_shape, x.dtype)
+
+        def forward(weights: Any, data_in: Any) -> Any:
+            return jax.lax.conv_general_dilated(
+                data_in, weights, layer["strides"], list(zip(layer["pads_begin"], layer["pads_end"], strict=True)),
+                rhs_dilation=layer["dilations"], dimension_numbers=(data, f"OI{letters}", data),
+                feature_group_count=layer["groups"],
+            )  # fmt: skip
+
+        gradient = jax.jit(lambda a, b: jax.vjp(lambda weights: forward(weights, a), w)[1](b)[0])
+        latest: list[Any] = [None]
+
+        def call() -> None:
+            latest[0] = gradient(x, dy).block_until_ready()
+
+        return call, lambda: np.asarray(latest[0]).astype(np.float32)
+
 
 def interleaved(calls: list[Callable[[], None]], seconds: float, most: float = 3.0) -> list[list[float]]:
     """Times of the calls, taken in turns until the shortest ones are stable.

@@ -67,6 +67,7 @@ def contestants(
             wrong.append(name)
     makers: dict[str, Callable[[], Peer]] = {
         "native": case.native, "torch": case.torch, "torch f32": lambda: case.torch(through_f32=True),
+        "jax": case.jax,
     }  # fmt: skip
     for name, make in makers.items():
         if name not in names:
@@ -74,7 +75,7 @@ def contestants(
         try:
             call, value = make()
             call()
-        except (ImportError, RuntimeError) as error:
+        except (ImportError, RuntimeError, ValueError, TypeError) as error:
             print(f"{name} is left out: {error}")
             continue
         calls[name] = call
@@ -205,7 +206,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--dtypes", default="f32,bf16", help="of f32, bf16, f16")
     parser.add_argument("--formats", default="NXC,NCX")
-    parser.add_argument("--peers", default="tuned,native,torch", help="of tuned, native, torch, torch f32")
+    parser.add_argument(
+        "--peers", default="tuned,native,torch", help="of tuned, native, torch, torch f32, jax"
+    )
     parser.add_argument("--seconds", type=float, default=0.7, help="per line of the table, at least")
     parser.add_argument("--quick", action="store_true", help="the built-in layers, briefly")
     parser.add_argument("--only", default="", help="part of the layers' names")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import onednn_graph as og
@@ -25,7 +26,7 @@ def engine():
     return ENGINE[0]
 
 
-def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES):
+def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=FpmathMode.strict):
     """The arrays of a problem and all its candidates."""
     src, diff_dst = problem.arrays()
     out = np.empty(problem.weights_shape, DTYPES[problem.dtype])
@@ -33,15 +34,15 @@ def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES):
     op = og.Op(
         0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
     )
-    inner = problem_of(op, FpmathMode.strict)
+    inner = problem_of(op, fpmath)
     assert check_problem(inner) is None
     return src, diff_dst, out, candidates(engine(), inner, table, rejected)
 
 
-def check_all(problem, table=STRATEGIES + REFERENCE_STRATEGIES):
+def check_all(problem, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=FpmathMode.strict):
     """Runs every candidate twice; returns their strategies' names."""
     rejected, names = [], []
-    src, diff_dst, out, found = lowered(problem, rejected, table)
+    src, diff_dst, out, found = lowered(problem, rejected, table, fpmath)
     for candidate in found:
         frame = candidate.plan.take()
         for _ in range(2):
@@ -93,6 +94,27 @@ def test_every_candidate_is_exact_on_larger_problems(onednn, problem):
     check_all(problem, STRATEGIES)
 
 
+@given(problem=problems(dtypes=("f32",)))
+@settings(SETTINGS, max_examples=200)
+def test_every_candidate_of_a_lowered_fpmath_mode_is_exact_on_small_integers(onednn, problem):
+    """Integers up to 3 are bf16 numbers, and sums stay in f32: nothing is lost."""
+    names = check_all(problem, STRATEGIES, FpmathMode.bf16)
+    assert any("bf16" in name for name in names) == (onednn_has_bf16())
+
+
+@pytest.mark.parametrize("mode", ["strict", "f16", "tf32"])
+def test_strict_is_strict(mode, onednn):
+    """Nothing goes through bf16 unless the user allows it."""
+    found = lowered(APPLYING["direct"], [], STRATEGIES, FpmathMode[mode])[3]
+    assert not any("bf16" in one.strategy for one in found)
+
+
+def onednn_has_bf16():
+    return any(
+        "bf16" in one.strategy for one in lowered(APPLYING["direct"], [], STRATEGIES, FpmathMode.bf16)[3]
+    )
+
+
 def test_every_strategy_is_drawn(onednn):
     """The problems of these tests reach all strategies; one that is added without a row would be proven by none."""
     seen = Counter()
@@ -104,6 +126,7 @@ def test_every_strategy_is_drawn(onednn):
 
     collect()
     for problem in APPLYING.values():
-        for dtype in ("f32", "bf16"):
-            seen.update(one.strategy for one in lowered(replace(problem, dtype=dtype), [])[3])
+        for dtype, data_format in product(("f32", "bf16"), ("NXC", "NCX")):
+            sized = replace(problem, dtype=dtype, data_format=data_format)
+            seen.update(one.strategy for one in lowered(sized, [], fpmath=FpmathMode.bf16)[3])
     assert not {strategy.name for strategy in STRATEGIES} - set(seen)

@@ -125,6 +125,10 @@ class Draft:
         own = row_major(tuple(shape)) if strides is None else strides
         return Buffer(self.desc(shape, own, data_type), zeroed=zeroed)
 
+    def gathered(self, compute: DataType) -> DataType:
+        """The type in which dW comes out: f32 for f32 tensors, whatever they are multiplied as."""
+        return DataType.f32 if self.problem.data_type is DataType.f32 else compute
+
     # --- steps ---
 
     def copy(self, what: str, source: Buffer, target: Buffer) -> None:
@@ -192,7 +196,7 @@ class Draft:
         shape = size if gradient.groups == 1 else (gradient.groups, *size)
         try:
             first = convolution_backward_weights(
-                self.engine, layouts[0], MemoryDesc.any(self.engine.lib, shape, compute), layouts[1],
+                self.engine, layouts[0], MemoryDesc.any(self.engine.lib, shape, self.gathered(compute)), layouts[1],
                 geometry(gradient), self.problem.fpmath,
             )  # fmt: skip
         except LibraryError as error:
@@ -240,7 +244,11 @@ class Draft:
     def result(self, dw: Buffer) -> None:
         """The last step: dW, (G, O, I, K) in any layout, into the user's array."""
         target = self.result_array()
-        if self.problem.free_weights and self.compute == self.problem.data_type and dw.desc != target.desc:
+        if (
+            self.problem.free_weights
+            and self.gathered(self.compute) == self.problem.data_type
+            and dw.desc != target.desc
+        ):
             self.opaque = OpaqueLayout(dw.desc, target.desc)
             target = Buffer(dw.desc, DIFF_WEIGHTS)
         if dw.desc != target.desc:

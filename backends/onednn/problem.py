@@ -46,6 +46,11 @@ class Problem:
     free_weights: bool = False
 
     @property
+    def may_lower_to_bf16(self) -> bool:
+        """Whether the user allows f32 tensors to be multiplied as bf16; sums stay f32."""
+        return self.data_type is DataType.f32 and self.fpmath in (FpmathMode.bf16, FpmathMode.any)
+
+    @property
     def channels_last(self) -> bool:
         """Whether the channels of src are adjacent in memory."""
         return self.src.strides[1] == 1

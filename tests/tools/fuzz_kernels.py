@@ -127,6 +127,7 @@ class Guarded:
 def child(args) -> None:
     import numpy as np
     from onednn_graph.backends.onednn import problem as op
+    from onednn_graph.backends.onednn.library import FpmathMode
     from onednn_graph.backends.onednn.primitive import NativeEngine
     from onednn_graph.backends.onednn.selection import candidates, choose
     from onednn_graph.backends.onednn.strategies import STRATEGIES
@@ -173,6 +174,7 @@ def child(args) -> None:
             op.View(src, row_major(src)),
             op.View(dst, row_major(dst)),
             op.View(wei, row_major(wei)),
+            FpmathMode[args.fpmath],
         )
         if op.check(problem):
             continue
@@ -232,7 +234,16 @@ def parent(args) -> int:
                         env["ONEDNN_MAX_CPU_ISA"] = args.isa.upper()
                     command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--problems",
                                str(count), "--skip", str(skip), "--dtypes", args.dtypes]  # fmt: skip
-                    command += ["--only", args.only, "--strategy", args.strategy, "--which", args.which]
+                    command += [
+                        "--fpmath",
+                        args.fpmath,
+                        "--only",
+                        args.only,
+                        "--strategy",
+                        args.strategy,
+                        "--which",
+                        args.which,
+                    ]
                     try:
                         run = subprocess.run(
                             command, env=env, capture_output=True, text=True, timeout=args.timeout
@@ -295,6 +306,7 @@ def main() -> int:
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     parser.add_argument("--out", default="fuzz-findings.jsonl")
     parser.add_argument("--which", default="all", choices=["all", "trusted", "chosen"])
+    parser.add_argument("--fpmath", default="strict", help="fpmath mode of the problems")
     parser.add_argument("--strategy", default="", help="beginning of the strategies' names to run")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")
     parser.add_argument("--everything", action="store_true", help="write what was right to --out too")

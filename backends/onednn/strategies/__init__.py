@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from ....ops.data_types import DataType
 from ..problem import Problem, is_small
 from .base import Data, Strategy
 from .depth import SpaceToDepth
@@ -16,26 +17,27 @@ from .groups import MergedGroups, SplitWidth
 from .plain import Direct, Padded
 from .products import Columns, Product
 
-_NATIVE_THEN_F32 = (False, True)
+_VIA = (None, DataType.f32, DataType.bf16)
+"""Data types that strategies convert to, their own first."""
 
 STRATEGIES: tuple[Strategy, ...] = tuple(
     strategy
-    for through_f32 in _NATIVE_THEN_F32
+    for via in _VIA
     for strategy in (
-        Direct(data=Data.user, through_f32=through_f32),
-        Direct(data=Data.free, through_f32=through_f32),
-        Direct(data=Data.channels_last, through_f32=through_f32),
-        Direct(data=Data.user, through_f32=through_f32, gemm=True),
-        Direct(data=Data.channels_last, through_f32=through_f32, gemm=True),
-        MergedGroups(data=Data.user, through_f32=through_f32),
-        MergedGroups(data=Data.channels_last, through_f32=through_f32),
-        Padded(through_f32=through_f32),
-        SplitWidth(through_f32=through_f32),
-        Product(through_f32=through_f32),
-        Product(through_f32=through_f32, parts=2),
-        Product(through_f32=through_f32, parts=4),
-        Columns(through_f32=through_f32),
-        SpaceToDepth(through_f32=through_f32),
+        Direct(data=Data.user, via=via),
+        Direct(data=Data.free, via=via),
+        Direct(data=Data.channels_last, via=via),
+        Direct(data=Data.user, via=via, gemm=True),
+        Direct(data=Data.channels_last, via=via, gemm=True),
+        MergedGroups(data=Data.user, via=via),
+        MergedGroups(data=Data.channels_last, via=via),
+        Padded(via=via),
+        SplitWidth(via=via),
+        Product(via=via),
+        Product(via=via, parts=2),
+        Product(via=via, parts=4),
+        Columns(via=via),
+        SpaceToDepth(via=via),
     )
 )
 """Every strategy. The order decides only between equals."""
@@ -53,7 +55,7 @@ def usual(problem: Problem) -> tuple[Strategy, ...]:
     if is_small(gradient):
         # Overheads decide: no blocked layouts, and f32 kernels have less to prepare than those of half precisions.
         order = [Direct(data=Data.user if problem.channels_last else Data.channels_last)]
-        return (*(evolve(one, through_f32=True) for one in order), *order, Direct(data=Data.user, gemm=True))
+        return (*(evolve(one, via=DataType.f32) for one in order), *order, Direct(data=Data.user, gemm=True))
     if problem.channels_last:
         order = [Direct(data=Data.user), Direct(data=Data.free)]
         last = Direct(data=Data.user, gemm=True)
@@ -63,12 +65,12 @@ def usual(problem: Problem) -> tuple[Strategy, ...]:
         order = [Direct(data=Data.free), Direct(data=Data.channels_last)]
         if all(k == 1 for k in gradient.kernel):
             order = [Direct(data=Data.user, gemm=True), *order]
-    return (*order, *(evolve(one, through_f32=True) for one in order), last, evolve(last, through_f32=True))
+    return (*order, *(evolve(one, via=DataType.f32) for one in order), last, evolve(last, via=DataType.f32))
 
 
 REFERENCE_STRATEGIES: tuple[Strategy, ...] = (
     Direct(data=Data.user, reference=True),
-    Direct(data=Data.user, reference=True, through_f32=True),
+    Direct(data=Data.user, reference=True, via=DataType.f32),
 )
 """The last resort where a user forces the backend."""
 

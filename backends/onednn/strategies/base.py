@@ -62,23 +62,25 @@ def data_layout(draft: Draft, view: View, data: Data, compute: DataType) -> Memo
     return draft.desc(view.shape, strides, compute)
 
 
-def compute_type(problem: Problem, through_f32: bool) -> DataType:
+def compute_type(problem: Problem, via: DataType | None) -> DataType:
     """The data type that a primitive works in."""
-    return DataType.f32 if through_f32 else problem.data_type
+    return problem.data_type if via is None else via
 
 
-def type_reason(problem: Problem, through_f32: bool) -> str | None:
-    """Whether a strategy in the tensors' own type, or in f32, makes sense."""
-    if through_f32 and problem.data_type is DataType.f32:
-        return "the tensors are f32 already"
-    if not through_f32 and problem.data_type is DataType.f16:
-        return "the library has only a reference loop in f16"
+def type_reason(problem: Problem, via: DataType | None) -> str | None:
+    """Why a strategy by way of that type makes no sense, or None."""
+    if via is None:
+        return "the library has only a reference loop in f16" if problem.data_type is DataType.f16 else None
+    if via is problem.data_type:
+        return f"the tensors are {via.value} already"
+    if via is DataType.bf16 and not problem.may_lower_to_bf16:
+        return "only f32 tensors go through bf16, and only where fpmath_mode allows it"
     return None
 
 
-def suffix(through_f32: bool) -> str:
+def suffix(via: DataType | None) -> str:
     """What a strategy's name says about its data type."""
-    return " in f32" if through_f32 else ""
+    return "" if via is None else f" in {via.value}"
 
 
 def is_direct(implementation: str) -> bool:

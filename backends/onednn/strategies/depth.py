@@ -7,6 +7,7 @@ import math
 from attrs import evolve, frozen
 
 from ....graph.logical_tensor import row_major
+from ....ops.data_types import DataType
 from ..draft import Draft
 from ..problem import Problem
 from ..quarantine import LANES
@@ -21,11 +22,11 @@ class SpaceToDepth:
     cell as channels too, and is put in order.
     """
 
-    through_f32: bool = False
+    via: DataType | None = None
 
     @property
     def name(self) -> str:
-        return f"space to depth{suffix(self.through_f32)}"
+        return f"space to depth{suffix(self.via)}"
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
@@ -37,11 +38,11 @@ class SpaceToDepth:
             return "there are channels enough"
         if any(d > 1 for d in gradient.dilations):
             return "the kernel is dilated"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         rank = gradient.spatial_rank
         n, channels = problem.src.shape[:2]
         strides, out = gradient.strides, gradient.dst_spatial
@@ -73,20 +74,21 @@ class SpaceToDepth:
         dw = draft.convolve(unit, src, draft.dst(), layouts, compute, is_direct)
         # dW (O, [cell, C], taps) → (O, C, [taps, cell]) of which the last taps may be beyond the kernel.
         whole = (gradient.rows, deep, *taps)
-        plain = draft.bring("deep diff_weights", dw, draft.desc(whole, row_major(whole), compute))
+        gathered = draft.gathered(compute)
+        plain = draft.bring("deep diff_weights", dw, draft.desc(whole, row_major(whole), gathered))
         shape = (gradient.rows, *strides, channels, *taps)
         ordered_shape = (gradient.rows, channels, *(t * s for t, s in zip(taps, strides, strict=True)))
         order = row_major(ordered_shape)
-        ordered = draft.temporary(ordered_shape, compute)
+        ordered = draft.temporary(ordered_shape, gathered)
         at_taps = tuple(step * s for step, s in zip(order[2:], strides, strict=True))
         draft.copy(
             "deep diff_weights",
-            draft.look(plain, shape, row_major(shape), 0, compute),
-            draft.look(ordered, shape, (order[0], *order[2:], order[1], *at_taps), 0, compute),
+            draft.look(plain, shape, row_major(shape), 0, gathered),
+            draft.look(ordered, shape, (order[0], *order[2:], order[1], *at_taps), 0, gathered),
         )
         kernel = (gradient.rows, channels, *gradient.kernel)
         draft.copy(
             "diff_weights",
-            draft.look(ordered, kernel, order, 0, compute),
+            draft.look(ordered, kernel, order, 0, gathered),
             draft.weights(kernel, problem.weights.strides),
         )

@@ -7,6 +7,7 @@ import math
 from attrs import evolve, frozen
 
 from ....graph.logical_tensor import row_major
+from ....ops.data_types import DataType
 from ....ops.weights_gradient import WeightsGradient
 from ..draft import Draft
 from ..problem import Problem
@@ -23,11 +24,11 @@ class MergedGroups:
     """
 
     data: Data
-    through_f32: bool = False
+    via: DataType | None = None
 
     @property
     def name(self) -> str:
-        return f"merged groups on {self.data.value}{suffix(self.through_f32)}"
+        return f"merged groups on {self.data.value}{suffix(self.via)}"
 
     @staticmethod
     def merged(gradient: WeightsGradient) -> int:
@@ -41,11 +42,11 @@ class MergedGroups:
             return "there are no groups that fit into 16 channels together"
         if self.data is Data.channels_last and problem.channels_last:
             return "the channels are last already"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         m = self.merged(gradient)
         outer, rows, columns = gradient.groups // m, gradient.rows, gradient.columns
         dense = evolve(gradient, groups=outer, rows=m * rows, columns=m * columns)
@@ -55,17 +56,18 @@ class MergedGroups:
         dw = draft.convolve(dense, draft.src(), draft.dst(), layouts, compute, is_direct)
         shape = (m * rows, m * columns, *gradient.kernel)
         row, column, *taps = row_major(shape)
+        gathered = draft.gathered(compute)
         block = rows * row + columns * column
         # The library takes strides only if each is beyond what the smaller ones span, so groups keep a distance.
         group = m * block
         whole = (
-            draft.desc(shape, (row, column, *taps), compute)
+            draft.desc(shape, (row, column, *taps), gathered)
             if outer == 1
-            else draft.desc((outer, *shape), (group, row, column, *taps), compute)
+            else draft.desc((outer, *shape), (group, row, column, *taps), gathered)
         )
         plain = draft.bring("dense diff_weights", dw, whole)
         blocks = (outer, m, rows, columns, *gradient.kernel)
-        diagonal = draft.look(plain, blocks, (group, block, row, column, *taps), 0, compute)
+        diagonal = draft.look(plain, blocks, (group, block, row, column, *taps), 0, gathered)
         user = problem.weights.strides
         draft.copy("diff_weights", diagonal, draft.weights(blocks, (m * user[0], *user)))
 
@@ -78,12 +80,12 @@ class SplitWidth:
     that the widths agree. 2-D, without dilation.
     """
 
-    through_f32: bool = False
+    via: DataType | None = None
     pieces_of = 3
 
     @property
     def name(self) -> str:
-        return f"depthwise by pieces of the width{suffix(self.through_f32)}"
+        return f"depthwise by pieces of the width{suffix(self.via)}"
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
@@ -93,11 +95,11 @@ class SplitWidth:
             return "the kernel is at most 3 wide"
         if any(d > 1 for d in gradient.dilations):
             return "the kernel is dilated"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         n, c, height, width = problem.src.shape
         out_height = gradient.dst_spatial[0]
         kernel, stride, begin = gradient.kernel[1], gradient.strides[1], gradient.pads_begin[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
+from ....ops.data_types import DataType
 from ..draft import Draft
 from ..problem import Problem
 from .base import Data, channels_last, compute_type, data_layout, is_direct, suffix, type_reason
@@ -15,25 +16,25 @@ class Direct:
 
     Attributes:
         data: layout of src and diff_dst for the primitive.
-        through_f32: half precisions are converted, and dW is rounded back.
+        via: data type that src and diff_dst are converted to; their own if None.
         gemm: takes implementations by im2col and gemm, and only those; otherwise only direct ones.
         reference: takes the library's reference loop, and only that.
     """
 
     data: Data
-    through_f32: bool = False
+    via: DataType | None = None
     gemm: bool = False
     reference: bool = False
 
     @property
     def name(self) -> str:
         how = "reference" if self.reference else "gemm" if self.gemm else "direct"
-        return f"{how} on {self.data.value}{suffix(self.through_f32)}"
+        return f"{how} on {self.data.value}{suffix(self.via)}"
 
     def applies(self, problem: Problem) -> str | None:
         if self.data is Data.channels_last and problem.channels_last:
             return "the channels are last already"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     def takes(self, implementation: str) -> bool:
         """Whether it goes with an implementation of that name."""
@@ -43,7 +44,7 @@ class Direct:
 
     def write(self, draft: Draft) -> None:
         problem = draft.problem
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         layouts = (
             data_layout(draft, problem.src, self.data, compute), data_layout(draft, problem.dst, self.data, compute)
         )  # fmt: skip
@@ -55,21 +56,21 @@ class Direct:
 class Padded:
     """A convolution without pads on a copy of src that has them as zeros: kernels are choosy about wide pads."""
 
-    through_f32: bool = False
+    via: DataType | None = None
 
     @property
     def name(self) -> str:
-        return f"direct on a padded copy{suffix(self.through_f32)}"
+        return f"direct on a padded copy{suffix(self.via)}"
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
         if not any(gradient.pads_begin) and not any(gradient.pads_end):
             return "there are no pads"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         sizes = [sum(three) for three in zip(
             gradient.pads_begin, gradient.src_spatial, gradient.pads_end, strict=True)]  # fmt: skip
         shape = (*problem.src.shape[:2], *sizes)

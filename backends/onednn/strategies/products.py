@@ -31,13 +31,13 @@ class Product:
         parts: the positions are cut into so many products, summed in f32, for more parallel work.
     """
 
-    through_f32: bool = False
+    via: DataType | None = None
     parts: int = 1
 
     @property
     def name(self) -> str:
         cut = f" in {self.parts} parts" if self.parts > 1 else ""
-        return f"matrix product{cut}{suffix(self.through_f32)}"
+        return f"matrix product{cut}{suffix(self.via)}"
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
@@ -47,11 +47,11 @@ class Product:
             return f"{self.parts} does not divide the positions"
         if gradient.groups > 1 and self.parts > 1:
             return "groups are parts enough"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         jumps = [a * b for a, b in zip(problem.src.strides[2:], gradient.strides, strict=True)]
         picked = View((*problem.src.shape[:2], *gradient.dst_spatial), (*problem.src.strides[:2], *jumps))
         src = draft.look(draft.src(), picked.shape, picked.strides, 0, problem.data_type)
@@ -140,7 +140,7 @@ def multiply_rows(
             b, a, c = (m.turned() for m in (b, a, c))
             draft.multiply(b.look(draft, compute), a.look(draft, compute), c.look(draft, compute), compute)
         return
-    gathered = compute if parts == 1 else DataType.f32
+    gathered = draft.gathered(compute) if parts == 1 else DataType.f32
     dw = draft.temporary((lead * rows * wide,), gathered)
     c = Matrix(dw, lead, rows * wide, rows, wide, wide, 1)
     draft.multiply(a.look(draft, compute), b.look(draft, compute), c.look(draft, gathered), compute)
@@ -175,12 +175,12 @@ class Columns:
     A patch is gathered tap by tap by strided reorders, or by one where the kernel is as large as the stride.
     """
 
-    through_f32: bool = False
+    via: DataType | None = None
     most_taps = 64
 
     @property
     def name(self) -> str:
-        return f"columns and matrix product{suffix(self.through_f32)}"
+        return f"columns and matrix product{suffix(self.via)}"
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
@@ -190,7 +190,7 @@ class Columns:
             return "the kernel is pointwise"
         if not self.tiles(gradient) and math.prod(gradient.kernel) > self.most_taps:
             return f"the kernel has more than {self.most_taps} taps"
-        return type_reason(problem, self.through_f32)
+        return type_reason(problem, self.via)
 
     @staticmethod
     def tiles(gradient: WeightsGradient) -> bool:
@@ -204,7 +204,7 @@ class Columns:
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
-        compute = compute_type(problem, self.through_f32)
+        compute = compute_type(problem, self.via)
         n, channels = problem.src.shape[:2]
         out, kernel = gradient.dst_spatial, gradient.kernel
         wide = math.prod(kernel) * channels
