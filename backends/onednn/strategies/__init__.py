@@ -44,28 +44,24 @@ STRATEGIES: tuple[Strategy, ...] = tuple(
 
 
 def usual(problem: Problem) -> tuple[Strategy, ...]:
-    """The plain convolutions from which a problem is rarely far off, best first.
+    """The plain ways from which a problem is rarely far off, best first.
 
     With the channels last, kernels read the user's layout as it is. With the channels first they would fall to
-    im2col and gemm, which is good for pointwise kernels only; elsewhere blocked layouts of the library's choice are
-    better, but for 1-D, whose blocked kernels are slow.
+    im2col and gemm; blocked layouts of the library's choice are better, but for 1-D, whose blocked kernels are slow.
     """
     gradient = problem.gradient
-    last = Direct(data=Data.channels_last, gemm=True)
-    if is_small(gradient):
-        # Overheads decide: no blocked layouts, and f32 kernels have less to prepare than those of half precisions.
-        order = [Direct(data=Data.user if problem.channels_last else Data.channels_last)]
-        return (*(evolve(one, via=DataType.f32) for one in order), *order, Direct(data=Data.user, gemm=True))
+    gemm = Direct(data=Data.user if problem.channels_last else Data.channels_last, gemm=True)
     if problem.channels_last:
         order = [Direct(data=Data.user), Direct(data=Data.free)]
-        last = Direct(data=Data.user, gemm=True)
-    elif gradient.spatial_rank == 1:
+    elif gradient.spatial_rank == 1 or is_small(gradient):
         order = [Direct(data=Data.channels_last), Direct(data=Data.free)]
     else:
         order = [Direct(data=Data.free), Direct(data=Data.channels_last)]
-        if all(k == 1 for k in gradient.kernel):
-            order = [Direct(data=Data.user, gemm=True), *order]
-    return (*order, *(evolve(one, via=DataType.f32) for one in order), last, evolve(last, via=DataType.f32))
+    converted = [evolve(one, via=DataType.f32) for one in order]
+    if is_small(gradient) and not gradient.depthwise:
+        # Overheads decide, and f32 kernels have less to prepare than those of half precisions.
+        order, converted = converted, order
+    return (*order, *converted, gemm, evolve(gemm, via=DataType.f32))
 
 
 REFERENCE_STRATEGIES: tuple[Strategy, ...] = (
