@@ -6,12 +6,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
 from ..ops.attributes import canonical_attributes
+from ..ops.data_types import DataType
 from ..ops.errors import ArgumentTypeError, PortError, UnsupportedError
 from ..ops.registry import REGISTRY
-from ..ops.schema import RESERVED
+from ..ops.schema import RESERVED, counts_allowed
 from ..ops.values import integer, listed
 from .arrays import Array, as_array, data_type_of
 from .backend import BACKENDS
+from .builder import schema_output_types
 from .caching import BoundedCache
 from .compiled_partition import CompiledPartition
 from .engine import Engine, check_engine, default_engine
@@ -30,6 +32,8 @@ def run_op(
     attributes: Mapping[str, object],
     *,
     out: object = None,
+    outputs: int | None = None,
+    output_type: DataType | str | None = None,
     backend: str | None = None,
     engine: Engine | None = None,
 ) -> Any:
@@ -41,6 +45,8 @@ def run_op(
             also an attribute (`weights_shape`) is taken as the attribute.
         attributes: under the names that the kind has; None values are left out.
         out: array for the output, or a sequence of them for several outputs.
+        outputs: how many outputs to compute; as the attributes say if None.
+        output_type: data type of outputs whose type the inputs leave open.
         backend: name of the only backend to use.
         engine: where to run.
 
@@ -63,14 +69,13 @@ def run_op(
         BACKENDS.get(backend)  # says what is wrong with it
     given = {name: value for name, value in attributes.items() if value is not None}
     own = {names.spell(spec.name) for spec in schema.attributes}
-    if len(inputs) > len(schema.inputs):
+    most = max(counts_allowed(schema.inputs, schema.input_counts))
+    if len(inputs) > most:
         spelled = ", ".join(names.spell(p.name) for p in schema.inputs)
-        raise PortError(
-            f"{kind}: too many inputs; it takes {len(schema.inputs)} ({spelled}), got {len(inputs)}"
-        )
+        raise PortError(f"{kind}: too many inputs; it takes {most} ({spelled}), got {len(inputs)}")
     arrays: list[Array] = []
     missing: str | None = None
-    for port, value in zip(schema.inputs, inputs, strict=False):
+    for port, value in zip(schema.input_ports(len(inputs)), inputs, strict=True):
         name = names.spell(port.name)
         if value is None:
             missing = missing or name
@@ -87,14 +92,15 @@ def run_op(
         arrays.append(array)
     # The schema's identity is in the key, for a user's op may be registered anew under its old name.
     frozen = tuple((name, _frozen(value)) for name, value in given.items())
-    key = (id(schema), kind, tuple((a.shape, a.strides, a.dtype) for a in arrays), frozen, backend)
+    shapes = tuple((a.shape, a.strides, a.dtype) for a in arrays)
+    key = (id(schema), kind, shapes, frozen, backend, outputs, output_type)
     cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
         "eager", lambda: BoundedCache(MAX_EAGER)
     )
-    compiled = cache.get(key, lambda: _compile(kind, arrays, given, backend, engine))
-    outputs = None if out is None else ([out] if len(schema.outputs) == 1 else out)
-    results = compiled.execute(None, arrays, cast("Any", outputs))
-    return results[0] if len(schema.outputs) == 1 else results
+    compiled = cache.get(key, lambda: _compile(kind, arrays, given, backend, engine, outputs, output_type))
+    single = len(compiled.outputs) == 1
+    results = compiled.execute(None, arrays, cast("Any", [out] if single and out is not None else out))
+    return results[0] if single else results
 
 
 def _sizes(value: object, what: str) -> object:
@@ -156,6 +162,8 @@ def _compile(
     attributes: Mapping[str, object],
     backend: str | None,
     engine: Engine,
+    count: int | None,
+    output_type: DataType | str | None,
 ) -> CompiledPartition:
     schema, names = REGISTRY.resolve(kind)
     for name in attributes:
@@ -163,13 +171,10 @@ def _compile(
             canonical_attributes(schema.attributes, attributes, kind, names.spell)  # refuses it as unknown
     tensors = [
         _described(array, position, f"{kind}: input '{names.spell(port.name)}'")
-        for position, (port, array) in enumerate(zip(schema.inputs, arrays, strict=False))
+        for position, (port, array) in enumerate(zip(schema.input_ports(len(arrays)), arrays, strict=True))
     ]
-    types = {p.type: t.data_type for p, t in zip(schema.inputs, tensors, strict=False)}
-    outputs = [
-        LogicalTensor(len(tensors) + i, types.get(p.type, schema.types[p.type][0]))
-        for i, p in enumerate(schema.outputs)
-    ]
+    types = schema_output_types(schema, names, tensors, attributes, count, output_type)
+    outputs = [LogicalTensor(len(tensors) + i, data_type) for i, data_type in enumerate(types)]
     graph = Graph()
     graph.add_op(Op(0, kind, tensors, outputs, name="", **attributes))
     graph.finalize()

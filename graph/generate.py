@@ -17,10 +17,12 @@ from pathlib import Path
 
 from ..ops.attributes import AttributeSpec, AttributeType, OneOf
 from ..ops.registry import REGISTRY
-from ..ops.schema import OpNames, OpSchema
+from ..ops.schema import ANY, OpNames, OpSchema, counts_allowed
 from .builder import snake_case
 
 WIDTH = 100
+SHOWN_COUNTS = 5
+"""Numbers of outputs that a docstring lists one by one."""
 
 _TYPES = {
     AttributeType.s64: "int",
@@ -41,6 +43,13 @@ def spellings() -> Iterator[tuple[OpSchema, OpNames]]:
                 yield schema, names
 
 
+def _eager_spellings() -> Iterator[tuple[OpSchema, OpNames]]:
+    """Those that compute something: End and Wildcard mark places in a graph."""
+    for schema, names in spellings():
+        if schema.outputs and schema.outputs[0].type != ANY:
+            yield schema, names
+
+
 def _attribute_type(spec: AttributeSpec) -> str:
     annotation = _TYPES[spec.type]
     if isinstance(spec.rule, OneOf):
@@ -58,6 +67,51 @@ def _attribute_parameters(schema: OpSchema, names: OpNames, leave_out: set[str])
     ]
 
 
+def _formula(schema: OpSchema) -> list[str]:
+    """The formula, an equation a line."""
+    if not schema.formula:
+        return []
+    lines = [textwrap.fill(part, WIDTH - 8) for part in schema.formula.split("; ")]
+    return [";\n".join(lines), ""]
+
+
+def _output_parameters(schema: OpSchema) -> dict[str, tuple[str, str]]:
+    """Parameters for what the inputs leave open of the outputs: name → (annotation, documentation)."""
+    parameters: dict[str, tuple[str, str]] = {}
+    allowed = counts_allowed(schema.outputs, schema.output_counts)
+    if len(allowed) > 1:
+        names = (
+            ", ".join(map(str, allowed))
+            if len(allowed) <= SHOWN_COUNTS
+            else f"{min(allowed)} to {max(allowed)}"
+        )
+        parameters["outputs"] = ("int | None", f"how many outputs: {names}; as the attributes say if None.")
+    bound = {p.type for p in schema.inputs if p.type != ANY}
+    free = next(
+        (p for p in schema.outputs if p.type not in {*bound, ANY} and len(schema.types[p.type]) > 1), None
+    )
+    if free is not None:
+        names = ", ".join(f'"{d.value}"' for d in schema.types[free.type])
+        parameters["output_type"] = (
+            f"DataType | Literal[{names}] | None",
+            f"data type of {free.name}; that of the first input if None and allowed.",
+        )
+    return parameters
+
+
+def _returns(schema: OpSchema, one: str) -> str:
+    """The annotation of what comes back."""
+    allowed = counts_allowed(schema.outputs, schema.output_counts)
+    if len(allowed) > SHOWN_COUNTS:
+        return "Any"
+    kinds = {n: one if n == 1 else f"tuple[{', '.join([one] * n) or '()'}]" for n in allowed}
+    made = schema.outputs_made
+    if len(kinds) == 1:
+        return next(iter(kinds.values()))
+    # Without `outputs` it is as the attributes say; where they can't say anything it is one type.
+    return kinds[min(allowed)] if made is None else "Any"
+
+
 def _documentation(schema: OpSchema, names: OpNames, *, eager: bool) -> str:
     def entry(name: str, text: str) -> str:
         spelled = re.sub(r"\b\w+\b", lambda word: names.spell(word.group()), text)
@@ -69,7 +123,7 @@ def _documentation(schema: OpSchema, names: OpNames, *, eager: bool) -> str:
         return f"{text} {' or '.join(types)}."
 
     ports = {p.name: p for p in schema.inputs}
-    parts = [schema.summary, "", schema.formula, "", "Args:"]
+    parts = [schema.summary, "", *_formula(schema), "Args:"]
     parts += [
         entry(names.spell(p.name), shaped(p.doc, tuple(t.value for t in schema.types[p.type])))
         for p in schema.inputs
@@ -79,14 +133,16 @@ def _documentation(schema: OpSchema, names: OpNames, *, eager: bool) -> str:
             continue
         default = "" if spec.required or spec.default is None else f" Default {spec.default!r}."
         parts.append(entry(names.spell(spec.name), spec.doc + default))
+    parts += [entry(name, text) for name, (_, text) in _output_parameters(schema).items()]
     if eager:
         parts.append(entry("out", "array to write the result to; allocated if None."))
         parts.append(entry("backend", "name of the only backend to use, or None for the best one."))
         parts.append(entry("engine", "where to run; the default engine if None."))
     else:
         parts.append(entry("name", "of the op and its output; made from the kind if None."))
-    parts += ["", "Returns:"]
-    parts += [entry(names.spell(p.name), p.doc) for p in schema.outputs]
+    if schema.outputs:
+        parts += ["", "Returns:"]
+        parts += [entry(names.spell(p.name), p.doc) for p in schema.outputs]
     parts += [
         "",
         "Raises:",
@@ -116,25 +172,33 @@ def signatures() -> str:
         "from __future__ import annotations\n\n",
         "from abc import ABC, abstractmethod\nfrom collections.abc import Sequence\n",
         "from typing import Any, Literal, overload\n\n",
+        "from ..ops.data_types import DataType\n",
         "from .builder import split_arguments\nfrom .logical_tensor import LogicalTensor\n\n\n",
         "class OpSignatures(ABC):\n",
         '    """The builder\'s `op`, typed for every op of the set."""\n\n',
         "    @abstractmethod\n    def _build(\n        self,\n        kind: str,\n",
         "        inputs: Sequence[LogicalTensor],\n        attributes: dict[str, object],\n",
-        "        name: str | None,\n    ) -> tuple[LogicalTensor, ...]: ...\n\n",
+        "        name: str | None,\n        outputs: int | None,\n",
+        "        output_type: DataType | str | None,\n    ) -> tuple[LogicalTensor, ...]: ...\n\n",
     ]
     for schema, names in spellings():
-        count = len(schema.outputs)
-        returns = "LogicalTensor" if count == 1 else f"tuple[{', '.join(['LogicalTensor'] * count)}]"
+        returns = _returns(schema, "LogicalTensor")
         shared = {p.name for p in schema.inputs}
         parameters = [f'kind: Literal["{names.kind}"],']
         for p in schema.inputs:
             both = any(spec.name == p.name for spec in schema.attributes)
             kind = "LogicalTensor" + (" | Sequence[int]" if both else "")
-            parameters.append(f"{names.spell(p.name)}: {kind}{'' if p.required else ' | None = None'},")
+            if p.repeat > 1:
+                parameters.append(f"*{names.spell(p.name)}: {kind},")
+            else:
+                parameters.append(f"{names.spell(p.name)}: {kind}{'' if p.required else ' | None = None'},")
         parameters += [
-            "*,",
+            *(["*,"] if not any(p.repeat > 1 for p in schema.inputs) else []),
             *_attribute_parameters(schema, names, shared),
+            *[
+                f"{name}: {annotation} = None,"
+                for name, (annotation, _) in _output_parameters(schema).items()
+            ],
             "name: str | None = None,",
         ]
         lines.append("    @overload\n    def op(\n        self,\n")
@@ -142,44 +206,52 @@ def signatures() -> str:
         lines.append(f"    ) -> {returns}:\n")
         lines.append(_docstring(_documentation(schema, names, eager=False), "        "))
         lines.append("\n        ...\n\n")
+    extra = (
+        "        name: str | None = None,\n        outputs: int | None = None,\n"
+        "        output_type: DataType | str | None = None,\n        **attributes: Any,\n    ) -> Any:\n"
+    )
     lines.append(
         "    @overload\n    def op(\n        self,\n        kind: str,\n        *inputs: LogicalTensor | None,\n"
-        "        name: str | None = None,\n        **attributes: Any,\n    ) -> Any:\n"
-        '        """Any registered op, a user\'s own for example."""\n        ...\n\n'
-        "    def op(\n        self,\n        kind: str,\n        *inputs: Any,\n        name: str | None = None,\n"
-        "        **attributes: Any,\n    ) -> Any:\n"
-        '        """Adds an op on logical tensors and returns its output, or a tuple of them."""\n'
+        + extra
+        + '        """Any registered op, a user\'s own for example."""\n        ...\n\n'
+        "    def op(\n        self,\n        kind: str,\n        *inputs: Any,\n"
+        + extra
+        + '        """Adds an op on logical tensors and returns its output, or a tuple of them."""\n'
         "        tensors, given = split_arguments(kind, inputs, attributes)\n"
-        "        outputs = self._build(kind, tensors, given, name)\n"
-        "        return outputs[0] if len(outputs) == 1 else outputs\n"
+        "        made = self._build(kind, tensors, given, name, outputs, output_type)\n"
+        "        return made[0] if len(made) == 1 else made\n"
     )
     return "".join(lines)
 
 
 def functions() -> str:
     """The text of `functions.py`: one eager function for each op."""
-    kinds = sorted(snake_case(names.kind) for _, names in spellings())
+    kinds = sorted(snake_case(names.kind) for _, names in _eager_spellings())
     lines = [
         _HEADER.format(title="One function for each op: arrays in, array out."),
         "from __future__ import annotations\n\n",
         "from collections.abc import Sequence\nfrom typing import Any, Literal\n\n",
         "from numpy.typing import ArrayLike\n\n",
+        "from ..ops.data_types import DataType\n",
         "from .arrays import Array\nfrom .eager import run_op\nfrom .engine import Engine\n\n",
         "__all__ = [\n",
         *[f'    "{kind}",\n' for kind in kinds],
         "]\n",
     ]
-    for schema, names in spellings():
-        count = len(schema.outputs)
-        returns = "Array" if count == 1 else f"tuple[{', '.join(['Array'] * count)}]"
+    for schema, names in _eager_spellings():
+        returns = _returns(schema, "Array")
         shared = {p.name for p in schema.inputs}
+        extra = _output_parameters(schema)
         parameters = [
-            f"{names.spell(p.name)}: ArrayLike{'' if p.required else ' | None = None'},"
+            f"*{names.spell(p.name)}: ArrayLike,"
+            if p.repeat > 1
+            else f"{names.spell(p.name)}: ArrayLike{'' if p.required else ' | None = None'},"
             for p in schema.inputs
         ]
         parameters += [
-            "*,",
+            *(["*,"] if not any(p.repeat > 1 for p in schema.inputs) else []),
             *_attribute_parameters(schema, names, shared),
+            *[f"{name}: {annotation} = None," for name, (annotation, _) in extra.items()],
             "out: Any = None,",
             "backend: str | None = None,",
             "engine: Engine | None = None,",
@@ -188,17 +260,19 @@ def functions() -> str:
         lines += [f"    {p}\n" for p in parameters]
         lines.append(f") -> {returns}:\n")
         lines.append(_docstring(_documentation(schema, names, eager=True), "    ") + "\n")
-        ports = ", ".join(names.spell(p.name) for p in schema.inputs)
-        lines.append(f'    return run_op(\n        "{names.kind}",\n        ({ports},),\n        {{\n')
+        ports = ", ".join(("*" if p.repeat > 1 else "") + names.spell(p.name) for p in schema.inputs)
+        comma = "," if len(schema.inputs) == 1 else ""
+        lines.append(f'    return run_op(\n        "{names.kind}",\n        ({ports}{comma}),\n')
+        entries: list[str] = []
         for spec in schema.attributes:
             if spec.name not in shared:
                 spelled = names.spell(spec.name)
                 if keyword.iskeyword(spelled):
                     raise ValueError(f"attribute '{spelled}' of {names.kind} is a Python keyword")
-                lines.append(f'            "{spelled}": {spelled},\n')
-        lines.append(
-            "        },\n        out=out,\n        backend=backend,\n        engine=engine,\n    )\n"
-        )
+                entries.append(f'            "{spelled}": {spelled},\n')
+        passed = "".join(f"        {name}={name},\n" for name in (*extra, "out", "backend", "engine"))
+        given = f"{{\n{''.join(entries)}        }}" if entries else "{}"
+        lines.append(f"        {given},\n{passed}    )\n")
     return "".join(lines)
 
 

@@ -10,7 +10,7 @@ from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
 from ..ops.values import integer, shown
 from .backend import Explanation
-from .builder import snake_case
+from .builder import schema_output_types, snake_case
 from .compiled_graph import CompiledGraph
 from .engine import Engine, check_kind
 from .inference import infer, merge_shapes
@@ -210,10 +210,11 @@ class Graph(OpSignatures):
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
-        """Tensors that are marked by `output` or that no op reads, in order."""
-        read = {t.id for op in self._ops for t in op.inputs}
+        """Tensors that are marked by `output` or an End, or that no op reads, in order."""
+        read = {t.id for op in self._ops for t in op.inputs if op.outputs}
         ends = [t.id for op in self._ops for t in op.outputs if t.id not in read]
-        return tuple(self._tensors[i] for i in dict.fromkeys([*self._marked, *ends]))
+        ended = [t.id for op in self._ops if not op.outputs for t in op.inputs if t.id in self._producers]
+        return tuple(self._tensors[i] for i in dict.fromkeys([*self._marked, *ends, *ended]))
 
     def tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
         """The tensor of that id, with its shape as far as inferred.
@@ -286,6 +287,8 @@ class Graph(OpSignatures):
         inputs: Sequence[LogicalTensor],
         attributes: dict[str, object],
         name: str | None,
+        outputs: int | None,
+        output_type: DataType | str | None,
     ) -> tuple[LogicalTensor, ...]:
         """What every `op` overload does: makes ids, names and output tensors, and adds the op."""
         self._check_open(kind)
@@ -297,27 +300,17 @@ class Graph(OpSignatures):
                 self._next_id = max(self._next_id, tensor.id + 1)
         op_id = self._take_id()
         label = name if name is not None else f"{snake_case(names.kind)}_{op_id}"
-        types = {
-            port.type: tensor.data_type
-            for port, tensor in zip(schema.inputs, inputs, strict=False)
-            if isinstance(tensor, LogicalTensor)  # pyright: ignore[reportUnnecessaryIsInstance]
-        }
-        outputs: list[LogicalTensor] = []
-        for port in schema.outputs:
-            own = label if len(schema.outputs) == 1 else f"{label}.{names.spell(port.name)}"
+        types = schema_output_types(schema, names, inputs, attributes, outputs, output_type)
+        made: list[LogicalTensor] = []
+        for port, data_type in zip(schema.output_ports(len(types)), types, strict=True):
+            own = label if len(types) == 1 else f"{label}.{names.spell(port.name)}"
             self._check_name(own)
-            outputs.append(
-                LogicalTensor(
-                    self._take_id(),
-                    types.get(port.type, schema.types[port.type][0]),
-                    name=own,
-                )
-            )
-        op = Op(op_id, kind, inputs, outputs, name=label, **attributes)
+            made.append(LogicalTensor(self._take_id(), data_type, name=own))
+        op = Op(op_id, kind, inputs, made, name=label, **attributes)
         tensors, resolved = infer([op], {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}, {})
         self.add_op(resolved[0])
         self._tensors.update(tensors)
-        return tuple(tensors[t.id] for t in outputs)
+        return tuple(tensors[t.id] for t in made)
 
     def compile(
         self,

@@ -59,7 +59,7 @@ def infer(
             merged = merge_shapes(
                 tensor.shape,
                 shape,
-                f"{op}: output '{op.names.spell(op.schema.outputs[position].name)}', {tensor}, is declared with "
+                f"{op}: output '{op.names.spell(op.output_ports[position].name)}', {tensor}, is declared with "
                 f"shape {format_shape(tensor.shape)}, but its inputs and attributes give {format_shape(shape)}; "
                 "declare that, or leave the shape out",
             )

@@ -11,7 +11,7 @@ from ..ops.attributes import Attributes, canonical_attributes
 from ..ops.data_types import DataType
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError, SchemaError
 from ..ops.registry import REGISTRY
-from ..ops.schema import InferenceContext, OpNames, OpSchema, Port, Shape
+from ..ops.schema import ANY, InferenceContext, OpNames, OpSchema, Port, Shape, counts_allowed
 from ..ops.values import integer, listed, shown
 from .logical_tensor import LogicalTensor, as_shape
 
@@ -78,6 +78,16 @@ class Op:
         )
 
     @property
+    def input_ports(self) -> tuple[Port, ...]:
+        """The schema's port of each input."""
+        return self.schema.input_ports(len(self.inputs))
+
+    @property
+    def output_ports(self) -> tuple[Port, ...]:
+        """The schema's port of each output."""
+        return self.schema.output_ports(len(self.outputs))
+
+    @property
     def kind(self) -> str:
         """The canonical kind, also where a legacy name was written."""
         return self.schema.kind
@@ -122,7 +132,8 @@ class Op:
                 f"{self}: infer_shapes must return a list with one shape for each of its {len(outputs)} outputs, "
                 f"got {shown(shapes)}"
             )
-        named = zip(self.schema.outputs, cast("Sequence[object]", shapes), strict=False)
+        listed_shapes = cast("Sequence[object]", shapes)
+        named = zip(self.schema.output_ports(len(listed_shapes)), listed_shapes, strict=True)
         return tuple(
             as_shape(shape, f"{self}: what infer_shapes returned for '{self.names.spell(port.name)}'")
             for port, shape in named
@@ -146,10 +157,10 @@ def port_names(ops: Sequence[Op]) -> dict[int, PortName]:
     found: dict[int, PortName] = {}
     for op in ops:
         for direction, ports, tensors in (
-            ("input", op.schema.inputs, op.inputs),
-            ("output", op.schema.outputs, op.outputs),
+            ("input", op.input_ports, op.inputs),
+            ("output", op.output_ports, op.outputs),
         ):
-            for port, tensor in zip(ports, tensors, strict=False):
+            for port, tensor in zip(ports, tensors, strict=True):
                 found.setdefault(tensor.id, PortName(str(op), direction, op.names.spell(port.name)))
     return found
 
@@ -175,6 +186,16 @@ def _tensors(values: object, label: str, what: str, ports: Sequence[str]) -> tup
     return cast("tuple[LogicalTensor, ...]", tuple(items))
 
 
+def _counted(counts: Sequence[int]) -> str:
+    """`2`, `1 to 3`, or `1 or 3`."""
+    first, last = min(counts), max(counts)
+    if first == last:
+        return f"{first}"
+    if len(counts) == last - first + 1:
+        return f"{first} to {last}"
+    return " or ".join(map(str, counts))
+
+
 def _check_ports(
     schema: OpSchema,
     names: OpNames,
@@ -182,23 +203,24 @@ def _check_ports(
     outputs: tuple[LogicalTensor, ...],
     label: str,
 ) -> None:
-    for what, ports, tensors, least in (
-        ("input", schema.inputs, inputs, schema.required_inputs),
-        ("output", schema.outputs, outputs, sum(p.required for p in schema.outputs)),
+    for what, ports, tensors, counts in (
+        ("input", schema.inputs, inputs, counts_allowed(schema.inputs, schema.input_counts)),
+        ("output", schema.outputs, outputs, counts_allowed(schema.outputs, schema.output_counts)),
     ):
-        if not least <= len(tensors) <= len(ports):
+        if len(tensors) not in counts:
             spelled = ", ".join(names.spell(p.name) + ("" if p.required else " (optional)") for p in ports)
-            missing = [names.spell(p.name) for p in ports[len(tensors) : least]]
-            problem = f"{what} '{missing[0]}' is missing" if missing else f"too many {what}s"
-            count = f"{least}" if least == len(ports) else f"{least} to {len(ports)}"
+            missing = [names.spell(p.name) for p in ports[len(tensors) :]]
+            too_many = len(tensors) > max(counts)
+            problem = f"too many {what}s" if too_many or not missing else f"{what} '{missing[0]}' is missing"
+            count = _counted(counts)
             plural = "" if count == "1" else "s"
             raise PortError(
                 f"{label}: {problem}; it takes {count} {what}{plural} ({spelled}), got {len(tensors)}"
             )
     seen: dict[str, tuple[Port, DataType]] = {}
     for port, tensor in (
-        *zip(schema.inputs, inputs, strict=False),
-        *zip(schema.outputs, outputs, strict=False),
+        *zip(schema.input_ports(len(inputs)), inputs, strict=True),
+        *zip(schema.output_ports(len(outputs)), outputs, strict=True),
     ):
         allowed = schema.types[port.type]
         if tensor.data_type not in allowed:
@@ -206,6 +228,8 @@ def _check_ports(
                 f"{label}: '{names.spell(port.name)}' must have data type "
                 f"{' or '.join(d.value for d in allowed)}, got {tensor.data_type.value}; convert it"
             )
+        if port.type == ANY:
+            continue
         first, data_type = seen.setdefault(port.type, (port, tensor.data_type))
         if tensor.data_type != data_type:
             raise DataTypeError(

@@ -62,7 +62,7 @@ class Partition:
         self._shape_operands = {
             tensor.id: str(op)
             for op in self.ops
-            for port, tensor in zip(op.schema.inputs, op.inputs, strict=False)
+            for port, tensor in zip(op.input_ports, op.inputs, strict=True)
             if port.shape_operand and tensor.id not in produced
         }
 

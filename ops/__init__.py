@@ -3,6 +3,36 @@
 Importing the package registers the op set; a family is one module.
 """
 
-from . import convolution
+from . import (
+    binary,
+    convolution,
+    convolution_data,
+    dropout,
+    eltwise,
+    interpolate,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    prelu,
+    quantization,
+    reduction,
+    softmax,
+)
 
-__all__ = ["convolution"]
+__all__ = [
+    "binary",
+    "convolution",
+    "convolution_data",
+    "dropout",
+    "eltwise",
+    "interpolate",
+    "matmul",
+    "movement",
+    "normalization",
+    "pooling",
+    "prelu",
+    "quantization",
+    "reduction",
+    "softmax",
+]

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import math
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from . import spatial
-from .attributes import (
-    NON_NEGATIVE,
-    POSITIVE,
-    S64_MAX,
-    AttributeSpec,
-    AttributeType,
-    OneOf,
-)
+from .attributes import NON_NEGATIVE, POSITIVE, S64_MAX, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
-from .formats import DATA_FORMATS, axis_positions
+from .formats import axis_positions
 from .registry import REGISTRY
 from .schema import UNKNOWN_DIM, InferenceContext, OpNames, OpSchema, Port, Shape
+from .shared import (
+    AUTO_PAD,
+    DATA_FORMAT,
+    DILATIONS,
+    FLOATS,
+    PADS_BEGIN,
+    PADS_END,
+    STRIDES,
+    integers,
+    known,
+)
 from .weights_gradient import TRANSPOSED_KIND, resolve_pads, spatial_dims
 
-AUTO_PADS = ("None", "SAME_UPPER", "SAME_LOWER", "VALID")
 MAX_AXES = 32
 """The NumPy kernel's windows take twice the spatial axes, and NumPy arrays have at most 64."""
 
@@ -54,10 +57,6 @@ class _Side:
         return size, (
             f"(src + pads − extent) // stride + 1 = ({src} + {pads} − {extent}) // {s} + 1 = {size}"
         )
-
-
-def _known(dim: int) -> bool:
-    return dim != UNKNOWN_DIM
 
 
 def _per_axis(ctx: InferenceContext, name: str, rank: int) -> tuple[int, ...]:
@@ -117,7 +116,7 @@ def _channels(ctx: InferenceContext, port: str, shape: Shape, rank: int) -> tupl
     at = axis_positions(ctx.attributes.string("data_format"), rank)
     batch, channels = shape[at["N"][0]], shape[at["C"][0]]
     groups = ctx.attributes.integer("groups")
-    if channels == 0 or (_known(channels) and channels % groups):
+    if channels == 0 or (known(channels) and channels % groups):
         raise ctx.error(
             f"'{ctx.names.spell(port)}' must have a positive number of channels that attribute "
             f"'groups' = {groups} divides, got {channels} channels in shape {list(shape)} with "
@@ -145,7 +144,7 @@ def _infer(ctx: InferenceContext, side: _Side) -> tuple[Shape, ...]:
     src, diff_dst = ctx.inputs[0], ctx.inputs[1]
     src_batch, src_channels = _channels(ctx, "src", src, rank)
     dst_batch, dst_channels = _channels(ctx, "diff_dst", diff_dst, rank)
-    if _known(src_batch) and _known(dst_batch) and src_batch != dst_batch:
+    if known(src_batch) and known(dst_batch) and src_batch != dst_batch:
         raise ctx.error(
             f"'{ctx.names.spell('src')}' and '{ctx.names.spell('diff_dst')}' must have the same batch "
             f"size, got {src_batch} and {dst_batch}"
@@ -190,9 +189,9 @@ def _check_weights(
     choices = [_documented_channels(side, src_channels, dst_channels, groups)]
     if side.transposed:
         choices.append(_library_channels(src_channels, dst_channels, groups))
-    if not any((not _known(i) or i == inputs) and (not _known(o) or o == outputs) for i, o in choices):
+    if not any((not known(i) or i == inputs) and (not known(o) or o == outputs) for i, o in choices):
         expected = " or ".join(
-            f"I = {i if _known(i) else '?'} and O = {o if _known(o) else '?'}"
+            f"I = {i if known(i) else '?'} and O = {o if known(o) else '?'}"
             for i, o in dict.fromkeys(choices)
         )
         raise ctx.error(
@@ -203,7 +202,7 @@ def _check_weights(
         )
     declared = ctx.outputs[0]
     if declared is not None and any(
-        _known(have) and have != want for have, want in zip(declared, weights, strict=True)
+        known(have) and have != want for have, want in zip(declared, weights, strict=True)
     ):
         raise ctx.error(
             f"output '{ctx.names.spell('diff_weights')}' is declared with shape {list(declared)}, but "
@@ -215,12 +214,12 @@ def _check_weights(
 def _documented_channels(side: _Side, src: int, dst: int, groups: int) -> tuple[int, int]:
     """(I, O) of the weights as the documents give them: I is divided by the groups."""
     del side  # both documents say the same; the transposed op has a second layout, `_library_channels`
-    return (src // groups if _known(src) else UNKNOWN_DIM), dst
+    return (src // groups if known(src) else UNKNOWN_DIM), dst
 
 
 def _library_channels(src: int, dst: int, groups: int) -> tuple[int, int]:
     """(I, O) of transposed weights as oneDNN's code has them: O is divided by the groups."""
-    return src, (dst // groups if _known(dst) else UNKNOWN_DIM)
+    return src, (dst // groups if known(dst) else UNKNOWN_DIM)
 
 
 def _check_spatial(ctx: InferenceContext, side: _Side, kernel: tuple[int, ...], rank: int) -> None:
@@ -235,7 +234,7 @@ def _check_spatial(ctx: InferenceContext, side: _Side, kernel: tuple[int, ...], 
                 raise ctx.error(
                     f"'{ctx.names.spell(port)}' must have a positive size on spatial axis {axis}, got 0"
                 )
-        if not (_known(src[axis]) and _known(dst[axis])):
+        if not (known(src[axis]) and known(dst[axis])):
             continue
         pads = sum(resolve_pads(ctx.attributes, rank, kernel, src, side.transposed)[axis])
         extra = _output_padding(ctx, side, axis, src[axis], dst[axis], kernel[axis], pads)
@@ -270,62 +269,27 @@ def _output_padding(
 
 # --- schemas ----------------------------------------------------------------------------------------
 
-_T1 = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
-"""The documents' three types; f64 is an extension that NumPy computes."""
-
-
-def _list(name: str, rule: object, doc: str, *, required: bool = True, **more: bool) -> AttributeSpec:
-    return AttributeSpec(
-        name=name,
-        type=AttributeType.s64_list,
-        required=required,
-        rule=POSITIVE if rule is POSITIVE else NON_NEGATIVE,
-        doc=doc,
-        **more,
-    )
-
-
-_IGNORED = "; an empty list means zeros, and auto_pad other than None overrules it"
-_STRIDES = _list("strides", POSITIVE, "Step of the kernel along each spatial axis.")
-_PADS_BEGIN = _list(
-    "pads_begin", NON_NEGATIVE, f"Zeros before the front, top and left of the spatial axes{_IGNORED}."
-)
-_PADS_END = _list(
-    "pads_end", NON_NEGATIVE, f"Zeros after the back, bottom and right of the spatial axes{_IGNORED}."
-)
-_DILATIONS = _list("dilations", POSITIVE, "Distance between kernel elements; 1 is dense.")
-_AUTO_PAD = AttributeSpec(
-    name="auto_pad",
-    type=AttributeType.string,
-    default="None",
-    none_as="None",
-    rule=OneOf(AUTO_PADS, any_case=True),
-    doc="How pads are computed; with None, pads_begin and pads_end count.",
-)
-_GROUPS = AttributeSpec(
+GROUPS = AttributeSpec(
     name="groups",
     type=AttributeType.s64,
     default=1,
     rule=POSITIVE,
     doc="How many groups the input and the output channels are divided into.",
 )
-_DATA_FORMAT = AttributeSpec(
-    name="data_format",
-    type=AttributeType.string,
-    default="NXC",
-    rule=OneOf(DATA_FORMATS),
-    doc="Order of the axes of src and diff_dst; X stands for the spatial axes.",
-)
-_OUTPUT_PADDING = _list(
+OUTPUT_PADDING = integers(
     "output_padding",
     NON_NEGATIVE,
-    "Zeros that the forward op added at the end of each spatial axis of dst; taken from diff_dst if absent.",
+    "Zeros that the forward op adds at the end of each spatial axis of its output.",
     required=False,
     unset_as_zeros=True,
 )
+_IMPLIED_OUTPUT_PADDING = evolve(
+    OUTPUT_PADDING, doc=f"{OUTPUT_PADDING.doc[:-1]}; taken from diff_dst if absent."
+)
 
 
-def _weights_format(*formats: str) -> AttributeSpec:
+def weights_format(*formats: str) -> AttributeSpec:
+    """The order of the weights' axes; the first one is the default."""
     return AttributeSpec(
         name="weights_format",
         type=AttributeType.string,
@@ -335,7 +299,7 @@ def _weights_format(*formats: str) -> AttributeSpec:
     )
 
 
-_WEIGHTS_SHAPE = _list(
+_WEIGHTS_SHAPE = integers(
     "weights_shape",
     POSITIVE,
     "Shape of the weights, in weights_format; the input of that name wins over it.",
@@ -372,17 +336,17 @@ CONVOLUTION_BACKWARD_WEIGHTS = REGISTRY.register(
         inputs=_INPUTS,
         outputs=_OUTPUTS,
         attributes=(
-            _STRIDES,
-            _PADS_BEGIN,
-            _PADS_END,
-            _DILATIONS,
-            _AUTO_PAD,
-            _GROUPS,
-            _DATA_FORMAT,
-            _weights_format("XIO", "OIX"),
+            STRIDES,
+            PADS_BEGIN,
+            PADS_END,
+            DILATIONS,
+            AUTO_PAD,
+            GROUPS,
+            DATA_FORMAT,
+            weights_format("XIO", "OIX"),
             _WEIGHTS_SHAPE,
         ),
-        types={"T1": _T1, "T2": (DataType.s32,)},
+        types={"T1": FLOATS, "T2": (DataType.s32,)},
         infer_shapes=lambda ctx: _infer(ctx, _Side(transposed=False)),
         aliases=(
             OpNames("ConvolutionBackpropWeights"),
@@ -407,18 +371,18 @@ CONV_TRANSPOSE_BACKWARD_WEIGHTS = REGISTRY.register(
         inputs=_INPUTS,
         outputs=_OUTPUTS,
         attributes=(
-            _STRIDES,
-            _PADS_BEGIN,
-            _PADS_END,
-            _DILATIONS,
-            _AUTO_PAD,
-            _OUTPUT_PADDING,
-            _GROUPS,
-            _DATA_FORMAT,
-            _weights_format("XOI", "IOX"),
+            STRIDES,
+            PADS_BEGIN,
+            PADS_END,
+            DILATIONS,
+            AUTO_PAD,
+            _IMPLIED_OUTPUT_PADDING,
+            GROUPS,
+            DATA_FORMAT,
+            weights_format("XOI", "IOX"),
             _WEIGHTS_SHAPE,
         ),
-        types={"T1": _T1, "T2": (DataType.s32,)},
+        types={"T1": FLOATS, "T2": (DataType.s32,)},
         infer_shapes=lambda ctx: _infer(ctx, _Side(transposed=True)),
         aliases=(OpNames("ConvTransposeBackpropFilters", _LEGACY_FILTERS),),
         notes=(

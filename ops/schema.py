@@ -10,12 +10,15 @@ from attrs import Factory, field, frozen
 from .attributes import Attributes, AttributeSpec, canonical_value
 from .data_types import DataType, parse_enum
 from .errors import SchemaError, ShapeError, nearest
-from .values import check_identifier, listed, shown
+from .values import check_identifier, integer, listed, shown
 
 UNKNOWN_DIM = -1
 """A dimension whose size is not known yet."""
 
-RESERVED = ("id", "kind", "inputs", "outputs", "name")
+ANY = "any"
+"""The type constraint whose ports have a type each."""
+
+RESERVED = ("id", "kind", "inputs", "outputs", "name", "output_type")
 """Names that no attribute can have: `Op` takes attributes as keywords beside these."""
 
 Shape = tuple[int, ...] | None
@@ -32,6 +35,7 @@ class Port:
         required: whether an op without it is an error. Optional ports come last.
         shape_operand: the *value* of the tensor, a 1-D integer tensor, takes part in shape inference;
             a graph in which it is known only at execution is compiled for each value then.
+        repeat: how many tensors in a row the port takes at most; above 1 for the last input or output only.
         doc: one sentence.
     """
 
@@ -39,10 +43,15 @@ class Port:
     type: str
     required: bool = field(default=True, kw_only=True)
     shape_operand: bool = field(default=False, kw_only=True)
+    repeat: int = field(default=1, kw_only=True)
     doc: str = field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.name, "a port's name", "src")
+        if integer(self.repeat) is None or self.repeat < 1:
+            raise SchemaError(
+                f"port '{self.name}': repeat must be a positive integer, got {shown(self.repeat)}"
+            )
         check_identifier(self.type, f"the type constraint of port '{self.name}'", "T")
         for flag in ("required", "shape_operand"):
             if not isinstance(getattr(self, flag), bool):
@@ -165,8 +174,11 @@ class OpSchema:
         formula: what it computes, in indices.
         inputs, outputs: ports in oneDNN Graph's order.
         attributes: specifications of the attributes.
-        types: type constraint name → allowed data types. Ports of one constraint share one type.
+        types: type constraint name → allowed data types. Ports of one constraint share one type, but for `ANY`.
         infer_shapes: from input shapes to output shapes; None where an input's shape decides nothing.
+        input_counts, output_counts: how many inputs and outputs an op may have; None for any number between the
+            required ports and all.
+        outputs_made: from the attributes to the number of outputs that the builder makes; all required ones if None.
         aliases: legacy spellings of the op.
         notes: further rules of the documents, a sentence each.
         source: the documents that the semantics come from.
@@ -180,6 +192,9 @@ class OpSchema:
     infer_shapes: InferShapes
     types: Mapping[str, tuple[DataType, ...]] = field(converter=_data_types)
     attributes: tuple[AttributeSpec, ...] = field(default=(), converter=_attributes)
+    input_counts: tuple[int, ...] | None = None
+    output_counts: tuple[int, ...] | None = None
+    outputs_made: Callable[[Attributes], int] | None = None
     aliases: tuple[OpNames, ...] = field(default=(), converter=_aliases)
     formula: str = ""
     notes: tuple[str, ...] = ()
@@ -220,9 +235,12 @@ class OpSchema:
         for spec in self.attributes:
             if spec.default is not None:
                 canonical_value(spec, spec.default, f"{self.kind}: default", spec.name)
-        required = [p.required for p in self.inputs]
-        if required != sorted(required, reverse=True):
-            raise SchemaError(f"{self.kind}: an optional input comes before a required one; put it last")
+        for what, ports in (("input", self.inputs), ("output", self.outputs)):
+            required = [p.required for p in ports]
+            if required != sorted(required, reverse=True):
+                raise SchemaError(f"{self.kind}: an optional {what} comes before a required one; put it last")
+            if any(p.repeat > 1 for p in ports[:-1]):
+                raise SchemaError(f"{self.kind}: an {what} that repeats must be the last one; put it last")
 
     def names(self, written: str) -> OpNames:
         """The spelling `written`, which must be the kind or one of the aliases."""
@@ -233,7 +251,51 @@ class OpSchema:
         """From the names that the legacy spellings have for attributes and ports to this schema's."""
         return {new: name for alias in self.aliases for name, new in alias.renamed.items()}
 
-    @property
-    def required_inputs(self) -> int:
-        """How many inputs an op must have at least."""
-        return sum(port.required for port in self.inputs)
+    def input_ports(self, count: int) -> tuple[Port, ...]:
+        """The port of each of `count` inputs, with a repeating port as often as it is used."""
+        return _ports(self.inputs, count)
+
+    def output_ports(self, count: int) -> tuple[Port, ...]:
+        """The port of each of `count` outputs."""
+        return _ports(self.outputs, count)
+
+    def output_types(
+        self, inputs: Sequence[DataType], count: int, wanted: DataType | None = None
+    ) -> tuple[DataType, ...]:
+        """Data types of the first `count` outputs of an op on inputs of these types.
+
+        A type that the inputs decide is theirs. Another one is `wanted`, else the first input's where it is allowed,
+        else the first that is allowed.
+        """
+        bound = {
+            port.type: data_type
+            for port, data_type in zip(self.input_ports(len(inputs)), inputs, strict=True)
+            if port.type != ANY
+        }
+
+        def choose(port: Port) -> DataType:
+            allowed = self.types[port.type]
+            if port.type in bound:
+                return bound[port.type]
+            return next((d for d in (wanted, *inputs[:1]) if d in allowed and d is not None), allowed[0])
+
+        return tuple(map(choose, self.output_ports(count)))
+
+    def outputs_of(self, attributes: Attributes) -> int:
+        """How many outputs the builder makes for an op with these attributes."""
+        if self.outputs_made is not None:
+            return self.outputs_made(attributes)
+        return sum(port.required for port in self.outputs)
+
+
+def counts_allowed(ports: Sequence[Port], counts: Sequence[int] | None) -> tuple[int, ...] | range:
+    """How many tensors an op may have on these ports."""
+    if counts is not None:
+        return tuple(counts)
+    return range(sum(port.required for port in ports), sum(port.repeat for port in ports) + 1)
+
+
+def _ports(ports: tuple[Port, ...], count: int) -> tuple[Port, ...]:
+    if not ports:
+        return ()
+    return (*ports[:count], *[ports[-1]] * (count - len(ports)))

@@ -1,5 +1,35 @@
 """The executable reference: one NumPy kernel per op."""
 
-from . import convolution
+from . import (
+    binary,
+    convolution,
+    convolution_data,
+    dropout,
+    eltwise,
+    interpolate,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    prelu,
+    quantization,
+    reduction,
+    softmax,
+)
 
-__all__ = ["convolution"]
+__all__ = [
+    "binary",
+    "convolution",
+    "convolution_data",
+    "dropout",
+    "eltwise",
+    "interpolate",
+    "matmul",
+    "movement",
+    "normalization",
+    "pooling",
+    "prelu",
+    "quantization",
+    "reduction",
+    "softmax",
+]

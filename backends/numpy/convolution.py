@@ -40,13 +40,13 @@ def backward_weights(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) 
     """Kernel of both backward-weights ops."""
     src, diff_dst, result = inputs[0], inputs[1], outputs[0]
     p = weights_gradient(op.kind, op.attributes, src.shape, diff_dst.shape, result.shape)
-    dw = _view(result, p.weights_axes)
+    dw = view(result, p.weights_axes)
     if p.is_zero:
         dw[...] = 0
         return
     playing_src, playing_dst = (diff_dst, src) if p.exchanged else (src, diff_dst)
-    x = _grouped(_view(playing_src, p.src_axes), p.groups)
-    dy = _grouped(_view(playing_dst, p.dst_axes), p.groups)
+    x = grouped(view(playing_src, p.src_axes), p.groups)
+    dy = grouped(view(playing_dst, p.dst_axes), p.groups)
     accumulator = np.dtype(np.float64 if result.dtype == np.float64 else np.float32)
     if p.depthwise:
         _depthwise(p, x, dy, dw, accumulator)
@@ -54,12 +54,13 @@ def backward_weights(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) 
         _matrix_products(p, x, dy, dw, accumulator)
 
 
-def _view(array: Array, axes: AxisMap) -> Array:
+def view(array: Array, axes: AxisMap) -> Array:
+    """The array under its canonical axes, without a copy."""
     shape, strides = axes.apply(array.shape, array.strides)
     return as_strided(array, shape, strides)
 
 
-def _grouped(array: Array, groups: int) -> Array:
+def grouped(array: Array, groups: int) -> Array:
     """(N, G·C, X) → (N, G, C, X), a view."""
     channels = array.shape[1] // groups
     step = array.strides[1]

@@ -1,10 +1,14 @@
-"""The registry of NumPy kernels: op kind → function from input arrays to output arrays."""
+"""The registry of NumPy kernels: op kind → function from input arrays to output arrays; and what they share.
+
+Kernels compute in f32, in f64 where an array is f64, and round once, when they store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ...graph.op import Op
@@ -33,3 +37,49 @@ def register_kernel(kind: str, kernel: Kernel) -> None:
             f"the NumPy kernel of '{kind}' must be a function of (op, inputs, outputs), got {kernel!r}"
         )
     KERNELS[schema.kind] = kernel
+
+
+def kernel(*kinds: str) -> Callable[[Kernel], Kernel]:
+    """Decorator: registers a function as the kernel of these kinds."""
+
+    def register(function: Kernel) -> Kernel:
+        for kind in kinds:
+            register_kernel(kind, function)
+        return function
+
+    return register
+
+
+def wide(array: Array) -> Array:
+    """The array in the type that kernels compute in: f64 for f64 and s32, f32 for everything smaller."""
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64 if array.dtype in (np.int32, np.int64) else np.float32)
+
+
+def store(target: Array, values: Array | float) -> None:
+    """Writes `values` with one rounding; integers are rounded half to even and saturated, 8-bit floats saturated."""
+    dtype = target.dtype
+    if dtype.kind in "iu" or dtype.name in ("int4", "uint4"):
+        low, high = _range(dtype)
+        values = np.clip(np.rint(values), low, high)
+    elif dtype.itemsize == 1 and dtype.kind != "b":
+        low, high = _range(dtype)
+        values = np.clip(values, low, high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.copyto(target, np.asarray(values).astype(dtype, copy=False))
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    import ml_dtypes  # its information covers NumPy's types too
+
+    if dtype.kind in "iu" or dtype.name in ("int4", "uint4"):
+        integers = ml_dtypes.iinfo(dtype) if dtype.name in ("int4", "uint4") else np.iinfo(dtype)
+        return float(integers.min), float(integers.max)
+    floats = ml_dtypes.finfo(dtype)
+    return float(floats.min), float(floats.max)
+
+
+def along(values: Array, axis: int, rank: int) -> Array:
+    """A vector as an array of `rank` axes that broadcasts along `axis`."""
+    return values.reshape(tuple(-1 if a == axis else 1 for a in range(rank)))

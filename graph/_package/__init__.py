@@ -12,19 +12,14 @@ from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
+from onednn_graph.graph import functions as _functions
 from onednn_graph.graph.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.backend import Considered, Explanation
 from onednn_graph.graph.compiled_graph import CompiledGraph, Results
 from onednn_graph.graph.compiled_partition import CompiledPartition
 from onednn_graph.graph.eager import run_op
 from onednn_graph.graph.engine import Engine, Stream, default_engine
-from onednn_graph.graph.functions import (
-    conv_transpose_backprop_filters,
-    conv_transpose_backward_weights,
-    convolution_backprop_filters,
-    convolution_backprop_weights,
-    convolution_backward_weights,
-)
+from onednn_graph.graph.functions import *  # noqa: F403 -- one function for each op, listed in its __all__
 from onednn_graph.graph.graph import FpmathMode, Graph
 from onednn_graph.graph.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.op import Op
@@ -150,11 +145,6 @@ __all__ = [
     "UnknownOpError",
     "UnsupportedError",
     "backends",
-    "conv_transpose_backprop_filters",
-    "conv_transpose_backward_weights",
-    "convolution_backprop_filters",
-    "convolution_backprop_weights",
-    "convolution_backward_weights",
     "default_engine",
     "op_schema",
     "ops",
@@ -163,3 +153,4 @@ __all__ = [
     "shape_of_first_input",
     "unregister_op",
 ]
+__all__ += _functions.__all__

@@ -1,0 +1,138 @@
+"""NumPy kernels of the normalisation family."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...graph.op import Op
+from .binary import channel_axis
+from .kernels import Array, along, kernel, store, wide
+
+
+def _other_axes(rank: int, channel: int) -> tuple[int, ...]:
+    return tuple(a for a in range(rank) if a != channel)
+
+
+@kernel("BatchNormInference")
+def batch_norm_inference(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = gamma · (src − mean) / √(variance + epsilon) + beta."""
+    src = wide(inputs[0])
+    channel = channel_axis(op, src.ndim)
+    gamma, beta, mean, variance = (along(wide(v), channel, src.ndim) for v in inputs[1:])
+    scale = gamma / np.sqrt(variance + op.attributes.real("epsilon"))
+    store(outputs[0], (src - mean) * scale + beta)
+
+
+@kernel("BatchNormForwardTraining")
+def batch_norm_training(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Normalises by the batch's statistics, and moves the running ones."""
+    src = wide(inputs[0])
+    channel = channel_axis(op, src.ndim)
+    axes = _other_axes(src.ndim, channel)
+    mean, variance = src.mean(axis=axes), src.var(axis=axes)
+    result = (src - along(mean, channel, src.ndim)) / np.sqrt(
+        along(variance, channel, src.ndim) + op.attributes.real("epsilon")
+    )
+    if len(inputs) > 3:
+        result = result * along(wide(inputs[3]), channel, src.ndim)
+    if len(inputs) > 4:
+        result = result + along(wide(inputs[4]), channel, src.ndim)
+    store(outputs[0], result)
+    momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
+    for index, (batch, running) in enumerate(((mean, inputs[1]), (variance, inputs[2]))):
+        store(outputs[1 + index], momentum * wide(running) + (1 - momentum) * batch)
+        store(outputs[3 + index], batch)
+
+
+@kernel("BatchNormTrainingBackward")
+def batch_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Gradients of the data, gamma and beta."""
+    src, diff_dst = wide(inputs[0]), wide(inputs[1])
+    channel = channel_axis(op, src.ndim)
+    axes = _other_axes(src.ndim, channel)
+    count = src.size // src.shape[channel]
+    mean, variance = (along(wide(v), channel, src.ndim) for v in inputs[2:4])
+    inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
+    normalised = (src - mean) * inverse
+    diff_beta = diff_dst.sum(axis=axes, keepdims=True)
+    diff_gamma = (diff_dst * normalised).sum(axis=axes, keepdims=True)
+    scale = along(wide(inputs[4]), channel, src.ndim) * inverse if len(inputs) > 4 else inverse
+    store(outputs[0], scale * (diff_dst - (diff_beta + normalised * diff_gamma) / count))
+    for target, value in zip(outputs[1:], (diff_gamma, diff_beta), strict=False):
+        store(target, value.reshape(target.shape))
+
+
+def _affine(op: Op, values: Array, gamma: Array | None, beta: Array | None, shape: tuple[int, ...]) -> Array:
+    """Values times gamma plus beta, both of `shape`, where they are given and wanted."""
+    if not op.attributes.get("use_affine", True):
+        return values
+    if gamma is not None:
+        values = values * wide(gamma).reshape(shape)
+    return values if beta is None else values + wide(beta).reshape(shape)
+
+
+def _given(inputs: Sequence[Array], index: int) -> Array | None:
+    return inputs[index] if len(inputs) > index else None
+
+
+@kernel("LayerNorm")
+def layer_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Normalises over the last axes."""
+    src = wide(inputs[0])
+    first = op.attributes.integer("begin_norm_axis") % src.ndim
+    axes = tuple(range(first, src.ndim))
+    mean, variance = src.mean(axis=axes, keepdims=True), src.var(axis=axes, keepdims=True)
+    result = (src - mean) / np.sqrt(variance + op.attributes.real("epsilon"))
+    store(outputs[0], _affine(op, result, _given(inputs, 1), _given(inputs, 2), src.shape[first:]))
+    for target, value in zip(outputs[1:], (mean, variance), strict=False):
+        store(target, value.reshape(target.shape))
+
+
+@kernel("LayerNormBackward")
+def layer_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Gradients of the data, gamma and beta."""
+    src, diff_dst = wide(inputs[0]), wide(inputs[1])
+    first = op.attributes.integer("begin_norm_axis") % src.ndim
+    axes = tuple(range(first, src.ndim))
+    kept = (*src.shape[:first], *[1] * len(axes))
+    mean, variance = (wide(v).reshape(kept) for v in inputs[2:4])
+    inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
+    normalised = (src - mean) * inverse
+    gradient = _affine(op, diff_dst, _given(inputs, 4), None, src.shape[first:])
+    average = gradient.mean(axis=axes, keepdims=True)
+    along_normalised = (gradient * normalised).mean(axis=axes, keepdims=True)
+    store(outputs[0], (gradient - average - normalised * along_normalised) * inverse)
+    outer = tuple(range(first))
+    for target, value in zip(outputs[1:], (diff_dst * normalised, diff_dst), strict=False):
+        store(target, value.sum(axis=outer).reshape(target.shape))
+
+
+@kernel("GroupNorm")
+def group_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Normalises each image's groups of channels."""
+    channel = channel_axis(op, inputs[0].ndim)
+    groups = op.attributes.integer("groups")
+    src = np.moveaxis(wide(inputs[0]), channel, 1)
+    grouped = src.reshape(src.shape[0], groups, -1)
+    mean, variance = grouped.mean(axis=2, keepdims=True), grouped.var(axis=2, keepdims=True)
+    normalised = ((grouped - mean) / np.sqrt(variance + op.attributes.real("epsilon"))).reshape(src.shape)
+    shape = (-1, *[1] * (src.ndim - 2))
+    result = _affine(op, normalised, _given(inputs, 1), _given(inputs, 2), shape)
+    store(outputs[0], np.moveaxis(result, 1, channel))
+    for target, value in zip(outputs[1:], (mean, variance), strict=False):
+        store(target, value.reshape(target.shape))
+
+
+@kernel("RMSNorm")
+def rms_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Divides by the root of the mean square over the last axes."""
+    src = wide(inputs[0])
+    first = op.attributes.integer("begin_norm_axis") % src.ndim
+    square = np.square(src).mean(axis=tuple(range(first, src.ndim)), keepdims=True)
+    result = src / np.sqrt(square + op.attributes.real("epsilon"))
+    if math.prod(src.shape[first:]) and len(inputs) > 1:
+        result = result * wide(inputs[1]).reshape(src.shape[first:])
+    store(outputs[0], result)

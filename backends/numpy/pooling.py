@@ -1,0 +1,127 @@
+"""NumPy kernels of the pooling family: a loop over the elements of a window, each a strided slice of the data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from ...graph.op import Op
+from ...ops.attributes import Attributes
+from ...ops.formats import data_axes
+from ...ops.pooling import Windows, windows, with_ceil
+from .kernels import Array, kernel, store, wide
+
+
+@frozen
+class _Tap:
+    """One element of the windows: which windows have it inside the data, and where it lies there."""
+
+    windows: tuple[slice, ...]
+    source: tuple[slice, ...]
+
+
+def _canonical(op: Op, array: Array) -> Array:
+    """The array as (N, C, X), a view."""
+    return array.transpose(data_axes(op.attributes.string("data_format"), array.ndim - 2).order)
+
+
+def _taps(w: Windows) -> Iterator[_Tap]:
+    every = (slice(None), slice(None))
+    for tap in itertools.product(*map(range, w.kernel)):
+        positions: list[slice] = []
+        source: list[slice] = []
+        for axis, k in enumerate(tap):
+            stride, offset = w.strides[axis], k * w.dilations[axis] - w.pads_begin[axis]
+            first = max(0, -(offset // stride))
+            last = min(w.dst[axis], (w.src[axis] - 1 - offset) // stride + 1)
+            if last <= first:
+                break
+            start = first * stride + offset
+            positions.append(slice(first, last))
+            source.append(slice(start, start + (last - first - 1) * stride + 1, stride))
+        else:
+            yield _Tap((*every, *positions), (*every, *source))
+
+
+def _agreeing(attributes: Attributes, src: Array, dst: Array) -> Windows:
+    """The windows that give dst's sizes: the backward ops have no rounding_type."""
+    found = windows(attributes, src.shape[2:])
+    return found if found.dst == dst.shape[2:] else windows(with_ceil(attributes), src.shape[2:])
+
+
+def _counts(op: Op, w: Windows, like: Array) -> Array:
+    """How many elements each average has: those inside, or the window without what ceil rounding adds."""
+    if op.attributes.flag("exclude_pad"):
+        counts = np.zeros((1, 1, *w.dst), like.dtype)
+        for tap in _taps(w):
+            counts[tap.windows] += 1
+        return counts
+    total = np.ones((1, 1, *[1] * len(w.dst)), like.dtype)
+    for axis, (k, beyond) in enumerate(zip(w.kernel, w.beyond, strict=True)):
+        sizes = np.full(w.dst[axis], k, like.dtype)
+        sizes[-1] -= beyond
+        total = total * sizes.reshape(tuple(-1 if a == axis + 2 else 1 for a in range(total.ndim)))
+    return total
+
+
+@kernel("AvgPool")
+def average(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = Σ window / count."""
+    src = _canonical(op, wide(inputs[0]))
+    w = windows(op.attributes, src.shape[2:])
+    total = np.zeros((*src.shape[:2], *w.dst), src.dtype)
+    for tap in _taps(w):
+        total[tap.windows] += src[tap.source]
+    with np.errstate(all="ignore"):
+        store(_canonical(op, outputs[0]), total / _counts(op, w, src))
+
+
+@kernel("AvgPoolBackward")
+def average_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_src += diff_dst / count at each element of a window."""
+    diff_dst, diff_src = _canonical(op, wide(inputs[0])), _canonical(op, outputs[0])
+    w = _agreeing(op.attributes, diff_src, diff_dst)
+    with np.errstate(all="ignore"):
+        share = diff_dst / _counts(op, w, diff_dst)
+    total = np.zeros(diff_src.shape, diff_dst.dtype)
+    for tap in _taps(w):
+        total[tap.source] += share[tap.windows]
+    store(diff_src, total)
+
+
+def _largest(w: Windows, src: Array) -> tuple[Array, Array]:
+    """The largest element of each window, and the number of the tap that has it first; -1 for none."""
+    best = np.full((*src.shape[:2], *w.dst), -np.inf, src.dtype)
+    where = np.full(best.shape, -1, np.int32)
+    for number, tap in enumerate(_taps(w)):
+        value, so_far = src[tap.source], best[tap.windows]
+        better = (value > so_far) | (where[tap.windows] < 0) | (np.isnan(value) & ~np.isnan(so_far))
+        so_far[better] = value[better]
+        where[tap.windows][better] = number
+    return best, where
+
+
+@kernel("MaxPool")
+def largest(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = max of each window."""
+    src = _canonical(op, wide(inputs[0]))
+    w = windows(op.attributes, src.shape[2:])
+    best = np.full((*src.shape[:2], *w.dst), -np.inf, src.dtype)
+    for tap in _taps(w):
+        np.maximum(best[tap.windows], src[tap.source], out=best[tap.windows])
+    store(_canonical(op, outputs[0]), best)
+
+
+@kernel("MaxPoolBackward")
+def largest_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_src += diff_dst at the first largest element of each window."""
+    src, diff_dst = (_canonical(op, wide(array)) for array in inputs)
+    w = _agreeing(op.attributes, src, diff_dst)
+    _, where = _largest(w, src)
+    total = np.zeros(src.shape, diff_dst.dtype)
+    for number, tap in enumerate(_taps(w)):
+        total[tap.source] += np.where(where[tap.windows] == number, diff_dst[tap.windows], 0)
+    store(_canonical(op, outputs[0]), total)

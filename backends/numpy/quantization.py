@@ -1,0 +1,70 @@
+"""NumPy kernels of the quantisation family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...graph.op import Op
+from .kernels import Array, along, kernel, store, wide
+
+
+def _static(op: Op, name: str, rank: int) -> Array:
+    """Scales or zero points of the attributes, so that they broadcast."""
+    values = op.attributes.get(name) or (0,)
+    array = np.asarray(values, np.float32)
+    if op.attributes.string("qtype") == "per_channel" and array.size > 1:
+        return along(array, op.attributes.integer("axis") % rank, rank)
+    return array.reshape(-1)[:1].reshape((1,) * rank)
+
+
+def _dynamic(op: Op, values: Array, src: Array) -> Array:
+    """Scales or zero points of an input, so that they broadcast."""
+    if op.attributes.string("qtype") == "per_group" and values.ndim == src.ndim:
+        for axis, (size, groups) in enumerate(zip(src.shape, values.shape, strict=True)):
+            if groups not in (size, 1):
+                values = values.repeat(size // groups, axis)
+        return wide(values)
+    if values.size > 1:
+        return along(wide(values).reshape(-1), op.attributes.integer("axis") % src.ndim, src.ndim)
+    return wide(values).reshape((1,) * src.ndim)
+
+
+@kernel("Quantize")
+def quantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = round(src / scale + zp)."""
+    src = wide(inputs[0])
+    scales, zps = _static(op, "scales", src.ndim), _static(op, "zps", src.ndim)
+    with np.errstate(all="ignore"):
+        store(outputs[0], src / scales + zps)
+
+
+@kernel("Dequantize")
+def dequantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = (src − zp) · scale."""
+    src = wide(inputs[0])
+    store(outputs[0], (src - _static(op, "zps", src.ndim)) * _static(op, "scales", src.ndim))
+
+
+@kernel("DynamicQuantize")
+def dynamic_quantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = round(src / scale + zp), with scales and zero points as inputs."""
+    src = wide(inputs[0])
+    with np.errstate(all="ignore"):
+        result = src / _dynamic(op, inputs[1], src)
+        store(outputs[0], result + _dynamic(op, inputs[2], src) if len(inputs) > 2 else result)
+
+
+@kernel("DynamicDequantize")
+def dynamic_dequantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = (src − zp) · scale, with scales and zero points as inputs."""
+    src = wide(inputs[0])
+    shifted = src - _dynamic(op, inputs[2], src) if len(inputs) > 2 else src
+    store(outputs[0], shifted * _dynamic(op, inputs[1], src))
+
+
+@kernel("TypeCast")
+def type_cast(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """The same numbers in another type."""
+    store(outputs[0], wide(inputs[0]))

@@ -1,0 +1,34 @@
+"""NumPy kernels of the reduction family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...graph.op import Op
+from .kernels import Array, register_kernel, store, wide
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "ReduceL1": lambda x, **axes: np.sum(np.abs(x), **axes),
+    "ReduceL2": lambda x, **axes: np.sqrt(np.sum(np.square(x), **axes)),
+    "ReduceMax": np.max,
+    "ReduceMean": np.mean,
+    "ReduceMin": np.min,
+    "ReduceProd": np.prod,
+    "ReduceSum": np.sum,
+}
+"""Kind → the function of an array and axes."""
+
+
+def reduce(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = f(src) along the axes, which an input gives or the attribute."""
+    axes = tuple(int(a) for a in inputs[1]) if len(inputs) > 1 else op.attributes.integers("axes")
+    with np.errstate(all="ignore"):
+        result = REDUCTIONS[op.kind](wide(inputs[0]), axis=axes, keepdims=op.attributes.flag("keep_dims"))
+    store(outputs[0], result)
+
+
+for _kind in REDUCTIONS:
+    register_kernel(_kind, reduce)

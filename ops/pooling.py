@@ -1,0 +1,272 @@
+"""The pooling family.
+
+Source: the oneDNN Graph documents of each op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from . import spatial
+from .attributes import POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
+from .data_types import DataType
+from .formats import axis_positions
+from .registry import REGISTRY
+from .schema import InferenceContext, OpSchema, Port, Shape
+from .shared import (
+    AUTO_PAD,
+    DATA_FORMAT,
+    FLOATS,
+    PADS_BEGIN,
+    PADS_END,
+    SOURCE,
+    STRIDES,
+    integers,
+    known,
+    show,
+)
+
+_KERNEL = integers("kernel", POSITIVE, "Size of the window along each spatial axis.")
+_DILATIONS = integers(
+    "dilations",
+    POSITIVE,
+    "Distance between window elements; 1, which is dense, if absent.",
+    required=False,
+    unset_as_zeros=True,
+)
+_ROUNDING = AttributeSpec(
+    "rounding_type",
+    AttributeType.string,
+    default="floor",
+    rule=OneOf(("floor", "ceil"), any_case=True),
+    doc="Whether a window that begins inside but ends beyond the padding counts: ceil.",
+)
+_EXCLUDE_PAD = AttributeSpec(
+    "exclude_pad", AttributeType.bool, required=True, doc="Whether padding is left out of the averages."
+)
+_SRC_SHAPE = integers(
+    "src_shape",
+    POSITIVE,
+    "Shape of the forward op's input; the input of that name wins over it.",
+    required=False,
+    unset_as_zeros=True,
+)
+
+
+@frozen(kw_only=True)
+class Windows:
+    """A pooling with everything resolved, one value per spatial axis.
+
+    Attributes:
+        pads_begin, pads_end: padding that the attributes give.
+        beyond: positions that the last window of ceil rounding reaches behind that.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+    beyond: tuple[int, ...]
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+
+
+def windows(attributes: Attributes, src: Sequence[int]) -> Windows:
+    """The pooling of spatial sizes `src`; an unknown one stays unknown."""
+    rank = len(src)
+    kernel, strides = attributes.integers("kernel"), attributes.integers("strides")
+    dilations = attributes.integers("dilations") if "dilations" in attributes else (1,) * rank
+    auto_pad = attributes.string("auto_pad")
+    ceil = "rounding_type" in attributes and attributes.string("rounding_type") == "ceil"
+    begin: list[int] = []
+    end: list[int] = []
+    beyond: list[int] = []
+    dst: list[int] = []
+    for axis, size in enumerate(src):
+        extent = spatial.effective_kernel(kernel[axis], dilations[axis])
+        if auto_pad.startswith("SAME"):
+            total = spatial.convolution_same_total(size, extent, strides[axis]) if known(size) else 0
+            first, last = spatial.same_pads(total, auto_pad)
+        elif auto_pad == "VALID":
+            first = last = 0
+        else:
+            first = (attributes.integers("pads_begin") or (0,) * rank)[axis]
+            last = (attributes.integers("pads_end") or (0,) * rank)[axis]
+        room = size + first + last - extent
+        out = -1
+        if known(size):
+            out = (-(-room // strides[axis]) if ceil else room // strides[axis]) + 1
+            if ceil and out > 1 and (out - 1) * strides[axis] >= size + first:
+                out -= 1  # a window must begin inside
+        begin.append(first)
+        end.append(last)
+        dst.append(out)
+        beyond.append(
+            max(0, (out - 1) * strides[axis] + extent - (size + first + last)) if known(size) else 0
+        )
+    return Windows(
+        kernel=kernel, strides=strides, dilations=dilations, pads_begin=tuple(begin), pads_end=tuple(end),
+        beyond=tuple(beyond), src=tuple(src), dst=tuple(dst),
+    )  # fmt: skip
+
+
+def _output(ctx: InferenceContext, src: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the forward op's output.
+
+    Raises:
+        ShapeError: too few axes, an attribute of another length, or a window that does not fit.
+    """
+    rank = len(src) - 2
+    if rank < 1:
+        raise ctx.error(f"the data must have a batch, channels and spatial axes, got shape {show(src)}")
+    for name in ("kernel", "strides", "dilations", "pads_begin", "pads_end"):
+        if name in ctx.attributes and len(ctx.attributes.integers(name)) not in (
+            (rank, 0) if name.startswith("pads") else (rank,)
+        ):
+            raise ctx.error(
+                f"attribute '{name}' must have one value per spatial axis, {rank} for shape {show(src)}, got "
+                f"{list(ctx.attributes.integers(name))}"
+            )
+    at = axis_positions(ctx.attributes.string("data_format"), rank)
+    found = windows(ctx.attributes, [src[a] for a in at["X"]])
+    result = list(src)
+    for axis, size in zip(at["X"], found.dst, strict=True):
+        if known(src[axis]) and size < 1:
+            raise ctx.error(
+                f"the window must fit into the padded data, got kernel {list(found.kernel)}, pads "
+                f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {show(src)} in data_format "
+                f"'{ctx.attributes.string('data_format')}'"
+            )
+        result[axis] = size
+    return tuple(result)
+
+
+def _forward(ctx: InferenceContext) -> tuple[Shape, ...]:
+    src = ctx.inputs[0]
+    return (None if src is None else _output(ctx, src),)
+
+
+def _check_backward(ctx: InferenceContext, src: Shape, diff_dst: Shape) -> None:
+    if src is None or diff_dst is None:
+        return
+    attributes = ctx.attributes
+    floor = _output(ctx, src)
+    # The backward ops have no rounding_type: diff_dst tells what it was.
+    ceil = _output_with_ceil(ctx, src)
+    agrees = len(diff_dst) == len(src) and any(
+        all(a == b or -1 in (a, b) for a, b in zip(diff_dst, want, strict=True)) for want in (floor, ceil)
+    )
+    if not agrees:
+        raise ctx.error(
+            f"'diff_dst' must have shape {show(floor)} for the input {show(src)} with kernel "
+            f"{list(attributes.integers('kernel'))} and strides {list(attributes.integers('strides'))}, got "
+            f"{show(diff_dst)}"
+        )
+
+
+def _output_with_ceil(ctx: InferenceContext, src: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(src) - 2
+    at = axis_positions(ctx.attributes.string("data_format"), rank)
+    found = windows(with_ceil(ctx.attributes), [src[a] for a in at["X"]])
+    sizes = dict(zip(at["X"], found.dst, strict=True))
+    return tuple(sizes.get(axis, size) for axis, size in enumerate(src))
+
+
+def with_ceil(attributes: Attributes) -> Attributes:
+    """The attributes with ceil rounding."""
+    return Attributes({**attributes, "rounding_type": "ceil"})
+
+
+def _max_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
+    _check_backward(ctx, ctx.inputs[0], ctx.inputs[1])
+    return (ctx.inputs[0],)
+
+
+def _average_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
+    src: Shape = ctx.values.get(1)
+    if src is None and len(ctx.inputs) == 1:
+        if "src_shape" not in ctx.attributes:
+            raise ctx.error(
+                "the shape of the input is missing; give attribute 'src_shape' or connect input 'src_shape'"
+            )
+        src = ctx.attributes.integers("src_shape")
+    if src is None:
+        return (None if ctx.inputs[0] is None else (-1,) * len(ctx.inputs[0]),)
+    _check_backward(ctx, src, ctx.inputs[0])
+    return (src,)
+
+
+_SRC = Port("src", "T", doc="Data, in data_format.")
+_DST = (Port("dst", "T", doc="One value per window."),)
+_DIFF_DST = Port("diff_dst", "T", doc="Gradient of the forward op's output.")
+_DIFF_SRC = (Port("diff_src", "T", doc="Gradient of the forward op's input."),)
+
+REGISTRY.register(
+    OpSchema(
+        kind="AvgPool",
+        summary="Average of each window.",
+        formula="dst[n, c, p] = Σ_k src[n, c, p·stride + k − pad] / count",
+        inputs=(_SRC,),
+        outputs=_DST,
+        attributes=(STRIDES, PADS_BEGIN, PADS_END, _EXCLUDE_PAD, _KERNEL, DATA_FORMAT, _ROUNDING, AUTO_PAD),
+        types={"T": FLOATS},
+        infer_shapes=_forward,
+        notes=("count is the window's size, or the number of its elements inside src with exclude_pad.",),
+        source=SOURCE.format("AvgPool"),
+        family="pooling",
+    )
+)
+REGISTRY.register(
+    OpSchema(
+        kind="AvgPoolBackward",
+        summary="Gradient of AvgPool.",
+        formula="diff_src[n, c, p·stride + k − pad] += diff_dst[n, c, p] / count",
+        inputs=(
+            _DIFF_DST,
+            Port(
+                "src_shape",
+                "T1",
+                required=False,
+                shape_operand=True,
+                doc="1-D tensor with the shape of the forward op's input; wins over the attribute.",
+            ),
+        ),
+        outputs=_DIFF_SRC,
+        attributes=(STRIDES, PADS_BEGIN, PADS_END, _EXCLUDE_PAD, _KERNEL, AUTO_PAD, DATA_FORMAT, _SRC_SHAPE),
+        types={"T": FLOATS, "T1": (DataType.s32,)},
+        infer_shapes=_average_backward,
+        source=SOURCE.format("AvgPoolBackward"),
+        family="pooling",
+    )
+)
+REGISTRY.register(
+    OpSchema(
+        kind="MaxPool",
+        summary="Largest element of each window.",
+        formula="dst[n, c, p] = max_k src[n, c, p·stride + k·dilation − pad]",
+        inputs=(_SRC,),
+        outputs=_DST,
+        attributes=(STRIDES, PADS_BEGIN, PADS_END, _KERNEL, _DILATIONS, DATA_FORMAT, _ROUNDING, AUTO_PAD),
+        types={"T": FLOATS},
+        infer_shapes=_forward,
+        source=SOURCE.format("MaxPool"),
+        family="pooling",
+    )
+)
+REGISTRY.register(
+    OpSchema(
+        kind="MaxPoolBackward",
+        summary="Gradient of MaxPool.",
+        formula="diff_src at the first largest element of each window += diff_dst[n, c, p]",
+        inputs=(Port("src", "T", doc="Input of the forward op, in data_format."), _DIFF_DST),
+        outputs=_DIFF_SRC,
+        attributes=(STRIDES, PADS_BEGIN, PADS_END, _KERNEL, AUTO_PAD, _DILATIONS, DATA_FORMAT),
+        types={"T": FLOATS},
+        infer_shapes=_max_backward,
+        source=SOURCE.format("MaxPoolBackward"),
+        family="pooling",
+    )
+)

@@ -1,0 +1,89 @@
+"""The PReLU family.
+
+Source: the oneDNN Graph documents of PReLU and PReLUBackward.
+"""
+
+from __future__ import annotations
+
+from .registry import REGISTRY
+from .schema import InferenceContext, OpSchema, Port, Shape
+from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, channels_of, flag, same, show
+
+
+def _prelu(ctx: InferenceContext) -> tuple[Shape, ...]:
+    src, slope = ctx.inputs[0], ctx.inputs[1]
+    if src is None or slope is None:
+        return (src,)
+    if broadcast(ctx, (src, slope_view(ctx, src, slope)), ("src", "slope")) != src and -1 not in (
+        *src,
+        *slope,
+    ):
+        raise ctx.error(f"'slope' must broadcast to 'src', {show(src)}, got shape {show(slope)}")
+    return (src,)
+
+
+def slope_view(ctx: InferenceContext, src: tuple[int, ...], slope: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the slope that broadcasts to src: one value per channel stands at the channels' axis."""
+    if len(slope) != 1 or slope[0] == 1 or len(src) < 2:
+        return slope
+    per_channel = ctx.attributes.get("per_channel_broadcast", True)
+    axis, size = channels_of(ctx, src)
+    if not per_channel or size not in (slope[0], -1):
+        return slope
+    return tuple(slope[0] if a == axis else 1 for a in range(len(src)))
+
+
+def _prelu_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
+    src = same(ctx, ctx.inputs[0], ctx.inputs[2], ("src", "diff_dst"))
+    slope = ctx.inputs[1]
+    if src is not None and slope is not None:
+        broadcast(ctx, (src, slope_view(ctx, src, slope)), ("src", "slope"))
+    return (src, slope)
+
+
+_SLOPE = Port("slope", "T", doc="One value, one per channel, or a shape that broadcasts to src.")
+
+REGISTRY.register(
+    OpSchema(
+        kind="PReLU",
+        summary="Rectifier with learned slopes.",
+        formula="dst = src where src ≥ 0, slope · src elsewhere",
+        inputs=(Port("src", "T", doc="Data, in data_format."), _SLOPE),
+        outputs=(Port("dst", "T", doc="The shape of src."),),
+        attributes=(
+            DATA_FORMAT,
+            flag(
+                "per_channel_broadcast",
+                True,
+                "Whether a slope of one axis has a value per channel; it goes along the last axis otherwise.",
+            ),
+        ),
+        types={"T": FLOATS},
+        infer_shapes=_prelu,
+        source=SOURCE.format("PReLU"),
+        family="prelu",
+    )
+)
+
+REGISTRY.register(
+    OpSchema(
+        kind="PReLUBackward",
+        summary="Gradients of PReLU with respect to its input and its slope.",
+        formula="diff_src = diff_dst where src > 0, slope · diff_dst elsewhere; "
+        "diff_slope = Σ diff_dst · min(src, 0) over what slope was broadcast along",
+        inputs=(
+            Port("src", "T", doc="Input of the forward op, in data_format."),
+            _SLOPE,
+            Port("diff_dst", "T", doc="Gradient of the forward op's output."),
+        ),
+        outputs=(
+            Port("diff_src", "T", doc="The shape of src."),
+            Port("diff_slope", "T", doc="The shape of slope."),
+        ),
+        attributes=(DATA_FORMAT,),
+        types={"T": FLOATS},
+        infer_shapes=_prelu_backward,
+        source=SOURCE.format("PReLUBackward"),
+        family="prelu",
+    )
+)
