@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -54,6 +55,7 @@ class Graph(OpSignatures):
         self.engine_kind = engine_kind
         self.fpmath_mode = parse_enum(FpmathMode, fpmath_mode, "fpmath_mode")
         self._ops: list[Op] = []
+        self._op_ids: set[int] = set()
         self._tensors: dict[int, LogicalTensor] = {}
         self._producers: dict[int, Op] = {}
         self._marked: list[int] = []
@@ -77,7 +79,7 @@ class Graph(OpSignatures):
             )
         if self._finalized:
             raise GraphError(f"{op} can't be added, the graph is finalized; build a new Graph")
-        if any(other.id == op.id for other in self._ops):
+        if op.id in self._op_ids:
             raise GraphError(f"{op} has the id {op.id}, which another op of the graph has; choose another")
         merged = {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}
         for position, tensor in enumerate(op.outputs):
@@ -90,6 +92,7 @@ class Graph(OpSignatures):
                 raise GraphError(f"{tensor} is an input and an output of {op}, a cycle; give it another id")
         self._tensors.update(merged)
         self._ops.append(op)
+        self._op_ids.add(op.id)
         for tensor in op.outputs:
             self._producers[tensor.id] = op
         self._next_id = max(self._next_id, op.id + 1, *(t.id + 1 for t in merged.values()))
@@ -393,6 +396,45 @@ class Graph(OpSignatures):
             )
         show_progress(None)
         return found
+
+    # --- files ---
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Graph:
+        """A graph from a file in oneDNN Graph's JSON format, not yet finalized.
+
+        Raises:
+            GraphFileError: the file can't be read or is no such graph; the message has the place in the file.
+            OneDNNGraphError: what the file describes breaks a rule; likewise.
+        """
+        from .serialization import read_graph  # it makes graphs, and so comes after this module
+
+        return read_graph(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph to a file in oneDNN Graph's JSON format, which benchdnn and Netron read.
+
+        The format has no place for the names of tensors.
+
+        Raises:
+            GraphFileError: the file can't be written.
+        """
+        from .serialization import save_graph
+
+        save_graph(self, path)
+
+    @classmethod
+    def from_json(cls, text: str) -> Graph:
+        """A graph from the text of such a file; see `load`."""
+        from .serialization import read_graph
+
+        return read_graph(text=text)
+
+    def to_json(self) -> str:
+        """The text that `save` writes."""
+        from .serialization import write_graph
+
+        return write_graph(self)
 
     def _check_open(self, what: str) -> None:
         if self._finalized:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from . import spatial
 from .attributes import POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
@@ -36,6 +36,8 @@ _DILATIONS = integers(
     required=False,
     unset_as_zeros=True,
 )
+# A negative padding, which real graphs have, leaves out elements at that end.
+_PADS_BEGIN, _PADS_END = (evolve(spec, rule=None) for spec in (PADS_BEGIN, PADS_END))
 _ROUNDING = AttributeSpec(
     "rounding_type",
     AttributeType.string,
@@ -211,7 +213,7 @@ REGISTRY.register(
         formula="dst[n, c, p] = Σ_k src[n, c, p·stride + k − pad] / count",
         inputs=(_SRC,),
         outputs=_DST,
-        attributes=(STRIDES, PADS_BEGIN, PADS_END, _EXCLUDE_PAD, _KERNEL, DATA_FORMAT, _ROUNDING, AUTO_PAD),
+        attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _EXCLUDE_PAD, _KERNEL, DATA_FORMAT, _ROUNDING, AUTO_PAD),
         types={"T": FLOATS},
         infer_shapes=_forward,
         notes=("count is the window's size, or the number of its elements inside src with exclude_pad.",),
@@ -235,7 +237,16 @@ REGISTRY.register(
             ),
         ),
         outputs=_DIFF_SRC,
-        attributes=(STRIDES, PADS_BEGIN, PADS_END, _EXCLUDE_PAD, _KERNEL, AUTO_PAD, DATA_FORMAT, _SRC_SHAPE),
+        attributes=(
+            STRIDES,
+            _PADS_BEGIN,
+            _PADS_END,
+            _EXCLUDE_PAD,
+            _KERNEL,
+            AUTO_PAD,
+            DATA_FORMAT,
+            _SRC_SHAPE,
+        ),
         types={"T": FLOATS, "T1": (DataType.s32,)},
         infer_shapes=_average_backward,
         source=SOURCE.format("AvgPoolBackward"),
@@ -249,7 +260,7 @@ REGISTRY.register(
         formula="dst[n, c, p] = max_k src[n, c, p·stride + k·dilation − pad]",
         inputs=(_SRC,),
         outputs=_DST,
-        attributes=(STRIDES, PADS_BEGIN, PADS_END, _KERNEL, _DILATIONS, DATA_FORMAT, _ROUNDING, AUTO_PAD),
+        attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _KERNEL, _DILATIONS, DATA_FORMAT, _ROUNDING, AUTO_PAD),
         types={"T": FLOATS},
         infer_shapes=_forward,
         source=SOURCE.format("MaxPool"),
@@ -263,7 +274,7 @@ REGISTRY.register(
         formula="diff_src at the first largest element of each window += diff_dst[n, c, p]",
         inputs=(Port("src", "T", doc="Input of the forward op, in data_format."), _DIFF_DST),
         outputs=_DIFF_SRC,
-        attributes=(STRIDES, PADS_BEGIN, PADS_END, _KERNEL, AUTO_PAD, _DILATIONS, DATA_FORMAT),
+        attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _KERNEL, AUTO_PAD, _DILATIONS, DATA_FORMAT),
         types={"T": FLOATS},
         infer_shapes=_max_backward,
         source=SOURCE.format("MaxPoolBackward"),

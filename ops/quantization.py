@@ -8,7 +8,7 @@ from __future__ import annotations
 from .attributes import POSITIVE, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
 from .shared import FLOATS, SOURCE, axis_of, integers, known, same_as, show
 
 _FLOAT8 = (DataType.f8_e5m2, DataType.f8_e4m3)
@@ -37,19 +37,36 @@ _GROUP_SHAPE = integers(
 def _static(ctx: InferenceContext) -> tuple[Shape, ...]:
     """Shape rule of the ops whose scales are attributes; checks their number."""
     src = ctx.inputs[0]
-    count = 1
-    if src is not None and ctx.attributes.string("qtype") == "per_channel":
-        count = src[axis_of(ctx, ctx.attributes.integer("axis"), len(src))] if src else 1
+    if src is None:
+        return (src,)
+    allowed = {1}
+    if ctx.attributes.string("qtype") == "per_channel" and src:
+        axis = axis_of(ctx, ctx.attributes.integer("axis"), len(src))
+        allowed.add(src[axis])
+        grouped = group_axis(axis, len(src))
+        if grouped is not None and known(src[axis]) and known(src[grouped]):
+            allowed |= {src[axis] * g for g in range(1, src[grouped] + 1) if src[grouped] % g == 0}
     for name in ("scales", "zps"):
         values = ctx.attributes.get(name)
         have = len(values) if isinstance(values, tuple) else 1
-        if src is not None and known(count) and have not in (count, 1) and have:
+        if have and have not in allowed and UNKNOWN_DIM not in allowed:
+            per = "channel" if ctx.attributes.string("qtype") == "per_channel" else "tensor"
             raise ctx.error(
-                f"attribute '{name}' must have {count} values, one per "
-                f"{'channel' if ctx.attributes.string('qtype') == 'per_channel' else 'tensor'}, got {have} for "
-                f"shape {show(src)} and axis {ctx.attributes.integer('axis')}"
+                f"attribute '{name}' must have {max(sorted(allowed)[:2])} values, one per {per}, got {have} for shape "
+                f"{show(src)} and axis {ctx.attributes.integer('axis')}"
             )
     return (src,)
+
+
+def group_axis(axis: int, rank: int) -> int | None:
+    """The axis along which the weights of a grouped transposed convolution have their groups.
+
+    Real graphs give the scales of such weights, (I, O / groups, X) or (X, O / groups, I), per output channel of all
+    groups: groups times as many as the axis has elements.
+    """
+    if axis == 1:
+        return 0
+    return rank - 1 if axis == rank - 2 else None
 
 
 def scale_view(

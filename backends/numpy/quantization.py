@@ -7,16 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.op import Op
+from ...ops.quantization import group_axis
 from .kernels import Array, along, kernel, store, wide
 
 
-def _static(op: Op, name: str, rank: int) -> Array:
+def _static(op: Op, name: str, src: Array) -> Array:
     """Scales or zero points of the attributes, so that they broadcast."""
-    values = op.attributes.get(name) or (0,)
-    array = np.asarray(values, np.float32)
-    if op.attributes.string("qtype") == "per_channel" and array.size > 1:
-        return along(array, op.attributes.integer("axis") % rank, rank)
-    return array.reshape(-1)[:1].reshape((1,) * rank)
+    array = np.asarray(op.attributes.get(name) or (0,), np.float32)
+    if op.attributes.string("qtype") != "per_channel" or array.size == 1:
+        return array.reshape(-1)[:1].reshape((1,) * src.ndim)
+    axis = op.attributes.integer("axis") % src.ndim
+    if array.size == src.shape[axis]:
+        return along(array, axis, src.ndim)
+    grouped = group_axis(axis, src.ndim) or 0
+    groups = array.size // src.shape[axis]
+    shape = [1] * src.ndim
+    shape[axis], shape[grouped] = src.shape[axis], groups
+    by_group = array.reshape(groups, -1) if grouped < axis else array.reshape(groups, -1).T
+    return by_group.reshape(shape).repeat(src.shape[grouped] // groups, grouped)
 
 
 def _dynamic(op: Op, values: Array, src: Array) -> Array:
@@ -35,7 +43,7 @@ def _dynamic(op: Op, values: Array, src: Array) -> Array:
 def quantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = round(src / scale + zp)."""
     src = wide(inputs[0])
-    scales, zps = _static(op, "scales", src.ndim), _static(op, "zps", src.ndim)
+    scales, zps = _static(op, "scales", src), _static(op, "zps", src)
     with np.errstate(all="ignore"):
         store(outputs[0], src / scales + zps)
 
@@ -44,7 +52,7 @@ def quantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 def dequantize(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = (src − zp) · scale."""
     src = wide(inputs[0])
-    store(outputs[0], (src - _static(op, "zps", src.ndim)) * _static(op, "scales", src.ndim))
+    store(outputs[0], (src - _static(op, "zps", src)) * _static(op, "scales", src))
 
 
 @kernel("DynamicQuantize")

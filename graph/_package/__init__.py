@@ -17,6 +17,7 @@ from onednn_graph.graph.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.backend import Considered, Explanation
 from onednn_graph.graph.compiled_graph import CompiledGraph, Results
 from onednn_graph.graph.compiled_partition import CompiledPartition
+from onednn_graph.graph.document import GraphFileError
 from onednn_graph.graph.eager import run_op
 from onednn_graph.graph.engine import Engine, Stream, default_engine
 from onednn_graph.graph.functions import *  # noqa: F403 -- one function for each op, listed in its __all__
@@ -117,6 +118,7 @@ __all__ = [
     "FpmathMode",
     "Graph",
     "GraphError",
+    "GraphFileError",
     "InferenceContext",
     "Kernel",
     "LayoutError",
