@@ -29,7 +29,8 @@ import numpy as np
 import onednn_graph as og
 from onednn_graph.backends.onednn.convolution import problem_of
 from onednn_graph.backends.onednn.cost import AMOUNTS, CostModel, Work
-from onednn_graph.backends.onednn.library import CpuIsa, FpmathMode, load
+from onednn_graph.backends.onednn.enumerators import CpuIsa, FpmathMode
+from onednn_graph.backends.onednn.library import load
 from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.problem import check
 from onednn_graph.backends.onednn.selection import Candidate, candidates
@@ -114,7 +115,7 @@ def regret(model: CostModel, measured: list[list[tuple[Candidate, float]]]) -> l
     """For each problem the chosen candidate's time over the best one's."""
     result: list[float] = []
     for found in measured:
-        chosen = min(found, key=lambda pair: model.seconds(step.work for step in pair[0].plan.steps))
+        chosen = min(found, key=lambda pair: model.seconds(pair[0].plan.works))
         result.append(chosen[1] / min(seconds for _, seconds in found))
     return result
 
@@ -139,14 +140,14 @@ def main() -> None:
         found: list[tuple[Candidate, float]] = []
         dtype, data_format = rng.choice(args.dtypes.split(",")), rng.choice(["NXC", "NXC", "NCX"])
         for candidate, times in timed(engine, layer, data_format, dtype):
-            rows += zip((step.work for step in candidate.plan.steps), times, strict=True)
+            rows += zip(candidate.plan.works, times, strict=True)
             found.append((candidate, sum(times)))
         if found:
             measured.append(found)
             names.append(f"{dtype} {data_format} {layer['name']}")
     if args.raw:
         with args.raw.open("wb") as file:
-            kept = [[(c.strategy, [s.work for s in c.plan.steps], t) for c, t in f] for f in measured]
+            kept = [[(c.strategy, c.plan.works, t) for c, t in f] for f in measured]
             pickle.dump((rows, kept, names), file)
     fitted = fit(rows)
     model = CostModel(isa=lib.effective_isa, threads=lib.threads, coefficients=fitted)

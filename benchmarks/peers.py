@@ -13,7 +13,7 @@ import native
 import numpy as np
 import onednn_graph as og
 from onednn_graph.backends.onednn.cost import matmul_work
-from onednn_graph.backends.onednn.library import Arg
+from onednn_graph.backends.onednn.enumerators import Arg
 from onednn_graph.backends.onednn.memory import MemoryDesc
 from onednn_graph.backends.onednn.plan import Buffer, Plan, Step
 from onednn_graph.backends.onednn.primitive import NativeEngine, matmul

@@ -9,7 +9,7 @@ import onednn_graph as og
 import pytest
 from hypothesis import HealthCheck, given, settings
 from onednn_graph.backends.onednn.convolution import problem_of
-from onednn_graph.backends.onednn.library import FpmathMode
+from onednn_graph.backends.onednn.enumerators import FpmathMode
 from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.problem import check as check_problem
 from onednn_graph.backends.onednn.selection import candidates

@@ -15,10 +15,19 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import library, quarantine
-from onednn_graph.backends.onednn.library import Arg, CpuIsa, FpmathMode, Query
+from onednn_graph.backends.onednn.enumerators import (
+    Algorithm,
+    Arg,
+    CpuIsa,
+    FpmathMode,
+    NormalizationFlags,
+    Propagation,
+    Query,
+)
 from onednn_graph.backends.onednn.memory import MemoryDesc
 from onednn_graph.backends.onednn.plan import ALIGNMENT, Buffer, Plan, copy_step
 from onednn_graph.backends.onednn.primitive import NativeEngine
+from onednn_graph.backends.onednn.prototypes import PROTOTYPES
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.ops.weights_gradient import weights_gradient
 from oracle import Problem
@@ -71,6 +80,8 @@ def test_numbers_are_those_of_the_headers(headers):
     ours |= {f"dnnl_query_{query.name}": query for query in Query}
     ours |= {f"dnnl_fpmath_mode_{mode.name}": mode for mode in FpmathMode}
     ours |= {f"dnnl_cpu_isa_{isa.name}": isa for isa in CpuIsa}
+    ours |= {f"dnnl_{one.name}": one for one in (*Algorithm, *Propagation)}
+    ours |= {f"dnnl_{one.name}": one for one in NormalizationFlags if one}
     ours |= {f"dnnl_{dtype.value}": number for dtype, number in library.DATA_TYPES.items()}
     ours |= {
         "DNNL_MAX_NDIMS": library.MAX_NDIMS, "dnnl_success": library.SUCCESS,
@@ -90,7 +101,7 @@ NUMBER = r"(const )?(int|size_t|unsigned|dnnl_\w*(kind|mode|flags|type|tag|query
 
 def test_prototypes_are_those_of_the_headers(headers):
     """Every function has as many parameters as declared, pointers where pointers are."""
-    for name, argtypes in library._PROTOTYPES.items():
+    for name, argtypes in PROTOTYPES.items():
         found = re.search(rf"\b{name}\s*\(([^;]*?)\)\s*;", headers, flags=re.DOTALL)
         assert found, name
         parameters = [p.strip() for p in found.group(1).split(",")]

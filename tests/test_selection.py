@@ -8,7 +8,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import tuning
 from onednn_graph.backends.onednn.cost import AMOUNTS, CostModel, Work, measured, model_for
-from onednn_graph.backends.onednn.library import CpuIsa
+from onednn_graph.backends.onednn.enumerators import CpuIsa
 from onednn_graph.backends.onednn.strategies import STRATEGIES
 from oracle import Problem
 from strategies import check

@@ -6,7 +6,7 @@ from ...graph.backend import CompileRequest
 from ...graph.logical_tensor import LayoutType, LogicalTensor
 from ...graph.op import Op
 from ...ops.weights_gradient import weights_gradient
-from .library import FpmathMode
+from .enumerators import FpmathMode
 from .primitive import NativeEngine
 from .problem import MAX_SPATIAL_RANK, NATIVE_TYPES, Problem, View, check, make_problem
 from .selection import Candidate, candidates, choose

@@ -12,14 +12,14 @@ from itertools import islice
 
 from attrs import evolve
 
-from ...graph.logical_tensor import row_major
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from ...ops.weights_gradient import WeightsGradient
+from .assembly import Assembly, Unfit
 from .cost import convolution_work, matmul_work, sum_work
-from .library import Arg, Query
+from .enumerators import Arg, Query
 from .memory import MemoryDesc, OpaqueLayout
-from .plan import Buffer, Plan, Step, copy_step
+from .plan import Buffer, Plan, Step
 from .primitive import (
     ConvolutionGeometry,
     NativeEngine,
@@ -35,15 +35,11 @@ Admits = Callable[[str, WeightsGradient, DataType], str | None]
 """From an implementation's name, its problem and its data type to why it must not run, or None."""
 
 
-class Unfit(Exception):  # noqa: N818 -- it ends a draft, it is no error
-    """A draft that can't be finished, with the reason."""
-
-
 class Exhausted(Unfit):
     """The library has no further implementation for this draft."""
 
 
-class Draft:
+class Draft(Assembly):
     """The steps of one way to compute a problem.
 
     Args:
@@ -61,7 +57,7 @@ class Draft:
     """
 
     def __init__(self, engine: NativeEngine, problem: Problem, pick: int, admits: Admits) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.problem = problem
         self.convolution = ""
         self.compute = problem.data_type
@@ -70,20 +66,8 @@ class Draft:
         self.picks = False
         self._pick = pick
         self._admits = admits
-        self._steps: list[Step] = []
 
     # --- buffers ---
-
-    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
-        """A plain layout.
-
-        Raises:
-            Unfit: strides that the library does not take.
-        """
-        try:
-            return MemoryDesc.strided(self.engine.lib, shape, data_type, strides)
-        except LibraryError as error:
-            raise Unfit(str(error)) from error
 
     def _user(self, view: View, argument: int) -> Buffer:
         return Buffer(self.desc(view.shape, view.strides, self.problem.data_type), argument)
@@ -113,38 +97,11 @@ class Draft:
             self.desc(shape, strides, data_type), buffer.root.argument, base=buffer, offset=offset * size
         )
 
-    def temporary(
-        self,
-        shape: Sequence[int],
-        data_type: DataType,
-        strides: Sequence[int] | None = None,
-        *,
-        zeroed: bool = False,
-    ) -> Buffer:
-        """Memory of the plan's own, row-major unless strides are given."""
-        own = row_major(tuple(shape)) if strides is None else strides
-        return Buffer(self.desc(shape, own, data_type), zeroed=zeroed)
-
     def gathered(self, compute: DataType) -> DataType:
         """The type in which dW comes out: f32 for f32 tensors, whatever they are multiplied as."""
         return DataType.f32 if self.problem.data_type is DataType.f32 else compute
 
     # --- steps ---
-
-    def copy(self, what: str, source: Buffer, target: Buffer) -> None:
-        """Copies between layouts and data types."""
-        step = copy_step(self.engine, what, source, target)
-        if step is None:
-            raise Unfit(f"no reorder from {source.desc.describe()} to {target.desc.describe()}")
-        self._steps.append(step)
-
-    def bring(self, what: str, source: Buffer, wanted: MemoryDesc) -> Buffer:
-        """`source` in a layout; itself where it lies so."""
-        if source.desc == wanted:
-            return source
-        target = Buffer(wanted)
-        self.copy(what, source, target)
-        return target
 
     def convolve(
         self,
@@ -180,7 +137,7 @@ class Draft:
         work = convolution_work(
             desc.implementation, compute, data[0].describe(), gradient, sum(d.nbytes for d in data)
         )
-        self._steps.append(Step("convolution", desc, (*operands, (Arg.DIFF_WEIGHTS, produced)), work))
+        self.steps.append(Step("convolution", desc, (*operands, (Arg.DIFF_WEIGHTS, produced)), work))
         self.convolution, self.compute = desc.implementation, compute
         return produced
 
@@ -228,7 +185,7 @@ class Draft:
         batches = math.prod(a.desc.shape[:-2])
         nbytes = a.desc.nbytes + b.desc.nbytes + c.desc.nbytes
         work = matmul_work(desc.implementation, compute, 2 * size, nbytes, batches)
-        self._steps.append(Step("matmul", desc, ((Arg.SRC, a), (Arg.WEIGHTS, b), (Arg.DST, c)), work))
+        self.steps.append(Step("matmul", desc, ((Arg.SRC, a), (Arg.WEIGHTS, b), (Arg.DST, c)), work))
         self.convolution, self.compute = desc.implementation, compute
 
     def total(self, what: str, terms: Sequence[Buffer], target: Buffer) -> None:
@@ -239,7 +196,7 @@ class Draft:
         arguments = [(Arg.MULTIPLE_SRC + i, term) for i, term in enumerate(terms)]
         nbytes = sum(term.desc.nbytes for term in terms) + target.desc.nbytes
         work = sum_work(desc.implementation, nbytes)
-        self._steps.append(Step(f"sum {what}", desc, (*arguments, (Arg.DST, target)), work))
+        self.steps.append(Step(f"sum {what}", desc, (*arguments, (Arg.DST, target)), work))
 
     def result(self, dw: Buffer) -> None:
         """The last step: dW, (G, O, I, K) in any layout, into the user's array."""
@@ -254,13 +211,15 @@ class Draft:
         if dw.desc != target.desc:
             self.copy("diff_weights", dw, target)
             return
-        last = self._steps[-1]
+        last = self.steps[-1]
+        if not isinstance(last, Step):
+            raise Unfit("dW comes from a step on the host")
         arguments = tuple((arg, target if buffer is dw else buffer) for arg, buffer in last.arguments)
-        self._steps[-1] = evolve(last, arguments=arguments)
+        self.steps[-1] = evolve(last, arguments=arguments)
 
     def plan(self) -> Plan:
         """The finished plan."""
-        return Plan(self.engine, self._steps)
+        return Plan(self.engine, self.steps)
 
 
 def geometry(gradient: WeightsGradient) -> ConvolutionGeometry:

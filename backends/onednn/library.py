@@ -11,8 +11,7 @@ import functools
 import importlib.metadata
 import platform
 import sys
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
-from enum import IntEnum
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
+from .enumerators import Algorithm, CpuIsa
+from .prototypes import PROTOTYPES
 
 DISTRIBUTION = "onednn-cpu-gomp"
 DISTRIBUTION_VERSION = "2023.2.0"
@@ -56,73 +57,7 @@ STATUSES = (
 SUCCESS, INVALID_ARGUMENTS, UNIMPLEMENTED, LAST_IMPL_REACHED = 0, 2, 3, 4
 
 
-class Arg(IntEnum):
-    """Indices of primitive arguments, `DNNL_ARG_*`."""
-
-    SRC = 1
-    SRC_1 = 2
-    DST = 17
-    WEIGHTS = 33
-    BIAS = 41
-    SCRATCHPAD = 80
-    MULTIPLE_SRC = 1024
-    DIFF_SRC = 129
-    DIFF_DST = 145
-    DIFF_WEIGHTS = 161
-    DIFF_BIAS = 169
-
-
-class Query(IntEnum):
-    """`dnnl_query_t`, the part that is used here."""
-
-    impl_info_str = 8
-    src_md = 129
-    diff_src_md = 130
-    weights_md = 131
-    diff_weights_md = 132
-    dst_md = 133
-    diff_dst_md = 134
-    workspace_md = 135
-    scratchpad_md = 136
-    ndims_s32 = 256
-    dims = 257
-    data_type = 258
-    padded_dims = 260
-    format_kind = 262
-    inner_nblks_s32 = 263
-    inner_blks = 264
-    inner_idxs = 265
-    strides = 14
-
-
-class FpmathMode(IntEnum):
-    """`dnnl_fpmath_mode_t`."""
-
-    strict = 0
-    bf16 = 1
-    f16 = 2
-    any = 3
-    tf32 = 4
-
-
-class CpuIsa(IntEnum):
-    """`dnnl_cpu_isa_t`."""
-
-    default = 0x0
-    sse41 = 0x1
-    avx = 0x3
-    avx2 = 0x7
-    avx2_vnni = 0xF
-    avx2_vnni_2 = 0x1F
-    avx512_core = 0x27
-    avx512_core_vnni = 0x67
-    avx512_core_bf16 = 0xE7
-    avx512_core_fp16 = 0x1EF
-    avx512_core_amx = 0xFEF
-    avx512_core_amx_fp16 = 0x1FEF
-
-
-CONVOLUTION_DIRECT = 1
+CONVOLUTION_DIRECT = Algorithm.convolution_direct
 ENGINE_CPU = 1
 STREAM_DEFAULT_FLAGS = 1
 SCRATCHPAD_USER = 1
@@ -136,12 +71,6 @@ def dims(values: tuple[int, ...]) -> ctypes.Array[c_int64]:
     return Dims(*values)
 
 
-class ExecArg(ctypes.Structure):
-    """`dnnl_exec_arg_t`."""
-
-    _fields_ = (("arg", c_int), ("memory", c_void_p))
-
-
 class _Version(ctypes.Structure):
     _fields_ = (
         ("major", c_int),
@@ -151,48 +80,6 @@ class _Version(ctypes.Structure):
         ("cpu_runtime", c_uint),
         ("gpu_runtime", c_uint),
     )
-
-
-_OUT = POINTER(c_void_p)
-_DIMS = POINTER(c_int64)
-_PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "dnnl_engine_create": (_OUT, c_int, c_size_t),
-    "dnnl_engine_destroy": (c_void_p,),
-    "dnnl_stream_create": (_OUT, c_void_p, c_uint),
-    "dnnl_stream_destroy": (c_void_p,),
-    "dnnl_memory_desc_create_with_strides": (_OUT, c_int, _DIMS, c_int, _DIMS),
-    "dnnl_memory_desc_create_with_tag": (_OUT, c_int, _DIMS, c_int, c_int),
-    "dnnl_memory_desc_clone": (_OUT, c_void_p),
-    "dnnl_memory_desc_destroy": (c_void_p,),
-    "dnnl_memory_desc_query": (c_void_p, c_int, c_void_p),
-    "dnnl_memory_create": (_OUT, c_void_p, c_void_p, c_void_p),
-    "dnnl_memory_destroy": (c_void_p,),
-    "dnnl_memory_set_data_handle": (c_void_p, c_void_p),
-    "dnnl_primitive_attr_create": (_OUT,),
-    "dnnl_primitive_attr_destroy": (c_void_p,),
-    "dnnl_primitive_attr_set_scratchpad_mode": (c_void_p, c_int),
-    "dnnl_primitive_attr_set_fpmath_mode": (c_void_p, c_int),
-    "dnnl_primitive_desc_destroy": (c_void_p,),
-    "dnnl_primitive_desc_clone": (_OUT, c_void_p),
-    "dnnl_primitive_desc_next_impl": (c_void_p,),
-    "dnnl_primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
-    "dnnl_primitive_create": (_OUT, c_void_p),
-    "dnnl_primitive_destroy": (c_void_p,),
-    "dnnl_primitive_execute": (c_void_p, c_void_p, c_int, POINTER(ExecArg)),
-    "dnnl_reorder_primitive_desc_create": (
-        _OUT, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
-    ),
-    "dnnl_matmul_primitive_desc_create": (
-        _OUT, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
-    ),
-    "dnnl_sum_primitive_desc_create": (
-        _OUT, c_void_p, c_void_p, c_int, POINTER(c_float), POINTER(c_void_p), c_void_p,
-    ),
-    "dnnl_convolution_backward_weights_primitive_desc_create": (
-        _OUT, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_void_p, _DIMS, _DIMS, _DIMS, _DIMS,
-        c_void_p, c_void_p,
-    ),
-}  # fmt: skip
 
 
 @frozen(eq=False)
@@ -284,7 +171,7 @@ def load() -> Library:
             f"{path} is oneDNN {'.'.join(map(str, version))}, and only 3.2 has been proven here; "
             f"pip install {DISTRIBUTION}=={DISTRIBUTION_VERSION}"
         )
-    for name, argtypes in _PROTOTYPES.items():
+    for name, argtypes in PROTOTYPES.items():
         function = getattr(c, name)
         function.argtypes = argtypes
         function.restype = c_int

@@ -11,8 +11,11 @@ from attrs import frozen
 
 from ...graph.arrays import numpy_type
 from ...ops.data_types import DataType
-from .library import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, Query, dims
+from ...ops.errors import LibraryError
+from .enumerators import Query
+from .library import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
 
+TYPES_BY_NUMBER = {number: data_type for data_type, number in DATA_TYPES.items()}
 ITEM_SIZES = {number: numpy_type(data_type).itemsize for data_type, number in DATA_TYPES.items()}
 
 
@@ -61,6 +64,38 @@ class MemoryDesc:
     def clone(cls, lib: Library, handle: int) -> MemoryDesc:
         """A copy of a descriptor that something else owns."""
         return cls(lib, lib.new("dnnl_memory_desc_clone", handle))
+
+    def permuted(self, order: Sequence[int]) -> MemoryDesc:
+        """The same memory with its axes in another order, as in `numpy.transpose`."""
+        places = [0] * len(order)
+        for place, axis in enumerate(order):
+            places[axis] = place
+        return MemoryDesc(
+            self.lib,
+            self.lib.new("dnnl_memory_desc_permute_axes", self.handle, (c_int * len(places))(*places)),
+        )
+
+    def reshaped(self, shape: Sequence[int]) -> MemoryDesc | None:
+        """The same memory under another shape; None where the layout does not allow it."""
+        try:
+            return MemoryDesc(
+                self.lib,
+                self.lib.new("dnnl_memory_desc_reshape", self.handle, len(shape), dims(tuple(shape))),
+            )
+        except LibraryError:
+            return None
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """Strides in elements of a plain layout; None for a blocked one."""
+        if self._query_int(Query.inner_nblks_s32):
+            return None
+        return self._query_dims(Query.strides)[: self._query_int(Query.ndims_s32)]
+
+    @property
+    def data_type(self) -> DataType:
+        """Type of the elements."""
+        return TYPES_BY_NUMBER[self._query_int(Query.data_type)]
 
     @property
     def nbytes(self) -> int:

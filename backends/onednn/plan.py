@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from threading import Lock
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from ...graph.arrays import address
+from ...graph.arrays import Array, address
 from .cost import Work, reorder_work
-from .library import Arg, ExecArg
+from .enumerators import Arg
 from .memory import MemoryDesc
 from .primitive import NativeEngine, Primitive, PrimitiveDesc, reorder
+from .prototypes import ExecArg
 
 ALIGNMENT = 64
 """Temporaries start at a cache line."""
@@ -38,6 +40,7 @@ class Buffer:
         base: the buffer whose memory it looks at in another way; its own if None.
         offset: bytes from the beginning of `base`.
         zeroed: a temporary that is zero where nothing writes to it; it keeps its memory for the whole plan.
+        constant: its content, where the plan brings it along: scales, say.
     """
 
     desc: MemoryDesc
@@ -45,6 +48,7 @@ class Buffer:
     base: Buffer | None = None
     offset: int = 0
     zeroed: bool = False
+    constant: Array | None = None
 
     @property
     def root(self) -> Buffer:
@@ -65,13 +69,67 @@ class Step:
         role: for `explain`.
         desc: what to run.
         arguments: buffers by `DNNL_ARG_*`, the scratchpad apart.
-        work: for the cost model.
+        work: for the cost model, where it knows the step.
     """
 
     role: str
     desc: PrimitiveDesc
     arguments: tuple[tuple[int, Buffer], ...]
-    work: Work
+    work: Work | None = None
+
+    @property
+    def implementation(self) -> str:
+        """The library's name of the kernel."""
+        return self.desc.implementation
+
+
+@frozen
+class HostArray:
+    """How a step on the host sees a buffer.
+
+    Attributes:
+        dtype, shape: the array's.
+        strides: in bytes.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def at(self, place: int) -> Array:
+        """The array at an address."""
+        size = self.dtype.itemsize + sum(
+            (d - 1) * s for d, s in zip(self.shape, self.strides, strict=True) if d
+        )
+        memory = (ctypes.c_char * max(size, 1)).from_address(place)
+        return np.ndarray(self.shape, self.dtype, memory, strides=self.strides)
+
+
+@frozen(eq=False)
+class HostStep:
+    """A step that the library has no primitive for, between others that it has.
+
+    Attributes:
+        role: for `explain`.
+        run: takes the input arrays and the output arrays.
+        arguments: buffers, numbered; the outputs come last.
+        arrays: how the buffers are seen.
+        inputs: how many of them are inputs.
+    """
+
+    role: str
+    run: Callable[[Sequence[Array], Sequence[Array]], None]
+    arguments: tuple[tuple[int, Buffer], ...]
+    arrays: tuple[HostArray, ...]
+    inputs: int
+
+    @property
+    def implementation(self) -> str:
+        """The backend that does it."""
+        return "numpy"
+
+
+AnyStep = Step | HostStep
 
 
 def copy_step(engine: NativeEngine, what: str, source: Buffer, target: Buffer) -> Step | None:
@@ -98,13 +156,13 @@ class Plan:
         scratch_bytes: size of the arena.
     """
 
-    def __init__(self, engine: NativeEngine, steps: Sequence[Step]) -> None:
+    def __init__(self, engine: NativeEngine, steps: Sequence[AnyStep]) -> None:
         self.engine = engine
         self.steps = tuple(steps)
-        self.implementations = tuple(f"{step.role} ({step.desc.implementation})" for step in self.steps)
+        self.implementations = tuple(f"{step.role} ({step.implementation})" for step in self.steps)
         """Each step's role and the library's name of its implementation, in order."""
         self.offsets: dict[Buffer | Step, int] = {}
-        self._scratchpads = {step: step.desc.scratchpad for step in self.steps}
+        self._scratchpads = {step: step.desc.scratchpad for step in self.steps if isinstance(step, Step)}
         self.scratch_bytes = self._place()
         self._primitives: tuple[Primitive, ...] | None = None
         self._frames: deque[Frame] = deque()
@@ -138,10 +196,16 @@ class Plan:
         for number, step in enumerate(self.steps):
             live[:] = [entry for entry in live if entry[2] >= number]
             for root in dict.fromkeys(buffer.root for _, buffer in step.arguments):
-                if root.argument is None and root not in self.offsets:
+                if root.argument is None and root.constant is None and root not in self.offsets:
                     self.offsets[root] = place(_aligned(root.desc.nbytes), last_use[root])
-            self.offsets[step] = place(_aligned(self._scratchpads[step].nbytes), number)
+            if isinstance(step, Step):
+                self.offsets[step] = place(_aligned(self._scratchpads[step].nbytes), number)
         return total
+
+    @property
+    def works(self) -> list[Work]:
+        """What the steps do, as far as the cost model knows them."""
+        return [step.work for step in self.steps if isinstance(step, Step) and step.work is not None]
 
     def scratchpad(self, step: Step) -> MemoryDesc:
         """What the step's primitive needs beside its arguments."""
@@ -157,7 +221,9 @@ class Plan:
         if self._primitives is None:
             with self._lock:  # frames hold handles, so that a second set must not replace the first
                 if self._primitives is None:
-                    self._primitives = tuple(step.desc.create() for step in self.steps)
+                    self._primitives = tuple(
+                        step.desc.create() for step in self.steps if isinstance(step, Step)
+                    )
         return self._primitives
 
     def take(self) -> Frame:
@@ -206,7 +272,9 @@ class Frame:
         def memory_of(buffer: Buffer) -> int:
             if buffer not in by_buffer:
                 root = buffer.root
-                if root.argument is None:
+                if root.constant is not None:
+                    by_buffer[buffer] = memory(buffer.desc, address(root.constant) + buffer.place)
+                elif root.argument is None:
                     start = plan.offsets[root]
                     by_buffer[buffer] = memory(buffer.desc, base + start + buffer.place)
                     if root.zeroed:
@@ -216,16 +284,41 @@ class Frame:
                     self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
             return by_buffer[buffer]
 
-        self._calls: list[tuple[int, int, ctypes.Array[ExecArg]]] = []
-        for step, primitive in zip(plan.steps, plan.primitives, strict=True):
+        self._calls: list[tuple[int, int, Any]] = []
+        self._hosted: list[tuple[int, int, HostArray, list[Array], int]] = []
+        primitives = iter(plan.primitives)
+        for step in plan.steps:
+            if isinstance(step, HostStep):
+                self._calls.append((0, 0, self._host_call(step, base)))
+                continue
+            primitive = next(primitives)
             args = [ExecArg(arg, memory_of(buffer)) for arg, buffer in step.arguments]
             scratchpad = memory(plan.scratchpad(step), base + plan.offsets[step])
             args.append(ExecArg(Arg.SCRATCHPAD, scratchpad))
             self._calls.append((primitive.handle, len(args), (ExecArg * len(args))(*args)))
 
+    def _host_call(self, step: HostStep, base: int) -> Callable[[], None]:
+        """What runs a step on the host: on arrays over the arena, and over the arguments once they are known."""
+        ins: list[Array] = []
+        outs: list[Array] = []
+        for number, (seen, (_, buffer)) in enumerate(zip(step.arrays, step.arguments, strict=True)):
+            root = buffer.root
+            arrays = ins if number < step.inputs else outs
+            if root.argument is not None:
+                self._hosted.append((root.argument, buffer.place, seen, arrays, len(arrays)))
+                arrays.append(np.empty(0))
+            elif root.constant is not None:
+                arrays.append(seen.at(address(root.constant) + buffer.place))
+            else:
+                arrays.append(seen.at(base + self._plan.offsets[root] + buffer.place))
+        run = step.run
+        return lambda: run(ins, outs)
+
     def point(self, addresses: Sequence[int]) -> None:
         """Points the arguments at these addresses."""
         set_handle = self._set_handle
+        for argument, offset, seen, arrays, index in self._hosted:
+            arrays[index] = seen.at(addresses[argument] + offset)
         for argument, offset, memory in self._pointed:
             set_handle(memory, addresses[argument] + offset)
 
@@ -233,6 +326,9 @@ class Frame:
         """Executes every primitive."""
         execute, stream = self._execute, self._stream
         for primitive, count, args in self._calls:
+            if not count:
+                args()
+                continue
             status = execute(primitive, stream, count, args)
             if status:
                 self._plan.engine.lib.check(status, "dnnl_primitive_execute")
@@ -242,9 +338,9 @@ class Frame:
         times: list[float] = []
         for primitive, count, args in self._calls:
             begin = perf_counter()
-            status = self._execute(primitive, self._stream, count, args)
+            status = self._execute(primitive, self._stream, count, args) if count else args()
             times.append(perf_counter() - begin)
-            self._plan.engine.lib.check(status, "dnnl_primitive_execute")
+            self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
         return times
 
     def intact(self) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_char_p, c_float, c_void_p
 
 from attrs import frozen
 
+from .enumerators import Algorithm, FpmathMode, Query
 from .library import (
     CONVOLUTION_DIRECT,
     ENGINE_CPU,
@@ -15,9 +16,7 @@ from .library import (
     SCRATCHPAD_USER,
     STREAM_DEFAULT_FLAGS,
     SUCCESS,
-    FpmathMode,
     Library,
-    Query,
     dims,
     load,
 )
@@ -96,23 +95,79 @@ class Primitive:
         self.engine.lib.c.dnnl_primitive_destroy(self.handle)
 
 
-class _Attributes:
-    """`dnnl_primitive_attr_t` with a user scratchpad."""
+@frozen
+class PostOp:
+    """What a primitive does to each element of its result before it writes it.
 
-    def __init__(self, lib: Library, fpmath: FpmathMode = FpmathMode.strict) -> None:
+    Attributes:
+        algorithm: of an eltwise, or of a binary where there is an operand.
+        alpha, beta: parameters of an eltwise.
+        operand: descriptor of a binary's second operand, which broadcasts to the result.
+    """
+
+    algorithm: Algorithm
+    alpha: float = 0.0
+    beta: float = 0.0
+    operand: MemoryDesc | None = None
+
+
+class PrimitiveAttributes:
+    """`dnnl_primitive_attr_t` with a user scratchpad.
+
+    Args:
+        lib: the library.
+        fpmath: what f32 may be multiplied as.
+        post_ops: in order.
+        scales, zero_points: argument → mask of the axes along which there is one each; 0 for one in all.
+    """
+
+    def __init__(
+        self,
+        lib: Library,
+        fpmath: FpmathMode = FpmathMode.strict,
+        post_ops: Sequence[PostOp] = (),
+        scales: Mapping[int, int] | None = None,
+        zero_points: Mapping[int, int] | None = None,
+    ) -> None:
         self.lib = lib
         self.handle = lib.new("dnnl_primitive_attr_create")
-        lib.check(
-            lib.c.dnnl_primitive_attr_set_scratchpad_mode(self.handle, SCRATCHPAD_USER),
-            "dnnl_primitive_attr_set_scratchpad_mode",
-        )
-        lib.check(
-            lib.c.dnnl_primitive_attr_set_fpmath_mode(self.handle, fpmath),
-            "dnnl_primitive_attr_set_fpmath_mode",
-        )
+        self._set("dnnl_primitive_attr_set_scratchpad_mode", SCRATCHPAD_USER)
+        self._set("dnnl_primitive_attr_set_fpmath_mode", fpmath)
+        for argument, mask in (scales or {}).items():
+            self._set("dnnl_primitive_attr_set_scales_mask", argument, mask)
+        for argument, mask in (zero_points or {}).items():
+            self._set("dnnl_primitive_attr_set_zero_points_mask", argument, mask)
+        if post_ops:
+            self._append(post_ops)
+
+    def _set(self, function: str, *values: int) -> None:
+        self.lib.check(getattr(self.lib.c, function)(self.handle, *values), function)
+
+    def _append(self, post_ops: Sequence[PostOp]) -> None:
+        chain = self.lib.new("dnnl_post_ops_create")
+        try:
+            for one in post_ops:
+                if one.operand is None:
+                    status = self.lib.c.dnnl_post_ops_append_eltwise(
+                        chain, one.algorithm, one.alpha, one.beta
+                    )
+                else:
+                    status = self.lib.c.dnnl_post_ops_append_binary(chain, one.algorithm, one.operand.handle)
+                self.lib.check(status, "dnnl_post_ops_append")
+            self._set("dnnl_primitive_attr_set_post_ops", chain)
+        finally:
+            self.lib.c.dnnl_post_ops_destroy(chain)
 
     def __del__(self) -> None:
         self.lib.c.dnnl_primitive_attr_destroy(self.handle)
+
+
+def described(engine: NativeEngine, function: str, *arguments: object) -> PrimitiveDesc | None:
+    """What `dnnl_…_primitive_desc_create` makes, on the library's first implementation; None where it has none."""
+    handle = c_void_p()
+    create = getattr(engine.lib.c, f"dnnl_{function}_primitive_desc_create")
+    status = create(ctypes.byref(handle), *arguments)
+    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
 @frozen(kw_only=True)
@@ -134,25 +189,27 @@ def convolution_backward_weights(
     fpmath: FpmathMode = FpmathMode.strict,
 ) -> PrimitiveDesc | None:
     """The descriptor on the library's first implementation, or None when it has none."""
-    attributes = _Attributes(engine.lib, fpmath)
-    handle = c_void_p()
-    status = engine.lib.c.dnnl_convolution_backward_weights_primitive_desc_create(
-        ctypes.byref(handle), engine.handle, CONVOLUTION_DIRECT, src.handle, weights.handle, None,
+    attributes = PrimitiveAttributes(engine.lib, fpmath)
+    return described(
+        engine, "convolution_backward_weights", engine.handle, CONVOLUTION_DIRECT, src.handle, weights.handle, None,
         dst.handle, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
         dims(geometry.pads_end), None, attributes.handle,
     )  # fmt: skip
-    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
-def reorder(engine: NativeEngine, source: MemoryDesc, target: MemoryDesc) -> PrimitiveDesc | None:
-    """A copy between layouts and data types, or None where the library has none."""
-    attributes = _Attributes(engine.lib)
-    handle = c_void_p()
-    status = engine.lib.c.dnnl_reorder_primitive_desc_create(
-        ctypes.byref(handle), source.handle, engine.handle, target.handle, engine.handle,
+def reorder(
+    engine: NativeEngine,
+    source: MemoryDesc,
+    target: MemoryDesc,
+    scales: Mapping[int, int] | None = None,
+    zero_points: Mapping[int, int] | None = None,
+) -> PrimitiveDesc | None:
+    """A copy between layouts and data types, with scales as in `PrimitiveAttributes`; None where there is none."""
+    attributes = PrimitiveAttributes(engine.lib, FpmathMode.strict, (), scales, zero_points)
+    return described(
+        engine, "reorder", source.handle, engine.handle, target.handle, engine.handle,
         attributes.handle,
     )  # fmt: skip
-    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
 def matmul(
@@ -163,24 +220,23 @@ def matmul(
     fpmath: FpmathMode = FpmathMode.strict,
 ) -> PrimitiveDesc | None:
     """C = a · b over the last two axes, the others being batches; None where the library has none."""
-    attributes = _Attributes(engine.lib, fpmath)
-    handle = c_void_p()
-    status = engine.lib.c.dnnl_matmul_primitive_desc_create(
-        ctypes.byref(handle), engine.handle, a.handle, b.handle, None, c.handle, attributes.handle
-    )
-    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
+    attributes = PrimitiveAttributes(engine.lib, fpmath)
+    return described(engine, "matmul", engine.handle, a.handle, b.handle, None, c.handle, attributes.handle)
 
 
-def add(engine: NativeEngine, terms: Sequence[MemoryDesc], total: MemoryDesc) -> PrimitiveDesc | None:
-    """The sum of tensors of one shape; None where the library has none."""
-    attributes = _Attributes(engine.lib)
-    handle = c_void_p()
+def add(
+    engine: NativeEngine,
+    terms: Sequence[MemoryDesc],
+    total: MemoryDesc,
+    factors: Sequence[float] | None = None,
+) -> PrimitiveDesc | None:
+    """The sum of tensors of one shape, each times its factor; None where the library has none."""
+    attributes = PrimitiveAttributes(engine.lib)
     count = len(terms)
-    status = engine.lib.c.dnnl_sum_primitive_desc_create(
-        ctypes.byref(handle), engine.handle, total.handle, count, (c_float * count)(*[1.0] * count),
+    return described(
+        engine, "sum", engine.handle, total.handle, count, (c_float * count)(*(factors or [1.0] * count)),
         (c_void_p * count)(*[term.handle for term in terms]), attributes.handle,
     )  # fmt: skip
-    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
 def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:
@@ -196,9 +252,3 @@ def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:
             seen.add(desc.implementation)
             yield desc.clone()
         more = desc.next_implementation()
-
-
-__all__: Sequence[str] = [
-    "ConvolutionGeometry", "NativeEngine", "Primitive", "PrimitiveDesc", "add",
-    "convolution_backward_weights", "implementations", "matmul", "reorder",
-]  # fmt: skip

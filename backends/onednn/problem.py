@@ -7,7 +7,7 @@ from attrs import evolve, frozen
 from ...graph.logical_tensor import may_overlap
 from ...ops.data_types import DataType
 from ...ops.weights_gradient import WeightsGradient
-from .library import FpmathMode
+from .enumerators import FpmathMode
 
 NATIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
 MAX_SPATIAL_RANK = 3

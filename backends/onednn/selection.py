@@ -14,9 +14,10 @@ from ...ops.data_types import DataType
 from ...ops.errors import UnsupportedError
 from ...ops.weights_gradient import WeightsGradient
 from . import tuning
+from .assembly import Unfit
 from .cost import CostModel, model_for
-from .draft import Draft, Exhausted, Unfit
-from .library import CpuIsa
+from .draft import Draft, Exhausted
+from .enumerators import CpuIsa
 from .memory import OpaqueLayout
 from .plan import Plan
 from .primitive import NativeEngine
@@ -145,7 +146,7 @@ def choose(
     """
     model = cost_model(engine)
     found = [
-        evolve(one, estimated_seconds=model.seconds(step.work for step in one.plan.steps))
+        evolve(one, estimated_seconds=model.seconds(one.plan.works))
         for one in candidates(engine, problem, strategies, rejected)
     ]
     if options.strategy is not None:

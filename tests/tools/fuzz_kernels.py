@@ -127,7 +127,7 @@ class Guarded:
 def child(args) -> None:
     import numpy as np
     from onednn_graph.backends.onednn import problem as op
-    from onednn_graph.backends.onednn.library import FpmathMode
+    from onednn_graph.backends.onednn.enumerators import FpmathMode
     from onednn_graph.backends.onednn.primitive import NativeEngine
     from onednn_graph.backends.onednn.selection import candidates, choose
     from onednn_graph.backends.onednn.strategies import STRATEGIES

@@ -1,0 +1,66 @@
+"""An assembly: steps of a plan in the making, and the buffers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...graph.logical_tensor import row_major
+from ...ops.data_types import DataType
+from ...ops.errors import LibraryError
+from .memory import MemoryDesc
+from .plan import AnyStep, Buffer, copy_step
+from .primitive import NativeEngine
+
+
+class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
+    """Something that can't be done this way, with the reason."""
+
+
+class Assembly:
+    """Steps in order, on buffers.
+
+    Args:
+        engine: the library's engine.
+    """
+
+    def __init__(self, engine: NativeEngine) -> None:
+        self.engine = engine
+        self.steps: list[AnyStep] = []
+
+    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A plain layout.
+
+        Raises:
+            Unfit: strides that the library does not take.
+        """
+        try:
+            return MemoryDesc.strided(self.engine.lib, shape, data_type, strides)
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+
+    def temporary(
+        self,
+        shape: Sequence[int],
+        data_type: DataType,
+        strides: Sequence[int] | None = None,
+        *,
+        zeroed: bool = False,
+    ) -> Buffer:
+        """Memory of the plan's own, row-major unless strides are given."""
+        own = row_major(tuple(shape)) if strides is None else strides
+        return Buffer(self.desc(shape, own, data_type), zeroed=zeroed)
+
+    def copy(self, what: str, source: Buffer, target: Buffer) -> None:
+        """Copies between layouts and data types."""
+        step = copy_step(self.engine, what, source, target)
+        if step is None:
+            raise Unfit(f"no reorder from {source.desc.describe()} to {target.desc.describe()}")
+        self.steps.append(step)
+
+    def bring(self, what: str, source: Buffer, wanted: MemoryDesc) -> Buffer:
+        """`source` in a layout; itself where it lies so."""
+        if source.desc == wanted:
+            return source
+        target = Buffer(wanted)
+        self.copy(what, source, target)
+        return target
