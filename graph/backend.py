@@ -19,6 +19,7 @@ from .logical_tensor import LogicalTensor
 from .op import Op
 from .options import CompileOptions
 from .tensor import Tensor
+from .topology import Topology
 
 SINGLE_OP_PRIORITY = 0.0
 """Patterns of fused ops rank above this; native oneDNN Graph orders its passes likewise."""
@@ -144,8 +145,8 @@ class CompileRequest:
     verifier: Verifier
 
 
-Match = Callable[[Op, Callable[[Op], tuple[Op, ...]]], tuple[Op, ...] | None]
-"""From an op and a function that gives the consumers of an op to the ops of a subgraph, or None."""
+Match = Callable[[Op, Topology], tuple[Op, ...] | None]
+"""From an op, and who feeds whom, to the ops of a subgraph, or None."""
 
 
 @frozen
@@ -165,7 +166,7 @@ class Pattern:
 
 def single_op(priority: float) -> Pattern:
     """The pattern of one op alone."""
-    return Pattern("single op", priority, lambda op, consumers: (op,))
+    return Pattern("single op", priority, lambda op, topology: (op,))
 
 
 class Backend(Protocol):

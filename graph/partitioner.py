@@ -12,6 +12,7 @@ from attrs import frozen
 from ..ops.errors import BackendUnavailableWarning, UnsupportedError
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
 from .op import Op
+from .topology import Topology
 
 
 class Policy(StrEnum):
@@ -33,44 +34,6 @@ class Claim:
     ops: tuple[Op, ...]
     backend: Backend | None
     why_not: dict[str, str]
-
-
-class Topology:
-    """Who feeds whom among ops in topological order."""
-
-    def __init__(self, ops: Sequence[Op]) -> None:
-        self.ops = tuple(ops)
-        self.position = {id(op): number for number, op in enumerate(self.ops)}
-        producer = {tensor.id: op for op in self.ops for tensor in op.outputs}
-        self._consumers: dict[int, list[Op]] = {id(op): [] for op in self.ops}
-        for op in self.ops:
-            for tensor_id in dict.fromkeys(t.id for t in op.inputs):
-                if tensor_id in producer:
-                    self._consumers[id(producer[tensor_id])].append(op)
-
-    def consumers(self, op: Op) -> tuple[Op, ...]:
-        """The ops that read an output of `op`."""
-        return tuple(self._consumers[id(op)])
-
-    def is_convex(self, ops: Sequence[Op], claims: dict[int, tuple[Op, ...]]) -> bool:
-        """Whether no path leaves `ops` and comes back, with every claim taken as one node.
-
-        Looking at claims as nodes matters: two subgraphs can each be convex in the graph and yet wait for
-        each other once both are partitions.
-        """
-        inside = {id(op) for op in ops}
-        seen: set[int] = set()
-        pending = [c for op in ops for c in self.consumers(op) if id(c) not in inside]
-        while pending:
-            op = pending.pop()
-            if id(op) in inside:
-                return False
-            if id(op) in seen:
-                continue
-            together = claims.get(id(op), (op,))
-            seen.update(id(member) for member in together)
-            pending += [c for member in together for c in self.consumers(member)]
-        return True
 
 
 def partition(ops: Sequence[Op], policy: Policy, forced: str | None) -> list[Claim]:
@@ -105,7 +68,7 @@ def partition(ops: Sequence[Op], policy: Policy, forced: str | None) -> list[Cla
         for op in topology.ops:
             if id(op) in claims:
                 continue
-            matched = pattern.match(op, topology.consumers)
+            matched = pattern.match(op, topology)
             if not matched or any(id(member) in claims for member in matched):
                 continue
             matched = tuple(sorted(matched, key=lambda member: topology.position[id(member)]))

@@ -21,18 +21,18 @@ from ...graph.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_
 from ...graph.op import Op
 from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
-from . import convolution, fork
+from . import convolution, fork, table
+from .assembly import Unfit
 from .library import load
+from .lowering import Lowering
 from .memory import OpaqueLayout
-from .plan import Buffer, Frame, Plan, copy_step
+from .patterns import HOSTED, PATTERNS
+from .plan import Buffer, Frame, HostStep, Plan, copy_step
 from .primitive import NativeEngine
 from .quarantine import is_proven
 
-FAMILIES = {
-    "ConvolutionBackwardWeights": convolution,
-    "ConvTransposeBackwardWeights": convolution,
-}
-"""Op kind → the module that lowers it."""
+WEIGHT_GRADIENTS = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights")
+"""Kinds that are lowered by a choice among strategies (`convolution.py`); all others are in `table.py`."""
 
 
 def native_engine(engine: Engine) -> NativeEngine:
@@ -118,7 +118,7 @@ class OnednnBackend:
     """See `graph.backend.Backend`."""
 
     name = "onednn"
-    patterns: tuple[Pattern, ...] = (single_op(SINGLE_OP_PRIORITY),)
+    patterns: tuple[Pattern, ...] = (*PATTERNS, single_op(SINGLE_OP_PRIORITY))
 
     def unavailable(self) -> str | None:
         """Why the library can't be loaded, or None."""
@@ -129,27 +129,78 @@ class OnednnBackend:
         return None
 
     def why_not(self, ops: Sequence[Op]) -> str | None:
-        """The family's reason, as far as the known shapes tell."""
-        if len(ops) != 1:
-            return "it runs one op a partition so far"
-        family = FAMILIES.get(ops[0].kind)
-        return f"no lowering of {ops[0].kind}" if family is None else family.why_not(ops[0])
+        """The reason of the first op that no primitive can do, as far as the known shapes tell."""
+        for op in ops:
+            if op.kind in WEIGHT_GRADIENTS:
+                reason = (
+                    convolution.why_not(op)
+                    if len(ops) == 1
+                    else "a weight gradient is a partition of its own"
+                )
+            else:
+                reason = None if op.kind in HOSTED and len(ops) > 1 else table.why_not(op)
+            if reason is not None:
+                return reason
+        return None
 
     def compile(self, request: CompileRequest) -> Executable:
-        """The first candidate that is trusted, or that passes verification where that is asked for.
+        """A plan of primitives.
 
         Raises:
-            UnsupportedError: no candidate is left; the message has the reasons.
+            UnsupportedError: the library can't do it; the message has the reasons.
         """
+        if request.ops[0].kind in WEIGHT_GRADIENTS:
+            return self._weight_gradient(request)
+        return self._plan(request)
+
+    def _plan(self, request: CompileRequest) -> Executable:
+        """The ops as primitives one after another, each with what it takes along."""
+        engine = native_engine(request.engine)
+        low = Lowering(engine, request, table.LOWERED)
+        try:
+            low.lower_all()
+            layouts = low.finish()
+        except Unfit as error:
+            raise UnsupportedError(f"{request.ops[0]}: {error}") from error
+        only_host = all(isinstance(step, HostStep) for step in low.steps)
+        if low.steps and (only_host or (request.forced and low.hosted)):
+            raise UnsupportedError(
+                f"no primitive of the library is left ({'; '.join(dict.fromkeys(low.reasons))})"
+            )
+        plan = Plan(engine, low.steps)
+        chains = ["+".join(op.kind for op in ops) for ops in low.fused]
+        executable = PlanExecutable(
+            plan,
+            tuple(range(len(request.inputs) + len(request.outputs))),
+            request.engine,
+            tuple(
+                as_plain(t) if layout is None else _opaque(request.engine, t, layout)
+                for t, layout in zip(request.outputs, layouts, strict=True)
+            ),
+            Explanation(
+                backend=self.name,
+                strategy=f"fused {', '.join(chains)}" if chains else "primitives in order",
+                implementations=plan.implementations,
+                scratch_bytes=plan.scratch_bytes,
+                rejected=tuple(dict.fromkeys(low.reasons)),
+                verified=request.options.verify,
+            ),
+        )
+        wrong = request.verifier(executable) if request.options.verify else None
+        if wrong is not None:
+            raise UnsupportedError(f"the plan failed verification, {wrong}")
+        return executable
+
+    def _weight_gradient(self, request: CompileRequest) -> Executable:
+        """The first candidate that is trusted, or that passes verification where that is asked for."""
         op = request.ops[0]
         engine = native_engine(request.engine)
         rejected: list[str] = []
         if any(0 in tensor.dims for tensor in request.inputs):
             return ZerosExecutable(tuple(as_plain(t) for t in request.outputs), request.engine)
-        family = FAMILIES[op.kind]
         places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}
-        order = tuple(places[t.id] for t in family.operands(op))
-        found = family.lower(engine, request, rejected)
+        order = tuple(places[t.id] for t in convolution.operands(op))
+        found = convolution.lower(engine, request, rejected)
         considered = tuple(candidate.considered for candidate in found)
         for candidate in found:
             must_verify = request.options.verify or not is_proven(candidate.implementation)

@@ -166,7 +166,8 @@ def described(engine: NativeEngine, function: str, *arguments: object) -> Primit
     """What `dnnl_…_primitive_desc_create` makes, on the library's first implementation; None where it has none."""
     handle = c_void_p()
     create = getattr(engine.lib.c, f"dnnl_{function}_primitive_desc_create")
-    status = create(ctypes.byref(handle), *arguments)
+    # Objects are passed whole, and not as handles, so that they live until the call is over.
+    status = create(ctypes.byref(handle), *[getattr(one, "handle", one) for one in arguments])
     return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
 
 
@@ -191,9 +192,9 @@ def convolution_backward_weights(
     """The descriptor on the library's first implementation, or None when it has none."""
     attributes = PrimitiveAttributes(engine.lib, fpmath)
     return described(
-        engine, "convolution_backward_weights", engine.handle, CONVOLUTION_DIRECT, src.handle, weights.handle, None,
-        dst.handle, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
-        dims(geometry.pads_end), None, attributes.handle,
+        engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, None,
+        dst, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
+        dims(geometry.pads_end), None, attributes,
     )  # fmt: skip
 
 
@@ -207,8 +208,8 @@ def reorder(
     """A copy between layouts and data types, with scales as in `PrimitiveAttributes`; None where there is none."""
     attributes = PrimitiveAttributes(engine.lib, FpmathMode.strict, (), scales, zero_points)
     return described(
-        engine, "reorder", source.handle, engine.handle, target.handle, engine.handle,
-        attributes.handle,
+        engine, "reorder", source, engine, target, engine,
+        attributes,
     )  # fmt: skip
 
 
@@ -221,7 +222,7 @@ def matmul(
 ) -> PrimitiveDesc | None:
     """C = a · b over the last two axes, the others being batches; None where the library has none."""
     attributes = PrimitiveAttributes(engine.lib, fpmath)
-    return described(engine, "matmul", engine.handle, a.handle, b.handle, None, c.handle, attributes.handle)
+    return described(engine, "matmul", engine, a, b, None, c, attributes)
 
 
 def add(
@@ -234,8 +235,8 @@ def add(
     attributes = PrimitiveAttributes(engine.lib)
     count = len(terms)
     return described(
-        engine, "sum", engine.handle, total.handle, count, (c_float * count)(*(factors or [1.0] * count)),
-        (c_void_p * count)(*[term.handle for term in terms]), attributes.handle,
+        engine, "sum", engine, total, count, (c_float * count)(*(factors or [1.0] * count)),
+        (c_void_p * count)(*[term.handle for term in terms]), attributes,
     )  # fmt: skip
 
 
