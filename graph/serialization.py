@@ -43,6 +43,7 @@ from .logical_tensor import LayoutType, LogicalTensor, PropertyType
 from .op import Op
 
 __all__ = [
+    "PARTITIONING_ATTRIBUTES",
     "AttributeRecord",
     "Document",
     "GraphFileError",

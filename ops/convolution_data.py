@@ -103,17 +103,17 @@ def geometry(
 
 
 def _rank(ctx: InferenceContext, how: _Kind) -> int | None:
-    rank: int | None = None
+    rank = 0
     for name, shape in ((how.data, ctx.inputs[0]), ("weights", ctx.inputs[1])):
         if shape is None:
             continue
-        if not 3 <= len(shape) <= MAX_AXES or rank not in (None, len(shape)):
+        if not 3 <= len(shape) <= MAX_AXES or len(shape) != (rank or len(shape)):
             raise ctx.error(
                 f"'{name}' must have a batch, channels and 1 to {MAX_AXES - 2} spatial axes (weights likewise), as "
                 f"many as the other input, got shape {show(shape)}"
             )
         rank = len(shape)
-    if rank is None:
+    if not rank:
         return None
     for name in ("strides", "dilations", "pads_begin", "pads_end", "output_padding"):
         if name not in ctx.attributes:

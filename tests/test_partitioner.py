@@ -85,12 +85,12 @@ def fuser():
 def chain(*names, priority=5.0):
     """A pattern that takes the ops of these names where they all are reachable from the first."""
 
-    def match(op, consumers):
+    def match(op, topology):
         if op.name != names[0]:
             return None
         found, pending = {op.name: op}, [op]
         while pending:
-            for consumer in consumers(pending.pop()):
+            for consumer in topology.consumers(pending.pop()):
                 if consumer.name not in found:
                     found[consumer.name] = consumer
                     pending.append(consumer)
@@ -224,7 +224,7 @@ def test_claims_that_would_wait_for_each_other_are_refused(ops, fuser):
     """Two claims, each convex in the graph: a → d and c → b, as {a, b} and {c, d}."""
     pairs = {"a": "b", "c": "d"}
 
-    def pair(op, consumers):
+    def pair(op, topology):
         return (op, everyone[pairs[op.name]]) if op.name in pairs else None
 
     fuser(Pattern("pair", 5.0, pair))

@@ -8,6 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from ...graph.op import Op
+from ...ops.data_types import DataType
 from ...ops.formats import axis_positions
 from .kernels import Array, kernel, store, wide
 
@@ -30,17 +31,19 @@ class _Axis:
 
 def _axes(op: Op, small: tuple[int, ...], large: tuple[int, ...]) -> Iterator[_Axis]:
     """From the forward op's input shape to its output shape."""
+    # The coordinates are part of the op, in f32 as the library has them; f64 is for f64 tensors only.
+    dtype = np.float64 if op.inputs[0].data_type is DataType.f64 else np.float32
     align = op.attributes.string("coordinate_transformation_mode") == "align_corners"
     for axis in axis_positions(op.attributes.string("data_format"), len(small) - 2)["X"]:
         source, target = small[axis], large[axis]
-        position = np.arange(target, dtype=np.float64)
+        position = np.arange(target, dtype=dtype)
         if align:
-            at = position * ((source - 1) / (target - 1)) if target > 1 else position * 0
+            at = position * dtype(source - 1) / dtype(max(target - 1, 1))
         else:
-            at = (position + 0.5) * source / target - 0.5
+            at = (position + dtype(0.5)) * dtype(source) / dtype(target) - dtype(0.5)
         if op.attributes.string("mode") == "nearest":
             nearest = np.clip(np.floor(at + 0.5), 0, source - 1).astype(np.intp)
-            yield _Axis(axis, nearest, nearest, np.zeros(target))
+            yield _Axis(axis, nearest, nearest, np.zeros(target, dtype))
         else:
             low = np.floor(at)
             left, right = (np.clip(i, 0, source - 1).astype(np.intp) for i in (low, low + 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,9 +53,9 @@ def kernel(*kinds: str) -> Callable[[Kernel], Kernel]:
 
 def wide(array: Array) -> Array:
     """The array in the type that kernels compute in: f64 for f64 and s32, f32 for everything smaller."""
-    if array.dtype in (np.float32, np.float64):
+    if array.dtype.name in ("float32", "float64"):
         return array
-    return array.astype(np.float64 if array.dtype in (np.int32, np.int64) else np.float32)
+    return array.astype(np.float64 if array.dtype.name in ("int32", "int64") else np.float32)
 
 
 def store(target: Array, values: Array | float) -> None:
@@ -71,13 +72,11 @@ def store(target: Array, values: Array | float) -> None:
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
-    import ml_dtypes  # its information covers NumPy's types too
-
     if dtype.kind in "iu" or dtype.name in ("int4", "uint4"):
         integers = ml_dtypes.iinfo(dtype) if dtype.name in ("int4", "uint4") else np.iinfo(dtype)
         return float(integers.min), float(integers.max)
-    floats = ml_dtypes.finfo(dtype)
-    return float(floats.min), float(floats.max)
+    largest = float(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] -- untyped
+    return -largest, largest
 
 
 def along(values: Array, axis: int, rank: int) -> Array:

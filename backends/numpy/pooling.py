@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -53,18 +54,13 @@ def _agreeing(attributes: Attributes, src: Array, dst: Array) -> Windows:
 
 
 def _counts(op: Op, w: Windows, like: Array) -> Array:
-    """How many elements each average has: those inside, or the window without what ceil rounding adds."""
+    """How many elements each average has: those inside, or the whole window."""
     if op.attributes.flag("exclude_pad"):
         counts = np.zeros((1, 1, *w.dst), like.dtype)
         for tap in _taps(w):
             counts[tap.windows] += 1
         return counts
-    total = np.ones((1, 1, *[1] * len(w.dst)), like.dtype)
-    for axis, (k, beyond) in enumerate(zip(w.kernel, w.beyond, strict=True)):
-        sizes = np.full(w.dst[axis], k, like.dtype)
-        sizes[-1] -= beyond
-        total = total * sizes.reshape(tuple(-1 if a == axis + 2 else 1 for a in range(total.ndim)))
-    return total
+    return np.full((1, 1, *[1] * len(w.dst)), math.prod(w.kernel), like.dtype)
 
 
 @kernel("AvgPool")

@@ -10,9 +10,18 @@ import numpy as np
 from ...graph.op import Op
 from .kernels import Array, register_kernel, store, wide
 
+
+def _l1(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+
+
+def _l2(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
+
+
 REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "ReduceL1": lambda x, **axes: np.sum(np.abs(x), **axes),
-    "ReduceL2": lambda x, **axes: np.sqrt(np.sum(np.square(x), **axes)),
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
     "ReduceMax": np.max,
     "ReduceMean": np.mean,
     "ReduceMin": np.min,

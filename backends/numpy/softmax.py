@@ -15,8 +15,8 @@ def softmax(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = exp(src − max) / Σ, and the log of the sum where it is wanted."""
     src = wide(inputs[0])
     axis = op.attributes.integer("axis")
-    largest = src.max(axis=axis, keepdims=True)
-    empty = np.isneginf(largest) if op.attributes.string("mode") == "inf_as_zero" else None
+    largest: Array = src.max(axis=axis, keepdims=True)
+    empty: Array | None = np.isneginf(largest) if op.attributes.string("mode") == "inf_as_zero" else None
     if empty is not None:
         largest = np.where(empty, 0, largest)
     with np.errstate(all="ignore"):

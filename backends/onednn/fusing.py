@@ -16,6 +16,16 @@ from .enumerators import Algorithm
 MOST_LINKS = 32
 """oneDNN's limit on post-ops."""
 
+
+@frozen
+class PostEltwise:
+    """An eltwise with its parameters."""
+
+    algorithm: Algorithm
+    alpha: float
+    beta: float
+
+
 ELTWISE: Mapping[str, Callable[[Attributes], tuple[Algorithm, float, float]]] = {
     "Abs": lambda a: (Algorithm.eltwise_abs, 0, 0),
     "Clamp": lambda a: (Algorithm.eltwise_clip_v2, a.real("min"), a.real("max")),
@@ -51,20 +61,11 @@ BINARY: Mapping[str, Algorithm] = {
 }
 """Kind → algorithm."""
 
-TURNED: Mapping[str, tuple[Algorithm, float, float, Algorithm]] = {
-    "Subtract": (Algorithm.eltwise_linear, -1, 0, Algorithm.binary_add),
-    "Divide": (Algorithm.eltwise_pow, 1, -1, Algorithm.binary_mul),
+TURNED: Mapping[str, tuple[PostEltwise, Algorithm]] = {
+    "Subtract": (PostEltwise(Algorithm.eltwise_linear, -1, 0), Algorithm.binary_add),
+    "Divide": (PostEltwise(Algorithm.eltwise_pow, 1, -1), Algorithm.binary_mul),
 }
 """Where the chain is the second operand: the eltwise that comes before another binary."""
-
-
-@frozen
-class PostEltwise:
-    """An eltwise with its parameters."""
-
-    algorithm: Algorithm
-    alpha: float
-    beta: float
 
 
 @frozen(kw_only=True)
@@ -147,9 +148,9 @@ def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link:
     first = op.inputs[0].id == tensor.id
     other = op.inputs[1 if first else 0]
     if first or op.kind not in TURNED:
-        return [Link(ops=(op,), result=result, algorithm=BINARY[op.kind], operand=other)]
-    *before, algorithm = TURNED[op.kind]
-    return Link(ops=(op,), result=result, before=PostEltwise(*before), algorithm=algorithm, operand=other)
+        return Link(ops=(op,), result=result, algorithm=BINARY[op.kind], operand=other)
+    before, algorithm = TURNED[op.kind]
+    return Link(ops=(op,), result=result, before=before, algorithm=algorithm, operand=other)
 
 
 def _swish(ops: Ops, tensor: LogicalTensor, users: Sequence[Op]) -> Link | None:

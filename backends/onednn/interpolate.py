@@ -9,6 +9,7 @@ from ...ops.formats import data_axes
 from .enumerators import Algorithm, Arg, Propagation, Query
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
+from .quarantine import post_op_is_wrong
 
 
 def _algorithm(op: Op) -> Algorithm:
@@ -63,7 +64,12 @@ def why_not(op: Op) -> str | None:
     return None
 
 
+def takes(op: Op, link: Link) -> bool:
+    """Post-ops that the kernels do right."""
+    return post_op_is_wrong(op, link) is None
+
+
 LOWERED = {
-    "Interpolate": Lowered(forward, fuses=True, why_not=why_not),
+    "Interpolate": Lowered(forward, fuses=True, takes=takes, why_not=why_not),
     "InterpolateBackward": Lowered(backward, why_not=why_not),
 }

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 
 import numpy as np
 from attrs import evolve, frozen
@@ -45,11 +47,13 @@ class Lowered:
     Attributes:
         lower: the function.
         fuses: whether it takes post-ops along.
+        takes: which of them, for an op.
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
     """
 
     lower: Lower
     fuses: bool = False
+    takes: Callable[[Op, Link], bool] = lambda op, link: True
     why_not: Callable[[Op], str | None] = lambda op: None
 
 
@@ -407,7 +411,7 @@ class Lowering(Assembly):
         if how is None:
             self._host(op)
             return
-        links = chain(self, op) if how.fuses else []
+        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses else []
         for integers, through_f32 in self._ways(op):
             for count in range(len(links), -1, -1):
                 if self._attempt(op, how, links[:count], integers, through_f32):

@@ -87,10 +87,10 @@ class MemoryDesc:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Strides in elements of a plain layout; None for a blocked one."""
+        """Strides in elements of a plain layout; None for a blocked one, and for one that is not chosen yet."""
         if self._query_int(Query.inner_nblks_s32):
             return None
-        return self._query_dims(Query.strides)[: self._query_int(Query.ndims_s32)]
+        return self._query_dims(Query.strides)[: self._query_int(Query.ndims_s32)] or None
 
     @property
     def data_type(self) -> DataType:

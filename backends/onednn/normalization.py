@@ -146,8 +146,12 @@ def _shaped(low: Lowering, made: Buffer, tensor: LogicalTensor) -> None:
 def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """Layer normalisation, on rows."""
     src, rows, inner = _rows(low, op, op.inputs[0])
-    affine = op.attributes.flag("use_affine") and len(op.inputs) > 1
-    flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift if affine else NormalizationFlags.none
+    gamma, beta = (*op.inputs, None, None)[1:3]
+    flags = NormalizationFlags.none
+    vectors: list[tuple[int, Buffer]] = []
+    if op.attributes.flag("use_affine") and gamma is not None and beta is not None:
+        flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
+        vectors = [(Arg.SCALE, _vector(low, gamma, inner)), (Arg.SHIFT, _vector(low, beta, inner))]
     keeps = len(op.outputs) > 1
     result = op.outputs[0]
     attributes, _ = low.attributes((), result)
@@ -158,11 +162,7 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         Propagation.forward_training if keeps else Propagation.forward_inference, src.desc,
         target.desc, statistics, op.attributes.real("epsilon"), flags, attributes,
     )  # fmt: skip
-    arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target)]
-    if affine:
-        arguments += [
-            (Arg.SCALE, _vector(low, op.inputs[1], inner)), (Arg.SHIFT, _vector(low, op.inputs[2], inner)),
-        ]  # fmt: skip
+    arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target), *vectors]
     made = [Buffer(statistics), Buffer(statistics)] if keeps else []
     arguments += list(zip((Arg.MEAN, Arg.VARIANCE), made, strict=False))
     low.run("layer normalization", desc, arguments)
@@ -174,10 +174,11 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """Gradients of layer normalisation, on rows."""
     src, rows, inner = _rows(low, op, op.inputs[0])
     diff_dst, _, _ = _rows(low, op, op.inputs[1])
-    affine = op.attributes.flag("use_affine") and len(op.inputs) > 4
+    mean, variance = (_vector(low, tensor, rows) for tensor in (*op.inputs,)[2:4])
+    scale = next(iter((*op.inputs,)[4:5]), None) if op.attributes.flag("use_affine") else None
     wants = len(op.outputs) > 1
     flags = NormalizationFlags.none
-    if affine or wants:
+    if scale is not None or wants:
         flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
     epsilon = op.attributes.real("epsilon")
     statistics = low.desc((rows,), (1,), F32)
@@ -193,12 +194,12 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         diff_dst.desc, src.desc, statistics, epsilon, flags, hint, attributes,
     )  # fmt: skip
     arguments: list[tuple[int, Buffer]] = [
-        (Arg.SRC, src), (Arg.DIFF_DST, diff_dst), (Arg.MEAN, _vector(low, op.inputs[2], rows)),
-        (Arg.VARIANCE, _vector(low, op.inputs[3], rows)), (Arg.DIFF_SRC, diff_src),
+        (Arg.SRC, src), (Arg.DIFF_DST, diff_dst), (Arg.MEAN, mean), (Arg.VARIANCE, variance),
+        (Arg.DIFF_SRC, diff_src),
     ]  # fmt: skip
     made = [low.temporary((inner,), F32) for _ in range(2)] if flags else []
     if flags:  # the shift's value does not matter, but the library asks for it
-        gamma = _vector(low, op.inputs[4], inner) if affine else low.ones(inner)
+        gamma = _vector(low, scale, inner) if scale is not None else low.ones(inner)
         arguments += [
             (Arg.SCALE, gamma), (Arg.SHIFT, gamma), (Arg.DIFF_SCALE, made[0]), (Arg.DIFF_SHIFT, made[1]),
         ]  # fmt: skip

@@ -15,6 +15,7 @@ from .fusing import Link, result_of
 from .library import dims
 from .lowering import Lowered, Lowering
 from .plan import Buffer
+from .quarantine import post_op_is_wrong
 
 
 @frozen
@@ -115,9 +116,14 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.single("pooling gradient", desc, arguments, result, order, Arg.DIFF_SRC, Query.diff_src_md)
 
 
+def takes(op: Op, link: Link) -> bool:
+    """Post-ops that the kernels do right."""
+    return post_op_is_wrong(op, link) is None
+
+
 LOWERED = {
-    "AvgPool": Lowered(forward, fuses=True),
-    "MaxPool": Lowered(forward, fuses=True),
+    "AvgPool": Lowered(forward, fuses=True, takes=takes),
+    "MaxPool": Lowered(forward, fuses=True, takes=takes),
     "AvgPoolBackward": Lowered(average_backward),
     "MaxPoolBackward": Lowered(max_backward),
 }

@@ -11,9 +11,12 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from ...graph.op import Op
 from ...ops.data_types import DataType
+from ...ops.formats import axis_positions
 from ...ops.spatial import effective_kernel
 from ...ops.weights_gradient import WeightsGradient
+from .fusing import Link
 
 
 @frozen
@@ -165,3 +168,19 @@ def barred(implementation: str, problem: WeightsGradient, data_type: DataType) -
         if implementation.startswith(entry.implementation) and entry.applies(problem, data_type):
             return f"{implementation} is barred when {entry.condition}: {entry.seen}"
     return None
+
+
+def post_op_is_wrong(op: Op, link: Link) -> str | None:
+    """Why a post-op must not go along with a pooling or a resampling, or None.
+
+    Their kernels take the elements of a second operand from the wrong places, unless there is one of them for each
+    channel or one for all: seen with `jit:avx512_core` poolings and `simple:any` resamplings, in all layouts and types.
+    """
+    if link.operand is None:
+        return None
+    rank = len(op.outputs[0].dims)
+    dims = (1,) * (rank - len(link.operand.dims)) + link.operand.dims
+    channel = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
+    if link.axis == channel or all(d == 1 for axis, d in enumerate(dims) if axis != channel):
+        return None
+    return "its kernels misplace operands that are not per channel"

@@ -17,8 +17,9 @@ def _algorithm(op: Op) -> Algorithm:
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive, without statistics."""
-    if len(op.outputs) > 1:
-        raise Unfit("the library's softmax has no output of statistics")
+    reason = why_not(op)
+    if reason is not None:
+        raise Unfit(reason)
     src = low.read(op.inputs[0])
     result = op.outputs[0]
     attributes, _ = low.attributes((), result)

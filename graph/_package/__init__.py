@@ -20,7 +20,7 @@ from onednn_graph.graph.compiled_partition import CompiledPartition
 from onednn_graph.graph.document import GraphFileError
 from onednn_graph.graph.eager import run_op
 from onednn_graph.graph.engine import Engine, Stream, default_engine
-from onednn_graph.graph.functions import *  # noqa: F403 -- one function for each op, listed in its __all__
+from onednn_graph.graph.functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
 from onednn_graph.graph.graph import FpmathMode, Graph
 from onednn_graph.graph.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.op import Op
