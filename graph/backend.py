@@ -63,6 +63,7 @@ class Explanation:
         scratch_bytes: temporary memory of one execution; None where the backend doesn't plan it.
         rejected: what was passed over, a reason each.
         considered: what could have been chosen, best first, with the estimates that decided or the times.
+        prepared: kernels that run only when a constant input changes.
         verified: whether `verify=True` (or a kernel of unknown standing) had it checked on integer data.
     """
 
@@ -73,12 +74,15 @@ class Explanation:
     rejected: tuple[str, ...] = ()
     verified: bool = False
     considered: tuple[Considered, ...] = ()
+    prepared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [
             f"{self.backend}: {self.strategy}",
             f"  kernels: {' → '.join(self.implementations)}",
         ]
+        if self.prepared:
+            lines.append(f"  once for constants: {' → '.join(self.prepared)}")
         if self.scratch_bytes is not None:
             lines.append(f"  scratch: {self.scratch_bytes} bytes")
         lines += [f"  {number}. {one}" for number, one in enumerate(self.considered[:SHOWN], 1)]

@@ -27,7 +27,7 @@ from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
 from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan, copy_step
+from .plan import Buffer, Frame, HostStep, Plan, Prepared, copy_step
 from .primitive import NativeEngine
 from .quarantine import is_proven
 
@@ -46,6 +46,7 @@ class PlanExecutable:
 
     Attributes:
         order: for each array that the plan takes, its place among the inputs and outputs.
+        prepared: what it takes beside them, made of constant inputs.
     """
 
     plan: Plan
@@ -53,6 +54,14 @@ class PlanExecutable:
     engine: Engine
     outputs: tuple[LogicalTensor, ...]
     explanation: Explanation = field(repr=False)
+    prepared: Prepared | None = None
+
+    def _addresses(self, arrays: Sequence[Array]) -> list[int]:
+        taken = [arrays[i] for i in self.order]
+        addresses = [address(array) for array in taken]
+        if self.prepared is not None:
+            addresses += self.prepared.addresses(taken, addresses)
+        return addresses
 
     def opaque_bytes(self, index: int) -> int:
         """Size of an output in the layout that the primitive chose."""
@@ -62,14 +71,13 @@ class PlanExecutable:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
-        arrays = (*inputs, *outputs)
-        fork.run(self.plan.run, [address(arrays[i]) for i in self.order])
+        fork.run(lambda: self.plan.run(self._addresses((*inputs, *outputs))))
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with addresses, memory objects and arguments prepared."""
         arrays = (*inputs, *outputs)
         frame = Frame(self.plan)
-        frame.point([address(arrays[i]) for i in self.order])
+        frame.point(self._addresses(arrays))
         engine = self.engine
 
         def call(keep_alive: tuple[Array, ...] = arrays) -> None:
@@ -167,6 +175,7 @@ class OnednnBackend:
             raise UnsupportedError(
                 f"no primitive of the library is left ({'; '.join(dict.fromkeys(low.reasons))})"
             )
+        prepared = low.prepared()
         plan = Plan(engine, low.steps)
         chains = ["+".join(op.kind for op in ops) for ops in low.fused]
         executable = PlanExecutable(
@@ -184,7 +193,9 @@ class OnednnBackend:
                 scratch_bytes=plan.scratch_bytes,
                 rejected=tuple(dict.fromkeys(low.reasons)),
                 verified=request.options.verify,
+                prepared=() if prepared is None else prepared.plan.implementations,
             ),
+            prepared,
         )
         wrong = request.verifier(executable) if request.options.verify else None
         if wrong is not None:

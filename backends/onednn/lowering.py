@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from ...graph.arrays import Array, numpy_type
 from ...graph.backend import BACKENDS, CompileRequest
-from ...graph.logical_tensor import LayoutType, LogicalTensor, as_plain, row_major
+from ...graph.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain, row_major
 from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
@@ -26,7 +26,7 @@ from .assembly import Assembly, Unfit
 from .enumerators import Arg, FpmathMode, Query
 from .fusing import Link, chain
 from .memory import MemoryDesc, OpaqueLayout
-from .plan import AnyStep, Buffer, HostArray, HostStep, Step
+from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Prepared, Step
 from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc, described, reorder
 from .quarantine import REFERENCE
 
@@ -393,7 +393,7 @@ class Lowering(Assembly):
         arguments = [(Arg.SRC, source), (Arg.DST, target)]
         arguments += [(Arg.ATTR_SCALES | argument, values) for argument, (_, values) in scales.items()]
         arguments += [(Arg.ATTR_ZERO_POINTS | argument, values) for argument, values in zero_points.items()]
-        self.steps.append(Step(what, desc, tuple(arguments)))
+        self.steps.append(Step(what, desc, tuple(arguments), is_copy=True))
 
     # --- ops -----------------------------------------------------------------------------------------
 
@@ -527,6 +527,43 @@ class Lowering(Assembly):
                 self.copy(_label(tensor), lies, port)
         self.steps[:] = [_moved(step, moved) for step in self.steps]
         return tuple(layouts)
+
+    def prepared(self) -> Prepared | None:
+        """Takes out of the steps what depends on constant inputs alone: it runs when these change.
+
+        Its results become further arguments of the plan.
+        """
+        constant = {
+            number for number, t in enumerate(self.request.inputs) if t.property_type is PropertyType.constant
+        }
+        ready: set[Buffer] = set()
+        early: list[Step] = []
+        for step in self.steps:
+            source, target = _copied(step)
+            if source is None or target is None or not isinstance(step, Step):
+                continue
+            is_constant = source.root.argument in constant or source.root in ready
+            if is_constant and target.root.argument is None and target.base is None:
+                ready.add(target)
+                early.append(step)
+        if not early:
+            return None
+        others = [step for step in self.steps if step not in early]
+        used = {b.root for step in others for _, b in step.arguments}
+        count = len(self.request.inputs) + len(self.request.outputs)
+        kept = [buffer for buffer in ready if buffer in used]
+        moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
+        self.steps[:] = [_moved(step, moved) for step in others]
+        plan = Plan(self.engine, [_moved(step, moved) for step in early])
+        return Prepared(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
+
+
+def _copied(step: AnyStep) -> tuple[Buffer | None, Buffer | None]:
+    """Source and target of a copy; None where the step is none."""
+    if not isinstance(step, Step) or not step.is_copy:
+        return None, None
+    places = dict(step.arguments)
+    return places[Arg.SRC], places[Arg.DST]
 
 
 def _label(tensor: LogicalTensor) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from ...graph.arrays import Array, address
+from ...graph.arrays import Array, address, numpy_type
 from .cost import Work, reorder_work
 from .enumerators import Arg
 from .memory import MemoryDesc
@@ -70,12 +70,14 @@ class Step:
         desc: what to run.
         arguments: buffers by `DNNL_ARG_*`, the scratchpad apart.
         work: for the cost model, where it knows the step.
+        is_copy: whether it only moves or converts elements from SRC to DST.
     """
 
     role: str
     desc: PrimitiveDesc
     arguments: tuple[tuple[int, Buffer], ...]
     work: Work | None = None
+    is_copy: bool = False
 
     @property
     def implementation(self) -> str:
@@ -95,6 +97,15 @@ class HostArray:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, buffer: Buffer) -> HostArray | None:
+        """A buffer in a plain layout; None for a blocked one."""
+        strides = buffer.desc.strides
+        if strides is None:
+            return None
+        dtype = numpy_type(buffer.desc.data_type)
+        return cls(dtype, buffer.desc.shape, tuple(s * dtype.itemsize for s in strides))
 
     def at(self, place: int) -> Array:
         """The array at an address."""
@@ -138,7 +149,7 @@ def copy_step(engine: NativeEngine, what: str, source: Buffer, target: Buffer) -
     if desc is None:
         return None
     work = reorder_work(desc.implementation, source.desc, target.desc)
-    return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work)
+    return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
 
 
 def _aligned(size: int) -> int:
@@ -352,3 +363,39 @@ class Frame:
     def __del__(self) -> None:
         for memory in self._memories:
             self._destroy(memory)
+
+
+class Prepared:
+    """What a plan makes of constant inputs, once, and again when other arrays are given for them.
+
+    The arrays are kept, so that an address stands for one content.
+
+    Args:
+        plan: from the constant arguments to further ones, which stand behind all others.
+        sizes: bytes of these further arguments.
+        constants: numbers of the constant arguments.
+    """
+
+    def __init__(self, plan: Plan, sizes: tuple[int, ...], constants: tuple[int, ...]) -> None:
+        self.plan = plan
+        self.nbytes = sum(sizes)
+        self._sizes = sizes
+        self._constants = constants
+        self._latest: tuple[tuple[int, ...], list[Array], list[int], Sequence[Array]] | None = None
+        self._lock = Lock()
+
+    def addresses(self, arrays: Sequence[Array], addresses: Sequence[int]) -> list[int]:
+        """Where the further arguments lie for these arguments.
+
+        Args:
+            arrays: the arguments. addresses: of their memory.
+        """
+        key = tuple(addresses[number] for number in self._constants)
+        latest = self._latest
+        if latest is None or latest[0] != key:
+            with self._lock:
+                made = [np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes]
+                places = [_aligned(address(array)) for array in made]
+                self.plan.run([*addresses, *places])
+                latest = self._latest = (key, made, places, tuple(arrays[n] for n in self._constants))
+        return latest[2]

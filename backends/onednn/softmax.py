@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from ...graph.arrays import Array
 from ...graph.op import Op
 from .assembly import Unfit
 from .enumerators import Algorithm, Arg, Propagation, Query
 from .fusing import Link
 from .lowering import Lowered, Lowering
+from .plan import Buffer, HostArray, HostStep
 
 
 def _algorithm(op: Op) -> Algorithm:
@@ -29,6 +33,25 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.wanted(result), axis, attributes,
     )  # fmt: skip
     low.single("softmax", desc, [(Arg.SRC, src)], result)
+    if op.attributes.get("mode") == "inf_as_zero":
+        _empty_rows(low, src, low.read(result), axis)
+
+
+def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
+    """Zeros for the NaN that the library gives where all of an axis is -inf: a look at one element of each."""
+    arrays = [HostArray.of(buffer) for buffer in (src, dst)]
+    if None in arrays:
+        raise Unfit("a blocked layout")
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        first = outputs[0].take(0, axis)
+        if np.isnan(first).any():
+            empty = np.isneginf(inputs[0].max(axis=axis, keepdims=True))
+            np.copyto(outputs[0], 0, where=empty)
+
+    low.steps.append(
+        HostStep("rows of -inf", run, ((0, src), (1, dst)), tuple(a for a in arrays if a is not None), 1)
+    )
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -54,8 +77,6 @@ def why_not(op: Op) -> str | None:
     """What the library's softmax does not have."""
     if len(op.outputs) > 1:
         return "oneDNN's softmax has no output of statistics"
-    if op.attributes.get("mode") == "inf_as_zero":
-        return "oneDNN's softmax gives NaN, not zeros, where all of an axis is -inf"
     return None
 
 
