@@ -126,6 +126,11 @@ class Op:
             outputs=tuple(outputs),
             values=values,
         )
+        for port, shape in zip(self.input_ports, context.inputs, strict=True):
+            if port.shape_operand and shape is not None and len(shape) != 1:
+                raise context.error(
+                    f"input '{self.names.spell(port.name)}' must be a 1-D tensor of integers, got shape {list(shape)}"
+                )
         shapes: object = self.schema.infer_shapes(context)
         if not isinstance(shapes, list | tuple) or len(cast("Sequence[object]", shapes)) != len(outputs):
             raise SchemaError(

@@ -22,7 +22,7 @@ AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
 MAX_RANK = 12
-"""oneDNN's limit on the number of dimensions; its schemas write "unset" as so many zeros."""
+"""oneDNN's limit on the number of dimensions; its schemas write "unset" as so many zeros or ones."""
 
 
 class AttributeType(StrEnum):
@@ -62,6 +62,20 @@ class AtLeast:
 
 
 @frozen
+class Above:
+    """A finite float above `bound`."""
+
+    bound: float
+
+    @property
+    def describe(self) -> str:
+        return f"finite and above {self.bound:g}"
+
+    def canonical(self, value: Any) -> Any:
+        return value if self.bound < value < math.inf else None
+
+
+@frozen
 class OneOf:
     """A string out of a list; with `any_case` the letter case does not matter."""
 
@@ -82,6 +96,7 @@ class OneOf:
 
 POSITIVE = AtLeast(1)
 NON_NEGATIVE = AtLeast(0)
+ABOVE_ZERO = Above(0)
 
 
 def _attribute_type(value: AttributeType | str) -> AttributeType:
@@ -98,7 +113,7 @@ class AttributeSpec:
         required: whether an op without it is an error.
         default: the canonical value of an attribute that is not given; None means "unset".
         rule: the rule on the value, or on each element of a list.
-        unset_as_zeros: twelve zeros mean "unset", as in the defaults of oneDNN's own schemas.
+        unset_as: twelve of this integer mean "unset", as in the defaults of oneDNN's own schemas; None for no such.
         none_as: what `None` stands for where Python users write it (`auto_pad=None`).
         doc: one sentence.
     """
@@ -108,7 +123,7 @@ class AttributeSpec:
     required: bool = field(default=False, kw_only=True)
     default: AttributeValue | None = field(default=None, kw_only=True)
     rule: Rule | None = field(default=None, kw_only=True)
-    unset_as_zeros: bool = field(default=False, kw_only=True)
+    unset_as: int | None = field(default=None, kw_only=True)
     none_as: AttributeValue | None = field(default=None, kw_only=True)
     doc: str = field(default="", kw_only=True)
 
@@ -203,7 +218,7 @@ def canonical_value(spec: AttributeSpec, value: object, op: str, name: str) -> A
         return spec.default
     if spec.type in (AttributeType.s64_list, AttributeType.f32_list):
         items = tuple(_scalar(spec, item, op, name, value) for item in _listed(spec, value, op, name))
-        if spec.unset_as_zeros and len(items) == MAX_RANK and not any(items):
+        if spec.unset_as is not None and items == (spec.unset_as,) * MAX_RANK:
             return spec.default
         return cast("AttributeValue", tuple(_ruled(spec, item, op, name, value) for item in items))
     return _ruled(spec, _scalar(spec, value, op, name, value), op, name, value)

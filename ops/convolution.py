@@ -158,12 +158,10 @@ def _infer(ctx: InferenceContext, side: _Side) -> tuple[Shape, ...]:
 
 
 def _check_shape_operand(ctx: InferenceContext) -> None:
-    """The third input must be 1-D, and its value, when known, a shape."""
+    """The third input's value, when known, must be a shape."""
     if len(ctx.inputs) < 3:
         return
-    name, shape = ctx.names.spell("weights_shape"), ctx.inputs[2]
-    if shape is not None and len(shape) != 1:
-        raise ctx.error(f"input '{name}' must be a 1-D tensor of integers, got shape {list(shape)}")
+    name = ctx.names.spell("weights_shape")
     value = ctx.values.get(2)
     if value is not None and any(v < 1 for v in value):
         raise ctx.error(f"input '{name}' must hold positive sizes, got {list(value)}")
@@ -281,7 +279,7 @@ OUTPUT_PADDING = integers(
     NON_NEGATIVE,
     "Zeros that the forward op adds at the end of each spatial axis of its output.",
     required=False,
-    unset_as_zeros=True,
+    unset_as=0,
 )
 _IMPLIED_OUTPUT_PADDING = evolve(
     OUTPUT_PADDING, doc=f"{OUTPUT_PADDING.doc[:-1]}; taken from diff_dst if absent."
@@ -304,7 +302,7 @@ _WEIGHTS_SHAPE = integers(
     POSITIVE,
     "Shape of the weights, in weights_format; the input of that name wins over it.",
     required=False,
-    unset_as_zeros=True,
+    unset_as=0,
 )
 _INPUTS = (
     Port("src", "T1", doc="Input of the forward op, in data_format."),

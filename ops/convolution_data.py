@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from . import spatial
-from .attributes import POSITIVE, Attributes, AttributeSpec
+from .attributes import NON_NEGATIVE, Attributes, AttributeSpec
 from .convolution import GROUPS, MAX_AXES, OUTPUT_PADDING, weights_format
 from .data_types import DataType
 from .formats import axis_positions
@@ -142,11 +142,17 @@ def _channels(ctx: InferenceContext, how: _Kind, channels: int, weights: tuple[i
     if how.transposed and groups > 1:
         pairs.append((inputs, outputs * groups if known(outputs) else UNKNOWN_DIM))
     given, wanted = (1, 0) if how.backward else (0, 1)
-    for pair in pairs:
-        if UNKNOWN_DIM in (pair[given], channels) or pair[given] == channels:
-            if all(not known(c) or c % groups == 0 for c in pair):
-                return pair[wanted]
-            break
+    for name, count in ((how.data, channels), ("weights", inputs), ("weights", outputs)):
+        if count == 0:
+            raise ctx.error(f"'{name}' must have a positive number of channels, got 0")
+    fitting = {
+        pair[wanted]
+        for pair in pairs
+        if (UNKNOWN_DIM in (pair[given], channels) or pair[given] == channels)
+        and all(not known(c) or c % groups == 0 for c in pair)
+    }
+    if fitting:
+        return fitting.pop() if len(fitting) == 1 else UNKNOWN_DIM
     expected = " or ".join(str(pair[given]) for pair in pairs)
     raise ctx.error(
         f"'{how.data}' must have {expected} channels for weights {show(weights)} in weights_format '{fmt}' and "
@@ -159,7 +165,7 @@ def _requested(ctx: InferenceContext) -> Shape:
     """The output's shape where the user says it: an input, an attribute, or the declaration."""
     if 2 in ctx.values:
         return ctx.values[2]
-    if "dst_shape" in ctx.attributes:
+    if "dst_shape" in ctx.attributes and len(ctx.inputs) == 2:
         return ctx.attributes.integers("dst_shape")
     return ctx.outputs[0]
 
@@ -231,9 +237,10 @@ def _infer(ctx: InferenceContext, how: _Kind) -> tuple[Shape, ...]:
     if requested is not None and len(requested) != rank + 2:
         raise ctx.error(f"the output must have {rank + 2} axes as '{how.data}', got shape {show(requested)}")
     sizes: dict[int, int] = {data_at["N"][0]: data[data_at["N"][0]], data_at["C"][0]: channels}
+    waits = how.scatters and how.backward and len(ctx.inputs) > 2 and 2 not in ctx.values
     for axis, (at, kernel_at) in enumerate(zip(data_at["X"], weights_at["X"], strict=True)):
         size, kernel = data[at], weights[kernel_at]
-        if not (known(size) and known(kernel)):
+        if waits or not (known(size) and known(kernel)):
             sizes[at] = UNKNOWN_DIM
         elif how.scatters:
             want = requested[at] if requested is not None else UNKNOWN_DIM
@@ -259,10 +266,10 @@ _BIAS = "One value per output channel."
 _WEIGHTS = "Weights, in weights_format."
 _DST_SHAPE = integers(
     "dst_shape",
-    POSITIVE,
+    NON_NEGATIVE,
     "Shape of the output, diff_src; the input of that name wins over it.",
     required=False,
-    unset_as_zeros=True,
+    unset_as=0,
 )
 _GROUPED = (
     "The shape of the weights is (I / groups, O, X) for IOX and (X, O, I / groups) for XOI; with groups, the "

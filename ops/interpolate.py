@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-from .attributes import POSITIVE, AttributeSpec, AttributeType, OneOf
+from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .formats import axis_positions
 from .registry import REGISTRY
 from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import DATA_FORMAT, FLOATS, SOURCE, integers, known, same, show
+from .shared import DATA_FORMAT, FLOATS, SOURCE, integers, known, show
 
 _MODE = AttributeSpec(
     "mode",
@@ -27,6 +27,7 @@ _SIZES = integers(
 _SCALES = AttributeSpec(
     "scales",
     AttributeType.f32_list,
+    rule=ABOVE_ZERO,
     doc="Output size over input size, per spatial axis, where sizes are not given.",
 )
 _COORDINATES = AttributeSpec(
@@ -45,8 +46,10 @@ def _sizes(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple[i
         ShapeError: neither sizes nor scales, or not one per spatial axis.
     """
     rank = len(src) - 2
-    if rank < 1:
-        raise ctx.error(f"'src' must have a batch, channels and spatial axes, got shape {show(src)}")
+    if rank < 1 or 0 in src[1:]:
+        raise ctx.error(
+            f"'src' must have a batch, channels and spatial axes of positive sizes, got shape {show(src)}"
+        )
     if len(ctx.inputs) > operand:
         sizes = ctx.values.get(operand)
         if sizes is None:
@@ -93,8 +96,17 @@ def _forward(ctx: InferenceContext) -> tuple[Shape, ...]:
 def _backward(ctx: InferenceContext) -> tuple[Shape, ...]:
     src, diff_dst = ctx.inputs[0], ctx.inputs[1]
     given = len(ctx.inputs) > 2 or ctx.attributes.get("sizes") or ctx.attributes.get("scales")
-    if src is not None and given:
-        same(ctx, _resized(ctx, src, 2), diff_dst, ("src", "diff_dst"))
+    if src is None or diff_dst is None:
+        return (src,)
+    if given:
+        want = _resized(ctx, src, 2)
+    else:
+        at = axis_positions(ctx.attributes.string("data_format"), len(src) - 2)["X"]
+        want = tuple(UNKNOWN_DIM if axis in at else size for axis, size in enumerate(src))
+    if len(want) != len(diff_dst) or any(
+        known(a) and known(b) and a != b for a, b in zip(want, diff_dst, strict=True)
+    ):
+        raise ctx.error(f"'diff_dst' must have shape {show(want)}, got {show(diff_dst)}")
     return (src,)
 
 

@@ -186,8 +186,8 @@ def _layer_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
     axis = _normalised(ctx, src)
     for index, name in ((2, "mean"), (3, "variance")):
         stats = ctx.inputs[index]
-        if stats is not None and len(stats) == len(src):  # with the normalised axes as ones
-            stats = stats[:axis]
+        if stats is not None and len(stats) == len(src) and set(stats[axis:]) <= {1, -1}:
+            stats = stats[:axis]  # with the normalised axes as ones
         if stats is not None:
             same(ctx, src[:axis], stats, ("src", name))
     _affine(ctx, 4, src[axis:], ("gamma", "beta"))

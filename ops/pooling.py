@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from . import spatial
-from .attributes import POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
+from .attributes import NON_NEGATIVE, POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .formats import axis_positions
 from .registry import REGISTRY
@@ -34,7 +34,7 @@ _DILATIONS = integers(
     POSITIVE,
     "Distance between window elements; 1, which is dense, if absent.",
     required=False,
-    unset_as_zeros=True,
+    unset_as=1,
 )
 # A negative padding, which real graphs have, leaves out elements at that end.
 _PADS_BEGIN, _PADS_END = (evolve(spec, rule=None) for spec in (PADS_BEGIN, PADS_END))
@@ -50,10 +50,10 @@ _EXCLUDE_PAD = AttributeSpec(
 )
 _SRC_SHAPE = integers(
     "src_shape",
-    POSITIVE,
+    NON_NEGATIVE,
     "Shape of the forward op's input; the input of that name wins over it.",
     required=False,
-    unset_as_zeros=True,
+    unset_as=0,
 )
 
 

@@ -12,14 +12,18 @@ from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, channels_of, flag, s
 
 def _prelu(ctx: InferenceContext) -> tuple[Shape, ...]:
     src, slope = ctx.inputs[0], ctx.inputs[1]
+    _check_slope(ctx, src, slope)
+    return (src,)
+
+
+def _check_slope(ctx: InferenceContext, src: Shape, slope: Shape) -> None:
     if src is None or slope is None:
-        return (src,)
+        return
     if broadcast(ctx, (src, slope_view(ctx, src, slope)), ("src", "slope")) != src and -1 not in (
         *src,
         *slope,
     ):
         raise ctx.error(f"'slope' must broadcast to 'src', {show(src)}, got shape {show(slope)}")
-    return (src,)
 
 
 def slope_view(ctx: InferenceContext, src: tuple[int, ...], slope: tuple[int, ...]) -> tuple[int, ...]:
@@ -36,8 +40,7 @@ def slope_view(ctx: InferenceContext, src: tuple[int, ...], slope: tuple[int, ..
 def _prelu_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
     src = same(ctx, ctx.inputs[0], ctx.inputs[2], ("src", "diff_dst"))
     slope = ctx.inputs[1]
-    if src is not None and slope is not None:
-        broadcast(ctx, (src, slope_view(ctx, src, slope)), ("src", "slope"))
+    _check_slope(ctx, src, slope)
     return (src, slope)
 
 

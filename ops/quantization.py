@@ -5,7 +5,7 @@ Source: the oneDNN Graph documents of each op.
 
 from __future__ import annotations
 
-from .attributes import POSITIVE, AttributeSpec, AttributeType, OneOf
+from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .registry import REGISTRY
 from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
@@ -27,7 +27,9 @@ def _qtype(*values: str) -> AttributeSpec:
 
 
 _AXIS = AttributeSpec("axis", AttributeType.s64, default=1, doc="The axis that per_channel means.")
-_SCALES = AttributeSpec("scales", AttributeType.f32_list, required=True, doc="One scale, or one per channel.")
+_SCALES = AttributeSpec(
+    "scales", AttributeType.f32_list, required=True, rule=ABOVE_ZERO, doc="One scale, or one per channel."
+)
 _ZPS = integers("zps", None, "Zero points, as many as scales or one; zeros if absent.", required=False)
 _GROUP_SHAPE = integers(
     "group_shape", POSITIVE, "Elements that share a scale, per axis, for per_group.", required=False
@@ -49,7 +51,7 @@ def _static(ctx: InferenceContext) -> tuple[Shape, ...]:
     for name in ("scales", "zps"):
         values = ctx.attributes.get(name)
         have = len(values) if isinstance(values, tuple) else 1
-        if have and have not in allowed and UNKNOWN_DIM not in allowed:
+        if (have or name == "scales") and have not in allowed and (have == 0 or UNKNOWN_DIM not in allowed):
             per = "channel" if ctx.attributes.string("qtype") == "per_channel" else "tensor"
             raise ctx.error(
                 f"attribute '{name}' must have {max(sorted(allowed)[:2])} values, one per {per}, got {have} for shape "
@@ -85,7 +87,7 @@ def scale_view(
             return None
         fits = all(-1 in (d, s) or d == g * s for d, g, s in zip(src, group, scales, strict=True))
         return scales if fits else None
-    return (1,) * len(src) if scales in ((), (1,)) or set(scales) <= {1, -1} else None
+    return (1,) * len(src) if set(scales) <= {1, -1} else None
 
 
 def _dynamic(ctx: InferenceContext) -> tuple[Shape, ...]:

@@ -5,10 +5,12 @@ Source: the oneDNN Graph documents of each op.
 
 from __future__ import annotations
 
+from functools import partial
+
 from .data_types import DataType
 from .registry import REGISTRY
 from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import FLOATS, SOURCE, axis_of, flag, integers, known
+from .shared import FLOATS, SOURCE, axis_of, flag, integers, known, show
 
 
 def reduced_axes(ctx: InferenceContext, rank: int) -> tuple[int, ...] | None:
@@ -29,7 +31,7 @@ def reduced_axes(ctx: InferenceContext, rank: int) -> tuple[int, ...] | None:
     return counted
 
 
-def _reduce(ctx: InferenceContext) -> tuple[Shape, ...]:
+def _reduce(ctx: InferenceContext, kind: str) -> tuple[Shape, ...]:
     src = ctx.inputs[0]
     if src is None:
         return (None,)
@@ -39,6 +41,8 @@ def _reduce(ctx: InferenceContext) -> tuple[Shape, ...]:
         count = (ctx.inputs[1] or (UNKNOWN_DIM,))[0]
         rank = len(src) if keep else len(src) - count if known(count) else None
         return (None if rank is None else (UNKNOWN_DIM,) * rank,)
+    if kind in ("ReduceMax", "ReduceMin") and any(src[a] == 0 for a in axes):
+        raise ctx.error(f"'src' must have elements along the axes {list(axes)}, got shape {show(src)}")
     if keep:
         return (tuple(1 if a in axes else d for a, d in enumerate(src)),)
     return (tuple(d for a, d in enumerate(src) if a not in axes),)
@@ -82,7 +86,7 @@ for _kind, (_summary, _formula) in _OPS.items():
                 flag("keep_dims", False, "Whether reduced axes stay, with one element."),
             ),
             types={"T1": FLOATS, "T2": (DataType.s32,)},
-            infer_shapes=_reduce,
+            infer_shapes=partial(_reduce, kind=_kind),
             source=SOURCE.format(_kind),
             family="reduction",
         )

@@ -168,11 +168,13 @@ def axis_of(ctx: InferenceContext, axis: int, rank: int, what: str = "axis") -> 
     Raises:
         ShapeError: there is no such axis.
     """
-    if not -rank <= axis < max(rank, 1):
+    if not rank:
+        raise ctx.error(f"attribute '{what}' needs a tensor with axes, got {axis} for shape []")
+    if not -rank <= axis < rank:
         raise ctx.error(
             f"attribute '{what}' must be between {-rank} and {rank - 1} for {rank} axes, got {axis}"
         )
-    return axis % rank if rank else 0
+    return axis % rank
 
 
 def vector(ctx: InferenceContext, shape: Shape, name: str, size: int) -> None:

@@ -9,64 +9,6 @@ import pytest
 from oracle import Problem
 from strategies import BACKENDS, check
 
-DIFFERENCES = {
-    # field of the op set → (ours, the reason)
-    "types T1": (["f32", "bf16", "f16", "f64"], "f64 runs on NumPy"),
-    "attribute output_padding": (None, "the document of the op has it, the op definition does not"),
-}
-
-
-@pytest.fixture(scope="module")
-def opset(corpus):
-    return json.loads((corpus / "reference" / "opset.json").read_text(encoding="utf-8"))["ops"]
-
-
-def described(schema):
-    """A schema in the op set's fields."""
-    fields = {}
-    for side, ports in (("inputs", schema.inputs), ("outputs", schema.outputs)):
-        for index, port in enumerate(ports):
-            fields[f"{side} {index}"] = {"name": port.name, "type": port.type, "required": port.required}
-    for spec in schema.attributes:
-        fields[f"attribute {spec.name}"] = {
-            "type": spec.type.value,
-            "required": spec.required,
-            "default": spec.default,
-            "candidates": list(getattr(spec.rule, "values", ())),
-        }
-    for name, types in schema.types.items():
-        fields[f"types {name}"] = [t.value for t in types]
-    return fields
-
-
-def expected(entry):
-    fields = {}
-    for side in ("inputs", "outputs"):
-        for port in entry[side]:
-            fields[f"{side} {port['index']}"] = {key: port[key] for key in ("name", "type", "required")}
-    for attribute in entry["attrs"]:
-        default = attribute.get("default")
-        fields[f"attribute {attribute['name']}"] = {
-            "type": attribute["type"],
-            "required": attribute["required"],
-            # A default of twelve zeros is how the library says "not set".
-            "default": None if isinstance(default, dict) else default,
-            "candidates": attribute.get("candidates", []),
-        }
-    for name, types in entry["type_constraints"].items():
-        fields[f"types {name}"] = types
-    return fields
-
-
-@pytest.mark.parametrize("schema", [s for s in og.ops() if s.family != "custom"], ids=lambda s: s.kind)
-def test_schemas_are_those_of_the_op_set(opset, schema):
-    ours, theirs = described(schema), expected(opset[schema.kind])
-    for field in sorted(ours.keys() | theirs.keys()):
-        if ours.get(field) != theirs.get(field):
-            assert field in DIFFERENCES, f"{schema.kind}, {field}: {ours.get(field)} and {theirs.get(field)}"
-            have, _reason = DIFFERENCES[field]
-            assert have is None or ours[field] == have
-
 
 def problem_of(op):
     """A graph's op as a problem of the oracle."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from attrs import frozen
 
 from ...graph.backend import (
@@ -57,13 +58,17 @@ class NumpyExecutable:
         arrays = {t.id: a for t, a in zip(self.inputs, inputs, strict=True)}
         arrays |= {t.id: a for t, a in zip(self.outputs, outputs, strict=True)}
         for op, kernel in self.steps:
+            if op.outputs and all(0 in t.dims for t in op.outputs):
+                arrays |= {t.id: allocate(t) for t in op.outputs if t.id not in arrays}
+                continue  # no element to compute
             for tensor in op.outputs:
                 if tensor.id not in arrays:
                     arrays[tensor.id] = allocate(tensor)
             ins = tuple(_read_only(arrays[t.id]) for t in op.inputs)
             outs = tuple(arrays[t.id] for t in op.outputs)
             try:
-                returned = kernel(op, ins, outs)
+                with np.errstate(all="ignore"):  # infinities and NaN are results here
+                    returned = kernel(op, ins, outs)
             except MemoryError as error:
                 raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
             # A kernel that returns its result has not written it, and the outputs are uninitialised memory.

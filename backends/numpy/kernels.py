@@ -5,6 +5,7 @@ Kernels compute in f32, in f64 where an array is f64, and round once, when they 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,8 +68,19 @@ def store(target: Array, values: Array | float) -> None:
     elif dtype.itemsize == 1 and dtype.kind != "b":
         low, high = _range(dtype)
         values = np.clip(values, low, high)
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.copyto(target, np.asarray(values).astype(dtype, copy=False))
+    array = np.asarray(values)
+    if array.dtype == np.float64 and dtype.kind == "V":
+        array = _odd(array)  # ml_dtypes goes through f32, and would round twice
+    np.copyto(target, array.astype(dtype, copy=False))
+
+
+def _odd(values: Array) -> Array:
+    """f64 as f32, rounded to odd: rounding that once more gives what rounding once would."""
+    single = values.astype(np.float32)
+    away = np.abs(single) > np.abs(values)
+    single = np.where(away, np.nextafter(single, np.float32(0)), single)
+    inexact = (single != values) & np.isfinite(single)
+    return (single.view(np.uint32) | inexact).view(np.float32)
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -77,6 +89,19 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
         return float(integers.min), float(integers.max)
     largest = float(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] -- untyped
     return -largest, largest
+
+
+def mean(values: Array, axis: int | tuple[int, ...], keepdims: bool = False) -> Array:
+    """The mean; NaN of nothing, without a warning."""
+    total = np.sum(values, axis=axis, keepdims=keepdims)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / values.dtype.type(math.prod(values.shape[a] for a in axes)))
+
+
+def variance(values: Array, axis: int | tuple[int, ...], keepdims: bool = False) -> Array:
+    """The mean squared distance from the mean."""
+    return mean(np.square(values - mean(values, axis, keepdims=True)), axis, keepdims)
 
 
 def along(values: Array, axis: int, rank: int) -> Array:

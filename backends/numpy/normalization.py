@@ -10,6 +10,13 @@ import numpy as np
 from ...graph.op import Op
 from .binary import channel_axis
 from .kernels import Array, along, kernel, store, wide
+from .kernels import mean as mean_of
+from .kernels import variance as variance_of
+
+
+def _like(values: Array, data: Array) -> Array:
+    """Statistics or parameters in the type that the data are computed in."""
+    return values.astype(data.dtype, copy=False)
 
 
 def _other_axes(rank: int, channel: int) -> tuple[int, ...]:
@@ -21,7 +28,7 @@ def batch_norm_inference(op: Op, inputs: Sequence[Array], outputs: Sequence[Arra
     """Dst = gamma · (src − mean) / √(variance + epsilon) + beta."""
     src = wide(inputs[0])
     channel = channel_axis(op, src.ndim)
-    gamma, beta, mean, variance = (along(wide(v), channel, src.ndim) for v in inputs[1:])
+    gamma, beta, mean, variance = (along(_like(v, src), channel, src.ndim) for v in inputs[1:])
     scale = gamma / np.sqrt(variance + op.attributes.real("epsilon"))
     store(outputs[0], (src - mean) * scale + beta)
 
@@ -32,14 +39,14 @@ def batch_norm_training(op: Op, inputs: Sequence[Array], outputs: Sequence[Array
     src = wide(inputs[0])
     channel = channel_axis(op, src.ndim)
     axes = _other_axes(src.ndim, channel)
-    mean, variance = src.mean(axis=axes), src.var(axis=axes)
+    mean, variance = mean_of(src, axes), variance_of(src, axes)
     result = (src - along(mean, channel, src.ndim)) / np.sqrt(
         along(variance, channel, src.ndim) + op.attributes.real("epsilon")
     )
     if len(inputs) > 3:
-        result = result * along(wide(inputs[3]), channel, src.ndim)
+        result = result * along(_like(inputs[3], src), channel, src.ndim)
     if len(inputs) > 4:
-        result = result + along(wide(inputs[4]), channel, src.ndim)
+        result = result + along(_like(inputs[4], src), channel, src.ndim)
     store(outputs[0], result)
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
     for index, (batch, running) in enumerate(((mean, inputs[1]), (variance, inputs[2]))):
@@ -53,13 +60,13 @@ def batch_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array
     src, diff_dst = wide(inputs[0]), wide(inputs[1])
     channel = channel_axis(op, src.ndim)
     axes = _other_axes(src.ndim, channel)
-    count = src.size // src.shape[channel]
-    mean, variance = (along(wide(v), channel, src.ndim) for v in inputs[2:4])
+    count = math.prod(src.shape[a] for a in axes)
+    mean, variance = (along(_like(v, src), channel, src.ndim) for v in inputs[2:4])
     inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
     normalised = (src - mean) * inverse
     diff_beta = diff_dst.sum(axis=axes, keepdims=True)
     diff_gamma = (diff_dst * normalised).sum(axis=axes, keepdims=True)
-    scale = along(wide(inputs[4]), channel, src.ndim) * inverse if len(inputs) > 4 else inverse
+    scale = along(_like(inputs[4], src), channel, src.ndim) * inverse if len(inputs) > 4 else inverse
     store(outputs[0], scale * (diff_dst - (diff_beta + normalised * diff_gamma) / count))
     for target, value in zip(outputs[1:], (diff_gamma, diff_beta), strict=False):
         store(target, value.reshape(target.shape))
@@ -70,8 +77,8 @@ def _affine(op: Op, values: Array, gamma: Array | None, beta: Array | None, shap
     if not op.attributes.get("use_affine", True):
         return values
     if gamma is not None:
-        values = values * wide(gamma).reshape(shape)
-    return values if beta is None else values + wide(beta).reshape(shape)
+        values = values * _like(gamma, values).reshape(shape)
+    return values if beta is None else values + _like(beta, values).reshape(shape)
 
 
 def _given(inputs: Sequence[Array], index: int) -> Array | None:
@@ -84,7 +91,7 @@ def layer_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     src = wide(inputs[0])
     first = op.attributes.integer("begin_norm_axis") % src.ndim
     axes = tuple(range(first, src.ndim))
-    mean, variance = src.mean(axis=axes, keepdims=True), src.var(axis=axes, keepdims=True)
+    mean, variance = mean_of(src, axes, True), variance_of(src, axes, True)
     result = (src - mean) / np.sqrt(variance + op.attributes.real("epsilon"))
     store(outputs[0], _affine(op, result, _given(inputs, 1), _given(inputs, 2), src.shape[first:]))
     for target, value in zip(outputs[1:], (mean, variance), strict=False):
@@ -98,12 +105,12 @@ def layer_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array
     first = op.attributes.integer("begin_norm_axis") % src.ndim
     axes = tuple(range(first, src.ndim))
     kept = (*src.shape[:first], *[1] * len(axes))
-    mean, variance = (wide(v).reshape(kept) for v in inputs[2:4])
+    mean, variance = (_like(v, src).reshape(kept) for v in inputs[2:4])
     inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
     normalised = (src - mean) * inverse
     gradient = _affine(op, diff_dst, _given(inputs, 4), None, src.shape[first:])
-    average = gradient.mean(axis=axes, keepdims=True)
-    along_normalised = (gradient * normalised).mean(axis=axes, keepdims=True)
+    average = mean_of(gradient, axes, True)
+    along_normalised = mean_of(gradient * normalised, axes, True)
     store(outputs[0], (gradient - average - normalised * along_normalised) * inverse)
     outer = tuple(range(first))
     for target, value in zip(outputs[1:], (diff_dst * normalised, diff_dst), strict=False):
@@ -116,8 +123,8 @@ def group_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     channel = channel_axis(op, inputs[0].ndim)
     groups = op.attributes.integer("groups")
     src = np.moveaxis(wide(inputs[0]), channel, 1)
-    grouped = src.reshape(src.shape[0], groups, -1)
-    mean, variance = grouped.mean(axis=2, keepdims=True), grouped.var(axis=2, keepdims=True)
+    grouped = src.reshape(src.shape[0], groups, math.prod(src.shape[1:]) // groups)
+    mean, variance = mean_of(grouped, 2, True), variance_of(grouped, 2, True)
     normalised = ((grouped - mean) / np.sqrt(variance + op.attributes.real("epsilon"))).reshape(src.shape)
     shape = (-1, *[1] * (src.ndim - 2))
     result = _affine(op, normalised, _given(inputs, 1), _given(inputs, 2), shape)
@@ -131,8 +138,8 @@ def rms_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Divides by the root of the mean square over the last axes."""
     src = wide(inputs[0])
     first = op.attributes.integer("begin_norm_axis") % src.ndim
-    square = np.square(src).mean(axis=tuple(range(first, src.ndim)), keepdims=True)
+    square = mean_of(np.square(src), tuple(range(first, src.ndim)), True)
     result = src / np.sqrt(square + op.attributes.real("epsilon"))
     if math.prod(src.shape[first:]) and len(inputs) > 1:
-        result = result * wide(inputs[1]).reshape(src.shape[first:])
+        result = result * _like(inputs[1], src).reshape(src.shape[first:])
     store(outputs[0], result)

@@ -37,7 +37,8 @@ def _taps(w: Windows) -> Iterator[_Tap]:
         for axis, k in enumerate(tap):
             stride, offset = w.strides[axis], k * w.dilations[axis] - w.pads_begin[axis]
             first = max(0, -(offset // stride))
-            last = min(w.dst[axis], (w.src[axis] - 1 - offset) // stride + 1)
+            size = w.src[axis] + min(0, w.pads_end[axis])
+            last = min(w.dst[axis], (size - 1 - offset) // stride + 1)
             if last <= first:
                 break
             start = first * stride + offset

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.op import Op
-from .kernels import Array, register_kernel, store, wide
+from .kernels import Array, mean, register_kernel, store, wide
 
 
 def _l1(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -23,7 +23,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ReduceL1": _l1,
     "ReduceL2": _l2,
     "ReduceMax": np.max,
-    "ReduceMean": np.mean,
+    "ReduceMean": mean,
     "ReduceMin": np.min,
     "ReduceProd": np.prod,
     "ReduceSum": np.sum,

@@ -15,7 +15,7 @@ def softmax(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = exp(src − max) / Σ, and the log of the sum where it is wanted."""
     src = wide(inputs[0])
     axis = op.attributes.integer("axis")
-    largest: Array = src.max(axis=axis, keepdims=True)
+    largest: Array = src.max(axis=axis, keepdims=True, initial=-np.inf)
     empty: Array | None = np.isneginf(largest) if op.attributes.string("mode") == "inf_as_zero" else None
     if empty is not None:
         largest = np.where(empty, 0, largest)
@@ -43,7 +43,7 @@ def log_softmax(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> No
     src = wide(inputs[0])
     axis = op.attributes.integer("axis")
     with np.errstate(all="ignore"):
-        shifted = src - src.max(axis=axis, keepdims=True)
+        shifted = src - src.max(axis=axis, keepdims=True, initial=-np.inf)
         store(outputs[0], shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)))
 
 

@@ -27,7 +27,7 @@ from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
 from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan, Prepared, copy_step
+from .plan import Buffer, Frame, HostStep, Plan, Prepared, Ready, copy_step
 from .primitive import NativeEngine
 from .quarantine import is_proven
 
@@ -56,12 +56,14 @@ class PlanExecutable:
     explanation: Explanation = field(repr=False)
     prepared: Prepared | None = None
 
-    def _addresses(self, arrays: Sequence[Array]) -> list[int]:
+    def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], Ready | None]:
+        """Addresses of all arguments, and what must live as long as they are used."""
         taken = [arrays[i] for i in self.order]
         addresses = [address(array) for array in taken]
-        if self.prepared is not None:
-            addresses += self.prepared.addresses(taken, addresses)
-        return addresses
+        if self.prepared is None:
+            return addresses, None
+        ready = self.prepared.ready(taken, addresses)
+        return [*addresses, *ready.addresses], ready
 
     def opaque_bytes(self, index: int) -> int:
         """Size of an output in the layout that the primitive chose."""
@@ -71,16 +73,24 @@ class PlanExecutable:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
-        fork.run(lambda: self.plan.run(self._addresses((*inputs, *outputs))))
+        arrays = (*inputs, *outputs)
+
+        def run() -> None:
+            addresses, ready = self._addresses(arrays)
+            self.plan.run(addresses)
+            del ready
+
+        fork.run(run)
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with addresses, memory objects and arguments prepared."""
         arrays = (*inputs, *outputs)
         frame = Frame(self.plan)
-        frame.point(self._addresses(arrays))
+        addresses, ready = self._addresses(arrays)
+        frame.point(addresses)
         engine = self.engine
 
-        def call(keep_alive: tuple[Array, ...] = arrays) -> None:
+        def call(keep_alive: tuple[object, ...] = (arrays, ready)) -> None:
             del keep_alive
             engine.check_open()
             fork.run(frame.run)

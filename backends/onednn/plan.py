@@ -365,6 +365,21 @@ class Frame:
             self._destroy(memory)
 
 
+@frozen(eq=False)
+class Ready:
+    """What was made of constant arrays.
+
+    Attributes:
+        key: addresses of the constant arrays.
+        addresses: of what was made.
+        kept: both, alive.
+    """
+
+    key: tuple[int, ...]
+    addresses: tuple[int, ...]
+    kept: tuple[Array, ...]
+
+
 class Prepared:
     """What a plan makes of constant inputs, once, and again when other arrays are given for them.
 
@@ -381,21 +396,22 @@ class Prepared:
         self.nbytes = sum(sizes)
         self._sizes = sizes
         self._constants = constants
-        self._latest: tuple[tuple[int, ...], list[Array], list[int], Sequence[Array]] | None = None
+        self._latest: Ready | None = None
         self._lock = Lock()
 
-    def addresses(self, arrays: Sequence[Array], addresses: Sequence[int]) -> list[int]:
-        """Where the further arguments lie for these arguments.
+    def ready(self, arrays: Sequence[Array], addresses: Sequence[int]) -> Ready:
+        """The further arguments for these arguments; whoever runs the plan keeps it until the end.
 
         Args:
             arrays: the arguments. addresses: of their memory.
         """
         key = tuple(addresses[number] for number in self._constants)
         latest = self._latest
-        if latest is None or latest[0] != key:
+        if latest is None or latest.key != key:
             with self._lock:
                 made = [np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes]
-                places = [_aligned(address(array)) for array in made]
+                places = tuple(_aligned(address(array)) for array in made)
                 self.plan.run([*addresses, *places])
-                latest = self._latest = (key, made, places, tuple(arrays[n] for n in self._constants))
-        return latest[2]
+                kept = (*made, *[arrays[number] for number in self._constants])
+                latest = self._latest = Ready(key, places, kept)
+        return latest

@@ -1,0 +1,350 @@
+"""Lowerings onto oneDNN's primitives against the NumPy kernels: every op, and chains that are fused."""
+
+import random
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onednn_graph.backends.onednn.table import LOWERED
+from op_calls import EXAMPLES
+from random_graphs import ANCHORS, arrays_for, in_double, random_graph
+from strategies import SETTINGS
+
+EPSILON = {"f32": 2e-6, "bf16": 2**-8, "f16": 2**-11}
+"""Half a unit in the last place, and for f32 some room for sums in another order and the library's polynomials."""
+INEXACT = 16
+"""How many of these an op may be off: its own polynomials, sums of a few dozen terms, a rounding at the end."""
+NOT_HERE = {
+    "GenIndex", "GreaterEqual", "Select", "Dropout", "End", "Wildcard", "GroupNorm", "RMSNorm",
+}  # fmt: skip
+"""Ops that library 3.2 has no primitive for."""
+WEIGHT_GRADIENTS = {"ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"}
+
+
+def close(got, want, dtype, ops=1):
+    """Whether `got` is `want`, in the precision of `dtype`, after so many ops; infinities and NaN are not compared."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    assert got.shape == want.shape
+    finite = np.isfinite(want) & (np.abs(want) < 1e4)
+    scale = np.maximum(np.abs(want), 1)
+    wrong = finite & ~(np.abs(got - want) <= INEXACT * ops * EPSILON[dtype] * scale)
+    assert not wrong.any(), (np.argwhere(wrong)[0], got[wrong][0], want[wrong][0])
+
+
+def test_the_table_covers_the_op_set():
+    assert set(LOWERED) | NOT_HERE | WEIGHT_GRADIENTS == {schema.kind for schema in og.ops()}
+    assert not set(LOWERED) & NOT_HERE
+
+
+def compiled(example, dtype, backend):
+    """The example's op, with floating-point tensors of `dtype`, on a backend."""
+    graph = og.Graph()
+    ports = og.op_schema(example.kind).input_ports(len(example.inputs))
+    allowed = [og.op_schema(example.kind).types[port.type] for port in ports]
+    wanted = {"f32": og.DataType(dtype), "u4": og.DataType.u8}
+    types = [
+        wanted[t] if wanted.get(t) in choice else t for t, choice in zip(example.types, allowed, strict=True)
+    ]
+    graph.add_op(example.op(types=types))
+    graph.finalize()
+    (partition,) = graph.get_partitions(backend=backend)
+    return partition.compile()
+
+
+LOWERABLE = [
+    pytest.param(example, id=f"{kind} {i}")
+    for kind, examples in EXAMPLES.items()
+    if kind in LOWERED
+    for i, example in enumerate(examples)
+]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("example", LOWERABLE)
+def test_each_op_gives_what_numpy_gives(onednn, example, dtype):
+    reference = compiled(example, dtype, "numpy")
+    arrays = [
+        a.astype(np.dtype(v.dtype)) if v.dtype != a.dtype else a
+        for a, v in zip(example.arrays(), (og.Tensor(t).data for t in reference.inputs), strict=True)
+    ]
+    want = reference.execute(None, arrays)
+    try:
+        chosen = compiled(example, dtype, None)
+    except og.UnsupportedError as error:  # pragma: no cover -- nothing is unsupported
+        pytest.fail(str(error))
+    got = chosen.execute(None, arrays)
+    for have, expected in zip(got, want, strict=True):
+        kind = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}.get(expected.dtype.name)
+        if kind is None:
+            np.testing.assert_array_equal(have, expected)
+        else:
+            close(have, expected, dtype if kind == "f32" else kind, 4)
+
+
+@pytest.mark.parametrize("kind", sorted(LOWERED))
+def test_each_op_can_be_forced_onto_the_library(onednn, kind):
+    """On some example of each op the library itself computes."""
+    reasons = []
+    for example in EXAMPLES[kind]:
+        if example.values or not example.outputs:
+            continue
+        try:
+            assert compiled(example, "f32", "onednn").backend == "onednn"
+        except og.UnsupportedError as error:
+            reasons.append(str(error))
+        else:
+            return
+    pytest.fail("; ".join(reasons))
+
+
+@SETTINGS
+@given(
+    seed=st.integers(0, 2**32), kind=st.sampled_from(ANCHORS), dtype=st.sampled_from(["f32", "bf16", "f16"])
+)
+def test_chains_give_what_the_ops_give_one_by_one(onednn, seed, kind, dtype):
+    graph, y = random_graph(random.Random(seed), kind, dtype)
+    arrays = arrays_for(graph, seed)
+    model = graph.compile()
+    values = in_double(graph, arrays)
+    got = model(arrays)[y]
+    if all(np.isfinite(v).all() and np.abs(v).max(initial=0) < 1e4 for v in values.values()):
+        close(got, values[y.id], dtype, 2 * len(graph.ops))
+
+
+def convolution(graph, *, quantized=False, **more):
+    x = graph.input("x", "u8" if quantized else "f32", (2, 12, 12, 16))
+    w = graph.input("w", "s8" if quantized else "f32", (3, 3, 16, 32), property_type="constant")
+    if quantized:
+        x = graph.op("Dequantize", x, scales=[0.5], zps=[3])
+        w = graph.op("Dequantize", w, scales=[0.25] * 32, qtype="per_channel", axis=3)
+    same = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    return graph.op("Convolution", x, w, **same, **more)
+
+
+def fill(graph, seed=0):
+    rng = np.random.default_rng(seed)
+    kinds = {"u8": (0, 9, np.uint8), "s8": (-4, 5, np.int8), "f32": (-3, 4, np.float32)}
+    result = {}
+    for t in graph.inputs:
+        low, high, dtype = kinds[t.data_type.value]
+        result[t.name] = rng.integers(low, high, t.shape).astype(dtype)
+    return result
+
+
+def chain_of_six(graph, y):
+    for i, kind in enumerate(("Add", "ReLU", "Multiply", "Tanh", "Subtract", "Abs")):
+        other = graph.input(f"o{i}", "f32", y.shape if i % 4 else (32,))
+        y = graph.op(kind, y, other) if kind in ("Add", "Multiply", "Subtract") else graph.op(kind, y)
+    return y
+
+
+def bias_and_swish(graph, y):
+    y = graph.op("BiasAdd", y, graph.input("b", "f32", (32,)))
+    return graph.op("Multiply", y, graph.op("Sigmoid", y))
+
+
+def residual(graph, y):
+    return graph.op("ReLU", graph.op("Add", graph.input("r", "f32", y.shape), y))
+
+
+def turned(graph, y):
+    y = graph.op("Subtract", graph.input("a", "f32", (32,)), y)
+    return graph.op(
+        "Divide", graph.input("b", "f32", y.shape), graph.op("Exp", graph.op("Clamp", y, min=-1.0, max=1.0))
+    )
+
+
+CHAINS = [chain_of_six, bias_and_swish, residual, turned]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.__name__)
+def test_what_follows_a_convolution_is_one_primitive(onednn, chain):
+    graph = og.Graph()
+    y = chain(graph, convolution(graph))
+    model = graph.compile()
+    arrays = fill(graph)
+    got = model(arrays)[y]
+    (explanation,) = model.explain().values()
+    assert [name.split()[0] for name in explanation.implementations] == ["convolution"], str(explanation)
+    assert any("weights" in name for name in explanation.prepared)
+    want = numpy_alone(graph, arrays)[y]
+    close(got.astype(np.float32), want.astype(np.float32), "bf16" if got.dtype.itemsize == 2 else "f32", 8)
+
+
+def numpy_alone(graph, arrays):
+    """The same graph on NumPy alone."""
+    return graph.compile(backend="numpy")(arrays)
+
+
+@pytest.mark.parametrize("ends", ["f32", "u8", "relu u8"])
+def test_quantized_convolutions_stay_integers(onednn, ends):
+    graph = og.Graph()
+    y = convolution(graph, quantized=True)
+    if "relu" in ends:
+        y = graph.op("ReLU", y)
+    if "u8" in ends:
+        y = graph.op("Quantize", y, scales=[4.0], zps=[7], output_type="u8")
+    model = graph.compile()
+    arrays = fill(graph)
+    got = model(arrays)[y]
+    assert len(model.partitions) == 1
+    (explanation,) = model.explain().values()
+    assert [name.split()[0] for name in explanation.implementations] == ["convolution"], str(explanation)
+    want = numpy_alone(graph, arrays)[y]
+    np.testing.assert_array_equal(got, want)  # scales are powers of two: nothing is rounded before the end
+
+
+def test_quantized_matmul(onednn):
+    graph = og.Graph()
+    x = graph.op("Dequantize", graph.input("x", "u8", (6, 20)), scales=[0.5], zps=[2])
+    w = graph.op(
+        "Dequantize", graph.input("w", "s8", (20, 8)), scales=[0.25, 0.5] * 4, qtype="per_channel", axis=1
+    )
+    y = graph.op("MatMul", x, w, graph.input("b", "f32", (8,)))
+    y = graph.op("Quantize", graph.op("GELU", y), scales=[2.0], output_type="s8")
+    model = graph.compile()
+    arrays = fill(graph)
+    (explanation,) = model.explain().values() if model(arrays) else ()
+    assert [name.split()[0] for name in explanation.implementations] == ["matmul"], str(explanation)
+    difference = model(arrays)[y].astype(int) - numpy_alone(graph, arrays)[y].astype(int)
+    assert np.abs(difference).max() <= 1
+
+
+def test_batch_normalization_takes_its_relu_along(onednn):
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 5, 5, 16))
+    vectors = [graph.input(n, "f32", (16,)) for n in ("gamma", "beta", "mean", "variance")]
+    y = graph.op("ReLU", graph.op("BatchNormInference", x, *vectors, epsilon=0.5))
+    model = graph.compile()
+    arrays = {
+        t.name: np.abs(a) if t.name == "variance" else a
+        for t, a in zip(graph.inputs, fill(graph).values(), strict=True)
+    }
+    close(model(arrays)[y], numpy_alone(graph, arrays)[y], "f32")
+    (explanation,) = model.explain().values()
+    assert len(explanation.implementations) == 1
+
+
+def attention(graph, dtype="f32", mask=True, mode="inf_as_zero", batch=2):
+    q = graph.input("q", dtype, (batch, 4, 24, 16))
+    k = graph.input("k", dtype, (batch, 4, 32, 16))
+    v = graph.input("v", dtype, (batch, 4, 32, 16))
+    scores = graph.op("MatMul", q, k, transpose_b=True)
+    scores = graph.op("Divide", scores, graph.input("scale", dtype, (1,)))
+    if mask:
+        scores = graph.op("Add", scores, graph.input("mask", dtype, (batch, 1, 1, 32)))
+    weights = graph.op("SoftMax", scores, axis=-1, mode=mode)
+    return graph.op("MatMul", weights, v)
+
+
+@pytest.mark.parametrize("mode", ["none", "inf_as_zero"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_attention_is_one_partition(onednn, dtype, mode):
+    graph = og.Graph()
+    y = attention(graph, dtype, mode=mode)
+    model = graph.compile()
+    assert len(model.partitions) == 1
+    arrays = arrays_for(graph)
+    arrays["mask"][0, :, :, 5:] = -np.inf
+    if mode == "inf_as_zero":
+        arrays["mask"][1] = -np.inf
+    got, want = model(arrays)[y], in_double(graph, arrays)[y.id]
+    close(got, want, dtype, 4)
+    if mode == "inf_as_zero":
+        assert not got[1].any()
+
+
+def test_policy_debug_gives_one_op_a_partition(onednn):
+    graph = og.Graph()
+    y = chain_of_six(graph, convolution(graph))
+    arrays = fill(graph)
+    fused = graph.compile()(arrays)[y]
+    model = graph.compile(policy="debug")
+    assert len(model.partitions) == len(graph.ops)
+    close(model(arrays)[y], fused, "f32", 8)
+
+
+def test_tensors_in_the_middle_that_others_read_are_outputs(onednn):
+    graph = og.Graph()
+    y = convolution(graph)
+    z = graph.op("ReLU", y)
+    w = graph.op("Tanh", z)
+    graph.output(y)
+    graph.output(z)
+    model = graph.compile()
+    arrays = fill(graph)
+    got, want = model(arrays), numpy_alone(graph, arrays)
+    for tensor in (y, z, w):
+        close(got[tensor], want[tensor], "f32", 3)
+
+
+def test_constants_are_prepared_once_for_each_array(onednn):
+    graph = og.Graph()
+    y = convolution(graph)
+    model = graph.compile()
+    arrays = fill(graph)
+    first = model(arrays)[y].copy()
+    twice = model(arrays | {"w": arrays["w"] * 2})[y].copy()
+    again = model(arrays)[y]
+    np.testing.assert_array_equal(twice, 2 * first)
+    np.testing.assert_array_equal(again, first)
+
+
+def test_bound_calls_and_free_layouts(onednn):
+    graph = og.Graph()
+    y = graph.op("ReLU", convolution(graph, data_format="NXC"))
+    graph.finalize()
+    (partition,) = graph.get_partitions()
+    arrays = fill(graph)
+    plain = partition.compile()
+    want = plain.execute(None, [arrays["x"], arrays["w"]])[0]
+    out = np.empty_like(want)
+    call = plain.bind([arrays["x"], arrays["w"]], [out])
+    call()
+    np.testing.assert_array_equal(out, want)
+    free = partition.compile(None, [og.LogicalTensor(y.id, "f32", y.shape, layout_type="any")])
+    (made,) = free.execute(None, [arrays["x"], arrays["w"]])
+    lies = free.query_logical_tensor(y.id)
+    if lies.layout_type == "opaque":
+        made = og.Tensor.from_opaque(lies, made, free.engine).numpy()
+    np.testing.assert_array_equal(made, want)
+
+
+@pytest.mark.parametrize("strides", [(4000, 1, 200, 10), (2400, 144, 12, 1)])
+def test_user_strides(onednn, strides):
+    """Data and results lie as the user says."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 8, 12, 12), strides=[3000, 1, 150, 10])
+    y = og.LogicalTensor(90, "f32", (2, 8, 12, 12), strides=strides)
+    graph.add_op(og.Op(80, "GELU", [x], [y]))
+    graph.finalize()
+    (partition,) = graph.get_partitions()
+    values = np.random.default_rng(0).standard_normal((2, 8, 12, 12)).astype(np.float32)
+    (got,) = partition.compile().execute(None, [values])
+    close(got, og.gelu(values, backend="numpy"), "f32")
+
+
+def test_verification_of_a_plan(onednn):
+    graph = og.Graph()
+    y = graph.op("ReLU", convolution(graph))
+    model = graph.compile(verify=True)
+    arrays = fill(graph)
+    np.testing.assert_array_equal(model(arrays)[y], numpy_alone(graph, arrays)[y])
+    (explanation,) = model.explain().values()
+    assert explanation.verified
+
+
+def test_threads_share_a_plan(onednn):
+    from concurrent.futures import ThreadPoolExecutor
+
+    graph = og.Graph()
+    y = chain_of_six(graph, convolution(graph))
+    model = graph.compile()
+    inputs = [fill(graph, seed) for seed in range(8)]
+    want = [model(one)[y] for one in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda one: model(one)[y], inputs * 4))
+    for have, expected in zip(got, want * 4, strict=True):
+        np.testing.assert_array_equal(have, expected)
