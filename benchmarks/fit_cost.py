@@ -55,7 +55,7 @@ def timed(
     arrays = (case.src, case.diff_dst, result)
     tensors = [og.LogicalTensor(i, dtype, a.shape) for i, a in enumerate(arrays)]
     op = og.Op(0, layer["op"], tensors[:2], tensors[2:], **case.attributes)
-    problem = problem_of(op, FpmathMode.strict)
+    problem = problem_of([op], FpmathMode.strict)
     if check(problem) is not None:
         return
     best = float("inf")

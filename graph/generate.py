@@ -2,8 +2,8 @@
 
     python -m onednn_graph.graph.generate CHECKOUT
 
-writes both, and the op table of the README. Run it after adding an op; a test compares the files with what
-this would write. Legacy names get signatures in their own spelling.
+writes both. Run it after adding an op; a test compares the files with what this would write. The README's op table
+comes from `onednn_graph.tools.op_table`. Legacy names get signatures in their own spelling.
 """
 
 from __future__ import annotations
@@ -276,44 +276,11 @@ def functions() -> str:
     return "".join(lines)
 
 
-TABLE_BEGIN, TABLE_END = "<!-- op table: generated -->", "<!-- end of op table -->"
-
-
-def op_table() -> str:
-    """The README's table of ops, from the registry."""
-    rows = [
-        "| op | legacy names | inputs → outputs | data types | attributes |",
-        "|---|---|---|---|---|",
-    ]
-    for schema in REGISTRY:
-        if schema.family == "custom":
-            continue
-        ports = ", ".join(p.name if p.required else f"[{p.name}]" for p in schema.inputs)
-        types = schema.types[schema.inputs[0].type]
-        rows.append(
-            f"| `{schema.kind}` "
-            f"| {', '.join(f'`{names.kind}`' for names in schema.aliases)} "
-            f"| {ports} → {', '.join(p.name for p in schema.outputs)} "
-            f"| {', '.join(t.value for t in types)} "
-            f"| {', '.join(a.name if a.required else f'[{a.name}]' for a in schema.attributes)} |"
-        )
-    return "\n".join(rows) + "\n"
-
-
-def with_table(readme: str) -> str:
-    """The README's text with the table of today."""
-    before, _, rest = readme.partition(TABLE_BEGIN)
-    _, _, after = rest.partition(TABLE_END)
-    return f"{before}{TABLE_BEGIN}\n{op_table()}{TABLE_END}{after}"
-
-
 def main(checkout: str) -> None:
     """Writes the files into a checkout."""
     root = Path(checkout)
     (root / "graph" / "signatures.py").write_text(signatures(), encoding="utf-8")
     (root / "graph" / "functions.py").write_text(functions(), encoding="utf-8")
-    readme = root / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=F
     op = og.Op(
         0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
     )
-    inner = problem_of(op, fpmath)
+    inner = problem_of([op], fpmath)
     assert check_problem(inner) is None
     return src, diff_dst, out, candidates(engine(), inner, table, rejected)
 

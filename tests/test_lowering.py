@@ -348,3 +348,36 @@ def test_threads_share_a_plan(onednn):
         got = list(pool.map(lambda one: model(one)[y], inputs * 4))
     for have, expected in zip(got, want * 4, strict=True):
         np.testing.assert_array_equal(have, expected)
+
+
+@pytest.mark.parametrize(
+    ("groups", "kernels"),
+    [
+        pytest.param(1, {"convolution", "reorder"}, id="one primitive makes both gradients"),
+        pytest.param(16, None, id="grouped"),
+        pytest.param(32, None, id="depthwise"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+def test_weight_gradients_take_the_bias_gradient_along(onednn, data_format, dtype, groups, kernels):
+    graph = og.Graph()
+    shape = (2, 12, 12, 32) if data_format == "NXC" else (2, 32, 12, 12)
+    x, dy = graph.input("x", dtype, shape), graph.input("dy", dtype, shape)
+    same = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    dw = graph.op(
+        "ConvolutionBackwardWeights", x, dy, weights_shape=[3, 3, 32 // groups, 32], groups=groups,
+        data_format=data_format, **same,
+    )  # fmt: skip
+    db = graph.op("BiasAddBackward", dy, data_format=data_format)
+    model = graph.compile()
+    assert len(model.partitions) == 1
+    rng = np.random.default_rng(0)
+    arrays = {n: rng.integers(-2, 3, shape).astype(og.Tensor(x).data.dtype) for n in ("x", "dy")}
+    got, want = model(arrays), numpy_alone(graph, arrays)
+    np.testing.assert_array_equal(got[dw], want[dw])
+    np.testing.assert_array_equal(got[db], want[db])
+    (explanation,) = model.explain().values()
+    assert explanation.backend == "onednn"
+    if kernels is not None:
+        assert {name.split()[0] for name in explanation.implementations} <= kernels

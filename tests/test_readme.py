@@ -48,7 +48,7 @@ def test_printed_result_of_getting_started():
 
 
 def test_op_table_is_the_registrys():
-    from onednn_graph.graph.generate import with_table
+    from onednn_graph.tools.op_table import with_table
 
     assert with_table(README) == README
 

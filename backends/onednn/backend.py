@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ...graph.arrays import Array, address, numpy_type
 from ...graph.backend import (
@@ -148,15 +149,10 @@ class OnednnBackend:
 
     def why_not(self, ops: Sequence[Op]) -> str | None:
         """The reason of the first op that no primitive can do, as far as the known shapes tell."""
+        if any(op.kind in WEIGHT_GRADIENTS for op in ops):
+            return convolution.why_not(gradient_first(ops))
         for op in ops:
-            if op.kind in WEIGHT_GRADIENTS:
-                reason = (
-                    convolution.why_not(op)
-                    if len(ops) == 1
-                    else "a weight gradient is a partition of its own"
-                )
-            else:
-                reason = None if op.kind in HOSTED and len(ops) > 1 else table.why_not(op)
+            reason = None if op.kind in HOSTED and len(ops) > 1 else table.why_not(op)
             if reason is not None:
                 return reason
         return None
@@ -167,8 +163,9 @@ class OnednnBackend:
         Raises:
             UnsupportedError: the library can't do it; the message has the reasons.
         """
-        if request.ops[0].kind in WEIGHT_GRADIENTS:
-            return self._weight_gradient(request)
+        ordered = gradient_first(request.ops)
+        if ordered[0].kind in WEIGHT_GRADIENTS:
+            return self._weight_gradient(evolve(request, ops=ordered))
         return self._plan(request)
 
     def _plan(self, request: CompileRequest) -> Executable:
@@ -214,24 +211,24 @@ class OnednnBackend:
 
     def _weight_gradient(self, request: CompileRequest) -> Executable:
         """The first candidate that is trusted, or that passes verification where that is asked for."""
-        op = request.ops[0]
         engine = native_engine(request.engine)
         rejected: list[str] = []
         if any(0 in tensor.dims for tensor in request.inputs):
             return ZerosExecutable(tuple(as_plain(t) for t in request.outputs), request.engine)
         places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}
-        order = tuple(places[t.id] for t in convolution.operands(op))
+        order = tuple(places[t.id] for t in convolution.operands(request.ops))
         found = convolution.lower(engine, request, rejected)
         considered = tuple(candidate.considered for candidate in found)
         for candidate in found:
-            must_verify = request.options.verify or not is_proven(candidate.implementation)
+            unproven = not is_proven(candidate.implementation) or len(request.ops) > 1
+            must_verify = request.options.verify or unproven
             executable = PlanExecutable(
                 candidate.plan,
                 order,
                 request.engine,
                 tuple(
                     as_plain(t) if opaque is None else _opaque(request.engine, t, opaque)
-                    for t, opaque in zip(request.outputs, candidate.opaque, strict=True)
+                    for t, opaque in zip_longest(request.outputs, candidate.opaque)
                 ),
                 Explanation(
                     backend=self.name,
@@ -263,6 +260,11 @@ class OnednnBackend:
         plan = Plan(engine, [step])
         plan.run([address(tensor.data), address(result)])
         return result
+
+
+def gradient_first(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops with weight gradients before all others."""
+    return tuple(sorted(ops, key=lambda op: op.kind not in WEIGHT_GRADIENTS))
 
 
 class _Layouts:

@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+import numpy as np
 from attrs import evolve
 
+from ...graph.arrays import Array
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from ...ops.weights_gradient import WeightsGradient
@@ -19,7 +21,7 @@ from .assembly import Assembly, Unfit
 from .cost import convolution_work, matmul_work, sum_work
 from .enumerators import Arg, Query
 from .memory import MemoryDesc, OpaqueLayout
-from .plan import Buffer, Plan, Step
+from .plan import Buffer, HostArray, HostStep, Plan, Step
 from .primitive import (
     ConvolutionGeometry,
     NativeEngine,
@@ -29,7 +31,7 @@ from .primitive import (
     implementations,
     matmul,
 )
-from .problem import DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
+from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
 Admits = Callable[[str, WeightsGradient, DataType], str | None]
 """From an implementation's name, its problem and its data type to why it must not run, or None."""
@@ -54,6 +56,7 @@ class Draft(Assembly):
         passed_over: reasons for implementations that were kept out.
         opaque: the layout in which dW was left, where the user allowed that.
         picks: whether `pick` decided anything, so that another pick is another draft.
+        bias: the gradient of the bias, once a primitive has made it beside dW.
     """
 
     def __init__(self, engine: NativeEngine, problem: Problem, pick: int, admits: Admits) -> None:
@@ -64,6 +67,7 @@ class Draft(Assembly):
         self.passed_over: list[str] = []
         self.opaque: OpaqueLayout | None = None
         self.picks = False
+        self.bias: Buffer | None = None
         self._pick = pick
         self._admits = admits
 
@@ -125,7 +129,8 @@ class Draft(Assembly):
             again: a further convolution of the draft, which takes the first implementation that fits.
         """
         self.picks = True
-        desc = self._implementation(gradient, layouts, compute, takes, 0 if again else self._pick)
+        bias = None if again else self._bias_beside(gradient, compute)
+        desc = self._implementation(gradient, layouts, compute, takes, 0 if again else self._pick, bias)
         exchanged = self.problem.gradient.exchanged
         names = ("diff_dst", "src") if exchanged else ("src", "diff_dst")
         operands = (
@@ -137,7 +142,11 @@ class Draft(Assembly):
         work = convolution_work(
             desc.implementation, compute, data[0].describe(), gradient, sum(d.nbytes for d in data)
         )
-        self.steps.append(Step("convolution", desc, (*operands, (Arg.DIFF_WEIGHTS, produced)), work))
+        outputs = [(Arg.DIFF_WEIGHTS, produced)]
+        if bias is not None:
+            self.bias = Buffer(bias)
+            outputs.append((Arg.DIFF_BIAS, self.bias))
+        self.steps.append(Step("convolution", desc, (*operands, *outputs), work))
         self.convolution, self.compute = desc.implementation, compute
         return produced
 
@@ -148,13 +157,14 @@ class Draft(Assembly):
         compute: DataType,
         takes: Callable[[str], bool],
         pick: int,
+        bias: MemoryDesc | None,
     ) -> PrimitiveDesc:
         size = (gradient.rows, gradient.columns, *gradient.kernel)
         shape = size if gradient.groups == 1 else (gradient.groups, *size)
         try:
             first = convolution_backward_weights(
                 self.engine, layouts[0], MemoryDesc.any(self.engine.lib, shape, self.gathered(compute)), layouts[1],
-                geometry(gradient), self.problem.fpmath,
+                geometry(gradient), self.problem.fpmath, bias,
             )  # fmt: skip
         except LibraryError as error:
             raise Unfit(str(error)) from error
@@ -217,9 +227,47 @@ class Draft(Assembly):
         arguments = tuple((arg, target if buffer is dw else buffer) for arg, buffer in last.arguments)
         self.steps[-1] = evolve(last, arguments=arguments)
 
+    def _bias_beside(self, gradient: WeightsGradient, compute: DataType) -> MemoryDesc | None:
+        """The gradient of the bias that a convolution makes beside dW; None where it does not see all of diff_dst."""
+        whole = self.problem.gradient
+        sees = (gradient.batch, gradient.groups * gradient.rows, gradient.dst_spatial)
+        if self.problem.bias is None or whole.exchanged:
+            return None
+        if sees != (whole.batch, whole.groups * whole.rows, whole.dst_spatial):
+            return None
+        return self.desc((whole.groups * whole.rows,), (1,), self.gathered(compute))
+
+    def _finish_bias(self, view: View) -> None:
+        """Brings the gradient of the bias to the user's array; sums diff_dst where no primitive has made it."""
+        target = Buffer(self.desc(view.shape, view.strides, self.problem.data_type), DIFF_BIAS)
+        made = self.bias
+        if made is None:
+            diff_dst = self.src() if self.problem.gradient.exchanged else self.dst()
+            arrays = (HostArray.of(diff_dst), HostArray.of(target))
+            seen = tuple(array for array in arrays if array is not None)
+            self.steps.append(
+                HostStep("sum of diff_dst", _sum_per_channel, ((0, diff_dst), (1, target)), seen, 1)
+            )
+            return
+        if made.base is None and made.desc == target.desc:
+            self.steps[:] = [
+                evolve(step, arguments=tuple((a, target if b is made else b) for a, b in step.arguments))
+                for step in self.steps
+            ]
+        else:
+            self.copy("diff_bias", made, target)
+
     def plan(self) -> Plan:
         """The finished plan."""
+        if self.problem.bias is not None:
+            self._finish_bias(self.problem.bias)
         return Plan(self.engine, self.steps)
+
+
+def _sum_per_channel(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """The sum over all axes but the second, in f32; the library has a reference loop only."""
+    axes = tuple(axis for axis in range(inputs[0].ndim) if axis != 1)
+    outputs[0][...] = np.sum(inputs[0], axis=axes, dtype=np.float32)
 
 
 def geometry(gradient: WeightsGradient) -> ConvolutionGeometry:

@@ -173,11 +173,34 @@ class Attention:
             op = reader
 
 
+@frozen
+class WithBias:
+    """A weight gradient and the gradient of the bias, which sums the same diff_dst.
+
+    Attributes:
+        name, priority: as of a `Fusion`.
+    """
+
+    name: str
+    priority: float
+
+    def match(self, op: Op, topology: Topology) -> tuple[Op, ...] | None:
+        """The two, or None where there is no second."""
+        if op.kind != "ConvolutionBackwardWeights":
+            return None
+        data_format = op.attributes["data_format"]
+        for reader in topology.readers(op.inputs[1]):
+            if reader.kind == "BiasAddBackward" and reader.attributes["data_format"] == data_format:
+                return op, reader
+        return None
+
+
 CONVOLUTIONS = frozenset({"Convolution", "ConvTranspose"})
 QUANTIZE = frozenset({"Quantize"})
 
-FUSIONS: tuple[Fusion | Attention, ...] = (
+FUSIONS: tuple[Fusion | Attention | WithBias, ...] = (
     Attention("attention", SINGLE_OP_PRIORITY + 20),
+    WithBias("weight gradient with bias gradient", SINGLE_OP_PRIORITY + 11),
     Fusion(
         name="convolution with post-ops", priority=SINGLE_OP_PRIORITY + 10, anchor=CONVOLUTIONS, before=CASTS,
         then=POST_OPS, last=QUANTIZE,

@@ -188,11 +188,12 @@ def convolution_backward_weights(
     dst: MemoryDesc,
     geometry: ConvolutionGeometry,
     fpmath: FpmathMode = FpmathMode.strict,
+    bias: MemoryDesc | None = None,
 ) -> PrimitiveDesc | None:
     """The descriptor on the library's first implementation, or None when it has none."""
     attributes = PrimitiveAttributes(engine.lib, fpmath)
     return described(
-        engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, None,
+        engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, bias,
         dst, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
         dims(geometry.pads_end), None, attributes,
     )  # fmt: skip

@@ -12,8 +12,8 @@ from .enumerators import FpmathMode
 NATIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
 MAX_SPATIAL_RANK = 3
 INT_MAX = 2**31 - 1
-SRC, DIFF_DST, DIFF_WEIGHTS = 0, 1, 2
-"""Numbers of an executable's arguments: the op's inputs, then its output."""
+SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 0, 1, 2, 3
+"""Numbers of an executable's arguments: the op's inputs, then its output, then that of a BiasAddBackward."""
 
 
 @frozen
@@ -35,6 +35,7 @@ class Problem:
         weights: (G, O, I, K), without G where there is one group.
         fpmath: how far the library may lower the precision of f32.
         free_weights: dW may stay in the layout that the primitive chooses.
+        bias: where the sum of diff_dst per channel goes, if it is wanted too.
     """
 
     gradient: WeightsGradient
@@ -44,6 +45,7 @@ class Problem:
     weights: View
     fpmath: FpmathMode = FpmathMode.strict
     free_weights: bool = False
+    bias: View | None = None
 
     @property
     def may_lower_to_bf16(self) -> bool:

@@ -46,7 +46,7 @@ def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         first = outputs[0].take(0, axis)
         if np.isnan(first).any():
-            empty = np.isneginf(inputs[0].max(axis=axis, keepdims=True))
+            empty: Array = np.isneginf(inputs[0].max(axis=axis, keepdims=True))
             np.copyto(outputs[0], 0, where=empty)
 
     low.steps.append(

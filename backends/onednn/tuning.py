@@ -61,6 +61,7 @@ def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
         "strides": [list(view.strides) for view in (problem.src, problem.dst, problem.weights)],
         "fpmath": problem.fpmath.name,
         "free_weights": problem.free_weights,
+        "bias": problem.bias is not None,
         "threads": engine.lib.threads,
         "isa": engine.lib.effective_isa,
         "library": list(engine.lib.version),
