@@ -585,7 +585,7 @@ BATCH_NORM = {"epsilon": 0.5, "data_format": "NXC", "momentum": 0.1}
     ],
 )  # fmt: skip
 def test_means_are_exact(tmp_path, text, axes):
-    graph, arrays = filled(text, tmp_path)
+    _, arrays = filled(text, tmp_path)
     means = arrays[0].astype(float).mean(axis=axes)
     assert np.array_equal(means * 2, np.rint(means * 2))
     assert len(np.unique(means)) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 
 import numpy as np
@@ -24,6 +25,7 @@ from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
 from . import convolution, fork, table
 from .assembly import Unfit
+from .blocks import in_blocks
 from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
@@ -48,6 +50,7 @@ class PlanExecutable:
     Attributes:
         order: for each array that the plan takes, its place among the inputs and outputs.
         prepared: what it takes beside them, made of constant inputs.
+        blocks: bytes to add to the arguments' addresses, for each time that the plan runs.
     """
 
     plan: Plan
@@ -56,6 +59,7 @@ class PlanExecutable:
     outputs: tuple[LogicalTensor, ...]
     explanation: Explanation = field(repr=False)
     prepared: Prepared | None = None
+    blocks: tuple[tuple[int, ...], ...] = ()
 
     def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], Ready | None]:
         """Addresses of all arguments, and what must live as long as they are used."""
@@ -65,6 +69,15 @@ class PlanExecutable:
             return addresses, None
         ready = self.prepared.ready(taken, addresses)
         return [*addresses, *ready.addresses], ready
+
+    def _run_blocks(self, addresses: Sequence[int]) -> None:
+        frame = self.plan.take()
+        try:
+            for offsets in self.blocks:
+                frame.point([start + offset for start, offset in zip(addresses, offsets, strict=True)])
+                frame.run()
+        finally:
+            self.plan.give(frame)
 
     def opaque_bytes(self, index: int) -> int:
         """Size of an output in the layout that the primitive chose."""
@@ -78,7 +91,10 @@ class PlanExecutable:
 
         def run() -> None:
             addresses, ready = self._addresses(arrays)
-            self.plan.run(addresses)
+            if self.blocks:
+                self._run_blocks(addresses)
+            else:
+                self.plan.run(addresses)
             del ready
 
         fork.run(run)
@@ -90,11 +106,12 @@ class PlanExecutable:
         addresses, ready = self._addresses(arrays)
         frame.point(addresses)
         engine = self.engine
+        run = partial(self._run_blocks, addresses) if self.blocks else frame.run
 
         def call(keep_alive: tuple[object, ...] = (arrays, ready)) -> None:
             del keep_alive
             engine.check_open()
-            fork.run(frame.run)
+            fork.run(run)
 
         return call
 
@@ -171,7 +188,8 @@ class OnednnBackend:
     def _plan(self, request: CompileRequest) -> Executable:
         """The ops as primitives one after another, each with what it takes along."""
         engine = native_engine(request.engine)
-        low = Lowering(engine, request, table.LOWERED)
+        blocks = in_blocks(request, engine.lib.threads)
+        low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED)
         try:
             low.lower_all()
             layouts = low.finish()
@@ -182,7 +200,7 @@ class OnednnBackend:
             raise UnsupportedError(
                 f"no primitive of the library is left ({'; '.join(dict.fromkeys(low.reasons))})"
             )
-        prepared = low.prepared()
+        prepared = low.prepared() if blocks is None else None
         plan = Plan(engine, low.steps)
         chains = ["+".join(op.kind for op in ops) for ops in low.fused]
         executable = PlanExecutable(
@@ -195,7 +213,8 @@ class OnednnBackend:
             ),
             Explanation(
                 backend=self.name,
-                strategy=f"fused {', '.join(chains)}" if chains else "primitives in order",
+                strategy=(f"fused {', '.join(chains)}" if chains else "primitives in order")
+                + ("" if blocks is None else f", in {len(blocks.offsets)} blocks of heads"),
                 implementations=plan.implementations,
                 scratch_bytes=plan.scratch_bytes,
                 rejected=tuple(dict.fromkeys(low.reasons)),
@@ -203,6 +222,7 @@ class OnednnBackend:
                 prepared=() if prepared is None else prepared.plan.implementations,
             ),
             prepared,
+            () if blocks is None else blocks.offsets,
         )
         wrong = request.verifier(executable) if request.options.verify else None
         if wrong is not None:

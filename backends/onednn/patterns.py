@@ -24,8 +24,10 @@ CASTS = frozenset({"TypeCast", "Dequantize"})
 REDUCTIONS = frozenset(
     {"ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
 )
-SCORES = ARITHMETIC | {"Select", "TypeCast"}
-"""Between the first matmul of an attention and its softmax: scales and masks."""
+SCORES = ARITHMETIC | FORWARD_ELTWISE | {"Select", "TypeCast"}
+"""Between the first matmul of an attention and its softmax: scales, caps and masks."""
+MASKS = CASTS | {"GenIndex", "GreaterEqual", "Add", "Subtract"}
+"""What makes a mask from the positions of the scores."""
 WEIGHTS = frozenset({"TypeCast", "Dropout", "Multiply", "Quantize", "Dequantize"})
 """Between its softmax and the second matmul."""
 
@@ -64,11 +66,11 @@ class Fusion:
 
 
 def _only_reader(op: Op, topology: Topology) -> Op | None:
-    """The one op that reads the one output of `op`."""
-    if len(op.outputs) != 1:
+    """The one op that reads the first output of `op`, and nobody its others; GenIndex looks at the shape only."""
+    readers = [r for tensor in op.outputs for r in topology.readers(tensor) if r.kind != "GenIndex"]
+    if len(readers) != 1 or not any(t.id == op.outputs[0].id for t in readers[0].inputs):
         return None
-    readers = topology.readers(op.outputs[0])
-    return readers[0] if len(readers) == 1 else None
+    return readers[0]
 
 
 def _tail(found: Sequence[Op], anchor: Op, topology: Topology) -> Op:
@@ -169,7 +171,7 @@ class Attention:
                 return reader
             if reader.kind not in kinds:
                 return None
-            _take_before(found, reader, CASTS, topology)
+            _take_before(found, reader, MASKS, topology)
             op = reader
 
 
@@ -243,5 +245,5 @@ FUSIONS: tuple[Fusion | Attention | WithBias, ...] = (
 """What is fused, from the first to the last that may claim."""
 
 PATTERNS: tuple[Pattern, ...] = tuple(Pattern(f.name, f.priority, f.match) for f in FUSIONS)
-HOSTED = frozenset({"Select", "Dropout"})
+HOSTED = frozenset({"Select", "Dropout", "GenIndex", "GreaterEqual"})
 """Kinds that a pattern may contain without a primitive for them: they are steps on the host."""

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.arrays import Array
+from ...graph.logical_tensor import LogicalTensor
 from ...graph.op import Op
+from ...ops.data_types import DataType
 from .assembly import Unfit
 from .enumerators import Algorithm, Arg, Propagation, Query
 from .fusing import Link
@@ -20,12 +22,11 @@ def _algorithm(op: Op) -> Algorithm:
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A softmax primitive, without statistics."""
-    reason = why_not(op)
-    if reason is not None:
-        raise Unfit(reason)
+    """A softmax primitive, and what it does not have on the host: statistics, and zeros for rows of -inf."""
     src = low.read(op.inputs[0])
     result = op.outputs[0]
+    if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
+        raise Unfit("statistics need the result in f32")
     attributes, _ = low.attributes((), result)
     axis = op.attributes.integer("axis") % len(src.desc.shape)
     desc = low.describe(
@@ -35,6 +36,8 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.single("softmax", desc, [(Arg.SRC, src)], result)
     if op.attributes.get("mode") == "inf_as_zero":
         _empty_rows(low, src, low.read(result), axis)
+    if len(op.outputs) > 1:
+        _statistics(low, src, low.read(result), op.outputs[1], axis)
 
 
 def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
@@ -52,6 +55,23 @@ def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
     low.steps.append(
         HostStep("rows of -inf", run, ((0, src), (1, dst)), tuple(a for a in arrays if a is not None), 1)
     )
+
+
+def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, axis: int) -> None:
+    """The log of the sum, from the largest elements: log Σ exp(src) = src − log(dst) at each of them."""
+    target = low.temporary(stats.dims, DataType.f32)
+    arrays = [HostArray.of(buffer) for buffer in (src, dst, target)]
+    if None in arrays:
+        raise Unfit("a blocked layout")
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        largest, share = (one.max(axis=axis, keepdims=True).astype(np.float32) for one in inputs)
+        with np.errstate(all="ignore"):
+            outputs[0][...] = np.where(share == 0, 0, largest - np.log(share))
+
+    places = ((0, src), (1, dst), (2, target))
+    low.steps.append(HostStep("statistics", run, places, tuple(a for a in arrays if a is not None), 2))
+    low.produce(stats, target)
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -73,15 +93,8 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.single("softmax gradient", desc, arguments, result, output=Arg.DIFF_SRC, query=Query.diff_src_md)
 
 
-def why_not(op: Op) -> str | None:
-    """What the library's softmax does not have."""
-    if len(op.outputs) > 1:
-        return "oneDNN's softmax has no output of statistics"
-    return None
-
-
 LOWERED = {
-    "SoftMax": Lowered(forward, why_not=why_not),
+    "SoftMax": Lowered(forward),
     "LogSoftmax": Lowered(forward),
     "SoftMaxBackward": Lowered(backward),
     "LogSoftmaxBackward": Lowered(backward),

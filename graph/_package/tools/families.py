@@ -180,8 +180,8 @@ def _normalization(wanted: Wanted) -> Array:
 
 
 def _balanced(wanted: Wanted) -> Array:
-    """Halves whose mean is a half or a whole number wherever the op takes one, so that means and variances are exact."""
-    op, shape = wanted.use.op, wanted.shape
+    """Data whose mean is a multiple of a half wherever the op takes one, so that means and variances are exact."""
+    op, shape = wanted.use.op, list(wanted.shape)
     if not shape or 0 in shape:
         return wanted.halves(4)
     axes = list(range(len(shape)))
