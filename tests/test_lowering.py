@@ -381,3 +381,24 @@ def test_weight_gradients_take_the_bias_gradient_along(onednn, data_format, dtyp
     assert explanation.backend == "onednn"
     if kernels is not None:
         assert {name.split()[0] for name in explanation.implementations} <= kernels
+
+
+def test_verification_allows_for_roundings_but_sees_a_wrong_kernel(onednn, monkeypatch):
+    graph = og.Graph()
+    y = attention(graph)
+    model = graph.compile(verify=True)
+    (explanation,) = model.explain().values()
+    assert explanation.backend == "onednn"
+    assert explanation.verified
+    from onednn_graph.backends.numpy import kernels
+
+    right = kernels.KERNELS["SoftMax"]
+
+    def wrong(op, inputs, outputs):
+        right(op, inputs, outputs)
+        outputs[0][0, 0, 0, 0] += 0.125
+
+    monkeypatch.setitem(kernels.KERNELS, "SoftMax", wrong)
+    with pytest.raises(og.UnsupportedError, match="failed verification, 1 of|wrong on integer data"):
+        graph.compile(verify=True, backend="onednn")
+    assert y.shape == (2, 4, 24, 16)

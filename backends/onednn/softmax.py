@@ -49,8 +49,8 @@ def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         first = outputs[0].take(0, axis)
         if np.isnan(first).any():
-            empty: Array = np.isneginf(inputs[0].max(axis=axis, keepdims=True))
-            np.copyto(outputs[0], 0, where=empty)
+            largest: Array = inputs[0].max(axis=axis, keepdims=True)
+            np.copyto(outputs[0], 0, where=largest == -np.inf)
 
     low.steps.append(
         HostStep("rows of -inf", run, ((0, src), (1, dst)), tuple(a for a in arrays if a is not None), 1)
