@@ -41,7 +41,7 @@ class _Port:
 
     def fits(self, array: Array) -> bool:
         """Whether the array lies exactly as compiled."""
-        return (
+        return self.opaque or (
             array.dtype == self.dtype
             and (array.strides == self.byte_strides or self._same_strides(array))
             and array.flags.aligned
@@ -56,6 +56,12 @@ class _Port:
 
     def array_of(self, value: object) -> Array:
         """The checked array behind what the user passed."""
+        known = isinstance(value, Tensor) and value.logical_tensor.layout_id == self.tensor.layout_id
+        if self.opaque and not known:
+            raise ArgumentError(
+                f"{self.what} is opaque and takes the Tensor in layout {self.tensor.layout_id} that it was compiled "
+                f"for, got {shown(value)}; wrap the buffer with Tensor.from_opaque, or compile for a strided tensor"
+            )
         if isinstance(value, Tensor):
             given = value.logical_tensor
             if given.layout_type is LayoutType.opaque:
@@ -73,11 +79,11 @@ class _Port:
 class Arguments:
     """An executable with the checks and copies around it."""
 
-    def __init__(self, inputs: Sequence[LogicalTensor], executable: Executable, ops: Sequence[Op]) -> None:
+    def __init__(self, executable: Executable, ops: Sequence[Op]) -> None:
         self.executable = executable
         self._ops = ops
         names = port_names(ops)
-        self._inputs = [_Port(as_plain(t), names[t.id]) for t in inputs]
+        self._inputs = [_Port(t, names[t.id]) for t in executable.inputs]
         self._outputs = [
             _Port(
                 t,

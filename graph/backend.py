@@ -98,6 +98,11 @@ class Executable(Protocol):
     """Code for concrete tensors. Thread-safe; arrays have exactly the types and layouts it was made for."""
 
     @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        """The inputs as it takes them: strided, or opaque in a layout that it knows."""
+        ...
+
+    @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
         """The outputs with their layouts chosen: `any` has become strided or opaque."""
         ...
@@ -129,6 +134,8 @@ class CompileRequest:
     Attributes:
         ops: in topological order, on resolved tensors.
         inputs: concrete and strided. outputs: concrete; the layout may be `any`.
+        described: the inputs as the user describes them: opaque where another partition's output is to be taken as
+            it lies. A backend that knows the layout may do so, and says it by `Executable.inputs`.
         engine: where it will run.
         fpmath_mode: the graph's.
         values: values of shape operands, by tensor id.
@@ -147,6 +154,7 @@ class CompileRequest:
     forced: bool
     options: CompileOptions
     verifier: Verifier
+    described: tuple[LogicalTensor, ...] = ()
 
 
 Match = Callable[[Op, Topology], tuple[Op, ...] | None]

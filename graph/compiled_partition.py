@@ -68,7 +68,7 @@ class CompiledPartition:
         executable = self.partition.build(
             self.inputs, self._declared_outputs, self.engine, by_id, self._options
         )
-        return Arguments(self.inputs, executable, self.partition.ops)
+        return Arguments(executable, self.partition.ops)
 
     def _arguments(self, inputs: Sequence[object]) -> Arguments:
         """The executable for the values of the shape operands among these inputs."""

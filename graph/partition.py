@@ -228,6 +228,7 @@ class Partition:
             forced=self._forced,
             options=options,
             verifier=lambda executable: None,
+            described=inputs,
         )
         return self._first_that_can(request)
 
@@ -260,6 +261,10 @@ class _WithReasons:
 
     executable: Executable
     reasons: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        return self.executable.inputs
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:

@@ -402,3 +402,32 @@ def test_verification_allows_for_roundings_but_sees_a_wrong_kernel(onednn, monke
     with pytest.raises(og.UnsupportedError, match="failed verification, 1 of|wrong on integer data"):
         graph.compile(verify=True, backend="onednn")
     assert y.shape == (2, 4, 24, 16)
+
+
+def test_opaque_tensors_pass_from_partition_to_partition(onednn):
+    """A convolution's own layout goes into the next convolution as it lies."""
+    same = {
+        "strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "data_format": "NCX",
+        "weights_format": "OIX",
+    }  # fmt: skip
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 32, 14, 14))
+    weights = [graph.input(name, "f32", (32, 32, 3, 3)) for name in ("v", "w")]
+    middle = graph.output(graph.op("Convolution", x, weights[0], **same))
+    y = graph.op("Convolution", middle, weights[1], **same)
+    graph.finalize()
+    first, second = graph.get_partitions("debug")
+    rng = np.random.default_rng(0)
+    arrays = {t.name: rng.integers(-2, 3, t.shape).astype(np.float32) for t in (x, *weights)}
+    one = first.compile(None, [og.LogicalTensor(middle.id, "f32", middle.shape, layout_type="any")])
+    lies = one.query_logical_tensor(middle.id)
+    assert lies.layout_type == "opaque"
+    two = second.compile([lies, *[t for t in second.input_ports if t.id != lies.id]])
+    assert "reorder data" not in str(two.explain())
+    (buffer,) = one.execute(None, [arrays["x"], arrays["v"]])
+    tensor = og.Tensor.from_opaque(lies, buffer, one.engine)
+    given = {lies.id: tensor, weights[1].id: arrays["w"]}
+    (got,) = two.execute(None, [given[t.id] for t in two.inputs])
+    np.testing.assert_array_equal(got, numpy_alone(graph, arrays)[y])
+    with pytest.raises(og.ArgumentError, match="opaque and takes the Tensor in layout"):
+        two.execute(None, [given[t.id] if t.id != lies.id else tensor.numpy() for t in two.inputs])

@@ -56,6 +56,7 @@ class PlanExecutable:
     plan: Plan
     order: tuple[int, ...]
     engine: Engine
+    inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
     explanation: Explanation = field(repr=False)
     prepared: Prepared | None = None
@@ -120,6 +121,7 @@ class PlanExecutable:
 class ZerosExecutable:
     """The gradient of nothing: the library leaves outputs of empty problems untouched."""
 
+    inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
     engine: Engine
 
@@ -189,7 +191,11 @@ class OnednnBackend:
         """The ops as primitives one after another, each with what it takes along."""
         engine = native_engine(request.engine)
         blocks = in_blocks(request, engine.lib.threads)
-        low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED)
+        known = self._opaque_inputs(request) if blocks is None and not request.options.verify else {}
+        inputs = tuple(
+            d if t.id in known else t for t, d in zip(request.inputs, request.described, strict=True)
+        )
+        low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED, known)
         try:
             low.lower_all()
             layouts = low.finish()
@@ -207,6 +213,7 @@ class OnednnBackend:
             plan,
             tuple(range(len(request.inputs) + len(request.outputs))),
             request.engine,
+            inputs,
             tuple(
                 as_plain(t) if layout is None else _opaque(request.engine, t, layout)
                 for t, layout in zip(request.outputs, layouts, strict=True)
@@ -229,12 +236,19 @@ class OnednnBackend:
             raise UnsupportedError(f"the plan failed verification, {wrong}")
         return executable
 
+    def _opaque_inputs(self, request: CompileRequest) -> dict[int, OpaqueLayout]:
+        """The layouts of inputs that can be taken as they lie."""
+        layouts = request.engine.resource("onednn.layouts", _Layouts)
+        found = {t.id: layouts.get(t.layout_id) for t in request.described}
+        return {i: layout for i, layout in found.items() if layout is not None and layout.own_axes}
+
     def _weight_gradient(self, request: CompileRequest) -> Executable:
         """The first candidate that is trusted, or that passes verification where that is asked for."""
         engine = native_engine(request.engine)
         rejected: list[str] = []
         if any(0 in tensor.dims for tensor in request.inputs):
-            return ZerosExecutable(tuple(as_plain(t) for t in request.outputs), request.engine)
+            outputs = tuple(as_plain(t) for t in request.outputs)
+            return ZerosExecutable(request.inputs, outputs, request.engine)
         places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}
         order = tuple(places[t.id] for t in convolution.operands(request.ops))
         found = convolution.lower(engine, request, rejected)
@@ -246,6 +260,7 @@ class OnednnBackend:
                 candidate.plan,
                 order,
                 request.engine,
+                request.inputs,
                 tuple(
                     as_plain(t) if opaque is None else _opaque(request.engine, t, opaque)
                     for t, opaque in zip_longest(request.outputs, candidate.opaque)

@@ -81,6 +81,7 @@ class Lowering(Assembly):
         engine: the library's engine.
         request: what is compiled.
         table: op kind → how it is lowered.
+        opaque: layouts of inputs that lie as another partition left them, by tensor id.
 
     Attributes:
         fused: for each primitive that took others along, its op and theirs.
@@ -88,7 +89,13 @@ class Lowering(Assembly):
         reasons: why something was not done in the first way tried.
     """
 
-    def __init__(self, engine: NativeEngine, request: CompileRequest, table: Mapping[str, Lowered]) -> None:
+    def __init__(
+        self,
+        engine: NativeEngine,
+        request: CompileRequest,
+        table: Mapping[str, Lowered],
+        opaque: Mapping[int, OpaqueLayout] | None = None,
+    ) -> None:
         super().__init__(engine)
         self.request = request
         self.fpmath = FpmathMode[request.fpmath_mode]
@@ -109,7 +116,8 @@ class Lowering(Assembly):
         self._ports: dict[int, Buffer] = {}
         count = len(request.inputs)
         for number, tensor in enumerate((*request.inputs, *request.outputs)):
-            buffer = self._argument(tensor, number)
+            layout = (opaque or {}).get(tensor.id)
+            buffer = Buffer(layout.desc, number) if layout is not None else self._argument(tensor, number)
             if number < count:
                 self._where[tensor.id] = buffer
             else:
@@ -518,8 +526,8 @@ class Lowering(Assembly):
                 continue
             free = lies.root.argument is None and lies.root.constant is None and lies.root not in moved
             whole = lies.place == 0 and lies.desc.nbytes == lies.root.desc.nbytes
-            if free and whole and self._may_choose(tensor) and lies.desc.strides is None:
-                layouts[-1] = OpaqueLayout(lies.desc, port.desc)
+            if free and whole and self._may_choose(tensor) and lies.desc != port.desc:
+                layouts[-1] = OpaqueLayout(lies.desc, port.desc, own_axes=True)
                 moved[lies.root] = Buffer(lies.root.desc, port.argument)
             elif free and whole and lies.desc == port.desc:
                 moved[lies.root] = Buffer(lies.root.desc, port.argument)

@@ -163,7 +163,13 @@ class MemoryDesc:
 
 @frozen(eq=False)
 class OpaqueLayout:
-    """A layout that a primitive chose for an output, and the plain one of the same elements."""
+    """A layout that a primitive chose for an output, and the plain one of the same elements.
+
+    Attributes:
+        desc, plain: both of the same axes.
+        own_axes: whether these are the tensor's axes, so that other primitives can take the tensor as it lies.
+    """
 
     desc: MemoryDesc
     plain: MemoryDesc
+    own_axes: bool = False

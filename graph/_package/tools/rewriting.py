@@ -300,6 +300,8 @@ def _passes_batch(op: OpRecord, number: int) -> bool:
         return False
     if op.kind == "LayerNormBackward" and port in (2, 3):
         return op.inputs[port].shape[0] == op.inputs[0].shape[0]
+    if op.kind == "PReLUBackward":
+        return port != 1 or ranks[1] == ranks[0] and op.inputs[1].shape[0] != 1
     if op.kind.endswith("Backward"):
         return port in (0, 1)
     if op.kind in BINARY | {"PReLU"} and len(ranks) > 1:
@@ -307,7 +309,7 @@ def _passes_batch(op: OpRecord, number: int) -> bool:
             return ranks[port] == max(ranks) and (port == 0 or op.kind != "PReLU")
         return port == 0 or op.inputs[1].shape[0] != 1
     if op.kind == "MatMul":
-        return (ranks[0] > 2 and port in (0, 1)) or port == 0
+        return (ranks[0] > 2 and port in (0, 1)) or (ranks[0] == 2 and port == 0)
     if op.kind == "DynamicDequantize":
         return ranks[0] > 2 or port == 0
     return port == 0 or op.kind == "Concat"
