@@ -22,6 +22,7 @@ from .partition import Partition
 from .partitioner import Policy, partition
 from .progress import show_progress
 from .signatures import OpSignatures
+from .topology import topological
 
 
 class FpmathMode(StrEnum):
@@ -130,34 +131,9 @@ class Graph(OpSignatures):
             return
         if not self._ops:
             raise GraphError("the graph has no ops; add one before finalize")
-        ordered = self._topological()
+        ordered = topological(self._ops)
         self._tensors, self._ops = infer(ordered, self._tensors, {})
         self._finalized = True
-
-    def _topological(self) -> list[Op]:
-        waiting = {
-            id(op): {id(self._producers[t.id]) for t in op.inputs if t.id in self._producers}
-            for op in self._ops
-        }
-        ordered: list[Op] = []
-        done: set[int] = set()
-        consumers: dict[int, list[Op]] = {}
-        for op in self._ops:
-            for producer in waiting[id(op)]:
-                consumers.setdefault(producer, []).append(op)
-        ready = [op for op in reversed(self._ops) if not waiting[id(op)]]
-        while ready:
-            op = ready.pop()
-            ordered.append(op)
-            done.add(id(op))
-            for consumer in reversed(consumers.get(id(op), [])):
-                waiting[id(consumer)].discard(id(op))
-                if not waiting[id(consumer)]:
-                    ready.append(consumer)
-        if len(ordered) < len(self._ops):
-            stuck = ", ".join(str(op) for op in self._ops if id(op) not in done)
-            raise GraphError(f"the graph has a cycle through or before {stuck}; cut it")
-        return ordered
 
     def get_partitions(
         self, policy: Policy | str = Policy.fusion, *, backend: str | None = None

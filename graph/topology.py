@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ops.errors import GraphError
 from .logical_tensor import LogicalTensor
 from .op import Op
 
@@ -55,3 +56,31 @@ class Topology:
             seen.update(id(member) for member in together)
             pending += [c for member in together for c in self.consumers(member)]
         return True
+
+
+def topological(ops: Sequence[Op]) -> list[Op]:
+    """The ops in an order in which they can run, near to the one given.
+
+    Raises:
+        GraphError: there is a cycle.
+    """
+    producers = {tensor.id: op for op in ops for tensor in op.outputs}
+    waiting = {id(op): {id(producers[t.id]) for t in op.inputs if t.id in producers} for op in ops}
+    consumers: dict[int, list[Op]] = {}
+    for op in ops:
+        for producer in waiting[id(op)]:
+            consumers.setdefault(producer, []).append(op)
+    ordered: list[Op] = []
+    ready = [op for op in reversed(ops) if not waiting[id(op)]]
+    while ready:
+        op = ready.pop()
+        ordered.append(op)
+        for consumer in reversed(consumers.get(id(op), [])):
+            waiting[id(consumer)].discard(id(op))
+            if not waiting[id(consumer)]:
+                ready.append(consumer)
+    if len(ordered) < len(ops):
+        done = {id(op) for op in ordered}
+        stuck = ", ".join(str(op) for op in ops if id(op) not in done)
+        raise GraphError(f"the graph has a cycle through or before {stuck}; cut it")
+    return ordered

@@ -16,11 +16,12 @@ from .assembly import Unfit
 from .enumerators import Algorithm, Arg, Propagation, Query
 from .fusing import Link, result_of
 from .library import dims
-from .lowering import Lowered, Lowering, Quantized
+from .lowering import Lowered, Lowering
 from .memory import MemoryDesc
 from .plan import Buffer
 from .primitive import PrimitiveAttributes, PrimitiveDesc
 from .problem import MAX_SPATIAL_RANK
+from .tensors import Quantized
 
 LIFTED = 2
 """A blocked convolution has at least so many channels a group; with fewer, the library works on plain layouts."""

@@ -10,8 +10,9 @@ from ...ops.matmul import matrix_shapes
 from .assembly import Unfit
 from .enumerators import Arg
 from .fusing import Link, result_of
-from .lowering import Lowered, Lowering, Quantized
+from .lowering import Lowered, Lowering
 from .plan import Buffer
+from .tensors import Quantized
 
 
 def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:

@@ -11,8 +11,9 @@ from ...ops.data_types import DataType
 from .assembly import Unfit
 from .enumerators import Arg
 from .fusing import Link
-from .lowering import PRIMITIVE_TYPES, Lowered, Lowering
+from .lowering import Lowered, Lowering
 from .plan import Buffer
+from .tensors import PRIMITIVE_TYPES
 
 
 def _scale(op: Op, values: Sequence[float], rank: int, channels: int) -> tuple[int, Sequence[float]]:

@@ -20,7 +20,8 @@ from . import (
     softmax,
 )
 from .library import MAX_NDIMS
-from .lowering import PRIMITIVE_TYPES, Lowered
+from .lowering import Lowered
+from .tensors import PRIMITIVE_TYPES
 
 LOWERED: Mapping[str, Lowered] = {
     kind: lowered

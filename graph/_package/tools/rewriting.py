@@ -301,7 +301,7 @@ def _passes_batch(op: OpRecord, number: int) -> bool:
     if op.kind == "LayerNormBackward" and port in (2, 3):
         return op.inputs[port].shape[0] == op.inputs[0].shape[0]
     if op.kind == "PReLUBackward":
-        return port != 1 or ranks[1] == ranks[0] and op.inputs[1].shape[0] != 1
+        return port != 1 or (ranks[1] == ranks[0] and op.inputs[1].shape[0] != 1)
     if op.kind.endswith("Backward"):
         return port in (0, 1)
     if op.kind in BINARY | {"PReLU"} and len(ranks) > 1:
