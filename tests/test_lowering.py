@@ -431,3 +431,25 @@ def test_opaque_tensors_pass_from_partition_to_partition(onednn):
     np.testing.assert_array_equal(got, numpy_alone(graph, arrays)[y])
     with pytest.raises(og.ArgumentError, match="opaque and takes the Tensor in layout"):
         two.execute(None, [given[t.id] if t.id != lies.id else tensor.numpy() for t in two.inputs])
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+def test_batch_normalization_is_folded_into_a_convolution(onednn, data_format):
+    graph = og.Graph()
+    shape = (2, 12, 12, 16) if data_format == "NXC" else (2, 16, 12, 12)
+    x = graph.input("x", "f32", shape)
+    w = graph.input("w", "f32", (3, 3, 16, 32), property_type="constant")
+    same = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    y = graph.op("Convolution", x, w, data_format=data_format, **same)
+    names = ("gamma", "beta", "mean", "variance")
+    vectors = [graph.input(n, "f32", (32,), property_type="constant") for n in names]
+    y = graph.op("BatchNormInference", y, *vectors, epsilon=0.5, data_format=data_format)
+    y = graph.op("ReLU", y)
+    model = graph.compile()
+    assert len(model.partitions) == 1
+    arrays = fill(graph)
+    arrays["variance"] = np.abs(arrays["variance"])
+    close(model(arrays)[y], numpy_alone(graph, arrays)[y], "f32", 4)
+    (explanation,) = model.explain().values()
+    assert "batch normalization" not in "".join(explanation.implementations), str(explanation)
+    assert any("batch normalization, folded" in name for name in explanation.prepared)

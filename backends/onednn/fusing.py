@@ -81,6 +81,7 @@ class Link:
         operand: second operand of a binary.
         axis: where a vector operand stands, for a bias per channel.
         quantize: the Quantize that ends the chain.
+        normalize: a BatchNormInference, which is a factor and a summand per channel.
     """
 
     ops: tuple[Op, ...]
@@ -92,6 +93,7 @@ class Link:
     operand: LogicalTensor | None = None
     axis: int | None = None
     quantize: Op | None = None
+    normalize: Op | None = None
 
 
 class Ops(Protocol):
@@ -135,6 +137,9 @@ def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
     if op.kind == "BiasAdd" and op.inputs[0].id == tensor.id:
         axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
         return Link(ops=(op,), result=result, algorithm=Algorithm.binary_add, operand=op.inputs[1], axis=axis)
+    if op.kind == "BatchNormInference" and op.inputs[0].id == tensor.id:
+        axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
+        return Link(ops=(op,), result=result, axis=axis, normalize=op)
     if op.kind in ("TypeCast", "Reorder"):
         return Link(ops=(op,), result=result)
     if op.kind == "Quantize" and len(set(op.attributes.reals("scales"))) == 1:

@@ -16,14 +16,14 @@ from itertools import takewhile
 import numpy as np
 from attrs import evolve, frozen
 
-from ...graph.arrays import numpy_type
+from ...graph.arrays import Array, numpy_type
 from ...graph.backend import BACKENDS, CompileRequest
 from ...graph.logical_tensor import LogicalTensor, PropertyType, as_plain, row_major
 from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from .assembly import Unfit
-from .enumerators import Arg, FpmathMode, Query
+from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .fusing import Link, chain
 from .memory import OpaqueLayout
 from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Prepared, Step
@@ -112,6 +112,15 @@ class Lowering(Tensors):
                 all_scales[Arg.DST] = (0, link.quantize.attributes.reals("scales")[:1])
                 points = link.quantize.attributes.get("zps") or (0,)
                 all_points[Arg.DST] = int(points[0]) if isinstance(points, tuple) else 0
+            if link.normalize is not None:
+                for algorithm, vector in zip(
+                    (Algorithm.binary_mul, Algorithm.binary_add), self._folded(link.normalize), strict=True
+                ):
+                    operand = self.spread(vector, rank, link.axis)
+                    operand = operand if order is None else self.ordered(operand, order)
+                    place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
+                    arguments.append((place, operand))
+                    post_ops.append(PostOp(algorithm, operand=operand.desc))
             if link.before is not None:
                 post_ops.append(PostOp(link.before.algorithm, link.before.alpha, link.before.beta))
             if link.algorithm is None:
@@ -142,6 +151,25 @@ class Lowering(Tensors):
         except LibraryError as error:
             raise Unfit(str(error)) from error
         return made, arguments
+
+    def _folded(self, op: Op) -> tuple[Buffer, Buffer]:
+        """The factor and the summand per channel that a BatchNormInference is, made on the host."""
+        vectors = [self.dense(tensor, DataType.f32) for tensor in op.inputs[1:]]
+        made = [self.temporary(vectors[0].desc.shape, DataType.f32) for _ in range(2)]
+        epsilon = op.attributes.real("epsilon")
+
+        def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+            gamma, beta, mean, variance = inputs
+            np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
+            np.subtract(beta, mean * outputs[0], out=outputs[1])
+
+        both = (*vectors, *made)
+        seen = [HostArray.of(buffer) for buffer in both]
+        arrays = tuple(array for array in seen if array is not None)
+        self.steps.append(
+            HostStep("batch normalization, folded", run, tuple(enumerate(both)), arrays, len(vectors))
+        )
+        return made[0], made[1]
 
     def describe(self, function: str, *arguments: object) -> PrimitiveDesc:
         """A primitive descriptor.
@@ -340,14 +368,14 @@ class Lowering(Tensors):
             number for number, t in enumerate(self.request.inputs) if t.property_type is PropertyType.constant
         }
         ready: set[Buffer] = set()
-        early: list[Step] = []
+        early: list[AnyStep] = []
         for step in self.steps:
-            source, target = _copied(step)
-            if source is None or target is None or not isinstance(step, Step):
-                continue
-            is_constant = source.root.argument in constant or source.root in ready
-            if is_constant and target.root.argument is None and target.base is None:
-                ready.add(target)
+            reads, writes = _flow(step)
+            given = all(
+                b.root.argument in constant or b.root in ready or b.root.constant is not None for b in reads
+            )
+            if writes and given and all(b.root.argument is None and b.base is None for b in writes):
+                ready.update(writes)
                 early.append(step)
         if not early:
             return None
@@ -361,12 +389,17 @@ class Lowering(Tensors):
         return Prepared(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
 
 
-def _copied(step: AnyStep) -> tuple[Buffer | None, Buffer | None]:
-    """Source and target of a copy; None where the step is none."""
-    if not isinstance(step, Step) or not step.is_copy:
-        return None, None
-    places = dict(step.arguments)
-    return places[Arg.SRC], places[Arg.DST]
+def _flow(step: AnyStep) -> tuple[list[Buffer], list[Buffer]]:
+    """What a step reads and writes; nothing of either for a primitive that is no copy."""
+    if isinstance(step, HostStep):
+        buffers = [buffer for _, buffer in step.arguments]
+        return buffers[: step.inputs], buffers[step.inputs :]
+    if not step.is_copy:
+        return [], []
+    return (
+        [buffer for argument, buffer in step.arguments if argument != Arg.DST],
+        [buffer for argument, buffer in step.arguments if argument == Arg.DST],
+    )
 
 
 def _seen(tensor: LogicalTensor, strides: Sequence[int]) -> HostArray:

@@ -205,7 +205,7 @@ FUSIONS: tuple[Fusion | Attention | WithBias, ...] = (
     WithBias("weight gradient with bias gradient", SINGLE_OP_PRIORITY + 11),
     Fusion(
         name="convolution with post-ops", priority=SINGLE_OP_PRIORITY + 10, anchor=CONVOLUTIONS, before=CASTS,
-        then=POST_OPS, last=QUANTIZE,
+        then=POST_OPS | {"BatchNormInference"}, last=QUANTIZE,
     ),
     Fusion(
         name="matmul with post-ops", priority=SINGLE_OP_PRIORITY + 10, anchor=frozenset({"MatMul"}), before=CASTS,

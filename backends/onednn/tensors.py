@@ -153,19 +153,17 @@ class Tensors(Assembly, ABC):
         self, tensor: LogicalTensor, rank: int, axis: int | None = None, data_type: DataType | None = None
     ) -> Buffer:
         """The tensor with `rank` axes, densely: ones in front, or around a vector that stands at `axis`."""
-        buffer = self.dense(tensor, data_type)
-        shape, strides = buffer.desc.shape, buffer.desc.strides or ()
-        if not tensor.dims:
-            shape, strides = (), ()
+        return self.spread(self.dense(tensor, data_type), rank, axis, scalar=not tensor.dims)
+
+    def spread(self, buffer: Buffer, rank: int, axis: int | None, *, scalar: bool = False) -> Buffer:
+        """A dense buffer with `rank` axes, as `aligned` says."""
+        shape = () if scalar else buffer.desc.shape
         if axis is not None and len(shape) == 1:
             shape = tuple(shape[0] if a == axis else 1 for a in range(rank))
-            strides = row_major(shape)
-        missing = max(rank - len(shape), 0)
-        wide = (1,) * missing + tuple(shape)
+        wide = (1,) * (rank - len(shape)) + tuple(shape)
         if wide == buffer.desc.shape:
             return buffer
-        outer = max((d * s for d, s in zip(shape, strides, strict=True)), default=1)
-        return self.look(buffer, self.desc(wide, (outer,) * missing + tuple(strides), buffer.desc.data_type))
+        return self.look(buffer, self.desc(wide, row_major(wide), buffer.desc.data_type))
 
     def look(self, buffer: Buffer, desc: MemoryDesc) -> Buffer:
         """The same memory under another descriptor."""
