@@ -453,3 +453,24 @@ def test_batch_normalization_is_folded_into_a_convolution(onednn, data_format):
     (explanation,) = model.explain().values()
     assert "batch normalization" not in "".join(explanation.implementations), str(explanation)
     assert any("batch normalization, folded" in name for name in explanation.prepared)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_attention_runs_in_blocks_of_heads_where_memory_is_short(onednn, dtype, transposed):
+    graph = og.Graph()
+    y = attention(graph, dtype)
+    if transposed:
+        y = graph.op("Reorder", graph.op("StaticTranspose", y, order=[0, 2, 1, 3]))
+    arrays = arrays_for(graph)
+    whole, blocks = graph.compile(), graph.compile(scratch_limit=4096)
+    (wide,), (narrow,) = whole.explain().values(), blocks.explain().values()
+    assert "blocks of heads" in narrow.strategy
+    assert "blocks" not in wide.strategy
+    assert narrow.scratch_bytes < wide.scratch_bytes
+    close(blocks(arrays)[y], whole(arrays)[y], dtype, 4)
+    (partition,) = blocks.partitions
+    compiled = partition.compile(scratch_limit=4096)
+    out = np.empty(compiled.outputs[0].dims, arrays["q"].dtype)
+    compiled.bind([arrays[t.name] for t in compiled.inputs], [out])()
+    np.testing.assert_array_equal(out, blocks(arrays)[y])

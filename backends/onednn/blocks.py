@@ -1,7 +1,8 @@
-"""Attention in blocks of heads: the scores of a block stay in the cache, and never fill memory as a whole.
+"""Attention in blocks of heads, where its scores would take too much memory as a whole.
 
-Every head of every image is computed alike, so one plan for a block of heads, run again and again on other places of
-the user's arrays, does the same as one for all of them.
+With two threads that is as fast in f32, and slower in bf16, whose kernels have more to prepare; so it is done for the
+memory's sake only. Every head of every image is computed alike, so one plan for a block of heads, run again and again
+on other places of the user's arrays, does the same as one for all of them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ...ops.movement import permutation
 
 SCORES_BYTES = 1 << 20
 """What the scores of a block may take in f32, for each thread: about a second-level cache."""
-LEAST_BYTES = 4 << 20
-"""Scores that take no more altogether stay in a cache anyway."""
+MOST_BYTES = 512 << 20
+"""What all scores may take in f32 where the user sets no limit of temporary memory."""
 F32_BYTES = 4
 RANK = 4
 """Images, heads, rows and columns."""
@@ -43,7 +44,7 @@ class Blocks:
 
 
 def in_blocks(request: CompileRequest, threads: int) -> Blocks | None:
-    """The request in blocks of heads; None where it is no attention or too small to gain."""
+    """The request in blocks of heads; None where it is no attention, or has room as a whole."""
     softmax = [op for op in request.ops if op.kind == "SoftMax"]
     if len(softmax) != 1 or sum(op.kind == "MatMul" for op in request.ops) < 2:
         return None
@@ -52,7 +53,8 @@ def in_blocks(request: CompileRequest, threads: int) -> Blocks | None:
         return None
     images, heads = scores[:2]
     each = F32_BYTES * scores[2] * scores[3]
-    if images * heads * each < LEAST_BYTES:
+    limit = request.options.scratch_limit
+    if images * heads * each <= (MOST_BYTES if limit is None else limit):
         return None
     axes = _axes(request.ops, images, heads)
     if axes is None:
