@@ -308,7 +308,7 @@ def show_slower(rows: Sequence[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Whole graphs beside native oneDNN Graph, fused and not.")
     parser.add_argument("--files", default="", help="pattern of graphs in oneDNN Graph's JSON format instead")
-    parser.add_argument("--dtypes", default="f32,bf16,int8", help="of f32, bf16, f16, int8")
+    parser.add_argument("--dtypes", default="f32,bf16,int8", help="of f32, bf16, int8")
     parser.add_argument("--seconds", type=float, default=2.0, help="per line of the table, at least")
     parser.add_argument("--quick", action="store_true", help="briefly")
     parser.add_argument("--only", default="", help="part of the graphs' names")

@@ -477,7 +477,7 @@ class Trial:
     Attributes:
         free_layouts: whether it runs with layouts of the library's choice between partitions; with row-major ones only
             otherwise.
-        kernels: the primitives that the library executed, in order; those of its MHA kernels run unseen.
+        kernels: the primitives that the library executed, in order, as its verbose mode tells.
     """
 
     free_layouts: bool

@@ -23,7 +23,7 @@ def _emit(
     attributes, more = low.attributes(links, op.outputs[0])
     desc = low.describe(
         "binary", low.engine, algorithm, first.desc, second.desc,
-        low.wanted(result), attributes,
+        low.wanted_like(result, first), attributes,
     )  # fmt: skip
     low.single("binary", desc, [(Arg.SRC, first), (Arg.SRC_1, second), *more], result)
 

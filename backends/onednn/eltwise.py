@@ -19,7 +19,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, more = low.attributes(links, op.outputs[0])
     desc = low.describe(
         "eltwise_forward", low.engine, Propagation.forward_inference, algorithm, src.desc,
-        low.wanted(result), alpha, beta, attributes,
+        low.wanted_like(result, src), alpha, beta, attributes,
     )  # fmt: skip
     low.single("eltwise", desc, [(Arg.SRC, src), *more], result)
 

@@ -8,7 +8,7 @@ from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.matmul import matrix_shapes
 from .assembly import Unfit
-from .enumerators import Arg
+from .enumerators import Arg, Query
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .plan import Buffer
@@ -50,10 +50,17 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         bias = low.aligned(op.inputs[2], rank, None, data_type)
     attributes, more = low.attributes(links, output, None, scales, points)
     target = low.wanted(result) if matrix == output.dims else low.temporary(matrix, low.type_of(result)).desc
+    # Constant weights are brought to the layout that the library likes best, once.
+    free = (
+        low.is_constant(weights)
+        and all(integers) == any(integers)
+        and max(operands[1].desc.shape[:-2], default=1) == 1
+    )
+    weights_desc = low.any(operands[1].desc.shape, operands[1].desc.data_type) if free else operands[1].desc
     desc = low.describe(
-        "matmul", low.engine, operands[0].desc, operands[1].desc,
-        None if bias is None else bias.desc, target, attributes,
+        "matmul", low.engine, operands[0].desc, weights_desc, None if bias is None else bias.desc, target, attributes,
     )  # fmt: skip
+    operands[1] = low.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *more]
     if bias is not None:
         arguments.append((Arg.BIAS, bias))

@@ -11,7 +11,7 @@ from ...ops.data_types import DataType
 from ...ops.formats import data_axes
 from .assembly import Unfit
 from .enumerators import Arg, NormalizationFlags, Propagation, Query
-from .fusing import Link
+from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .plan import Buffer, Step
 from .primitive import add
@@ -166,8 +166,8 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
         vectors = [(Arg.SCALE, _vector(low, gamma, inner)), (Arg.SHIFT, _vector(low, beta, inner))]
     keeps = len(op.outputs) > 1
-    result = op.outputs[0]
-    attributes, _ = low.attributes((), result)
+    result = result_of(op, links)
+    attributes, more = low.attributes(links, op.outputs[0])
     target = low.temporary((rows, inner), low.type_of(result))
     statistics = low.desc((rows,), (1,), F32)
     desc = low.describe(
@@ -175,11 +175,11 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         Propagation.forward_training if keeps else Propagation.forward_inference, src.desc,
         target.desc, statistics, op.attributes.real("epsilon"), flags, attributes,
     )  # fmt: skip
-    arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target), *vectors]
+    arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target), *vectors, *more]
     made = [Buffer(statistics), Buffer(statistics)] if keeps else []
     arguments += list(zip((Arg.MEAN, Arg.VARIANCE), made, strict=False))
     low.run("layer normalization", desc, arguments)
-    for tensor, buffer in zip(op.outputs, (target, *made), strict=True):
+    for tensor, buffer in zip((result, *op.outputs[1:]), (target, *made), strict=True):
         _shaped(low, buffer, tensor)
 
 
@@ -221,10 +221,15 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         _shaped(low, buffer, tensor)
 
 
+def takes(op: Op, link: Link) -> bool:
+    """What a layer normalisation takes along: another type of its result, scaled or not."""
+    return link.algorithm is None and link.normalize is None
+
+
 LOWERED = {
     "BatchNormInference": Lowered(batch_inference),
     "BatchNormForwardTraining": Lowered(batch_training),
     "BatchNormTrainingBackward": Lowered(batch_backward),
-    "LayerNorm": Lowered(layer),
+    "LayerNorm": Lowered(layer, fuses=True, takes=takes),
     "LayerNormBackward": Lowered(layer_backward),
 }

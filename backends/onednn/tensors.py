@@ -10,7 +10,7 @@ from attrs import frozen
 
 from ...graph.arrays import Array
 from ...graph.backend import CompileRequest
-from ...graph.logical_tensor import LayoutType, LogicalTensor, as_plain, row_major
+from ...graph.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain, row_major
 from ...graph.op import Op
 from ...ops.data_types import DataType
 from .assembly import Assembly, Unfit
@@ -187,6 +187,19 @@ class Tensors(Assembly, ABC):
         if port is not None and port.desc.data_type is self.type_of(tensor) and not self._may_choose(tensor):
             return port.desc.permuted(axes) if order is not None else port.desc
         return self.any([shape[a] for a in axes], self.type_of(tensor))
+
+    def wanted_like(self, tensor: LogicalTensor, source: Buffer) -> MemoryDesc:
+        """The same for primitives that are fast only where the result lies as `source` does."""
+        wanted = self.wanted(tensor)
+        if wanted.strides is None or wanted.strides == source.desc.strides:
+            return wanted
+        return self.any(source.desc.shape, self.type_of(tensor))
+
+    def is_constant(self, tensor: LogicalTensor) -> bool:
+        """Whether the tensor is an input whose content does not change."""
+        return any(
+            t.id == tensor.id and t.property_type is PropertyType.constant for t in self.request.inputs
+        )
 
     def _may_choose(self, tensor: LogicalTensor) -> bool:
         declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
