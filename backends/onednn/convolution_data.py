@@ -67,6 +67,8 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         ),
         attributes,
     )
+    if links and "gemm" in desc.implementation:
+        raise Unfit("an operand in the user's layout drives the library to im2col")
     data_arg, data_query, out_arg, out_query = _places(op, desc)
     arguments = [
         (data_arg, low.bring("data", source, desc.memory_desc(data_query))),
