@@ -379,7 +379,7 @@ def test_weight_gradients_take_the_bias_gradient_along(onednn, data_format, dtyp
     np.testing.assert_array_equal(got[db], want[db])
     (explanation,) = model.explain().values()
     assert explanation.backend == "onednn"
-    if kernels is not None:
+    if kernels is not None and dtype != "f16":  # f16 goes through f32 in one of many ways
         assert {name.split()[0] for name in explanation.implementations} <= kernels
 
 
