@@ -85,11 +85,6 @@ def known(dim: int) -> bool:
     return dim != UNKNOWN_DIM
 
 
-def input_name(ctx: InferenceContext, schema_names: Sequence[str], index: int) -> str:
-    """The user's name of an input."""
-    return ctx.names.spell(schema_names[min(index, len(schema_names) - 1)])
-
-
 def same(ctx: InferenceContext, first: Shape, second: Shape, what: tuple[str, str]) -> Shape:
     """The shape that two tensors share.
 

@@ -25,6 +25,7 @@ from ...ops.convolution import CONV_TRANSPOSE_BACKWARD_WEIGHTS, CONVOLUTION_BACK
 from ...ops.formats import AxisMap
 from ...ops.weights_gradient import WeightsGradient, weights_gradient
 from .kernels import Array, register_kernel
+from .windows import reached
 
 BLOCK_BYTES = 1 << 20
 """Size that a block's columns aim at: they are written once and read once, so they should stay in L2."""
@@ -75,24 +76,6 @@ def grouped(array: Array, groups: int) -> Array:
 
 
 @frozen
-class _Tap:
-    """One kernel element on one axis: output positions `first:last` read src from `start` on."""
-
-    first: int
-    last: int
-    start: int
-
-
-def _tap(p: WeightsGradient, axis: int, tap: int, rows: slice) -> _Tap:
-    """Positions of `rows` that read inside src, relative to `rows.start`; `last <= first` if none does."""
-    stride = p.strides[axis]
-    offset = tap * p.dilations[axis] - p.pads_begin[axis]
-    first = max(rows.start, -(offset // stride))
-    last = min(rows.stop, (p.src_spatial[axis] - 1 - offset) // stride + 1)
-    return _Tap(first - rows.start, last - rows.start, first * stride + offset)
-
-
-@frozen
 class _Block:
     """A block of images and of rows along the first spatial axis."""
 
@@ -130,12 +113,12 @@ def _position_slices(
     source: list[slice] = []
     for axis, tap in enumerate(taps):
         rows = block.rows if axis == 0 else slice(0, p.dst_spatial[axis])
-        t = _tap(p, axis, tap, rows)
-        if t.last <= t.first:
+        offset = tap * p.dilations[axis] - p.pads_begin[axis]
+        found = reached(rows, p.strides[axis], offset, p.src_spatial[axis])
+        if found is None:
             return None
-        positions.append(slice(t.first, t.last))
-        stop = t.start + (t.last - t.first - 1) * p.strides[axis] + 1
-        source.append(slice(t.start, stop, p.strides[axis]))
+        positions.append(found[0])
+        source.append(found[1])
     return tuple(positions), tuple(source)
 
 

@@ -18,6 +18,7 @@ from ...ops.convolution_data import geometry, scatters
 from ...ops.weights_gradient import WeightsGradient
 from .convolution import grouped, view
 from .kernels import Array, along, kernel, store, wide
+from .windows import reached
 
 BLOCK_BYTES = 1 << 22
 """Size that a block of images aims at, so that a tap's product stays in the cache."""
@@ -36,18 +37,16 @@ def _taps(p: WeightsGradient, large: tuple[int, ...]) -> Iterator[_Tap]:
     every = (slice(None),) * 3
     for index in itertools.product(*map(range, p.kernel)):
         small: list[slice] = []
-        reached: list[slice] = []
+        source: list[slice] = []
         for axis, k in enumerate(index):
-            stride, offset = p.strides[axis], k * p.dilations[axis] - p.pads_begin[axis]
-            first = max(0, -(offset // stride))
-            last = min(p.dst_spatial[axis], (large[axis] - 1 - offset) // stride + 1)
-            if last <= first:
+            offset = k * p.dilations[axis] - p.pads_begin[axis]
+            found = reached(slice(0, p.dst_spatial[axis]), p.strides[axis], offset, large[axis])
+            if found is None:
                 break
-            start = first * stride + offset
-            small.append(slice(first, last))
-            reached.append(slice(start, start + (last - first - 1) * stride + 1, stride))
+            small.append(found[0])
+            source.append(found[1])
         else:
-            yield _Tap(index, (*every, *small), (*every, *reached))
+            yield _Tap(index, (*every, *small), (*every, *source))
 
 
 def _product(weights: Array, data: Array) -> Array:

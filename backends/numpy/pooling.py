@@ -14,6 +14,7 @@ from ...ops.attributes import Attributes
 from ...ops.formats import data_axes
 from ...ops.pooling import Windows, windows, with_ceil
 from .kernels import Array, kernel, store, wide
+from .windows import reached
 
 
 @frozen
@@ -35,15 +36,13 @@ def _taps(w: Windows) -> Iterator[_Tap]:
         positions: list[slice] = []
         source: list[slice] = []
         for axis, k in enumerate(tap):
-            stride, offset = w.strides[axis], k * w.dilations[axis] - w.pads_begin[axis]
-            first = max(0, -(offset // stride))
+            offset = k * w.dilations[axis] - w.pads_begin[axis]
             size = w.src[axis] + min(0, w.pads_end[axis])
-            last = min(w.dst[axis], (size - 1 - offset) // stride + 1)
-            if last <= first:
+            found = reached(slice(0, w.dst[axis]), w.strides[axis], offset, size)
+            if found is None:
                 break
-            start = first * stride + offset
-            positions.append(slice(first, last))
-            source.append(slice(start, start + (last - first - 1) * stride + 1, stride))
+            positions.append(found[0])
+            source.append(found[1])
         else:
             yield _Tap((*every, *positions), (*every, *source))
 

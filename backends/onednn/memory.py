@@ -11,7 +11,6 @@ from attrs import frozen
 
 from ...graph.arrays import numpy_type
 from ...ops.data_types import DataType
-from ...ops.errors import LibraryError
 from .enumerators import Query
 from .library import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
 
@@ -74,16 +73,6 @@ class MemoryDesc:
             self.lib,
             self.lib.new("dnnl_memory_desc_permute_axes", self.handle, (c_int * len(places))(*places)),
         )
-
-    def reshaped(self, shape: Sequence[int]) -> MemoryDesc | None:
-        """The same memory under another shape; None where the layout does not allow it."""
-        try:
-            return MemoryDesc(
-                self.lib,
-                self.lib.new("dnnl_memory_desc_reshape", self.handle, len(shape), dims(tuple(shape))),
-            )
-        except LibraryError:
-            return None
 
     @property
     def strides(self) -> tuple[int, ...] | None:

@@ -28,7 +28,6 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "dnnl_memory_desc_destroy": (c_void_p,),
     "dnnl_memory_desc_query": (c_void_p, c_int, c_void_p),
     "dnnl_memory_desc_permute_axes": (_OUT, c_void_p, POINTER(c_int)),
-    "dnnl_memory_desc_reshape": (_OUT, c_void_p, c_int, _DIMS),
     "dnnl_memory_create": (_OUT, c_void_p, c_void_p, c_void_p),
     "dnnl_memory_destroy": (c_void_p,),
     "dnnl_memory_set_data_handle": (c_void_p, c_void_p),
