@@ -133,6 +133,10 @@ class Case:
         return call, lambda: np.asarray(latest[0]).astype(np.float32)
 
 
+BURST = 0.004
+"""Seconds of one turn at least: threads of the library before, which still spin, have gone to sleep by then."""
+
+
 def interleaved(calls: list[Callable[[], None]], seconds: float, most: float = 3.0) -> list[list[float]]:
     """Times of the calls, taken in turns until the shortest ones are stable.
 
@@ -146,22 +150,22 @@ def interleaved(calls: list[Callable[[], None]], seconds: float, most: float = 3
     begin = time.perf_counter()
 
     def stable() -> bool:
-        half = len(times[0]) // 2
-        return all(min(t[half:]) > 0.99 * min(t[:half]) for t in times)
+        return all(min(t[len(t) // 2 :]) > 0.99 * min(t[: len(t) // 2]) for t in times)
 
-    order = list(range(len(calls)))
-    rng = random.Random(0)
+    order, rounds, rng = list(range(len(calls))), 0, random.Random(0)
     while True:
         elapsed = time.perf_counter() - begin
-        if len(times[0]) >= 6 and (elapsed > most * seconds or (elapsed > seconds and stable())):
+        if rounds >= 6 and (elapsed > most * seconds or (elapsed > seconds and stable())):
             return times
-        # Who comes after whom matters: caches, and other libraries' threads that still spin.
-        rng.shuffle(order)
+        rounds += 1
+        rng.shuffle(order)  # who comes after whom matters
         for number in order:
-            call = calls[number]
-            start = time.perf_counter()
-            call()
-            times[number].append(time.perf_counter() - start)
+            call, end = calls[number], time.perf_counter() + BURST
+            start = 0.0
+            while start < end:
+                start = time.perf_counter()
+                call()
+                times[number].append(time.perf_counter() - start)
 
 
 def ratio(theirs: list[float], ours: list[float]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..ops.errors import ArgumentError, ArgumentTypeError
 from ..ops.values import integer, shown
+from . import profiling
 from .arguments import Arguments, listed_arguments, shape_operand_value
 from .arrays import Array
 from .backend import Explanation
@@ -155,7 +156,11 @@ class CompiledPartition:
                 fit; nothing was computed then.
         """
         self._check_stream(stream)
-        return self._arguments(inputs).execute(inputs, outputs)
+        arguments = self._arguments(inputs)
+        if not profiling.profiles:
+            return arguments.execute(inputs, outputs)
+        with profiling.in_partition(self.partition.id, self.partition.label, self.backend):
+            return arguments.execute(inputs, outputs)
 
     def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
         """A callable that computes into these very arrays, with everything prepared once.
@@ -167,7 +172,8 @@ class CompiledPartition:
             ArgumentError and others: as for `execute`, and for an array that would need a copy.
         """
         self.engine.check_open()
-        return self._arguments(inputs).bind(inputs, outputs)
+        call = self._arguments(inputs).bind(inputs, outputs)
+        return profiling.watched(call, self.partition.id, self.partition.label, self.backend)
 
     def _check_stream(self, stream: Stream | None) -> None:
         self.engine.check_open()

@@ -78,6 +78,12 @@ def as_shape(shape: object, what: str) -> Shape:
     return dims
 
 
+def type_and_shape(data_type: DataType, shape: Shape) -> str:
+    """For tables: `f32 16x28x28x64`, with ? for what is unknown."""
+    sizes = "?" if shape is None else "x".join("?" if d == UNKNOWN_DIM else str(d) for d in shape)
+    return f"{data_type.value} {sizes or 'scalar'}"
+
+
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides, in elements, of a dense row-major tensor."""
     strides: list[int] = []

@@ -72,6 +72,11 @@ class Partition:
         return self.backend is not None
 
     @property
+    def label(self) -> str:
+        """The kinds of its ops, for tables: `Convolution+BiasAdd+ReLU`."""
+        return "+".join(op.kind for op in self.ops)
+
+    @property
     def shape_operands(self) -> tuple[int, ...]:
         """Ids of the input ports whose values decide shapes."""
         return tuple(self._shape_operands)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 import numpy as np
 from attrs import frozen
 
+from ...graph import profiling
 from ...graph.backend import (
     SINGLE_OP_PRIORITY,
     CompileRequest,
@@ -15,8 +17,9 @@ from ...graph.backend import (
     single_op,
 )
 from ...graph.engine import Engine
-from ...graph.logical_tensor import LogicalTensor, as_plain
+from ...graph.logical_tensor import LogicalTensor, as_plain, type_and_shape
 from ...graph.op import Op
+from ...graph.profiling import EventKind
 from ...graph.tensor import Tensor, allocate
 from ...ops.errors import OutOfMemoryError, SchemaError, UnsupportedError
 from .kernels import KERNELS, Array, Kernel
@@ -66,11 +69,15 @@ class NumpyExecutable:
                     arrays[tensor.id] = allocate(tensor)
             ins = tuple(_read_only(arrays[t.id]) for t in op.inputs)
             outs = tuple(arrays[t.id] for t in op.outputs)
+            start = perf_counter()
             try:
                 with np.errstate(all="ignore"):  # infinities and NaN are results here
                     returned = kernel(op, ins, outs)
             except MemoryError as error:
                 raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
+            if profiling.profiles:
+                tensors = tuple(type_and_shape(t.data_type, t.shape) for t in (*op.inputs, *op.outputs))
+                profiling.record(EventKind.host, op.kind, f"numpy:{op.kind}", tensors, start, perf_counter())
             # A kernel that returns its result has not written it, and the outputs are uninitialised memory.
             if returned is not None:
                 raise SchemaError(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...graph.logical_tensor import row_major
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
-from .half import cast
+from . import half
 from .memory import MemoryDesc
 from .plan import AnyStep, Buffer, HostArray, HostStep, copy_step
 from .primitive import NativeEngine
@@ -72,17 +72,20 @@ class Assembly:
 
         Another layout is reached through a plain copy in the other type.
         """
-        half, other = (source, target) if source.desc.data_type is DataType.f16 else (target, source)
-        strides = half.desc.strides
+        short, other = (source, target) if source.desc.data_type is DataType.f16 else (target, source)
+        strides = short.desc.strides
         if strides is None:
             return False
         if strides == other.desc.strides:
             seen = HostArray.of(source), HostArray.of(target)
             if seen[0] is None or seen[1] is None:
                 return False
-            self.steps.append(HostStep(f"convert {what}", cast, ((0, source), (1, target)), seen, 1))
+            arguments = ((0, source), (1, target))
+            self.steps.append(
+                HostStep(f"convert {what}", half.cast, arguments, seen, 1, is_copy=True, implementation=half.name())
+            )
             return True
-        between = Buffer(self.desc(half.desc.shape, strides, other.desc.data_type))
+        between = Buffer(self.desc(short.desc.shape, strides, other.desc.data_type))
         self.copy(what, source, between)
         self.copy(what, between, target)
         return True

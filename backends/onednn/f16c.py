@@ -1,17 +1,15 @@
 """F16C: the CPU's own instructions between f16 and f32, which NumPy's wheels and the library leave unused.
 
-For each direction a loop of 90 bytes of machine code, in the System V calling convention. The library's own OpenMP team
-runs it: each thread takes the next run of blocks until none is left. The code needs a page of executable memory;
-where the system gives none, or the CPU lacks F16C, `load` returns None and `half.py` does with NumPy.
+For each direction a loop of 90 bytes of machine code, which the library's own OpenMP team runs: each thread takes the next
+run of blocks until none is left. Where the CPU lacks F16C, or code can't be placed, `load` returns None and `half.py`
+does with NumPy.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import mmap
-from collections.abc import Iterable
-from ctypes import byref, c_int64, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_int64, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +18,12 @@ from attrs import frozen
 from ...graph.arrays import Array, address
 from ...ops.errors import LibraryError
 from . import library
+from .machine_code import assembled, distance, place
 
 BLOCK = 16
 """Elements of a pass through the loop."""
 PARALLEL = 1 << 15
 """From so many elements on, a team of threads is worth its start."""
-READ_AND_EXECUTE = 1 | 4
-"""`PROT_READ | PROT_EXEC` of mprotect."""
-
 # rdi points to the job, rcx is for blocks left, rax for the first block's place, rsi and rdx for the elements.
 _TAKE = (
     "b8 00 01 00 00",  # mov eax, 256
@@ -79,22 +75,12 @@ _NARROW = (
 
 def _program(begin: tuple[str, ...], loop: tuple[str, ...]) -> bytes:
     """Takes blocks, goes through them, and again until none is left."""
-    take, prepare, body, end = map(_bytes, (_TAKE, _AT_MOST + begin, loop, _RETURN))
+    take, prepare, body, end = map(assembled, (_TAKE, _AT_MOST + begin, loop, _RETURN))
     short = 2  # bytes of a jump
-    again = b"\x75" + _distance(-len(body) - short)  # jnz to the body
-    back = b"\xeb" + _distance(
-        -len(take) - short - len(prepare) - len(body) - 2 * short
-    )  # jmp to the beginning
-    out = b"\x7e" + _distance(len(prepare) + len(body) + 2 * short)  # jle to the end
+    again = b"\x75" + distance(-len(body) - short)  # jnz to the body
+    back = b"\xeb" + distance(-len(take) - short - len(prepare) - len(body) - 2 * short)  # jmp to the beginning
+    out = b"\x7e" + distance(len(prepare) + len(body) + 2 * short)  # jle to the end
     return take + out + prepare + body + again + back + end
-
-
-def _bytes(lines: Iterable[str]) -> bytes:
-    return bytes.fromhex("".join(lines))
-
-
-def _distance(count: int) -> bytes:
-    return count.to_bytes(1, "little", signed=True)
 
 
 class _Job(ctypes.Structure):
@@ -109,12 +95,11 @@ class F16C:
 
     Attributes:
         widen_at, narrow_at: their addresses.
-        page: the memory that they are in, kept alive.
+        parallel: runs code on the OpenMP team.
     """
 
     widen_at: int
     narrow_at: int
-    page: mmap.mmap
     parallel: Any
 
     def widen(self, half: Array, single: Array) -> int:
@@ -140,19 +125,12 @@ def load() -> F16C | None:
         return None
     try:
         parallel = library.load().c.GOMP_parallel
-        code = (_program(_WIDEN_FROM, _WIDEN), _program(_NARROW_FROM, _NARROW))
-        page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        page.write(b"".join(code))
-        start = ctypes.addressof(ctypes.c_char.from_buffer(page))
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        protect.argtypes = (c_void_p, c_size_t, ctypes.c_int)
-        if protect(start, mmap.PAGESIZE, READ_AND_EXECUTE):
-            return None
-    except (LibraryError, OSError, AttributeError):
+    except (LibraryError, AttributeError):
         return None
     parallel.argtypes = (c_void_p, c_void_p, c_uint, c_uint)
     parallel.restype = None
-    return F16C(start, start + len(code[0]), page, parallel)
+    widen, narrow = (place(_program(*parts)) for parts in ((_WIDEN_FROM, _WIDEN), (_NARROW_FROM, _NARROW)))
+    return None if widen is None or narrow is None else F16C(widen, narrow, parallel)
 
 
 def has_f16c() -> bool:

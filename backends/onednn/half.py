@@ -34,6 +34,11 @@ OVERFLOW = np.uint32((BIAS + 31) << 23)
 """Bits of 2¹⁶ in f32. What is a little smaller rounds up to f16's infinity by itself."""
 
 
+def name() -> str:
+    """Who converts, for explanations."""
+    return "numpy" if f16c.load() is None else "f16c"
+
+
 def cast(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """The same numbers in another type, for a step on the host; both arrays have the same strides."""
     source, target = inputs[0], outputs[0]

@@ -7,9 +7,12 @@ arrays; concurrent executions take a frame each from a pool, so that nothing is 
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -17,7 +20,10 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from ...graph import profiling
 from ...graph.arrays import Array, address, numpy_type
+from ...graph.profiling import EventKind
+from .batch import batch
 from .cost import Work, reorder_work
 from .enumerators import Arg
 from .memory import MemoryDesc
@@ -126,6 +132,8 @@ class HostStep:
         arguments: buffers, numbered; the outputs come last.
         arrays: how the buffers are seen.
         inputs: how many of them are inputs.
+        is_copy: whether it only converts elements.
+        implementation: who does it.
     """
 
     role: str
@@ -133,11 +141,8 @@ class HostStep:
     arguments: tuple[tuple[int, Buffer], ...]
     arrays: tuple[HostArray, ...]
     inputs: int
-
-    @property
-    def implementation(self) -> str:
-        """The backend that does it."""
-        return "numpy"
+    is_copy: bool = False
+    implementation: str = "numpy"
 
 
 AnyStep = Step | HostStep
@@ -212,6 +217,11 @@ class Plan:
             if isinstance(step, Step):
                 self.offsets[step] = place(_aligned(self._scratchpads[step].nbytes), number)
         return total
+
+    @functools.cached_property
+    def tensors(self) -> tuple[tuple[str, ...], ...]:
+        """Each step's arguments with type, shape and layout, for profiles."""
+        return tuple(tuple(_described(n, buffer) for n, buffer in step.arguments) for step in self.steps)
 
     @property
     def works(self) -> list[Work]:
@@ -307,6 +317,21 @@ class Frame:
             scratchpad = memory(plan.scratchpad(step), base + plan.offsets[step])
             args.append(ExecArg(Arg.SCRATCHPAD, scratchpad))
             self._calls.append((primitive.handle, len(args), (ExecArg * len(args))(*args)))
+        self._runs = self._in_batches()
+
+    def _in_batches(self) -> list[Callable[[], int | None]]:
+        """The calls with neighbouring primitives in one each; what they return is a status."""
+        runs: list[Callable[[], int | None]] = []
+        for on_host, group in itertools.groupby(self._calls, lambda call: not call[1]):
+            calls = list(group)
+            together = batch(self._stream, calls) if len(calls) > 1 and not on_host else None
+            if on_host:
+                runs += [call for _, _, call in calls]
+            elif together is not None:
+                runs.append(together)
+            else:
+                runs += [partial(self._execute, p, self._stream, count, args) for p, count, args in calls]
+        return runs
 
     def _host_call(self, step: HostStep, base: int) -> Callable[[], None]:
         """What runs a step on the host: on arrays over the arena, and over the arguments once they are known."""
@@ -335,14 +360,24 @@ class Frame:
 
     def run(self) -> None:
         """Executes every primitive."""
-        execute, stream = self._execute, self._stream
-        for primitive, count, args in self._calls:
-            if not count:
-                args()
-                continue
-            status = execute(primitive, stream, count, args)
+        if profiling.profiles:
+            self._profiled_run()
+            return
+        for call in self._runs:
+            status = call()
             if status:
                 self._plan.engine.lib.check(status, "dnnl_primitive_execute")
+
+    def _profiled_run(self) -> None:
+        """The same, and each step is recorded."""
+        for (primitive, count, args), step, tensors in zip(
+            self._calls, self._plan.steps, self._plan.tensors, strict=True
+        ):
+            start = perf_counter()
+            status = self._execute(primitive, self._stream, count, args) if count else args()
+            end = perf_counter()
+            self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
+            profiling.record(_event_kind(step), step.role, step.implementation, tensors, start, end)
 
     def timed_run(self) -> list[float]:
         """Executes every primitive; returns the seconds that each took."""
@@ -363,6 +398,20 @@ class Frame:
     def __del__(self) -> None:
         for memory in self._memories:
             self._destroy(memory)
+
+
+def _event_kind(step: AnyStep) -> EventKind:
+    if isinstance(step, HostStep):
+        return EventKind.copy if step.is_copy else EventKind.host
+    return EventKind.copy if step.is_copy else EventKind.primitive
+
+
+def _described(number: int, buffer: Buffer) -> str:
+    """An argument's name where it has one, and what it is."""
+    desc = buffer.desc
+    shape = "x".join(map(str, desc.shape)) or "scalar"
+    name = next((f"{arg.name.lower()} " for arg in Arg if arg == number), "")
+    return f"{name}{desc.data_type.value} {shape} {desc.describe()}"
 
 
 @frozen(eq=False)
