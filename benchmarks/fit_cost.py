@@ -31,6 +31,7 @@ from onednn_graph.backends.onednn.convolution import problem_of
 from onednn_graph.backends.onednn.cost import AMOUNTS, CostModel, Work
 from onednn_graph.backends.onednn.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library import load
+from onednn_graph.backends.onednn.plan import Frame
 from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.problem import check
 from onednn_graph.backends.onednn.selection import Candidate, candidates
@@ -42,6 +43,8 @@ LEAST_ROWS = 6
 """Kinds with fewer measurements are covered by the family's `*`."""
 CAUTION = 0.7
 """Quantile of the times that the model is to foresee."""
+CALL_OVERHEAD = 2e-6
+"""Seconds that a step may take longer at most when it is called and timed alone."""
 AMX_SPEEDUP = 5.0
 """How much faster than AVX-512 in bf16 the matrix units are taken to be where nothing was measured."""
 
@@ -71,7 +74,26 @@ def timed(
         while time.perf_counter() < end or (budget and len(runs) < 3):
             runs.append(frame.timed_run())
         best = min(best, min(map(sum, runs)))
-        yield candidate, [min(times) for times in zip(*runs, strict=True)]
+        yield (
+            candidate,
+            _apart([min(times) for times in zip(*runs, strict=True)], _together(frame, len(runs))),
+        )
+
+
+def _together(frame: Frame, runs: int) -> float:
+    """The shortest time of a whole plan, whose primitives are called at once."""
+    times: list[float] = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        frame.run()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def _apart(steps: list[float], together: float) -> list[float]:
+    """The steps' times without what it costs to call and time them one by one."""
+    overhead = min(max(0.0, (sum(steps) - together) / len(steps)), CALL_OVERHEAD)
+    return [max(seconds - overhead, seconds / 4) for seconds in steps]
 
 
 def solve(amounts: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

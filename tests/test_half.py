@@ -5,10 +5,12 @@ import mmap
 import sys
 
 import numpy as np
+import onednn_graph as og
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onednn_graph.backends.onednn import f16c, half
+from onednn_graph.backends.onednn.plan import HostArray
 
 ALL_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE_HALVES = ALL_HALVES[np.isfinite(ALL_HALVES)]
@@ -72,7 +74,12 @@ def test_what_an_f16_cannot_hold_becomes_infinite_as_in_numpy(way, largest):
 
 
 @settings(max_examples=60, deadline=None)
-@given(size=st.integers(0, 3 * half.PIECE), seed=st.integers(0, 2**32 - 1), narrow=st.booleans(), pieces=st.booleans())
+@given(
+    size=st.integers(0, 3 * half.PIECE),
+    seed=st.integers(0, 2**32 - 1),
+    narrow=st.booleans(),
+    pieces=st.booleans(),
+)
 def test_random_bits_of_any_length_convert_as_in_numpy(size, seed, narrow, pieces):
     random = np.random.default_rng(seed)
     source = random.integers(0, 2 ** (32 if narrow else 16), size, np.uint32)
@@ -97,13 +104,50 @@ def test_nothing_is_written_beside_the_target(way):
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 @pytest.mark.parametrize("step", [1, 2])
 def test_arrays_of_any_strides_are_cast(way, order, step):
-    source = np.random.default_rng(0).standard_normal((12, 40, 30)).astype(np.float16).transpose(order)[::step]
+    source = (
+        np.random.default_rng(0).standard_normal((12, 40, 30)).astype(np.float16).transpose(order)[::step]
+    )
     target = np.empty((12, 40, 30), np.float32).transpose(order)[::step]
     half.cast([source], [target])
     assert np.array_equal(target, source.astype(np.float32))
     back = np.empty((12, 40, 30), np.float16).transpose(order)[::step]
     half.cast([target], [back])
     assert np.array_equal(back, source)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dense"),
+    [
+        ((4, 6), (6, 1), True),
+        ((4, 6), (1, 4), True),
+        ((4, 1, 6), (6, 99, 1), True),
+        ((4, 6), (8, 1), False),
+        ((4, 6), (12, 2), False),
+        ((), (), True),
+        ((2, 3, 4), (12, 1, 3), True),
+        ((2, 3, 4), (12, 1, 4), False),
+    ],
+)
+def test_what_lies_without_gaps_is_flat(shape, strides, dense):
+    flat = HostArray(np.dtype(np.float16), shape, tuple(2 * s for s in strides)).flat
+    assert (flat is not None) == dense
+    if flat is not None:
+        assert flat.shape == (np.prod(shape, dtype=int),)
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_f16_weight_gradients_of_any_layout_are_exact(way, data_format, gap):
+    random = np.random.default_rng(0)
+    shape = (2, 16, 12, 12) if data_format == "NCX" else (2, 12, 12, 16)
+    room = random.integers(-2, 3, (2, *shape[:-1], shape[-1] + gap)).astype(np.float16)
+    x, dy = room[..., : shape[-1]]
+    attributes = {
+        "data_format": data_format, "weights_format": "OIX", "weights_shape": [16, 16, 3, 3], "strides": [1, 1],
+        "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1],
+    }  # fmt: skip
+    expected = og.convolution_backward_weights(x, dy, backend="numpy", **attributes)
+    assert np.array_equal(og.convolution_backward_weights(x, dy, **attributes), expected)
 
 
 def test_a_thread_that_flushes_subnormals_still_gets_them(way):

@@ -77,12 +77,16 @@ class Assembly:
         if strides is None:
             return False
         if strides == other.desc.strides:
-            seen = HostArray.of(source), HostArray.of(target)
-            if seen[0] is None or seen[1] is None:
+            whole = HostArray.of(source), HostArray.of(target)
+            if whole[0] is None or whole[1] is None:
                 return False
+            flat = whole[0].flat, whole[1].flat
+            seen = whole if flat[0] is None or flat[1] is None else flat
             arguments = ((0, source), (1, target))
             self.steps.append(
-                HostStep(f"convert {what}", half.cast, arguments, seen, 1, is_copy=True, implementation=half.name())
+                HostStep(
+                    f"convert {what}", half.cast, arguments, seen, 1, is_copy=True, implementation=half.name()
+                )
             )
             return True
         between = Buffer(self.desc(short.desc.shape, strides, other.desc.data_type))

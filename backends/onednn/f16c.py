@@ -1,8 +1,8 @@
 """F16C: the CPU's own instructions between f16 and f32, which NumPy's wheels and the library leave unused.
 
-For each direction a loop of 90 bytes of machine code, which the library's own OpenMP team runs: each thread takes the next
-run of blocks until none is left. Where the CPU lacks F16C, or code can't be placed, `load` returns None and `half.py`
-does with NumPy.
+For each direction a loop of 90 bytes of machine code, which the library's own OpenMP team runs: each thread takes the
+next run of blocks until none is left. Where the CPU lacks F16C, or code can't be placed, `load` returns None and
+`half.py` does with NumPy.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _program(begin: tuple[str, ...], loop: tuple[str, ...]) -> bytes:
     take, prepare, body, end = map(assembled, (_TAKE, _AT_MOST + begin, loop, _RETURN))
     short = 2  # bytes of a jump
     again = b"\x75" + distance(-len(body) - short)  # jnz to the body
-    back = b"\xeb" + distance(-len(take) - short - len(prepare) - len(body) - 2 * short)  # jmp to the beginning
+    back = b"\xeb" + distance(
+        -len(take) - short - len(prepare) - len(body) - 2 * short
+    )  # jmp to the beginning
     out = b"\x7e" + distance(len(prepare) + len(body) + 2 * short)  # jle to the end
     return take + out + prepare + body + again + back + end
 

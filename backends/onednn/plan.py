@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
@@ -112,6 +113,17 @@ class HostArray:
             return None
         dtype = numpy_type(buffer.desc.data_type)
         return cls(dtype, buffer.desc.shape, tuple(s * dtype.itemsize for s in strides))
+
+    @property
+    def flat(self) -> HostArray | None:
+        """The same elements in the order in which they lie; None where there are gaps between them."""
+        step = self.dtype.itemsize
+        for stride, dim in sorted(zip(self.strides, self.shape, strict=True)):
+            if dim != 1:
+                if stride != step:
+                    return None
+                step *= dim
+        return HostArray(self.dtype, (math.prod(self.shape),), (self.dtype.itemsize,))
 
     def at(self, place: int) -> Array:
         """The array at an address."""
