@@ -16,25 +16,24 @@ OMP_NUM_THREADS for the number of threads, and OMP_PROC_BIND=true for less noise
 from __future__ import annotations
 
 import argparse
-import ctypes
-import functools
 import glob
-import itertools
 import json
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import native
 import numpy as np
 import onednn_graph as og
 from attrs import frozen
 from fusion_graphs import GRAPHS
+from onednn_graph.backends.native.graph import NativeGraph
 from onednn_graph.graph.tensor import allocate
 from onednn_graph.tools.comparing import compare, rule_for
+from onednn_graph.tools.native_child import run_in_child
 from onednn_graph.tools.reference import reference
-from peers import interleaved, ratio
+from onednn_graph.tools.rivals import interleaved, on_shifting_stack, placed_inputs
+from peers import ratio
 from wgrad import environment
 
 Array = np.ndarray
@@ -106,31 +105,15 @@ def theirs(graph: og.Graph, inputs: dict[int, Array]) -> Peer:
     """Native oneDNN Graph on the same inputs.
 
     Raises:
-        NativeError: it crashes in a child process, or does not support the graph.
+        UnsupportedError: it crashes in a child process, or does not support the graph.
     """
-    tried = native.trial(graph)
-    compiled = native.NativeGraph(graph, free_layouts=tried.free_layouts)
+    tried = run_in_child(graph)
+    if tried.problem:
+        raise og.UnsupportedError(tried.problem)
+    compiled = NativeGraph.of(graph, free_layouts=tried.free_layouts, constants=True)
     outputs = {t.id: allocate(t) for t in graph.outputs}
-    kinds = {op.id: op.kind for op in graph.ops}
-    partitions = tuple(tuple(kinds[i] for i in ids) for ids in compiled.partitions)
+    partitions = tuple(tuple(op.kind for op in ops) for ops in compiled.partitions)
     return Peer(compiled.bind(inputs, outputs), outputs, partitions, tried.kernels)
-
-
-def on_shifting_stack(call: Callable[[], None]) -> Callable[[], None]:
-    """The call, each time on a stack that lies 16 bytes further, modulo 64.
-
-    Kernels that spill vector registers were seen to take 1.4 times as long where the stack pointer is no multiple of
-    32. Where it lies is chance: it differs from process to process and from caller to caller. So each peer gets all
-    positions, and the shortest times compare kernels and not luck. Costs a few microseconds, the same for all.
-    """
-    in_registers = 6  # integer arguments beyond these go onto the stack, 8 bytes each, padded to 16
-    steps: list[Callable[[], None]] = []
-    for extra in (0, 2, 4, 6):
-        values = [0] * (in_registers + extra)
-        callback = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(lambda *_: call())
-        steps.append(functools.partial(callback, *values))
-    turns = itertools.cycle(steps)
-    return lambda: next(turns)()
 
 
 def difference(first: Array, second: Array) -> float:
@@ -179,12 +162,12 @@ def wrong_ones(graph: og.Graph, inputs: dict[int, Array], peers: dict[str, Peer]
 
 def measured(name: str, dtype: str, graph: og.Graph, seconds: float) -> dict[str, Any]:
     """One line of the table."""
-    inputs = native.placed_inputs(graph)
+    inputs = placed_inputs(graph)
     notes: list[str] = []
     peers = {FUSED: ours(graph, inputs, "fusion"), UNFUSED: ours(graph, inputs, "debug")}
     try:
         peers[NATIVE] = theirs(graph, inputs)
-    except native.NativeError as error:
+    except og.UnsupportedError as error:
         notes.append(f"without native: {error}")
     for peer in peers.values():
         peer.call()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import random
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
-import native
 import numpy as np
 import onednn_graph as og
+from onednn_graph.backends.native.graph import NativeGraph
 from onednn_graph.backends.onednn.cost import matmul_work
 from onednn_graph.backends.onednn.enumerators import Arg
 from onednn_graph.backends.onednn.memory import MemoryDesc
 from onednn_graph.backends.onednn.plan import Buffer, Plan, Step
 from onednn_graph.backends.onednn.primitive import NativeEngine, matmul
 from onednn_graph.ops.data_types import DataType
+from onednn_graph.tools.rivals import interleaved
 
 DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 Peer = tuple[Callable[[], None], Callable[[], np.ndarray]]
@@ -69,7 +68,12 @@ class Case:
     def native(self) -> Peer:
         """Native oneDNN Graph's first choice on the same memory."""
         out = np.empty(self.weights_shape, self.src.dtype)
-        call = native.bound_call(self.layer["op"], self.attributes, self.src, self.diff_dst, out)
+        arrays = (self.src, self.diff_dst, out)
+        tensors = [og.LogicalTensor(i, array.dtype, array.shape) for i, array in enumerate(arrays)]
+        graph = og.Graph()
+        graph.add_op(og.Op(0, self.layer["op"], tensors[:2], tensors[2:], **self.attributes))
+        graph.finalize()
+        call = NativeGraph.of(graph).bind({0: self.src, 1: self.diff_dst}, {2: out})
         return call, lambda: out.astype(np.float32)
 
     def torch(self, through_f32: bool = False) -> Peer:
@@ -131,41 +135,6 @@ class Case:
             latest[0] = gradient(x, dy).block_until_ready()
 
         return call, lambda: np.asarray(latest[0]).astype(np.float32)
-
-
-BURST = 0.004
-"""Seconds of one turn at least: threads of the library before, which still spin, have gone to sleep by then."""
-
-
-def interleaved(calls: list[Callable[[], None]], seconds: float, most: float = 3.0) -> list[list[float]]:
-    """Times of the calls, taken in turns until the shortest ones are stable.
-
-    Args:
-        seconds: at least so long; then until the last half of the rounds has improved no minimum by a percent.
-        most: but no longer than so many times that.
-    """
-    times: list[list[float]] = [[] for _ in calls]
-    for call in calls:
-        call()
-    begin = time.perf_counter()
-
-    def stable() -> bool:
-        return all(min(t[len(t) // 2 :]) > 0.99 * min(t[: len(t) // 2]) for t in times)
-
-    order, rounds, rng = list(range(len(calls))), 0, random.Random(0)
-    while True:
-        elapsed = time.perf_counter() - begin
-        if rounds >= 6 and (elapsed > most * seconds or (elapsed > seconds and stable())):
-            return times
-        rounds += 1
-        rng.shuffle(order)  # who comes after whom matters
-        for number in order:
-            call, end = calls[number], time.perf_counter() + BURST
-            start = 0.0
-            while start < end:
-                start = time.perf_counter()
-                call()
-                times[number].append(time.perf_counter() - start)
 
 
 def ratio(theirs: list[float], ours: list[float]) -> tuple[float, float]:

@@ -216,9 +216,14 @@ class BackendRegistry:
     """The backends, in order of registration; partitions go to the pattern of the highest priority."""
 
     _backends: dict[str, Backend] = field(default=Factory(dict[str, Backend]))
+    _on_request: set[str] = field(default=Factory(set[str]))
 
-    def register(self, backend: Backend) -> None:
+    def register(self, backend: Backend, *, on_request: bool = False) -> None:
         """Adds a backend.
+
+        Args:
+            backend: comes after those that are there, where priorities are equal.
+            on_request: whether it takes part only where a user forces it by its name.
 
         Raises:
             SchemaError: the name is taken.
@@ -226,10 +231,13 @@ class BackendRegistry:
         if backend.name in self._backends:
             raise SchemaError(f"backend '{backend.name}' is already registered; choose another name")
         self._backends[backend.name] = backend
+        if on_request:
+            self._on_request.add(backend.name)
 
     def unregister(self, name: str) -> None:
         """Removes a backend, for tests and interactive work."""
         del self._backends[name]
+        self._on_request.discard(name)
 
     def get(self, name: object) -> Backend:
         """The backend of that name.
@@ -247,6 +255,10 @@ class BackendRegistry:
                 f"{nearest(name, self._backends)}"
             )
         return self._backends[name]
+
+    def candidates(self) -> tuple[Backend, ...]:
+        """The backends that take part where no one is forced."""
+        return tuple(b for name, b in self._backends.items() if name not in self._on_request)
 
     def __iter__(self) -> Iterator[Backend]:
         return iter(tuple(self._backends.values()))

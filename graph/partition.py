@@ -36,7 +36,7 @@ class Partition:
         input_ports: tensors that it reads and does not produce, in order of first use.
         output_ports: tensors that it produces and that others, or the user, read.
         backend: name of the backend that claimed it, or None.
-        why_not: for every other backend, why it is not the one.
+        why_not: for every other backend that was asked, why it is not the one.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class Partition:
 
     def _first_that_can(self, request: CompileRequest) -> Executable:
         claimed = BACKENDS.get(self.backend)
-        others = () if self._forced else tuple(b for b in BACKENDS if b is not claimed)
+        others = () if self._forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
         reasons: list[str] = []
         for backend in (claimed, *others):
             reason = backend.unavailable() or backend.why_not(request.ops)
@@ -252,8 +252,11 @@ class Partition:
                 reasons.append(f"{backend.name}: {error}")
                 continue
             return executable if not reasons else _WithReasons(executable, tuple(reasons))
-        forced = f"backend '{self.backend}' was forced; " if self._forced else ""
-        raise UnsupportedError(f"{self.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)})")
+        forced, way = "", ""
+        if self._forced:
+            forced = f"backend '{self.backend}' was forced; "
+            way = "; leave backend out to let another one do it"
+        raise UnsupportedError(f"{self.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
 
     def __repr__(self) -> str:
         ops = ", ".join(str(op) for op in self.ops)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 
 from attrs import frozen
@@ -28,7 +28,7 @@ class Claim:
 
     Attributes:
         backend: None where no backend can run them.
-        why_not: backend name → reason, for every backend but the one that has it.
+        why_not: backend name → reason, for every backend that was asked but the one that has it.
     """
 
     ops: tuple[Op, ...]
@@ -36,23 +36,26 @@ class Claim:
     why_not: dict[str, str]
 
 
-def partition(ops: Sequence[Op], policy: Policy, forced: str | None) -> list[Claim]:
+def partition(
+    ops: Sequence[Op], policy: Policy, forced: str | None, outputs: Collection[int] = ()
+) -> list[Claim]:
     """Claims that cover all ops, in an order in which they can run.
 
     Args:
         ops: in topological order, on resolved tensors.
         policy: see `Policy`.
-        forced: name of the only backend to ask, or None for all.
+        forced: name of the only backend to ask, or None for all but those that wait to be asked for.
+        outputs: ids of the graph's outputs.
 
     Raises:
         UnsupportedError: the forced backend can't run an op; the message has its reason.
     """
-    backends = [BACKENDS.get(forced)] if forced is not None else list(BACKENDS)
+    backends = [BACKENDS.get(forced)] if forced is not None else list(BACKENDS.candidates())
     unavailable = {b.name: reason for b in backends if (reason := b.unavailable()) is not None}
     if forced is None:
         _say_once(unavailable)
     usable = [b for b in backends if b.name not in unavailable]
-    topology = Topology(ops)
+    topology = Topology(ops, outputs)
     claims: dict[int, tuple[Op, ...]] = {}
     owners: dict[int, Backend] = {}
     offers: list[tuple[Backend, Pattern]] = sorted(

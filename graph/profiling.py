@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from time import perf_counter
 
@@ -24,7 +24,7 @@ from attrs import frozen
 from ..ops.errors import ArgumentError
 
 
-class EventKind(StrEnum):
+class EventKind(Enum):
     """What was measured.
 
     A `partition` holds the others: a `primitive` of a library, a `copy` that only moves or converts elements
@@ -162,7 +162,9 @@ class Profile:
         total = self.seconds
         if not self.events:
             return "nothing was executed while the profile was open"
-        rows = [("", "calls", "total ms", "mean ms", "share", "implementation", "tensors")]
+        rows: list[tuple[str, ...]] = [
+            ("", "calls", "total ms", "mean ms", "share", "implementation", "tensors")
+        ]
         for partition in self.partitions:
             rows.append(_row(partition, total, ""))
             rows += [
@@ -227,7 +229,7 @@ _current = threading.local()
 
 
 @contextmanager
-def profile() -> Iterator[Profile]:
+def profile() -> Generator[Profile, None, None]:
     """Measures every execution in the process until the block ends, on all threads; profiles nest."""
     global profiles
     opened = Profile()
@@ -266,7 +268,7 @@ def record(
 
 
 @contextmanager
-def in_partition(number: int, label: str, backend: str) -> Iterator[None]:
+def in_partition(number: int, label: str, backend: str) -> Generator[None, None, None]:
     """Measures a partition's execution; what is recorded on this thread meanwhile belongs to it."""
     before = getattr(_current, "partition", (None, ""))
     _current.partition = (number, label)

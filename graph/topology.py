@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..ops.errors import GraphError
 from .logical_tensor import LogicalTensor
@@ -10,10 +10,16 @@ from .op import Op
 
 
 class Topology:
-    """Who feeds whom among ops in topological order."""
+    """Who feeds whom among ops in topological order.
 
-    def __init__(self, ops: Sequence[Op]) -> None:
+    Attributes:
+        ops: in that order.
+        outputs: ids of the tensors that whoever runs the ops wants to have.
+    """
+
+    def __init__(self, ops: Sequence[Op], outputs: Collection[int] = ()) -> None:
         self.ops = tuple(ops)
+        self.outputs = frozenset(outputs)
         self.position = {id(op): number for number, op in enumerate(self.ops)}
         self._producer = {tensor.id: op for op in self.ops for tensor in op.outputs}
         producer = self._producer

@@ -8,7 +8,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import batch, machine_code
 
-CONV = dict(strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1])
+CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 
 if og.backends()["onednn"] is not None:
     pytest.skip("the oneDNN library is not here", allow_module_level=True)

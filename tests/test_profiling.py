@@ -9,7 +9,7 @@ import pytest
 from onednn_graph.graph import profiling
 from onednn_graph.graph.description import describe
 
-CONV = dict(strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1])
+CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 
 
 def two_partitions():
@@ -71,7 +71,9 @@ def test_copies_are_told_apart():
     )  # fmt: skip
     del dw
     graph.finalize()
-    compiled = graph.get_partitions(backend="onednn")[0].compile(strategy="direct on the primitive's own layout")
+    compiled = graph.get_partitions(backend="onednn")[0].compile(
+        strategy="direct on the primitive's own layout"
+    )
     random = np.random.default_rng(0)
     ins = [random.integers(-2, 3, t.shape).astype(np.float32) for t in compiled.inputs]
     with og.profile() as prof:
@@ -146,7 +148,9 @@ def test_a_chrome_trace_holds_every_event(tmp_path):
     whole, part = by_name["GreaterEqual"], [e for e in trace if e["cat"] == "host"][-1]
     assert {event["ph"] for event in trace} == {"X"}
     assert whole["ts"] <= part["ts"] + 1e-3
-    assert part["ts"] + part["dur"] <= max(e["ts"] + e["dur"] for e in trace if e["cat"] == "partition") + 1e-3
+    assert (
+        part["ts"] + part["dur"] <= max(e["ts"] + e["dur"] for e in trace if e["cat"] == "partition") + 1e-3
+    )
     with pytest.raises(og.ArgumentError, match="can't be written"):
         prof.save_trace(tmp_path / "no such folder" / "trace.json")
 
@@ -170,7 +174,9 @@ def test_a_description_takes_times_from_a_profile():
     with og.profile() as prof:
         model(data)
     described = describe(graph, profile=prof)
-    assert [p.seconds for p in described.partitions] == [prof.partition_seconds()[p.id] for p in described.partitions]
+    assert [p.seconds for p in described.partitions] == [
+        prof.partition_seconds()[p.id] for p in described.partitions
+    ]
     assert all(step.seconds is not None for p in described.partitions for step in p.steps)
     assert all(p.seconds is None for p in describe(graph).partitions)
 

@@ -77,11 +77,11 @@ class Assembly:
         if strides is None:
             return False
         if strides == other.desc.strides:
-            whole = HostArray.of(source), HostArray.of(target)
-            if whole[0] is None or whole[1] is None:
+            first, second = HostArray.of(source), HostArray.of(target)
+            if first is None or second is None:
                 return False
-            flat = whole[0].flat, whole[1].flat
-            seen = whole if flat[0] is None or flat[1] is None else flat
+            flat = first.flat, second.flat
+            seen = (first, second) if flat[0] is None or flat[1] is None else (flat[0], flat[1])
             arguments = ((0, source), (1, target))
             self.steps.append(
                 HostStep(

@@ -30,7 +30,8 @@ from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
 from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan, Prepared, Ready, copy_step
+from .plan import Buffer, Frame, HostStep, Plan, copy_step
+from .prepared import Prepared, Ready
 from .primitive import NativeEngine
 from .quarantine import is_proven
 

@@ -26,7 +26,8 @@ from .assembly import Unfit
 from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .fusing import Link, chain
 from .memory import OpaqueLayout
-from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Prepared, Step
+from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
+from .prepared import Prepared
 from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc, described, reorder
 from .quarantine import REFERENCE
 from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of

@@ -169,7 +169,8 @@ def copy_step(engine: NativeEngine, what: str, source: Buffer, target: Buffer) -
     return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """So many bytes, up to the next cache line."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -220,14 +221,14 @@ class Plan:
 
         for buffer in first_use:
             if buffer.zeroed:
-                self.offsets[buffer] = place(_aligned(buffer.desc.nbytes), len(self.steps))
+                self.offsets[buffer] = place(aligned(buffer.desc.nbytes), len(self.steps))
         for number, step in enumerate(self.steps):
             live[:] = [entry for entry in live if entry[2] >= number]
             for root in dict.fromkeys(buffer.root for _, buffer in step.arguments):
                 if root.argument is None and root.constant is None and root not in self.offsets:
-                    self.offsets[root] = place(_aligned(root.desc.nbytes), last_use[root])
+                    self.offsets[root] = place(aligned(root.desc.nbytes), last_use[root])
             if isinstance(step, Step):
-                self.offsets[step] = place(_aligned(self._scratchpads[step].nbytes), number)
+                self.offsets[step] = place(aligned(self._scratchpads[step].nbytes), number)
         return total
 
     @functools.cached_property
@@ -288,7 +289,7 @@ class Frame:
         self._destroy = lib.c.dnnl_memory_destroy
         self._memories: list[int] = []
         self._arena = np.full(plan.scratch_bytes + ALIGNMENT + 2 * GUARD, GUARD_BYTE, np.uint8)
-        base = _aligned(address(self._arena) + GUARD)
+        base = aligned(address(self._arena) + GUARD)
         self._inside = base - address(self._arena)
         self._plan = plan
         self._set_handle = lib.c.dnnl_memory_set_data_handle
@@ -424,55 +425,3 @@ def _described(number: int, buffer: Buffer) -> str:
     shape = "x".join(map(str, desc.shape)) or "scalar"
     name = next((f"{arg.name.lower()} " for arg in Arg if arg == number), "")
     return f"{name}{desc.data_type.value} {shape} {desc.describe()}"
-
-
-@frozen(eq=False)
-class Ready:
-    """What was made of constant arrays.
-
-    Attributes:
-        key: addresses of the constant arrays.
-        addresses: of what was made.
-        kept: both, alive.
-    """
-
-    key: tuple[int, ...]
-    addresses: tuple[int, ...]
-    kept: tuple[Array, ...]
-
-
-class Prepared:
-    """What a plan makes of constant inputs, once, and again when other arrays are given for them.
-
-    The arrays are kept, so that an address stands for one content.
-
-    Args:
-        plan: from the constant arguments to further ones, which stand behind all others.
-        sizes: bytes of these further arguments.
-        constants: numbers of the constant arguments.
-    """
-
-    def __init__(self, plan: Plan, sizes: tuple[int, ...], constants: tuple[int, ...]) -> None:
-        self.plan = plan
-        self.nbytes = sum(sizes)
-        self._sizes = sizes
-        self._constants = constants
-        self._latest: Ready | None = None
-        self._lock = Lock()
-
-    def ready(self, arrays: Sequence[Array], addresses: Sequence[int]) -> Ready:
-        """The further arguments for these arguments; whoever runs the plan keeps it until the end.
-
-        Args:
-            arrays: the arguments. addresses: of their memory.
-        """
-        key = tuple(addresses[number] for number in self._constants)
-        latest = self._latest
-        if latest is None or latest.key != key:
-            with self._lock:
-                made = [np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes]
-                places = tuple(_aligned(address(array)) for array in made)
-                self.plan.run([*addresses, *places])
-                kept = (*made, *[arrays[number] for number in self._constants])
-                latest = self._latest = Ready(key, places, kept)
-        return latest

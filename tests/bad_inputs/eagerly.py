@@ -119,7 +119,7 @@ def eager_rows():
             "backend cuda",
             {"backend": "cuda"},
             ArgumentError,
-            "backend must be one of onednn, numpy, got 'cuda'",
+            "backend must be one of onednn, numpy, native, got 'cuda'",
         ),
         ("backend onednm", {"backend": "onednm"}, ArgumentError, "(did you mean 'onednn'?)"),
         (

@@ -174,7 +174,7 @@ GRAPH_ROWS = [
             "backend cuda",
             lambda: finalized().get_partitions(backend="cuda"),
             ArgumentError,
-            ("backend must be one of onednn, numpy, got 'cuda'",),
+            ("backend must be one of onednn, numpy, native, got 'cuda'",),
         ),
         (
             "backend Numpy",
