@@ -108,7 +108,7 @@ def test_the_facade_exports_what_it_names():
     for name in og.__all__:
         assert getattr(og, name) is not None
     public = {name for name in vars(og) if not name.startswith("_")}
-    modules = {"backends", "graph", "ops", "tools"}
+    modules = {"backends", "graph", "importers", "ops", "tools"}
     assert public - modules - set(og.__all__) == set()
 
 

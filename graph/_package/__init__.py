@@ -8,6 +8,7 @@ primitives run what they can, NumPy the rest. Names and semantics are oneDNN Gra
 
 from importlib.metadata import version as _version
 
+from onednn_graph.backends.native.backend import NativeBackend as _NativeBackend
 from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
@@ -27,7 +28,9 @@ from onednn_graph.graph.op import Op
 from onednn_graph.graph.options import CompileOptions, Tune
 from onednn_graph.graph.partition import Partition
 from onednn_graph.graph.partitioner import Policy
+from onednn_graph.graph.profiling import Event, EventKind, Line, Profile, profile
 from onednn_graph.graph.tensor import Tensor
+from onednn_graph.importers import Imported, ImportedModel, Report, from_onnx, from_torch
 from onednn_graph.ops.attributes import (
     NON_NEGATIVE,
     POSITIVE,
@@ -73,6 +76,7 @@ __version__ = _version("onednn-graph")
 # In order of preference where priorities are equal; NumPy comes last and takes the rest.
 _BACKENDS.register(_OnednnBackend())
 _BACKENDS.register(_NumpyBackend())
+_BACKENDS.register(_NativeBackend(), on_request=True)
 
 
 def ops() -> tuple[OpSchema, ...]:
@@ -114,16 +118,21 @@ __all__ = [
     "DataType",
     "DataTypeError",
     "Engine",
+    "Event",
+    "EventKind",
     "Explanation",
     "FpmathMode",
     "Graph",
     "GraphError",
     "GraphFileError",
+    "Imported",
+    "ImportedModel",
     "InferenceContext",
     "Kernel",
     "LayoutError",
     "LayoutType",
     "LibraryError",
+    "Line",
     "LogicalTensor",
     "OneDNNGraphError",
     "OneOf",
@@ -135,7 +144,9 @@ __all__ = [
     "Policy",
     "Port",
     "PortError",
+    "Profile",
     "PropertyType",
+    "Report",
     "ResourceError",
     "Results",
     "SchemaError",
@@ -148,8 +159,11 @@ __all__ = [
     "UnsupportedError",
     "backends",
     "default_engine",
+    "from_onnx",
+    "from_torch",
     "op_schema",
     "ops",
+    "profile",
     "register_op",
     "run_op",
     "shape_of_first_input",

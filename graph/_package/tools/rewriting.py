@@ -149,7 +149,9 @@ def _with_attributes(op: OpRecord, changes: Mapping[str, str]) -> OpRecord:
     attributes = dict(op.attributes)
     for name, text in changes.items():
         kind = attributes[name].type if name in attributes else _attribute_type(op, name)
-        attributes[name] = AttributeRecord(kind, _parsed(text, kind, f"--op-attrs, op {op.id}: '{name}'"))
+        attributes[name] = AttributeRecord(
+            kind, attribute_value(text, kind, f"--op-attrs, op {op.id}: '{name}'")
+        )
     return evolve(op, attributes=attributes)
 
 
@@ -164,7 +166,7 @@ def _attribute_type(op: OpRecord, name: str) -> AttributeType:
     return types[name]
 
 
-def _parsed(text: str, kind: AttributeType, what: str) -> AttributeValue:
+def attribute_value(text: str, kind: AttributeType, what: str) -> AttributeValue:
     """A value as the command line writes it: lists are joined by `x`."""
     try:
         match kind:

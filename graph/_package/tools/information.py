@@ -1,0 +1,66 @@
+"""What this installation is and uses, for `onednn-graph info` and for reports of problems."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import onednn_graph
+from onednn_graph.backends.onednn import f16c
+from onednn_graph.backends.onednn.library import load
+from onednn_graph.backends.onednn.tuning import cache_folder
+from onednn_graph.ops.errors import LibraryError
+
+PACKAGES = ("numpy", "ml_dtypes", "attrs", "onnx", "torch", "netron")
+
+
+def information() -> dict[str, Any]:
+    """Names and values, in the order in which they are shown."""
+    data: dict[str, Any] = {
+        "onednn-graph": onednn_graph.__version__,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+    }
+    try:
+        library = load()
+    except LibraryError as error:
+        data["oneDNN"] = f"not used: {error}"
+    else:
+        data |= {
+            "oneDNN": ".".join(map(str, library.version)),
+            "library": str(library.path),
+            "instruction set": library.effective_isa,
+            "threads": library.threads,
+            "f16 conversion": "F16C" if f16c.load() is not None else "integer operations",
+        }
+    data["backends"] = {name: reason or "available" for name, reason in onednn_graph.backends().items()}
+    folder = cache_folder()
+    remembered = len(list(folder.glob("*.json"))) if folder.is_dir() else 0
+    data["tuning cache"] = f"{folder} ({remembered} problems)"
+    data["environment"] = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("ONEDNN_", "DNNL_", "OMP_", "GOMP_"))
+    }
+    data["packages"] = {name: _version(name) for name in PACKAGES}
+    return data
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor()

@@ -1,0 +1,290 @@
+"""The command line on real files, as a shell would call it."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onednn_graph as og
+import pytest
+from onednn_graph.ops.registry import REGISTRY
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+
+from onednn_graph.tools.cli import app
+from typer.testing import CliRunner
+
+CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+
+
+def call(*arguments, code=0):
+    """The command's output; it must end with that exit code."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output + result.stderr
+    return result.stdout if code == 0 else result.stderr
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch, tmp_path):
+    """Tables are not folded, and nothing is remembered beyond the test."""
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400, raising=False)
+    monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A convolution with ReLU and a mask, of which oneDNN runs the one and NumPy the other."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 8, 8, 4])
+    y = graph.op("Convolution", x, graph.input("w", "f32", [3, 3, 4, 8]), **CONV)
+    y = graph.op("ReLU", y)
+    graph.output(y)
+    graph.op("GreaterEqual", y, y)
+    path = tmp_path / "graph.json"
+    graph.save(path)
+    return path
+
+
+@pytest.fixture
+def gradient(tmp_path):
+    """A weight gradient, whose ways can be tuned."""
+    graph = og.Graph()
+    x, dy = graph.input("x", "f32", [2, 8, 8, 16]), graph.input("dy", "f32", [2, 8, 8, 32])
+    graph.op("ConvolutionBackwardWeights", x, dy, weights_shape=[3, 3, 16, 32], **CONV)
+    path = tmp_path / "gradient.json"
+    graph.save(path)
+    return path
+
+
+class TestOps:
+    def test_all_are_listed(self):
+        text = call("ops")
+        assert all(schema.kind in text for schema in REGISTRY)
+
+    def test_a_page_has_ports_attributes_and_rules(self):
+        text = call("ops", "ConvolutionBackwardWeights")
+        for expected in (
+            "weights_shape",
+            "diff_dst",
+            "data_format",
+            "NXC",
+            "og.convolution_backward_weights",
+        ):
+            assert expected in text
+
+    def test_a_legacy_name_leads_to_the_page(self):
+        assert "ConvolutionBackpropFilters" in call("ops", "ConvolutionBackpropFilters")
+
+    def test_json_is_the_registry(self):
+        data = {op["kind"]: op for op in json.loads(call("ops", "--json"))}
+        assert set(data) == {schema.kind for schema in REGISTRY}
+        strides = next(a for a in data["Convolution"]["attributes"] if a["name"] == "strides")
+        assert strides["required"]
+        assert strides["type"] == "s64[]"
+        assert json.loads(call("ops", "MatMul", "--json")) == data["MatMul"]
+
+    def test_an_unknown_op_is_named_with_the_nearest(self):
+        assert "Convolution" in call("ops", "Convolutoin", code=2)
+
+
+class TestShow:
+    def test_ops_tensors_and_partitions_are_shown(self, file):
+        text = call("show", file)
+        for expected in ("Convolution+ReLU", "GreaterEqual", "f32 2x8x8x4", "numpy", "strides=1x1"):
+            assert expected in text
+
+    def test_json_has_it_all(self, file):
+        data = json.loads(call("show", file, "--json"))
+        assert [p["label"] for p in data["partitions"]] == ["Convolution+ReLU", "GreaterEqual"]
+
+    def test_a_backend_can_be_forced(self, file):
+        data = json.loads(call("show", file, "--backend", "numpy", "--json"))
+        assert {p["backend"] for p in data["partitions"]} == {"numpy"}
+
+    def test_pictures_are_written(self, file, tmp_path):
+        call("show", file, "--dot", tmp_path / "graph.dot", "--html", tmp_path / "graph.html")
+        assert (tmp_path / "graph.dot").read_text().startswith("digraph")
+        assert "GreaterEqual" in (tmp_path / "graph.html").read_text()
+
+    def test_a_bad_file_is_a_line_and_no_traceback(self, tmp_path):
+        (tmp_path / "bad.json").write_text("{")
+        message = call("show", tmp_path / "bad.json", code=1)
+        assert "bad.json" in message
+        assert "Traceback" not in message
+        assert "nowhere.json" in call("show", tmp_path / "nowhere.json", code=1)
+
+    def test_an_unknown_backend_is_a_usage_error(self, file):
+        assert "cuda" in call("show", file, "--backend", "cuda", code=2)
+
+
+class TestRun:
+    def arrays(self):
+        random = np.random.default_rng(0)
+        return {
+            "0": random.integers(-2, 3, (2, 8, 8, 4)).astype(np.float32),
+            "1": random.integers(-2, 3, (3, 3, 4, 8)).astype(np.float32),
+        }
+
+    def test_outputs_are_those_of_the_graph(self, file, tmp_path):
+        arrays = self.arrays()
+        np.savez(tmp_path / "in.npz", **arrays)
+        call("run", file, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+        graph = og.Graph.load(file)
+        expected = graph.compile(backend="numpy")({int(k): v for k, v in arrays.items()})
+        with np.load(tmp_path / "out.npz") as written:
+            assert set(written.files) == set(expected)
+            for name in expected:
+                assert np.array_equal(written[name], expected[name])
+
+    def test_missing_inputs_are_made_up_from_the_seed(self, file):
+        first, same, other = (json.loads(call("run", file, "--json", "--seed", seed)) for seed in (1, 1, 2))
+        assert first == same
+        assert first != other
+
+    def test_bf16_goes_through_npz(self, tmp_path):
+        graph = og.Graph()
+        graph.op("ReLU", graph.input("x", "bf16", [5]))
+        graph.save(tmp_path / "g.json")
+        values = np.array([-2, -1, 0, 1, 2.5], ml_dtypes.bfloat16)
+        np.savez(tmp_path / "in.npz", **{"0": values})
+        call("run", tmp_path / "g.json", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+        with np.load(tmp_path / "out.npz") as written:
+            (raw,) = [written[name] for name in written.files]
+        assert np.array_equal(raw.view(ml_dtypes.bfloat16), np.maximum(values, 0))
+
+    def test_an_array_for_no_input_is_an_error(self, file, tmp_path):
+        np.savez(tmp_path / "in.npz", weights=np.zeros(3))
+        assert "'weights'" in call("run", file, "--inputs", tmp_path / "in.npz", code=2)
+
+    def test_a_file_that_is_no_npz_is_an_error(self, file, tmp_path):
+        (tmp_path / "in.npz").write_text("x")
+        assert "in.npz" in call("run", file, "--inputs", tmp_path / "in.npz", code=2)
+
+    def test_an_array_of_another_shape_is_an_error(self, file, tmp_path):
+        np.savez(tmp_path / "in.npz", **{"0": np.zeros((2, 8, 8, 5), np.float32)})
+        assert "shape" in call("run", file, "--inputs", tmp_path / "in.npz", code=1)
+
+    def test_profile_and_trace(self, file, tmp_path):
+        text = call("run", file, "--profile", "--trace", tmp_path / "trace.json")
+        assert "partition 0: Convolution+ReLU" in text
+        assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+class TestBench:
+    def test_a_file(self, file):
+        data = json.loads(call("bench", file, "--seconds", "0.02", "--no-peak", "--json"))
+        assert data["flops"] == 2 * 2 * 8 * 8 * 3 * 3 * 4 * 8
+        assert data["bytes"] == 4 * (2 * 8 * 8 * 4 + 3 * 3 * 4 * 8 + 2 * 8 * 8 * 8) + 2 * 8 * 8 * 8
+        assert 0 < data["seconds"]["min"] <= data["seconds"]["median"] <= data["seconds"]["max"]
+        assert data["flops_per_second"] == data["flops"] / data["seconds"]["min"]
+        assert data["share_of_peak_flops"] is None
+        assert {step["partition"] for step in data["steps"]} == {0, 1}
+
+    @pytest.mark.parametrize(
+        ("arguments", "flops"),
+        [
+            (["MatMul", "--in", "f32:6x4", "--in", "f32:4x5"], 2 * 6 * 4 * 5),
+            (["MatMul", "--in", "f32:3x4x6", "--in", "f32:3x4x5", "--attr", "transpose_a=true"], 2 * 3 * 6 * 4 * 5),
+            (
+                ["Convolution", "--in", "f32:2x8x8x4", "--in", "f32:3x3x2x6", "--attr", "groups=2",
+                 "--attr", "strides=2x2", "--attr", "pads_begin=1x1", "--attr", "pads_end=1x1",
+                 "--attr", "dilations=1x1"],
+                2 * 2 * 4 * 4 * 3 * 3 * 2 * 6,
+            ),
+            (
+                ["ConvolutionBackwardWeights", "--in", "bf16:2x4x8x8", "--in", "bf16:2x6x8x8",
+                 "--attr", "data_format=NCX", "--attr", "strides=1x1", "--attr", "pads_begin=1x1",
+                 "--attr", "pads_end=1x1", "--attr", "dilations=1x1", "--attr", "weights_shape=3x3x4x6"],
+                2 * 2 * 8 * 8 * 3 * 3 * 4 * 6,
+            ),
+            (
+                ["ConvTranspose", "--in", "f32:2x4x4x6", "--in", "f32:2x2x5x6", "--attr", "strides=2x2", "--attr",
+                 "pads_begin=0x0", "--attr", "pads_end=0x0", "--attr", "dilations=1x1"],
+                2 * 2 * 4 * 4 * 2 * 2 * 5 * 6,
+            ),
+            (["ReLU", "--in", "f32:6"], 0),
+        ],
+    )  # fmt: skip
+    def test_one_op_and_its_flops(self, arguments, flops):
+        data = json.loads(call("bench", "--op", *arguments, "--seconds", "0.01", "--no-peak", "--json"))
+        assert data["flops"] == flops
+
+    def test_shares_of_the_peak_are_shown(self, file, monkeypatch):
+        monkeypatch.setattr("onednn_graph.tools.bench.PEAK_SIZE", 64)
+        monkeypatch.setattr("onednn_graph.tools.bench.PEAK_BYTES", 1 << 12)
+        monkeypatch.setattr("onednn_graph.tools.bench.PEAK_SECONDS", 0.0)
+        assert "of what this machine was seen to do" in call("bench", file, "--seconds", "0.01")
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ([], "one of them"),
+            (["--op", "MatMul", "--in", "f32"], "TYPE:SHAPE"),
+            (["--op", "MatMul", "--in", "f32:2xa"], "sizes are integers"),
+            (["--op", "MatMul", "--in", "f32:2x2", "--in", "f32:2x2", "--attr", "transpose"], "NAME=VALUE"),
+            (
+                ["--op", "MatMul", "--in", "f32:2x2", "--in", "f32:2x2", "--attr", "transpos_a=1"],
+                "transpose_a",
+            ),
+            (["--op", "ReLU", "--in", "f32:4", "--seconds", "0"], "above 0"),
+            (["--op", "MatMull"], "MatMul"),
+        ],
+    )
+    def test_command_lines_without_sense(self, arguments, said):
+        assert said in call("bench", *arguments, code=2)
+
+
+class TestTune:
+    def test_candidates_are_timed_and_remembered(self, gradient, tmp_path):
+        if og.backends()["onednn"] is not None:
+            pytest.skip("the oneDNN library is not here")
+        data = json.loads(call("tune", gradient, "--seconds", "0.2", "--json"))
+        measured = [c for c in data["0"]["considered"] if c["measured_seconds"]]
+        assert data["0"]["strategy"] == min(measured, key=lambda c: c["measured_seconds"])["strategy"]
+        assert list((tmp_path / "cache").glob("*.json"))
+        assert "chosen" in call("tune", gradient, "--seconds", "0.2")
+
+    def test_where_there_is_nothing_to_choose(self, file):
+        assert "there is nothing to choose" in call("tune", file, "--seconds", "0.1")
+
+
+class TestInfo:
+    def test_it_says_what_is_used(self):
+        data = json.loads(call("info", "--json"))
+        assert data["onednn-graph"] == version("onednn-graph")
+        assert data["backends"]["numpy"] == "available"
+        assert "tuning cache" in call("info")
+
+
+@pytest.mark.parametrize("name", ["ops", "show", "run", "check", "compare", "bench", "tune", "info", "view"])
+def test_every_command_has_help_with_an_example(name):
+    text = call(name, "--help")
+    assert f"onednn-graph {name}" in text
+
+
+def test_the_installed_script_runs(file):
+    script = Path(sys.executable).with_name("onednn-graph")
+    if not script.exists():
+        pytest.skip("the package's scripts are not installed beside this Python")
+    done = subprocess.run(
+        [script, "show", file, "--json"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert json.loads(done.stdout)["partitions"]
+
+
+def test_shell_completion_is_offered():
+    script = Path(sys.executable).with_name("onednn-graph")
+    if not script.exists():
+        pytest.skip("the package's scripts are not installed beside this Python")
+    environment = os.environ | {
+        "_ONEDNN_GRAPH_COMPLETE": "complete_bash", "COMP_WORDS": "onednn-graph b", "COMP_CWORD": "1",
+    }  # fmt: skip
+    done = subprocess.run([script], capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert "bench" in done.stdout
