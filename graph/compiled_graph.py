@@ -270,6 +270,13 @@ class CompiledGraph:
             for stage in self._stages
         }
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what was compiled, as `Graph.to_html` draws it."""
+        from .description import describe_compiled  # it describes this class, and so comes after it
+        from .pictures import notebook_html
+
+        return notebook_html(describe_compiled(self))
+
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(label, tensors)) for tensors in (self.inputs, self.outputs))
         return f"CompiledGraph({ins} → {outs}; {len(self.partitions)} partitions)"

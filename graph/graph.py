@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
 from enum import StrEnum
@@ -13,6 +14,7 @@ from ..ops.values import integer, shown
 from .backend import Explanation
 from .builder import schema_output_types, snake_case
 from .compiled_graph import CompiledGraph
+from .drawable import Drawable
 from .engine import Engine, check_kind
 from .inference import infer, merge_shapes
 from .logical_tensor import LogicalTensor, PropertyType, format_shape
@@ -35,7 +37,7 @@ class FpmathMode(StrEnum):
     tf32 = "tf32"
 
 
-class Graph(OpSignatures):
+class Graph(OpSignatures, Drawable):
     """A directed acyclic graph of ops.
 
     Two ways to build one, which mix freely: oneDNN Graph's own (`Op`, `add_op`, `finalize`,
@@ -142,7 +144,8 @@ class Graph(OpSignatures):
 
         Args:
             policy: `fusion`, or `debug` for one op a partition.
-            backend: name of the only backend to use; None lets each part go where it runs best.
+            backend: name of the only backend to use; None lets each part go where it runs best. `native` makes the
+                partitions that the library's own partitioner makes.
 
         Raises:
             GraphError: the graph is not finalized.
@@ -151,8 +154,8 @@ class Graph(OpSignatures):
         if not self._finalized:
             raise GraphError("the graph must be finalized before get_partitions; call finalize()")
         chosen = parse_enum(Policy, policy, "policy")
-        claims = partition(self._ops, chosen, backend)
         needed = {t.id for t in self.outputs}
+        claims = partition(self._ops, chosen, backend, needed)
         partitions: list[Partition] = []
         for claim in claims:
             inside = {id(op) for op in claim.ops}
@@ -194,6 +197,11 @@ class Graph(OpSignatures):
         ends = [t.id for op in self._ops for t in op.outputs if t.id not in read]
         ended = [t.id for op in self._ops if not op.outputs for t in op.inputs if t.id in self._producers]
         return tuple(self._tensors[i] for i in dict.fromkeys([*self._marked, *ends, *ended]))
+
+    @property
+    def tensors(self) -> tuple[LogicalTensor, ...]:
+        """All tensors, also inputs that no op reads yet."""
+        return tuple(self._tensors.values())
 
     def tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
         """The tensor of that id, with its shape as far as inferred.
@@ -425,6 +433,12 @@ class Graph(OpSignatures):
     def _take_id(self) -> int:
         self._next_id += 1
         return self._next_id - 1
+
+    def __copy__(self) -> Graph:
+        """A graph of its own; ops and tensors never change and are shared."""
+        twin = Graph(self.engine_kind, fpmath_mode=self.fpmath_mode)
+        vars(twin).update({name: copy.copy(value) for name, value in vars(self).items()})
+        return twin
 
     def __repr__(self) -> str:
         return f"Graph({len(self._ops)} ops{', finalized' if self._finalized else ''})"
