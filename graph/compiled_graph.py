@@ -55,6 +55,16 @@ class Results(Mapping[str, Array]):
         return f"Results({shapes})"
 
 
+class Explanations(dict[int, Explanation | None]):
+    """Explanations by partition id, with a text for people."""
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"partition {number}, {explanation or 'compiled when it is executed and all shapes are known'}"
+            for number, explanation in self.items()
+        )
+
+
 def label(tensor: LogicalTensor) -> str:
     """The key of a tensor: its name, or its id where it has none."""
     return tensor.name or str(tensor.id)
@@ -116,6 +126,12 @@ class _Stage:
             self.latest = partition.compile_with(None, self._outputs, engine, options)
         self._fixed = self.latest
 
+    @property
+    def has_no_choice(self) -> bool:
+        """Whether it is compiled and there were no strategies to choose from."""
+        explanation = None if self.latest is None else self.latest.explanation
+        return explanation is not None and not explanation.considered
+
     def run(
         self, inputs: Sequence[Array], outputs: Sequence[object], stream: Stream | None
     ) -> tuple[Array, ...]:
@@ -163,6 +179,11 @@ class CompiledGraph:
         self._output_ids = labels(self.outputs, "output")
         self._input_ports = {t.id: t for t in self.inputs}
         self._stages = [_Stage(p, self.engine, options) for p in self.partitions]
+        if options.strategy is not None and all(stage.has_no_choice for stage in self._stages):
+            raise ArgumentError(
+                f"strategy {shown(options.strategy)} can't be taken, for no partition of the graph has a choice; "
+                "leave strategy out"
+            )
 
     def __call__(
         self,
@@ -263,12 +284,14 @@ class CompiledGraph:
             )
         return arrays
 
-    def explain(self) -> dict[int, Explanation | None]:
-        """What was chosen for each partition, by partition id; None where it is not compiled yet."""
-        return {
-            stage.partition.id: None if stage.latest is None else stage.latest.explanation
-            for stage in self._stages
-        }
+    def explain(self) -> Explanations:
+        """What was chosen for each partition, by partition id; None where it is not compiled yet. Print it."""
+        return Explanations(
+            {
+                stage.partition.id: None if stage.latest is None else stage.latest.explanation
+                for stage in self._stages
+            }
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""

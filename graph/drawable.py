@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
+from .listing import listing
 from .partitioner import Policy
 from .profiling import Profile
 
@@ -64,6 +65,10 @@ class Drawable:
         from .graphviz import save_dot
 
         save_dot(describe(self._graph, policy=policy, backend=backend, kernels=False), path)
+
+    def __str__(self) -> str:
+        """A line for each input and op, in the order in which they were added."""
+        return listing(self._graph)
 
     def _repr_html_(self) -> str:
         """For notebooks: the page of `to_html` in a frame. The graph stays open, and may be incomplete or wrong."""

@@ -119,7 +119,13 @@ class Partition:
             strategy=strategy,
             scratch_limit=scratch_limit,
         )
-        return self.compile_with(inputs, outputs, engine, options)
+        compiled = self.compile_with(inputs, outputs, engine, options)
+        if strategy is not None and compiled.explanation is not None and not compiled.explanation.considered:
+            raise ArgumentError(
+                f"{self.ops[0]}: strategy {shown(strategy)} can't be taken, for {compiled.backend} has nothing to "
+                "choose from here; leave strategy out"
+            )
+        return compiled
 
     def compile_with(
         self,

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
 from time import perf_counter
@@ -153,10 +154,8 @@ class Profile:
         text = json.dumps({"traceEvents": traced, "displayTimeUnit": "ms"}, indent=1)
         try:
             Path(path).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ArgumentError(
-                f"the trace can't be written to {os.fspath(path)}: {error.strerror}"
-            ) from error
+        except (OSError, ValueError) as error:  # a ValueError for a null character in the path
+            raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
 
     def __str__(self) -> str:
         total = self.seconds
@@ -225,7 +224,8 @@ def _row(line: Line, total: float, indent: str) -> tuple[str, ...]:
 profiles: tuple[Profile, ...] = ()
 """The open ones. Whoever executes looks here first; it is empty nearly always."""
 _lock = threading.Lock()
-_current = threading.local()
+_current: ContextVar[tuple[int | None, str]] = ContextVar("partition", default=(None, ""))
+"""Id and ops of the partition that is being executed; whoever hands work to another thread hands it on."""
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def record(
     Args:
         start, end: readings of `time.perf_counter`.
     """
-    partition, label = getattr(_current, "partition", (None, ""))
+    partition, label = _current.get()
     for one in profiles:
         one.events.append(
             Event(
@@ -270,14 +270,13 @@ def record(
 @contextmanager
 def in_partition(number: int, label: str, backend: str) -> Generator[None, None, None]:
     """Measures a partition's execution; what is recorded on this thread meanwhile belongs to it."""
-    before = getattr(_current, "partition", (None, ""))
-    _current.partition = (number, label)
+    before = _current.set((number, label))
     start = perf_counter()
     try:
         yield
         record(EventKind.partition, label, backend, (), start, perf_counter())
     finally:
-        _current.partition = before
+        _current.reset(before)
 
 
 def watched(call: Callable[[], None], number: int, label: str, backend: str) -> Callable[[], None]:

@@ -164,7 +164,7 @@ def shape_of_first_input(ctx: InferenceContext) -> tuple[Shape, ...]:
     return (ctx.inputs[0],)
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class OpSchema:
     """One op of the set.
 
@@ -241,6 +241,10 @@ class OpSchema:
                 raise SchemaError(f"{self.kind}: an optional {what} comes before a required one; put it last")
             if any(p.repeat > 1 for p in ports[:-1]):
                 raise SchemaError(f"{self.kind}: an {what} that repeats must be the last one; put it last")
+
+    def __repr__(self) -> str:
+        ports = [", ".join(port.name for port in side) for side in (self.inputs, self.outputs)]
+        return f"OpSchema({self.kind}: {ports[0] or 'nothing'} → {ports[1] or 'nothing'})"
 
     def names(self, written: str) -> OpNames:
         """The spelling `written`, which must be the kind or one of the aliases."""

@@ -976,3 +976,10 @@ def test_the_graphs_of_the_corpus_pass(graphs, part):
 
 def test_the_runs_of_the_corpus_pass(graphs):
     assert failures(parse([f"--batch={graphs / 'harness_ci'}"]).cases) == []
+
+
+def test_settings_behind_the_last_file_are_an_error(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(og.ArgumentError, match=r"--mb=2 --dt=bf16 stands behind the last file"):
+        parse([str(tmp_path / "a.json"), "--mb=2", "--dt=bf16"])
+    parse(["--mb=2", str(tmp_path / "a.json"), "--reset"])

@@ -16,6 +16,7 @@ from onednn_graph.ops.registry import REGISTRY
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
 from onednn_graph.tools.cli import app
+from onednn_graph.tools.data_files import save_outputs
 from typer.testing import CliRunner
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -115,10 +116,10 @@ class TestShow:
 
     def test_a_bad_file_is_a_line_and_no_traceback(self, tmp_path):
         (tmp_path / "bad.json").write_text("{")
-        message = call("show", tmp_path / "bad.json", code=1)
+        message = call("show", tmp_path / "bad.json", code=2)
         assert "bad.json" in message
         assert "Traceback" not in message
-        assert "nowhere.json" in call("show", tmp_path / "nowhere.json", code=1)
+        assert "nowhere.json" in call("show", tmp_path / "nowhere.json", code=2)
 
     def test_an_unknown_backend_is_a_usage_error(self, file):
         assert "cuda" in call("show", file, "--backend", "cuda", code=2)
@@ -169,7 +170,30 @@ class TestRun:
 
     def test_an_array_of_another_shape_is_an_error(self, file, tmp_path):
         np.savez(tmp_path / "in.npz", **{"0": np.zeros((2, 8, 8, 5), np.float32)})
-        assert "shape" in call("run", file, "--inputs", tmp_path / "in.npz", code=1)
+        assert "shape" in call("run", file, "--inputs", tmp_path / "in.npz", code=2)
+
+    def test_a_single_array_is_an_error(self, file, tmp_path):
+        np.save(tmp_path / "x.npy", np.zeros(3))
+        assert "np.savez" in call("run", file, "--inputs", tmp_path / "x.npy", code=2)
+
+    def test_damaged_files_are_errors(self, file, tmp_path):
+        np.savez_compressed(tmp_path / "in.npz", **self.arrays())
+        good = (tmp_path / "in.npz").read_bytes()
+        random = np.random.default_rng(0)
+        for _ in range(30):
+            bad = bytearray(good)
+            for place in random.integers(0, len(bad), 4):
+                bad[place] = random.integers(256)
+            (tmp_path / "bad.npz").write_bytes(bad)
+            result = CliRunner().invoke(app, ["run", str(file), "--inputs", str(tmp_path / "bad.npz")])
+            assert result.exit_code in (0, 2), result.output
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+
+    @pytest.mark.parametrize("name", ["file", "allow_pickle", "x y", "ü"])
+    def test_outputs_of_any_name_are_written(self, name, tmp_path):
+        save_outputs(tmp_path / "out.npz", {name: np.arange(3)})
+        with np.load(tmp_path / "out.npz") as written:
+            assert np.array_equal(written[name], np.arange(3))
 
     def test_profile_and_trace(self, file, tmp_path):
         text = call("run", file, "--profile", "--trace", tmp_path / "trace.json")
@@ -226,6 +250,7 @@ class TestBench:
         ("arguments", "said"),
         [
             ([], "one of them"),
+            (["graph.json", "--in", "f32:3x3"], "for --op"),
             (["--op", "MatMul", "--in", "f32"], "TYPE:SHAPE"),
             (["--op", "MatMul", "--in", "f32:2xa"], "sizes are integers"),
             (["--op", "MatMul", "--in", "f32:2x2", "--in", "f32:2x2", "--attr", "transpose"], "NAME=VALUE"),
@@ -267,6 +292,29 @@ class TestInfo:
 def test_every_command_has_help_with_an_example(name):
     text = call(name, "--help")
     assert f"onednn-graph {name}" in text
+
+
+def test_the_package_is_the_command_too(file):
+    done = subprocess.run(
+        [sys.executable, "-m", "onednn_graph", "show", file, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert json.loads(done.stdout)["partitions"]
+
+
+def test_output_for_scripts_has_whole_lines(file):
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "onednn_graph", "show", file], capture_output=True, text=True, check=True, timeout=120,
+        env=environment | {"PYTHONIOENCODING": "utf-8"}, encoding="utf-8",
+    )  # fmt: skip
+    assert any(
+        "Convolution" in line and "strides=1x1, pads_begin=1x1, pads_end=1x1" in line
+        for line in done.stdout.splitlines()
+    )
 
 
 def test_the_installed_script_runs(file):

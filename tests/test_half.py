@@ -115,6 +115,13 @@ def test_arrays_of_any_strides_are_cast(way, order, step):
     assert np.array_equal(back, source)
 
 
+def test_arrays_of_another_byte_order_are_cast(way):
+    source = FINITE_HALVES.astype(">f2")
+    target = np.empty(source.shape, np.float32)
+    half.cast([source], [target])
+    assert np.array_equal(target, source.astype(np.float32))
+
+
 @pytest.mark.parametrize(
     ("shape", "strides", "dense"),
     [

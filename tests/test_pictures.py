@@ -388,14 +388,14 @@ def test_view_serves_what_netron_recognises(name, served, tmp_path, monkeypatch)
     assert calls == [
         (str(tmp_path / served), path.read_bytes(), ("localhost", None), False), ("localhost", 4567)
     ]  # fmt: skip
-    assert said == [f"{path} is shown at http://localhost:4567; Ctrl-C ends"]
+    assert said == [f"Ctrl-C ends. {path} is shown at http://localhost:4567"]
 
 
 def test_view_says_what_is_wrong(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     fused().save(path)
     monkeypatch.setitem(sys.modules, "netron", None)
-    with pytest.raises(og.ArgumentError, match=r"pip install 'onednn-graph\[view\]'"):
+    with pytest.raises(og.ArgumentError, match=r"its extra 'view'.*pip install '\.\[view\]'"):
         view(path, 0, browse=False, say=print)
     monkeypatch.setitem(sys.modules, "netron", SimpleNamespace())
     with pytest.raises(og.ArgumentError, match="missing.json can't be read: No such file"):
@@ -452,3 +452,22 @@ def test_the_frame_is_escaped():
     shown = named("'\"><b>")._repr_html_()
     assert html.unescape(shown) != shown
     assert "<b>" not in shown
+
+
+def test_a_graph_is_a_text():
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 8, 8, 4])
+    w = graph.input("w", "f32", [3, 3, 4, 8], property_type="constant")
+    y = graph.op(
+        "Convolution", x, w, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1], name="conv"
+    )
+    graph.op("ReLU", y, name="y")
+    assert str(graph).splitlines() == [
+        "Graph(2 ops), fpmath_mode strict",
+        "  x: f32 2x8x8x4 (input)",
+        "  w: f32 3x3x4x8 (input, constant)",
+        "  conv: f32 2x8x8x8 = Convolution(x, w, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1])",
+        "  y: f32 2x8x8x8 (output) = ReLU(conv)",
+    ]
+    assert repr(graph) == "Graph(2 ops)"
+    assert str(og.Graph()) == "Graph(0 ops), fpmath_mode strict"

@@ -1,7 +1,9 @@
 """Profiles: what they hold, whose it is, and that they cost nothing when closed."""
 
 import json
+import os
 import threading
+import warnings
 
 import numpy as np
 import onednn_graph as og
@@ -136,6 +138,27 @@ def test_other_threads_are_measured_too():
     assert {step.partition for step in prof.steps if step.name == "GreaterEqual"} == {1}
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_knows_whose_steps_are_whose():
+    needs_onednn()
+    model, data = two_partitions().compile(), arrays()
+    model(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of forking beside threads, which is what is tested
+        child = os.fork()
+    if not child:
+        code = 1
+        try:
+            with og.profile() as prof:
+                model(data)
+            code = int({step.partition for step in prof.steps} != {0, 1})
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_chrome_trace_holds_every_event(tmp_path):
     model, data = two_partitions().compile(), arrays()
     with og.profile() as prof:
@@ -153,6 +176,8 @@ def test_a_chrome_trace_holds_every_event(tmp_path):
     )
     with pytest.raises(og.ArgumentError, match="can't be written"):
         prof.save_trace(tmp_path / "no such folder" / "trace.json")
+    with pytest.raises(og.ArgumentError, match="can't be written"):
+        prof.save_trace("trace\0.json")
 
 
 def test_the_table_says_what_took_the_time():

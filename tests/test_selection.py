@@ -126,8 +126,8 @@ def test_every_strategy_can_be_pinned(strategy):
         assert model.explain()[0].strategy.startswith(f"{strategy} [")
         run(model, DENSE)
     else:
-        with pytest.raises(og.UnsupportedError, match="can't do it; it has"):
-            graph_of(DENSE).compile(strategy=strategy, backend="onednn")
+        with pytest.raises(og.ArgumentError, match="strategy must be one that can do this problem"):
+            graph_of(DENSE).compile(strategy=strategy)
 
 
 def test_an_implementation_can_be_pinned():
@@ -160,7 +160,17 @@ def test_temporary_memory_is_limited():
         ({"tune_seconds": "1"}, og.ArgumentTypeError, "tune_seconds must be a number"),
         ({"tune_seconds": float("nan")}, og.ArgumentError, "above 0, got nan"),
         ({"strategy": 5}, og.ArgumentTypeError, "strategy must be a name"),
-        ({"strategy": "magic", "backend": "onednn"}, og.UnsupportedError, "'magic' can't do it"),
+        ({"strategy": "magic"}, og.ArgumentError, "strategy must be one .*, got 'magic'"),
+        (
+            {"strategy": "matrx product [brg:avx512_core]", "backend": "onednn"},
+            og.ArgumentError,
+            "strategy must be",
+        ),
+        (
+            {"strategy": "matrix product", "backend": "numpy"},
+            og.ArgumentError,
+            "no partition of the graph has a choice",
+        ),
         ({"scratch_limit": -1}, og.ArgumentError, "at least 0 bytes, got -1"),
         ({"scratch_limit": 1.5}, og.ArgumentTypeError, "scratch_limit must be a number of bytes"),
     ],
@@ -168,6 +178,31 @@ def test_temporary_memory_is_limited():
 def test_bad_options(options, error, words):
     with pytest.raises(error, match=words):
         graph_of(DENSE).compile(**options)
+
+
+def test_a_strategy_where_there_is_nothing_to_choose_is_an_error():
+    graph = og.Graph()
+    graph.op("ReLU", graph.input("x", "f32", [4]))
+    with pytest.raises(og.ArgumentError, match="no partition of the graph has a choice"):
+        graph.compile(strategy="matrix product")
+    (partition,) = graph.get_partitions()
+    with pytest.raises(og.ArgumentError, match="has nothing to choose from here"):
+        partition.compile(strategy="matrix product")
+
+
+def test_a_limit_that_nothing_keeps_is_told():
+    explanation = graph_of(DENSE).compile(scratch_limit=0).explain()[0]
+    assert not explanation.scratch_bytes or any(
+        "which nothing keeps" in reason for reason in explanation.rejected
+    )
+
+
+def test_explanations_are_a_text_for_people():
+    text = str(graph_of(DENSE).compile().explain())
+    assert text.startswith("partition 0, onednn: ")
+    graph = og.Graph()
+    graph.op("ReLU", graph.input("x", "f32", [-1]))
+    assert "compiled when it is executed" in str(graph.compile().explain())
 
 
 # --- measuring ------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from .library import load
@@ -40,4 +42,5 @@ def run(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
     if _helper is None:
         _helper = ThreadPoolExecutor(1, thread_name_prefix="onednn-after-fork")
-    return _helper.submit(function, *args, **kwargs).result()
+    in_this_context = copy_context().run  # profiles know by it which partition is running
+    return _helper.submit(in_this_context, partial(function, *args, **kwargs)).result()

@@ -42,7 +42,8 @@ def name() -> str:
 def cast(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """The same numbers in another type, for a step on the host; fast where both arrays are flat and contiguous."""
     source, target = inputs[0], outputs[0]
-    convert = _CONVERSIONS.get((source.dtype.char, target.dtype.char))
+    native = source.dtype.isnative and target.dtype.isnative
+    convert = _CONVERSIONS.get((source.dtype.char, target.dtype.char)) if native else None
     flat = source.flags.c_contiguous and target.flags.c_contiguous and source.ndim == 1
     if convert is not None and flat and source.size >= FEW:
         convert(source, target)

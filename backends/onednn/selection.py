@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from ...graph.backend import Considered
 from ...graph.options import CompileOptions, Tune
 from ...ops.data_types import DataType
-from ...ops.errors import UnsupportedError
+from ...ops.errors import ArgumentError, nearest
 from ...ops.weights_gradient import WeightsGradient
 from . import tuning
 from .assembly import Unfit
@@ -142,7 +142,7 @@ def choose(
         rejected: receives the reason for each strategy or implementation that was passed over.
 
     Raises:
-        UnsupportedError: no candidate has the name that the user wants.
+        ArgumentError: no candidate has the name that the user wants; another backend must not step in then.
     """
     model = cost_model(engine)
     found = [
@@ -151,9 +151,12 @@ def choose(
     ]
     if options.strategy is not None:
         wanted = [one for one in found if options.strategy in (one.name, one.strategy)]
-        if not wanted:
-            names = ", ".join(one.name for one in found) or "none"
-            raise UnsupportedError(f"strategy '{options.strategy}' can't do it; it has {names}")
+        if not wanted and found:
+            names = tuple(one.name for one in found)
+            raise ArgumentError(
+                f"strategy must be one that can do this problem, {', '.join(names)}, got '{options.strategy}'"
+                f"{nearest(options.strategy, names)}"
+            )
         return wanted
     found = _within(problem, found, options, rejected)
     _sort(problem, found)
@@ -190,6 +193,9 @@ def _within(
     kept = [one for one in found if one.plan.scratch_bytes <= limit]
     if not kept and found:
         kept = [min(found, key=lambda one: one.plan.scratch_bytes)]
+        rejected.append(
+            f"the limit of {limit} bytes of temporary memory, which nothing keeps; what takes least is chosen"
+        )
     rejected += [
         f"{one.name}: its {one.plan.scratch_bytes} bytes of temporary memory are above the limit of {limit}"
         for one in found

@@ -10,5 +10,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich", "click"):
             raise
-        sys.exit(f"onednn-graph: {error.name} is not installed; pip install 'onednn-graph[cli]'")
+        print(
+            f"onednn-graph: {error.name} is not installed; install onednn-graph with its extra 'cli', in a checkout: "
+            "pip install '.[cli]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     app()

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from onednn_graph.graph.compiled_graph import label
-from onednn_graph.graph.description import DescribedPartition, GraphDescription, describe
+from onednn_graph.graph.description import describe
 from onednn_graph.graph.profiling import profile
 from onednn_graph.ops.errors import ArgumentError, ArgumentTypeError, UnknownOpError
 from onednn_graph.ops.registry import REGISTRY
-from onednn_graph.tools.bench import Benchmark, bench, single_op_graph
+from onednn_graph.tools.bench import bench, single_op_graph
 from onednn_graph.tools.check import check
-from onednn_graph.tools.compare import Compared, ComparedOutput, compare_graph
+from onednn_graph.tools.compare import compare_graph
 from onednn_graph.tools.console import (
     Exit,
     command,
@@ -28,6 +27,7 @@ from onednn_graph.tools.console import (
 from onednn_graph.tools.data_files import inputs_of, save_outputs
 from onednn_graph.tools.information import information
 from onednn_graph.tools.op_page import has_primitive, op_data, op_page
+from onednn_graph.tools.tables import lines_of, print_benchmark, print_compared, print_graph, short
 from rich.markdown import Markdown
 
 VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -71,7 +71,7 @@ The exit code is 1 if a graph fails and 2 for a command line that makes no sense
 app = typer.Typer(
     name="onednn-graph",
     help="oneDNN Graph for Python, from the command line.",
-    epilog="Exit codes: 0 all is well, 1 something failed or is unsupported, 2 the command line makes no sense.",
+    epilog="Exit codes: 0 all is well, 1 something failed or is unsupported, 2 the command line or a file is wrong.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -148,55 +148,7 @@ def _show(
     if as_json:
         emit_json(described.as_data())
     else:
-        _print_graph(described)
-
-
-def _print_graph(graph: GraphDescription) -> None:
-    tensors = {tensor.id: tensor for tensor in graph.tensors}
-    table(
-        f"{len(graph.ops)} ops",
-        ("id", "op", "name", "inputs", "outputs", "attributes", "partition"),
-        [
-            (
-                op.id,
-                op.kind,
-                op.name,
-                ", ".join(f"{port}={tensors[t].name}" for port, t in op.inputs),
-                ", ".join(f"{port}={tensors[t].name}" for port, t in op.outputs),
-                ", ".join(f"{name}={_short(value)}" for name, value in op.attributes.items()),
-                op.partition,
-            )
-            for op in graph.ops
-        ],
-    )
-    table(
-        f"{len(tensors)} tensors",
-        ("id", "name", "type and shape", "strides", "property", "role"),
-        [
-            (t.id, t.name, t.text, "" if t.strides is None else _short(t.strides),
-             "" if t.property_type == "undef" else t.property_type, t.role)
-            for t in graph.tensors
-        ],
-    )  # fmt: skip
-    table(
-        f"{len(graph.partitions)} partitions",
-        ("id", "ops", "backend", "how", "kernels", "scratch", "why no other"),
-        [
-            (p.id, p.label, p.backend or "none", p.problem or p.strategy, "\n".join(s.name for s in p.steps),
-             "" if p.scratch_bytes is None else f"{p.scratch_bytes / 2**20:.1f} MiB", _reasons(p))
-            for p in graph.partitions
-        ],
-    )  # fmt: skip
-
-
-def _short(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return "x".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return str(value)
-
-
-def _reasons(partition: DescribedPartition) -> str:
-    return "\n".join(f"{name}: {reason}" for name, reason in partition.why_not.items())
+        print_graph(described)
 
 
 @app.command("run")
@@ -249,7 +201,7 @@ def _run(
         "outputs",
         ("name", "type", "shape", "min", "max", "mean"),
         [
-            (name, s["data_type"], _short(s["shape"]) or "scalar", f"{s['min']:g}", f"{s['max']:g}",
+            (name, s["data_type"], short(s["shape"]) or "scalar", f"{s['min']:g}", f"{s['max']:g}",
              "" if s["mean"] is None else f"{s['mean']:g}")
             for name, s in summary.items()
         ],
@@ -303,6 +255,8 @@ def _bench(
     """
     if (file is None) == (op is None):
         raise failure("bench takes a FILE or --op, one of them", Exit.usage)
+    if file is not None and (inputs or attributes):
+        raise failure("--in and --attr are for --op; a FILE has its own", Exit.usage)
     if not seconds > 0:
         raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
     graph = loaded(file) if file is not None else single_op_graph(str(op), inputs or [], attributes or [])
@@ -313,24 +267,7 @@ def _bench(
     if as_json:
         emit_json(result.as_data())
     else:
-        _print_benchmark(result)
-
-
-def _print_benchmark(result: Benchmark) -> None:
-    data, timing = result.as_data(), result.timing
-
-    def share(key: str) -> str:
-        value = data[key]
-        return "" if value is None else f"{value:.0%} of what this machine was seen to do"
-
-    rows = [
-        ("time", f"{timing.least * 1e3:.3f} / {timing.median * 1e3:.3f} / {timing.most * 1e3:.3f} ms",
-         f"min / median / max of {timing.runs} runs"),
-        ("GFLOP/s", f"{data['flops_per_second'] / 1e9:.1f}", share("share_of_peak_flops")),
-        ("GB/s", f"{data['bytes_per_second'] / 1e9:.1f}", share("share_of_peak_bandwidth")),
-    ]  # fmt: skip
-    table("", ("", "at the least time", ""), [row for row in rows if row[0] != "GFLOP/s" or result.flops])
-    console.print(str(result.profile), markup=False, highlight=False, soft_wrap=True)
+        print_benchmark(result)
 
 
 @app.command("compare")
@@ -360,60 +297,9 @@ def _compare(
     if as_json:
         emit_json(result.as_data())
     else:
-        _print_compared(result)
+        print_compared(result)
     if not result.ok:
         raise typer.Exit(Exit.failed)
-
-
-def _print_compared(result: Compared) -> None:
-    native = result.native
-    mine, theirs = (
-        {i: number for number, ids in enumerate(partitions) for i in ids}
-        for partitions in (result.partitions, native.partitions)
-    )
-    table(
-        f"partitions: {len(result.partitions)} by us, {len(native.partitions)} by native",
-        ("op", "kind", "our partition", "native's"),
-        [(i, kind, mine.get(i), theirs.get(i)) for i, kind in result.kinds.items()],
-    )
-    table("our kernels", ("partition", "kernels"), list(enumerate(result.told)))
-    if native.kernels:
-        table("native's kernels", ("",), [(kernel,) for kernel in native.kernels])
-    table(
-        "largest differences",
-        ("output", "ours − native", "ours − reference", "native − reference", ""),
-        [
-            (label(o.tensor), _largest(o.apart), _largest(o.ours and o.ours.difference),
-             _largest(o.native and o.native.difference), _verdict(o))
-            for o in result.outputs
-        ],
-        right=("ours − native", "ours − reference", "native − reference"),
-    )  # fmt: skip
-    rows = [(who, milliseconds(t.least), milliseconds(t.median), t.runs)
-            for who, t in (("ours", result.ours), ("native", native.native)) if t is not None]  # fmt: skip
-    if result.ratios is not None:
-        rows.append(("native ÷ ours", f"{result.ratios[0]:.2f}", f"{result.ratios[1]:.2f}", 0))
-    table("", ("ms", "min", "median", "runs"), [(*row[:3], row[3] or "") for row in rows],
-          right=("min", "median", "runs"))  # fmt: skip
-    for problem in (
-        f"native: {native.problem}" if native.problem else "",
-        result.unjudged and f"no reference: {result.unjudged}",
-    ):
-        if problem:
-            console.print(problem, markup=False, highlight=False, soft_wrap=True)
-
-
-def _largest(difference: float | None) -> str:
-    return "" if difference is None else f"{difference:.3g}"
-
-
-def _verdict(output: ComparedOutput) -> str:
-    wrong = [
-        f"{who} is wrong: {found.message}"
-        for who, found in (("ours", output.ours), ("native", output.native))
-        if found is not None and not found.ok
-    ]
-    return "\n".join(wrong)
 
 
 @app.command("tune")
@@ -453,11 +339,11 @@ def _tune(
             rows.append((number, labels[number], "shapes are known only at execution", "", ""))
         elif not one.considered:
             rows.append((number, labels[number], one.strategy, "", "there is nothing to choose"))
-        for candidate in () if one is None else one.considered:
+        for place, candidate in enumerate(() if one is None else one.considered):
             chosen = one is not None and candidate.strategy == one.strategy
             rows.append((
-                number, labels[number], candidate.strategy, milliseconds(candidate.measured_seconds),
-                "chosen" if chosen else "",
+                "" if place else number, "" if place else labels[number], candidate.strategy,
+                milliseconds(candidate.measured_seconds), "chosen" if chosen else "",
             ))  # fmt: skip
     table("", ("partition", "ops", "strategy", "ms", ""), rows, right=("ms",))
 
@@ -475,14 +361,7 @@ def _info(as_json: Json = False) -> None:
     if as_json:
         emit_json(data)
     else:
-        table("", ("", ""), [(key, _lines(value)) for key, value in data.items()])
-
-
-def _lines(value: object) -> str:
-    """A value, or one line for each of several."""
-    if not isinstance(value, dict):
-        return str(value)
-    return "\n".join(f"{key}: {one}" for key, one in value.items()) or "none"  # pyright: ignore[reportUnknownVariableType]
+        table("", ("", ""), [(key, lines_of(value)) for key, value in data.items()])
 
 
 @app.command("view")

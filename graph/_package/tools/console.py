@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 from onednn_graph.graph.graph import Graph
-from onednn_graph.ops.errors import ArgumentError, ArgumentTypeError, OneDNNGraphError
+from onednn_graph.ops.errors import OneDNNGraphError
 from rich.console import Console
 from rich.table import Table
 
@@ -20,14 +22,20 @@ R = TypeVar("R")
 
 
 class Exit(IntEnum):
-    """Exit codes of all commands."""
+    """Exit codes of all commands.
+
+    `failed` is for what can't be done or came out wrong, `usage` for command lines and files that make no sense.
+    """
 
     ok = 0
     failed = 1
     usage = 2
 
 
-console = Console()
+WIDE = 10_000
+"""Columns where nobody reads but scripts: lines are not broken."""
+
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 """Standard output."""
 errors = Console(stderr=True)
 """Messages, and progress, which no script reads."""
@@ -40,10 +48,9 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (ArgumentError, ArgumentTypeError) as error:
-            raise failure(error, Exit.usage) from error
         except OneDNNGraphError as error:
-            raise failure(error, Exit.failed) from error
+            wrong_input = isinstance(error, ValueError | TypeError)
+            raise failure(error, Exit.usage if wrong_input else Exit.failed) from error
 
     return run
 
@@ -88,6 +95,11 @@ def table(
     for row in rows:
         made.add_row(*["" if cell is None else str(cell) for cell in row])
     console.print(made, markup=False)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 op`, `2 ops`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def milliseconds(seconds: float | None) -> str:

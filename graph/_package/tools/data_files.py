@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from onednn_graph.graph.arrays import Array, numpy_type
 from onednn_graph.graph.compiled_graph import label
 from onednn_graph.graph.graph import Graph
@@ -45,9 +47,19 @@ def inputs_of(graph: Graph, path: Path | None, seed: int) -> dict[str, Array]:
 
 def _read(path: Path) -> Mapping[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
+            if not isinstance(file, NpzFile):
+                raise ArgumentError(
+                    f"{path} holds one array; save it by its name, as in np.savez(path, x=array)"
+                )
             return {key: file[key] for key in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+    except ArgumentError:
+        raise
+    except OSError as error:
+        raise ArgumentError(f"{path} can't be read: {error.strerror or error}") from error
+    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        # RuntimeError for what is encrypted, and its NotImplementedError for a later version of the format
         raise ArgumentError(f"{path} is no .npz file that can be read: {error}") from error
 
 
@@ -58,7 +70,10 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
         ArgumentError: the file can't be written.
     """
     try:
-        with path.open("wb") as file:
-            np.savez(file, **dict(arrays))  # pyright: ignore[reportArgumentType] -- its stub takes allow_pickle for a key
+        # np.savez has parameters of its own, whose names an array can't have then.
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
     except OSError as error:
-        raise ArgumentError(f"{path} can't be written: {error.strerror}") from error
+        raise ArgumentError(f"{path} can't be written: {error.strerror or error}") from error

@@ -235,6 +235,11 @@ def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine
     """
     reader = _Reader(folders=[Path(), *folders])
     reader.read(arguments)
+    if reader.unused:
+        raise ArgumentError(
+            f"{' '.join(reader.unused)} stands behind the last file and changes nothing; settings come before the "
+            "files that they are for"
+        )
     return CommandLine(
         cases=tuple(reader.cases), verbose=reader.verbose, seed=reader.seed, backend=reader.backend
     )
@@ -248,6 +253,7 @@ class _Reader:
     settings: Settings = Factory(Settings)
     cases: list[Case] = Factory(list[Case])
     batches: list[Path] = Factory(list[Path])
+    unused: list[str] = Factory(list[str])
     verbose: int = field(default=0)
     seed: int = field(default=0)
     backend: str | None = field(default=None)
@@ -273,6 +279,8 @@ class _Reader:
                 self.backend = value or None
             elif name in SETTERS:
                 self.settings = SETTERS[name](self.settings, value)
+                if not self.batches:
+                    self.unused.append(argument)
             elif name not in IGNORED:
                 known = [*SETTERS, *IGNORED, "case", "batch", "reset", "corpus", "verbose", "seed", "backend"]
                 raise ArgumentError(
@@ -280,6 +288,7 @@ class _Reader:
                 )
 
     def _add(self, path: str) -> None:
+        self.unused.clear()
         self.cases.extend(self.settings.cases(path, self._found(path, "graph")))
 
     def _batch(self, path: str) -> None:

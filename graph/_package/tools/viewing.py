@@ -35,7 +35,9 @@ def view(path: Path, port: int, *, browse: bool, say: Callable[[str], None]) -> 
     except ModuleNotFoundError as error:
         if error.name != "netron":
             raise
-        raise ArgumentError("Netron is not installed; pip install 'onednn-graph[view]'") from error
+        raise ArgumentError(
+            "Netron is not installed; install onednn-graph with its extra 'view', in a checkout: pip install '.[view]'"
+        ) from None
     try:
         content = bytearray(path.read_bytes())
     except OSError as error:
@@ -47,7 +49,7 @@ def view(path: Path, port: int, *, browse: bool, say: Callable[[str], None]) -> 
         host, chosen = netron.serve(name, content, address=(HOST, port or None), browse=browse)
     except OSError as error:
         raise _unusable(port, error) from error
-    say(f"{path} is shown at http://{host}:{chosen}; Ctrl-C ends")
+    say(f"Ctrl-C ends. {path} is shown at http://{host}:{chosen}")
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
