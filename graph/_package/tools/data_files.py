@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -48,12 +49,13 @@ def inputs_of(graph: Graph, path: Path | None, seed: int) -> dict[str, Array]:
 def _read(path: Path) -> Mapping[str, Array]:
     try:
         with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
+            file: object = np.load(stream, allow_pickle=False)
             if not isinstance(file, NpzFile):
                 raise ArgumentError(
                     f"{path} holds one array; save it by its name, as in np.savez(path, x=array)"
                 )
-            return {key: file[key] for key in file.files}
+            arrays = cast("Mapping[str, Array]", file)
+            return {key: arrays[key] for key in arrays}
     except ArgumentError:
         raise
     except OSError as error:
