@@ -31,7 +31,7 @@ DATA_PER_SCRATCH = 2
 """How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
 converted to has to fit, and the library's own kernels for them take as much."""
 F32_BYTES = 4
-MARGIN, GEMM_MARGIN = 1.2, 1.8
+MARGIN, GEMM_MARGIN = 1.4, 1.8
 """By how much an estimate has to be better than that of the usual way to be believed. Chosen on random layers so that
 almost none gets slower; im2col inside of the library is hardest to foresee."""
 
