@@ -1,6 +1,7 @@
 """`from_torch`: each op and whole networks against torch itself."""
 
 import math
+import warnings
 
 import numpy as np
 import onednn_graph as og
@@ -11,9 +12,7 @@ torch = pytest.importorskip("torch", reason="these tests need torch; install the
 from onednn_graph.importers.torch_layers import TABLE  # noqa: E402 -- torch comes first
 
 nn, functional = torch.nn, torch.nn.functional
-# torch's own code calls a class of its own by a deprecated name while it copies an exported program.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
     pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning"),
 ]
@@ -118,6 +117,11 @@ FUNCTIONS = {
     "prelu": (lambda x: F.prelu(x, torch.tensor([0.1, 0.2, 0.3, 0.4])), IMAGE),
     "add": (lambda x, y: x + y, X, normal(4, seed=1)),
     "add alpha": (lambda x, y: torch.add(x, y, alpha=2), X, normal(4, seed=1)),
+    "add alpha integers": (lambda x: torch.add(x, torch.tensor([1, 3, 5, 7]), alpha=0.5), X),
+    "add alpha bytes": (lambda x: torch.add(x, torch.tensor([1, 3, 5, 200], dtype=torch.uint8), alpha=2), X),
+    "sub alpha integers": (lambda x: torch.sub(x, torch.tensor([1, 3, 5, 7]), alpha=0.3), X),
+    "rsub alpha integers": (lambda x: torch.rsub(torch.tensor([1, 3, 5, 7]), x, alpha=0.3), X),
+    "add alpha f64": (lambda x: torch.add(x, torch.tensor([1, 3, 5, 7]), alpha=0.3), X.double()),
     "add number": (lambda x: x + 3, X),
     "sub": (lambda x, y: x - y, X, normal(3, 1, seed=1)),
     "rsub": (lambda x: 1 - x, X),
@@ -488,6 +492,9 @@ def test_a_network(name, backend):
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"
+)  # torch's own, of itself
 def test_a_network_by_way_of_onnx(name, tmp_path):
     onnx = pytest.importorskip("onnx", reason="this needs the package onnx; install the extra 'onnx'")
     pytest.importorskip("onnxscript", reason="torch exports ONNX with onnxscript; install 'test-oracles'")
@@ -655,6 +662,7 @@ REFUSED = {
         (IMAGE,),
         "leaves a part of one",
     ),
+    "no repetition": (lambda x: x.repeat(2, 1, 0), (X,), "which leave no elements"),
     "reflection": (lambda x: F.pad(x, (1, 1), mode="reflect"), (X,), "reflect|index"),
     "types": (lambda x, y: x + y, (X, torch.arange(4)), "mixes|int64"),
     "random": (lambda x: x + torch.rand(4), (X,), "random numbers"),
@@ -710,3 +718,24 @@ def test_scores_are_scaled_by_the_root_of_the_size():
     imported = og.from_torch(Apply(F.scaled_dot_product_attention), (q, q, q))
     (scale,) = [a for a in imported.constants.values() if a.ndim == 0]
     assert float(scale) == pytest.approx(1 / math.sqrt(16))
+
+
+def test_parts_are_named_after_what_they_are():
+    imported = og.from_torch(Apply(lambda x: (x[:, :2], x.split([1, 2], 1)[1], F.pad(x, (-1, 0)))), (X,))
+    names = [op.name for op in imported.graph.ops if op.kind == "MaxPool"]
+    assert len(names) == 3
+    assert all(name.startswith(("slice", "split")) for name in names)
+
+
+def test_nothing_to_compute():
+    with pytest.raises(
+        og.UnsupportedError, match="from_torch: the model computes nothing; its outputs 'output' are"
+    ):
+        og.from_torch(Apply(lambda x: x**1), (X,))
+
+
+def test_a_warning_that_torch_gives_itself_is_not_shown():
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        og.from_torch(nn.Linear(4, 5), (X,))
+    assert not [one for one in shown if "LeafSpec" in str(one.message)]

@@ -25,6 +25,10 @@ def from_onnx(
     Data stay in ONNX's layout, NCX. What depends on constants alone is computed now. Weights become constant
     inputs of the graph, which backends prepare once.
 
+    QuantizeLinear becomes Quantize, the op that int8 kernels fuse. ONNX rounds x / scale and adds the zero point then;
+    Quantize rounds the sum. Where x / scale lies half-way between two integers (or as near to that as f32 can tell) and
+    there is an odd zero point, results differ by one.
+
     Args:
         model: a path, the bytes of a file, or an `onnx.ModelProto`.
         shapes: input name → its sizes, for inputs that the model leaves open. A size that stays open is known
@@ -32,8 +36,8 @@ def from_onnx(
 
     Raises:
         UnsupportedError: nodes that oneDNN Graph's ops can't express, all of them in one message; or the
-            package onnx is not installed.
-        ArgumentError, ArgumentTypeError: the model can't be read, or shapes that contradict it.
+            package onnx is not installed; or a model that computes nothing.
+        ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it.
     """
     from onednn_graph.importers.onnx_import import import_onnx
 
@@ -56,7 +60,7 @@ def from_torch(
 
     Raises:
         UnsupportedError: nodes that oneDNN Graph's ops can't express, all of them in one message; a module that
-            torch can't export; or torch is not installed.
+            torch can't export, or that computes nothing; or torch is not installed.
         ArgumentError, ArgumentTypeError: no module, or example inputs are missing.
     """
     from onednn_graph.importers.torch_import import import_torch

@@ -28,6 +28,8 @@ from onednn_graph.importers.translation import (
     sizes,
 )
 
+PARTS = ("slice", "split", "select", "unbind", "chunk", "narrow", "gather")
+"""Words in the names of nodes that take parts."""
 MOST_PARTS = 64
 """Inputs that Concat takes at most."""
 FLOATS = (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float64))
@@ -79,7 +81,7 @@ def cast(t: Translation, x: Value, dtype: np.dtype[Any]) -> Value:
     """The value in another floating-point type."""
     if dtype_of(x) == dtype:
         return x
-    if isinstance(x, np.ndarray):
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "cOSU":
         return x.astype(dtype)
     if dtype not in FLOATS or dtype_of(x) not in FLOATS:
         raise Unmapped(
@@ -110,6 +112,18 @@ def _number(value: float, like: Value) -> Array:
 def binary(t: Translation, kind: str, a: Operand, b: Operand) -> LogicalTensor:
     """A binary op, broadcast as NumPy does."""
     return t.op(kind, *_operands(t, a, b))
+
+
+def multiplied(constant: Array, factor: float, like: Operand) -> Array:
+    """A constant times a number, in the floating-point type that it has, or that `like` gives it."""
+    other = dtype_of(like) if not isinstance(like, int | float) else constant.dtype
+    dtype = constant.dtype if constant.dtype in FLOATS or other not in FLOATS else other
+    if dtype not in FLOATS:
+        if float(factor) != int(factor):
+            raise Unmapped(f"it mixes {dtype} with the number {factor}")
+        return constant * dtype.type(factor)
+    wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+    return (constant.astype(wide) * wide.type(factor)).astype(dtype)
 
 
 def chain(t: Translation, kind: str, values: Sequence[Operand]) -> Value:
@@ -172,6 +186,8 @@ def where(t: Translation, condition: Value, a: Operand, b: Operand) -> Value:
 
 def reshape(t: Translation, x: Value, dims: Sequence[int]) -> Value:
     """The same elements under a shape of which one size may be -1."""
+    if any(d < -1 for d in dims):
+        raise Unmapped(f"a reshape to {list(dims)}; only -1 has a meaning below 0")
     if isinstance(x, np.ndarray):
         return x.reshape(dims)
     if tuple(dims) == shape_of(x) and -1 not in dims:
@@ -194,6 +210,8 @@ def transpose(t: Translation, x: Value, order: Sequence[int]) -> Value:
     """The axes in another order."""
     shape = shape_of(x)
     order = [axis_of(x, axis) for axis in order]
+    if sorted(order) != list(range(len(shape))):
+        raise Unmapped(f"an order {order} that does not have each of its {len(shape)} axes once")
     if isinstance(x, np.ndarray):
         return x.transpose(order)
     if order == list(range(len(shape))):
@@ -215,6 +233,8 @@ def unsqueeze(t: Translation, x: Value, axes: Sequence[int]) -> Value:
     """With new axes of one element at these places of the result."""
     rank = len(shape_of(x)) + len(axes)
     places = {axis % rank for axis in axes}
+    if len(places) < len(axes) or any(not -rank <= axis < rank for axis in axes):
+        raise Unmapped(f"new axes {list(axes)}, which are not each one of the {rank} axes of its output")
     rest = iter(shape_of(x))
     return reshape(t, x, [1 if axis in places else next(rest) for axis in range(rank)])
 
@@ -246,6 +266,19 @@ def concat(t: Translation, values: Sequence[Value], axis: int) -> Value:
     return t.op("Concat", *values, axis=axis)
 
 
+def repeat(t: Translation, x: Value, counts: Sequence[int]) -> Value:
+    """The whole several times along each axis."""
+    if len(counts) != len(shape_of(x)):
+        raise Unmapped(
+            f"repetitions {list(counts)} of a tensor of {len(shape_of(x))} axes; each axis takes one number"
+        )
+    if min(counts, default=1) < 1:
+        raise Unmapped(f"repetitions {list(counts)}, which leave no elements")
+    for axis, count in enumerate(counts):
+        x = concat(t, [x] * count, axis)
+    return x
+
+
 def pad(t: Translation, x: Value, begin: Sequence[int], end: Sequence[int], value: float) -> Value:
     """Elements around; negative counts cut off. Zeros wait for a convolution to take them."""
     for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
@@ -272,6 +305,8 @@ def cut(t: Translation, x: Value, axis: int, start: int, stop: int, step: int = 
     size = shape[axis]
     if size < 0:
         sizes(x)  # says what is missing
+    if step == 0:
+        raise Unmapped("a step of 0")
     chosen = range(size)[start:stop:step]
     if isinstance(x, np.ndarray):
         return x.take(chosen, axis)
@@ -291,10 +326,16 @@ def cut(t: Translation, x: Value, axis: int, start: int, stop: int, step: int = 
     begin, end, strides = [0] * spatial, [0] * spatial, [1] * spatial
     begin[place], end[place] = -chosen[0], -(size - 1 - chosen[-1])
     strides[place] = step if step > 0 else 1
-    part = t.op(
-        "MaxPool", seen, kernel=[1] * spatial, strides=strides, pads_begin=begin, pads_end=end, data_format="NCX"
+    part = t.titled(
+        _part_name(t.label), "MaxPool", seen, kernel=[1] * spatial, strides=strides, pads_begin=begin, pads_end=end,
+        data_format="NCX",
     )  # fmt: skip
     return part if wide else reshape(t, part, (*shape[:axis], len(chosen), *shape[axis + 1 :]))
+
+
+def _part_name(label: str) -> str:
+    """A name that says what the MaxPool is."""
+    return label if any(word in label.lower() for word in PARTS) else f"slice_{label}"
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int, int]:
@@ -334,8 +375,13 @@ def reduce(t: Translation, kind: str, x: Value, axes: Sequence[int], keep: bool)
     rank = len(shape_of(x))
     counted = sorted({axis_of(x, axis) for axis in axes}) if axes else list(range(rank))
     if not counted:
-        return x
+        return unreduced(t, kind, x)
     return t.op(kind, x, axes=counted, keep_dims=keep)
+
+
+def unreduced(t: Translation, kind: str, x: Value) -> Value:
+    """What a reduction makes of single elements: a norm still takes away the sign."""
+    return t.op("Abs", x) if kind in ("ReduceL1", "ReduceL2") else x
 
 
 def matmul(t: Translation, a: Value, b: Value, bias: Value | None = None) -> Value:

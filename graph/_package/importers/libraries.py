@@ -28,4 +28,4 @@ def library(name: str, extra: str, wanted_by: str) -> Any:
         raise UnsupportedError(
             f"{wanted_by} needs the package {missing.split('.')[0]}, which is not installed; "
             f"pip install 'onednn-graph[{extra}]'"
-        ) from error
+        ) from None

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from onednn_graph.graph.arrays import Array, data_type_of
 from onednn_graph.graph.logical_tensor import as_shape, format_shape
 from onednn_graph.importers.imported import Imported
 from onednn_graph.importers.libraries import library
+from onednn_graph.importers.onnx_checks import NodeChecks, check_structure, invalid, label_of
 from onednn_graph.importers.onnx_layers import TABLE
 from onednn_graph.importers.onnx_ops import Node, constant_scalar
-from onednn_graph.importers.onnx_patterns import erf_gelus
+from onednn_graph.importers.onnx_patterns import erf_gelus, gelu
 from onednn_graph.importers.onnx_types import NUMBERS, numpy_type_of
 from onednn_graph.importers.results import finished
 from onednn_graph.importers.translation import (
+    FAILURES,
     Problem,
     Translation,
     Unmapped,
     Value,
+    reason_of,
     shape_of,
     sizes,
     unsupported,
@@ -28,7 +31,6 @@ from onednn_graph.importers.translation import (
 from onednn_graph.ops.errors import (
     ArgumentError,
     ArgumentTypeError,
-    OneDNNGraphError,
     UnsupportedError,
     nearest,
 )
@@ -36,6 +38,7 @@ from onednn_graph.ops.values import one_line, shown
 
 OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")
+SHAPES = ("Shape", "Size")
 
 
 def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Imported:
@@ -49,33 +52,42 @@ def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Im
             "convert it with onnx.version_converter.convert_version(model, 13)"
         )
     if proto.functions:
-        proto = library("onnx.inliner", "onnx", "from_onnx").inline_local_functions(proto)
+        try:
+            proto = library("onnx.inliner", "onnx", "from_onnx").inline_local_functions(proto)
+        except Exception as error:  # whatever the inliner raises
+            raise invalid(
+                f"its functions can't be put in place of their calls ({one_line(error)})"
+            ) from error
     return _Importer(onnx, proto, opset, dict(shapes or {})).run()
 
 
 def _loaded(onnx: Any, model: Any) -> Any:
     """The ModelProto of a path, bytes, or itself."""
-    if isinstance(model, onnx.ModelProto):
-        return model
-    is_path, is_bytes = (
-        isinstance(model, str | os.PathLike),
-        isinstance(model, bytes | bytearray | memoryview),
-    )
+    what, more = "the ModelProto", ""
+    read = None
+    if isinstance(model, str | os.PathLike):
+        path = os.fsdecode(cast("str | os.PathLike[str]", model))
+        what, read = shown(path), lambda: onnx.load(path)
+        if path.endswith(".json"):
+            more = "; a oneDNN Graph file is read by Graph.load"
+    elif isinstance(model, bytes | bytearray | memoryview):
+        content = bytes(cast("bytes", model))
+        what, read = "what the bytes hold", lambda: onnx.load_from_string(content)
+    elif not isinstance(model, onnx.ModelProto):
+        raise ArgumentTypeError(
+            f"from_onnx takes a path, bytes or an onnx.ModelProto, got {shown(model)} of type {type(model).__name__}"
+        )
     try:
-        if is_path:
-            return onnx.load(os.fspath(model))
-        if is_bytes:
-            return onnx.load_from_string(bytes(model))
+        proto = cast("Any", model) if read is None else read()
     except OSError as error:
-        raise ArgumentError(
-            f"from_onnx can't read {shown(model)}: {error.strerror or one_line(error)}"
-        ) from error
-    except library("google.protobuf.message", "onnx", "from_onnx").DecodeError as error:
-        what = shown(model) if is_path else "what the bytes hold"
-        raise ArgumentError(f"from_onnx: {what} is no ONNX model ({one_line(error)})") from error
-    raise ArgumentTypeError(
-        f"from_onnx takes a path, bytes or an onnx.ModelProto, got {shown(model)} of type {type(model).__name__}"
-    )
+        raise ArgumentError(f"from_onnx can't read {what}: {error.strerror or one_line(error)}") from error
+    except onnx.checker.ValidationError as error:
+        raise ArgumentError(f"from_onnx can't read the weights of {what} ({one_line(error)})") from error
+    except Exception as error:  # each format of files has errors of its own
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}") from error
+    if not proto.HasField("graph"):
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model; it holds no graph{more}")
+    return proto
 
 
 class _Importer:
@@ -91,20 +103,22 @@ class _Importer:
         self.problems: list[Problem] = []
         self.broken: set[str] = set()
         self.inputs: list[str] = []
+        self.check_node = NodeChecks(onnx, opset)
 
     def run(self) -> Imported:
         graph = self.proto.graph
+        check_structure(graph)
         self._initializers(graph)
         self._constant_nodes(graph.node)
         self._inputs(graph)
         gelus = erf_gelus(graph.node, lambda name: constant_scalar(self.values.get(name)))
         alive = _alive(graph, gelus)
         for number, node in enumerate(graph.node):
-            self._node(node, node.name or next(iter(node.output), f"node {number}"), alive, gelus)
+            self._node(node, label_of(node, number), alive, gelus)
         if self.problems:
             raise unsupported(self.problems, "ONNX model")
         results = {output.name: self.values[output.name] for output in graph.output}
-        return finished(self.t, self.inputs, results)
+        return finished(self.t, self.inputs, results, "from_onnx")
 
     # --- what is given ---
 
@@ -116,7 +130,13 @@ class _Importer:
                 dtype = numpy_type_of(tensor.data_type)
             except Unmapped as error:
                 raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
-            self._named(tensor.name, self.onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False))
+            try:
+                array = self.onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False)
+            except Exception as error:  # too few bytes, a file that is not there
+                raise ArgumentError(
+                    f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
+                ) from error
+            self._named(tensor.name, array)
 
     def _named(self, name: str, array: Array) -> None:
         self.values[name] = array
@@ -124,8 +144,11 @@ class _Importer:
 
     def _constant_nodes(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
-            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
-                array = _constant(self.onnx, node)
+            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1:
+                try:
+                    array = _constant(self.onnx, node)
+                except FAILURES:  # what needs it will say that it can't be computed
+                    continue
                 if array is not None:
                     self._named(node.output[0], array)
 
@@ -184,12 +207,14 @@ class _Importer:
             if kind not in TABLE:
                 self.problems.append(Problem(kind, label, "there is no translation for it"))
             return
+        if kind == node.op_type and not node.domain and (kind in TABLE or kind in SHAPES):
+            self.check_node(node, label)
         self.t.label = label
         try:
             inputs = [self.values[name] if name else None for name in sources]
             made = self._translated(node, kind, inputs, max(needed) + 1)
-        except (Unmapped, OneDNNGraphError) as error:
-            self.problems.append(Problem(kind, label, str(error)))
+        except FAILURES as error:
+            self.problems.append(Problem(kind, label, reason_of(error)))
             self.broken.update(node.output)
             return
         for name, value in zip(node.output, made, strict=False):
@@ -199,8 +224,10 @@ class _Importer:
     def _translated(
         self, node: Any, kind: str, inputs: Sequence[Value | None], outputs: int
     ) -> Sequence[Value]:
+        if kind == "Gelu" != node.op_type and isinstance(inputs[0], np.ndarray):  # the pattern
+            return [gelu(inputs[0])]
         attributes = {a.name: _python(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
-        if kind in ("Shape", "Size") and inputs[0] is not None:
+        if kind in SHAPES and inputs[0] is not None:
             return [_shape(kind, inputs[0], attributes)]
         keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
         if all(value is None or isinstance(value, np.ndarray) for value in inputs) and not keep:
@@ -210,7 +237,14 @@ class _Importer:
             raise Unmapped("there is no translation for it")
         made = translate(
             self.t,
-            Node(kind=kind, opset=self.opset, inputs=tuple(inputs), outputs=outputs, attributes=attributes),
+            Node(
+                kind=kind,
+                opset=self.opset,
+                inputs=tuple(inputs),
+                outputs=outputs,
+                listed=len(node.output),
+                attributes=attributes,
+            ),
         )
         results: list[Value] = list(made) if isinstance(made, Sequence) else [made]
         if len(results) < outputs:

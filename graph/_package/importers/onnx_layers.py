@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+from onednn_graph.graph.arrays import Array
 from onednn_graph.importers.expressions import axis_of, reshape, transpose
 from onednn_graph.importers.layers import (
     attention,
@@ -38,6 +39,8 @@ def _auto_pad(node: Node) -> str:
 def _halves(pads: Sequence[int], spatial: int) -> tuple[list[int], list[int]]:
     """ONNX's pads, which are all the first and then all the last."""
     pads = list(pads) or [0] * (2 * spatial)
+    if len(pads) != 2 * spatial:
+        raise Unmapped(f"pads {pads} for {spatial} spatial axes; each takes one before and one behind")
     return pads[:spatial], pads[spatial:]
 
 
@@ -122,7 +125,7 @@ def _instance_normalization(t: Translation, node: Node) -> Value:
 
 @onnx_op("GroupNormalization")
 def _group_normalization(t: Translation, node: Node) -> Value:
-    groups, channels = node.get("num_groups"), shape_of(node[0])[1]
+    groups, channels = node.positive("num_groups"), shape_of(node[0])[1]
     gamma, beta = node[1], node[2]
     if node.opset < 21:  # one number per group then
         if channels < 0 or not isinstance(gamma, np.ndarray) or not isinstance(beta, np.ndarray):
@@ -140,10 +143,13 @@ def _attention(t: Translation, node: Node) -> Value:
     query, key, value = node[0], node[1], node[2]
     flat = len(shape_of(query)) == 3  # (N, L, heads · E)
     if flat:
-        query = _heads(t, query, node.get("q_num_heads"))
-        key, value = (_heads(t, x, node.get("kv_num_heads")) for x in (key, value))
+        query = _heads(t, query, node.positive("q_num_heads"))
+        key, value = (_heads(t, x, node.positive("kv_num_heads")) for x in (key, value))
+    mask = node.optional(3)
+    if mask is not None and shape_of(mask)[-1:] != shape_of(key)[-2:-1]:
+        raise Unmapped("attention with a mask for fewer keys than there are")
     result = attention(
-        t, query, key, value, node.optional(3), causal=bool(node.get("is_causal", 0)), scale=node.get("scale"),
+        t, query, key, value, mask, causal=bool(node.get("is_causal", 0)), scale=node.get("scale"),
         grouped=True,
     )  # fmt: skip
     if not flat:
@@ -195,24 +201,35 @@ def _dequantize(t: Translation, node: Node) -> Value:
 # --- resizing --------------------------------------------------------------------------------------------
 
 
+def _per_axis(given: Array, axes: Sequence[int], what: str) -> list[float]:
+    values = [float(value) for value in given.reshape(-1)]
+    if len(values) != len(axes) or any(not math.isfinite(value) or value <= 0 for value in values):
+        raise Unmapped(f"{what} {values} for {len(axes)} axes; each takes one above 0")
+    return values
+
+
 def _sizes_wanted(node: Node, have: tuple[int, ...]) -> tuple[list[int], list[Fraction]]:
     """Output sizes of all axes, and the scales that coordinates are computed with."""
-    axes = [axis % len(have) for axis in node.get("axes", range(len(have)))]
+    if 0 in have:
+        raise Unmapped("a resizing of a tensor without elements")
+    axes = [axis_of(node[0], axis) for axis in node.get("axes", range(len(have)))]
     given = node.constant(3, "sizes") if node.kind == "Resize" else None
     if given is not None and given.size:
         if node.get("keep_aspect_ratio_policy", "stretch") != "stretch":
             raise Unmapped(f"keep_aspect_ratio_policy {node.get('keep_aspect_ratio_policy')!r}")
         wanted = list(have)
-        for axis, size in zip(axes, given.reshape(-1), strict=True):
+        for axis, size in zip(axes, _per_axis(given, axes, "sizes"), strict=True):
             wanted[axis] = int(size)
         return wanted, [Fraction(b, a) for a, b in zip(have, wanted, strict=True)]
     factors = node.constant(2 if node.kind == "Resize" else 1, "scales")
     if factors is None or not factors.size:
         raise Unmapped("neither sizes nor scales are given")
     scales = [Fraction(1)] * len(have)
-    for axis, factor in zip(axes, factors.reshape(-1), strict=True):
-        scales[axis] = Fraction(float(factor))
+    for axis, factor in zip(axes, _per_axis(factors, axes, "scales"), strict=True):
+        scales[axis] = Fraction(factor)
     wanted = [math.floor(d * s) for d, s in zip(have, scales, strict=True)]
+    if 0 in wanted:
+        raise Unmapped(f"a resizing of {list(have)} to {wanted}")
     return wanted, [_exact(s, Fraction(w, d)) for s, w, d in zip(scales, wanted, have, strict=True)]
 
 
@@ -227,6 +244,8 @@ def _coordinate(kind: str, position: int, size: int, wanted: int, scale: Fractio
         return Fraction(position * (size - 1), wanted - 1) if wanted > 1 else Fraction(0)
     if kind == "asymmetric":
         return position / scale
+    if kind == "half_pixel_symmetric":  # the middles of both lie on each other
+        return (position + Fraction(1, 2) - Fraction(wanted, 2)) / scale + Fraction(size - 1, 2)
     if kind == "half_pixel" or (kind == "pytorch_half_pixel" and wanted > 1):
         return (position + Fraction(1, 2)) / scale - Fraction(1, 2)
     if kind == "pytorch_half_pixel":
@@ -241,6 +260,8 @@ def _nearest(at: Fraction, rounding: str) -> int:
         return math.ceil(at)
     if rounding == "round_prefer_ceil":
         return math.floor(at + Fraction(1, 2))
+    if rounding != "round_prefer_floor":
+        raise Unmapped(f"nearest_mode {rounding!r}")
     return math.ceil(at - Fraction(1, 2))
 
 
@@ -248,7 +269,7 @@ def _nearest(at: Fraction, rounding: str) -> int:
 def _resize(t: Translation, node: Node) -> Value:
     have = sizes(node[0])
     wanted, scales = _sizes_wanted(node, have)
-    if wanted[:2] != list(have[:2]):
+    if wanted[:2] != list(have[:2]) or scales[:2] != [1, 1]:
         raise Unmapped("a resizing of the batch or the channels")
     if node.get("antialias", 0):
         raise Unmapped("a resizing with antialias")
@@ -256,23 +277,26 @@ def _resize(t: Translation, node: Node) -> Value:
     kind = "asymmetric" if old_upsample else node.get("coordinate_transformation_mode", "half_pixel")
     mode = node.get("mode", "nearest")
     rounding = "floor" if old_upsample else node.get("nearest_mode", "round_prefer_floor")
+    if mode not in ("nearest", "linear"):
+        raise Unmapped(f"a resizing of mode {mode!r}")
+    # Also where an axis keeps its size: a scale that leaves a part of an element over moves the others.
     for size, want, scale in zip(have[2:], wanted[2:], scales[2:], strict=True):
+        if kind == "align_corners" and scale * size != want:
+            raise Unmapped(f"a scale of {float(scale)} for {size} elements with coordinates of kind {kind!r}")
+        positions = range(want) if mode == "nearest" else (0, want - 1)  # two say where a line goes
+        places = [_coordinate(kind, p, size, want, scale) for p in positions]
         if mode == "nearest":
-            places = [_coordinate(kind, p, size, want, scale) for p in range(want)]
             indices = [min(max(_nearest(at, rounding), 0), size - 1) for at in places]
-            if size != want and not nearest_agrees(size, want, indices):
+            if not nearest_agrees(size, want, indices):
                 raise Unmapped(
                     f"nearest elements of {size} for {want}, {kind} and {rounding}, are others in Interpolate"
                 )
-        elif mode != "linear":
-            raise Unmapped(f"a resizing of mode {mode!r}")
-        elif kind != "align_corners" and size != want:
-            same = [_coordinate(kind, p, size, want, scale) for p in (0, want - 1)] == [
-                _coordinate("half_pixel", p, size, want, Fraction(want, size)) for p in (0, want - 1)
-            ]
-            if not same:
+        elif kind != "align_corners":
+            usual = [_coordinate("half_pixel", p, size, want, Fraction(want, size)) for p in positions]
+            if places != usual:
                 raise Unmapped(
-                    f"linear interpolation from {size} to {want} with coordinates of kind {kind!r}"
+                    f"linear interpolation from {size} to {want} with coordinates of kind {kind!r} and the scale "
+                    f"{float(scale)}"
                 )
     coordinates = "align_corners" if kind == "align_corners" and mode == "linear" else "half_pixel"
     return interpolate(t, node[0], wanted[2:], mode, coordinates)

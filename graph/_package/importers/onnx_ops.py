@@ -20,6 +20,7 @@ from onednn_graph.importers.expressions import (
     chain,
     clamp,
     matmul,
+    multiplied,
     negative,
     power,
     silu,
@@ -28,6 +29,7 @@ from onednn_graph.importers.expressions import (
 )
 from onednn_graph.importers.onnx_types import numpy_type_of
 from onednn_graph.importers.translation import Translation, Unmapped, Value, dtype_of, shape_of
+from onednn_graph.ops.values import shown
 
 
 @frozen(eq=False)
@@ -39,6 +41,7 @@ class Node:
         opset: the version of the op set.
         inputs: values; None for an optional one that is not there.
         outputs: how many of its outputs, from the first, somebody needs.
+        listed: how many outputs it has.
         attributes: Python values; strings are str.
     """
 
@@ -46,6 +49,7 @@ class Node:
     opset: int
     inputs: tuple[Value | None, ...]
     outputs: int
+    listed: int
     attributes: Mapping[str, Any]
 
     def optional(self, index: int) -> Value | None:
@@ -81,7 +85,16 @@ class Node:
     def number(self, index: int, what: str, default: float | None = None) -> float | None:
         """A constant scalar input, or `default` where it is not there."""
         value = self.constant(index, what)
+        if value is not None and value.size != 1:
+            raise Unmapped(f"its {what} must be one number, got {value.size}")
         return default if value is None else float(value.reshape(-1)[0])
+
+    def positive(self, name: str, default: int | None = None) -> int:
+        """An attribute that counts something."""
+        value = self.get(name, default)
+        if not isinstance(value, int) or value < 1:
+            raise Unmapped(f"its attribute {name} must be an integer above 0, got {shown(value)}")
+        return value
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""
@@ -168,6 +181,8 @@ def _selu(t: Translation, node: Node) -> Value:
 @onnx_op("Celu")
 def _celu(t: Translation, node: Node) -> Value:
     alpha = node.get("alpha", 1.0)
+    if not alpha > 0:
+        raise Unmapped(f"an alpha of {alpha}; it must be above 0")
     return binary(t, "Multiply", t.op("Elu", binary(t, "Divide", node[0], alpha), alpha=1.0), alpha)
 
 
@@ -266,7 +281,7 @@ def _gemm(t: Translation, node: Node) -> Value:
         return product
     if beta != 1:
         bias = (
-            bias * bias.dtype.type(beta)
+            multiplied(bias, beta, product)
             if isinstance(bias, np.ndarray)
             else binary(t, "Multiply", bias, beta)
         )

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from onednn_graph.graph.arrays import Array
+
 CLOSE = 5e-4
 """How far a constant may be off, relatively: models have √2 in half precision too."""
 
@@ -32,7 +35,7 @@ def erf_gelus(nodes: Sequence[Any], scalar_of: ScalarOf) -> dict[str, str]:
     def scaled(name: str) -> tuple[str, float] | None:
         """(x, factor) of what is x · factor or x / number."""
         node = producers.get(name)
-        if node is None or node.op_type not in ("Mul", "Div"):
+        if node is None or node.op_type not in ("Mul", "Div") or len(node.input) != 2:
             return None
         left, right = node.input
         if node.op_type == "Div":
@@ -46,7 +49,7 @@ def erf_gelus(nodes: Sequence[Any], scalar_of: ScalarOf) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for node in nodes:
-        if node.op_type != "Erf":
+        if node.op_type != "Erf" or len(node.input) != 1 or len(node.output) != 1:
             continue
         inside = scaled(node.input[0])
         if inside is None or not _is(inside[1], math.sqrt(0.5)):
@@ -94,12 +97,21 @@ def _product(
 
 
 def _only(name: str, readers: dict[str, list[Any]]) -> Any:
-    """The one node that reads a tensor."""
+    """The one node that reads a tensor, if it has two inputs and one output."""
     nodes = readers.get(name, [])
-    return nodes[0] if len(nodes) == 1 else None
+    fits = len(nodes) == 1 and len(nodes[0].input) == 2 and len(nodes[0].output) == 1
+    return nodes[0] if fits else None
 
 
 def _other(node: Any, name: str) -> str:
     """The other input of a node of two."""
     left, right = node.input
     return right if left == name else left
+
+
+def gelu(x: Array) -> Array:
+    """The value of the pattern for a constant."""
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        erf = np.vectorize(math.erf, otypes=[np.float64])(wide / math.sqrt(2))
+        return (wide * (1 + erf) / 2).astype(x.dtype)

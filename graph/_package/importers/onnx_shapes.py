@@ -16,11 +16,14 @@ from onednn_graph.importers.expressions import (
     expand,
     pad,
     reduce,
+    repeat,
     reshape,
     squeeze,
     take,
     transpose,
+    unreduced,
     unsqueeze,
+    where,
 )
 from onednn_graph.importers.onnx_ops import TABLE, Node, onnx_op
 from onednn_graph.importers.translation import Translation, Unmapped, Value, shape_of, sizes
@@ -48,6 +51,8 @@ def _reshape(t: Translation, node: Node) -> Value:
 def _flatten(t: Translation, node: Node) -> Value:
     shape = shape_of(node[0])
     axis = node.get("axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        raise Unmapped(f"axis {axis} of a tensor of {len(shape)} axes")
     axis = axis + len(shape) if axis < 0 else axis
     first, second = shape[:axis], shape[axis:]
     if -1 not in second:
@@ -73,16 +78,17 @@ def _unsqueeze(t: Translation, node: Node) -> Value:
 
 @onnx_op("Expand")
 def _expand(t: Translation, node: Node) -> Value:
-    wanted = node.integers("shape", 1) or []
-    return expand(t, node[0], np.broadcast_shapes(sizes(node[0]), tuple(wanted)))
+    have, wanted = sizes(node[0]), tuple(node.integers("shape", 1) or [])
+    try:
+        shape = np.broadcast_shapes(have, wanted)
+    except ValueError:
+        raise Unmapped(f"an expansion of {list(have)} to {list(wanted)}, which don't broadcast") from None
+    return expand(t, node[0], shape)
 
 
 @onnx_op("Tile")
 def _tile(t: Translation, node: Node) -> Value:
-    result = node[0]
-    for axis, count in enumerate(node.integers("repeats", 1) or []):
-        result = concat(t, [result] * count, axis)
-    return result
+    return repeat(t, node[0], node.integers("repeats", 1) or [])
 
 
 @onnx_op("Concat")
@@ -97,6 +103,8 @@ def _pad(t: Translation, node: Node) -> Value:
     rank = len(shape_of(node[0]))
     pads = node.integers("pads", 1) or []
     axes = node.integers("axes", 3, range(rank)) or []
+    if len(pads) != 2 * len(axes):
+        raise Unmapped(f"pads {pads} for {len(axes)} axes; each takes one before and one behind")
     begin, end = [0] * rank, [0] * rank
     for place, axis in enumerate(axes):
         begin[axis_of(node[0], axis)], end[axis_of(node[0], axis)] = pads[place], pads[place + len(axes)]
@@ -108,6 +116,10 @@ def _slice(t: Translation, node: Node) -> Value:
     starts, ends = node.integers("starts", 1) or [], node.integers("ends", 2) or []
     axes = node.integers("axes", 3, range(len(starts))) or []
     steps = node.integers("steps", 4, [1] * len(starts)) or []
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise Unmapped(
+            f"starts {starts}, ends {ends}, axes {axes} and steps {steps}, which are not equally many"
+        )
     result = node[0]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step < 0:
@@ -122,9 +134,11 @@ def _split(t: Translation, node: Node) -> Sequence[Value]:
     size = sizes(node[0])[axis]
     counts = node.integers("split", 1)
     if counts is None:
-        parts = node.get("num_outputs", node.outputs)
+        parts = node.positive("num_outputs", node.listed)
         each = -(-size // parts)
         counts = [min(each, size - each * i) for i in range(parts)]
+    if len(counts) != node.listed or sum(counts) != size or min(counts) < 0:
+        raise Unmapped(f"a split of {size} elements into {counts} for {node.listed} outputs")
     starts = [sum(counts[:i]) for i in range(len(counts))]
     return [
         cut(t, node[0], axis, start, start + count)
@@ -145,7 +159,7 @@ def _gather(t: Translation, node: Node) -> Value:
 @onnx_op("DepthToSpace")
 def _depth_to_space(t: Translation, node: Node) -> Value:
     n, c, h, w = sizes(node[0])
-    b = node.get("blocksize")
+    b = node.positive("blocksize")
     if node.get("mode", "DCR") == "DCR":
         parts = transpose(t, reshape(t, node[0], (n, b, b, c // b**2, h, w)), (0, 3, 4, 1, 5, 2))
     else:
@@ -156,7 +170,7 @@ def _depth_to_space(t: Translation, node: Node) -> Value:
 @onnx_op("SpaceToDepth")
 def _space_to_depth(t: Translation, node: Node) -> Value:
     n, c, h, w = sizes(node[0])
-    b = node.get("blocksize")
+    b = node.positive("blocksize")
     parts = transpose(t, reshape(t, node[0], (n, c, h // b, b, w // b, b)), (0, 3, 5, 1, 2, 4))
     return reshape(t, parts, (n, c * b * b, h // b, w // b))
 
@@ -165,13 +179,19 @@ def _space_to_depth(t: Translation, node: Node) -> Value:
 
 
 def _reduce(
-    t: Translation, node: Node, kind: str, before: str | None = None, after: str | None = None
+    t: Translation,
+    node: Node,
+    kind: str,
+    before: str | None = None,
+    after: str | None = None,
 ) -> Value:
+    """A reduction, with what is done to each element before and to each sum behind it."""
     axes = node.integers("axes", 1) or []
-    if not axes and node.get("noop_with_empty_axes", 0):
-        return node[0]
-    x = node[0] if before is None else t.op(before, node[0])
-    result = reduce(t, kind, x, axes, bool(node.get("keepdims", 1)))
+    result = node[0] if before is None else t.op(before, node[0])
+    if axes or not node.get("noop_with_empty_axes", 0):
+        result = reduce(t, kind, result, axes, bool(node.get("keepdims", 1)))
+    else:
+        result = unreduced(t, kind, result)
     return result if after is None else t.op(after, result)
 
 
@@ -203,5 +223,10 @@ def _softmax(t: Translation, node: Node) -> LogicalTensor | Value:
 
 @onnx_op("LpNormalization")
 def _lp_normalization(t: Translation, node: Node) -> Value:
-    kind = "ReduceL1" if node.get("p", 2) == 1 else "ReduceL2"
-    return binary(t, "Divide", node[0], reduce(t, kind, node[0], [node.get("axis", -1)], keep=True))
+    kinds, order = {1: "ReduceL1", 2: "ReduceL2"}, node.get("p", 2)
+    if order not in kinds:
+        raise Unmapped(f"a norm of order {order}")
+    norm = reduce(t, kinds[order], node[0], [node.get("axis", -1)], keep=True)
+    # Zeros stay zeros: divided by infinity, where the norm is 0.
+    divisor = where(t, binary(t, "GreaterEqual", 0.0, norm), math.inf, norm)
+    return binary(t, "Divide", node[0], divisor)

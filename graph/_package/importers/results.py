@@ -10,22 +10,35 @@ from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.logical_tensor import LogicalTensor
 from onednn_graph.graph.op import Op
 from onednn_graph.importers.imported import Imported
-from onednn_graph.importers.translation import Translation, Value
+from onednn_graph.importers.translation import Translation, Unmapped, Value
+from onednn_graph.ops.errors import UnsupportedError
 
 
-def finished(t: Translation, inputs: Sequence[str], results: Mapping[str, Value]) -> Imported:
+def finished(t: Translation, inputs: Sequence[str], results: Mapping[str, Value], importer: str) -> Imported:
     """What the user gets.
 
     Args:
         inputs: names of the model's inputs.
         results: output name → value. One that is an input or constant stays that.
+        importer: the user's function.
+
+    Raises:
+        UnsupportedError: an output that can't be made, or nothing to compute at all.
     """
     found: dict[str, LogicalTensor | Array] = {}
     for name, value in results.items():
         t.label = name
-        found[name] = value if isinstance(value, np.ndarray) else t.tensor(value)
+        try:
+            found[name] = value if isinstance(value, np.ndarray) else t.tensor(value)
+        except Unmapped as error:
+            raise UnsupportedError(f"{importer}: output {name!r}: {error}") from error
     wanted = [tensor for tensor in found.values() if isinstance(tensor, LogicalTensor)]
     ops = _needed(t.graph.ops, wanted)
+    if not ops:
+        raise UnsupportedError(
+            f"{importer}: the model computes nothing; its outputs {', '.join(map(repr, found))} are inputs of it or "
+            "constants, so that there is no op to run"
+        )
     graph = t.graph
     if len(ops) < len(graph.ops):
         graph = Graph()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -17,15 +18,17 @@ from onednn_graph.importers.torch_layers import TABLE
 from onednn_graph.importers.torch_ops import numpy_type_of
 from onednn_graph.importers.translation import (
     COMPUTED,
+    FAILURES,
     Problem,
     Translation,
     Unmapped,
     Value,
     dtype_of,
+    reason_of,
     shape_of,
     unsupported,
 )
-from onednn_graph.ops.errors import ArgumentError, ArgumentTypeError, OneDNNGraphError, UnsupportedError
+from onednn_graph.ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from onednn_graph.ops.values import one_line, shown
 
 BROKEN = object()
@@ -50,7 +53,8 @@ def import_torch(module: Any, inputs: Sequence[Any] | None, named: Mapping[str, 
             f"{type(module).__name__}"
         )
     try:
-        program = program.run_decompositions(_decompositions(export))
+        with _quiet():
+            program = program.run_decompositions(_decompositions(export))
     except Exception as error:  # whatever torch's tracing raises
         raise UnsupportedError(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
@@ -69,7 +73,7 @@ def _exported(
         raise ArgumentTypeError(
             f"from_torch takes a tuple of example inputs, got {type(inputs).__name__}; write (x,) for one tensor"
         )
-    with _inference(torch, module):
+    with _inference(torch, module), _quiet():
         try:
             return export.export(module, tuple(inputs or ()), dict(named or {}), strict=False)
         except Exception as error:  # whatever the module and torch's tracing raise
@@ -91,6 +95,14 @@ def _inference(torch: Any, module: Any) -> Generator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         for part, was in training:
             part.training = was
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Without the warning that torch's own code gives itself while it copies a program."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+        yield
 
 
 def _decompositions(export: Any) -> Any:
@@ -131,7 +143,7 @@ class _Importer:
                 self.problems.append(Problem(node.op, node.name, "there is no translation for it"))
         if self.problems:
             raise unsupported(self.problems, "exported torch program")
-        return finished(self.t, self.inputs, self._outputs())
+        return finished(self.t, self.inputs, self._outputs(), "from_torch")
 
     # --- inputs and outputs ---
 
@@ -233,8 +245,8 @@ class _Importer:
         try:
             made = self._made(op, args, named)
             _check(made, node.meta.get("val"), self.torch)
-        except (Unmapped, OneDNNGraphError) as error:
-            self.problems.append(Problem(name, node.name, str(error)))
+        except FAILURES as error:
+            self.problems.append(Problem(name, node.name, reason_of(error)))
             made = BROKEN
         self.values[node.name] = made
 

@@ -20,6 +20,7 @@ from onednn_graph.importers.expressions import (
     clamp,
     linear,
     matmul,
+    multiplied,
     negative,
     power,
     silu,
@@ -91,26 +92,27 @@ TABLE.update({f"aten.{name}": partial(_binary, kind=kind) for name, kind in BINA
 
 @aten("add")
 def _add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    return binary(t, "Add", a, _scaled(t, b, alpha))
+    return binary(t, "Add", a, _scaled(t, b, alpha, a))
 
 
 @aten("sub")
 def _sub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    return binary(t, "Subtract", a, _scaled(t, b, alpha))
+    return binary(t, "Subtract", a, _scaled(t, b, alpha, a))
 
 
 @aten("rsub")
 def _rsub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    scaled = _scaled(t, a, alpha)
+    scaled = _scaled(t, a, alpha, b)
     return binary(t, "Subtract", b, scaled)
 
 
-def _scaled(t: Translation, x: Operand, factor: float) -> Operand:
+def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operand:
+    """One operand times a factor, in the type that the other one gives it."""
     if factor == 1:
         return x
     if isinstance(x, int | float):
         return x * factor
-    return x * x.dtype.type(factor) if isinstance(x, np.ndarray) else binary(t, "Multiply", x, factor)
+    return multiplied(x, factor, other) if isinstance(x, np.ndarray) else binary(t, "Multiply", x, factor)
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide")
@@ -268,4 +270,4 @@ def _addmm(t: Translation, bias: Value, a: Value, b: Value, beta: float = 1, alp
     product: Value = matmul(t, a, b)
     if alpha != 1:
         product = binary(t, "Multiply", product, alpha)
-    return binary(t, "Add", product, _scaled(t, bias, beta)) if beta else product
+    return binary(t, "Add", product, _scaled(t, bias, beta, product)) if beta else product

@@ -15,6 +15,7 @@ from onednn_graph.importers.expressions import (
     expand,
     pad,
     reduce,
+    repeat,
     reshape,
     select,
     squeeze,
@@ -93,10 +94,7 @@ def _expand(t: Translation, x: Value, shape: Sequence[int], *_: object) -> Value
 @aten("repeat")
 def _repeat(t: Translation, x: Value, counts: Sequence[int]) -> Value:
     shape = sizes(x)
-    result = reshape(t, x, (1,) * (len(counts) - len(shape)) + shape)
-    for axis, count in enumerate(counts):
-        result = concat(t, [result] * count, axis)
-    return result
+    return repeat(t, reshape(t, x, (1,) * (len(counts) - len(shape)) + shape), counts)
 
 
 @aten("cat")

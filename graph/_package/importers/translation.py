@@ -11,7 +11,8 @@ from onednn_graph.graph.arrays import Array, data_type_of, numpy_type
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.logical_tensor import LogicalTensor, PropertyType
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.ops.errors import UnsupportedError
+from onednn_graph.ops.errors import OneDNNGraphError, UnsupportedError
+from onednn_graph.ops.values import one_line
 
 NAMES_SHOWN = 4
 """Nodes of one problem that a message names."""
@@ -19,6 +20,17 @@ NAMES_SHOWN = 4
 
 class Unmapped(Exception):  # noqa: N818 -- not an error of the user's: it never leaves the importers
     """Why a node can't become ops of oneDNN Graph; the message stands behind the node's name."""
+
+
+FAILURES = (Unmapped, OneDNNGraphError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
+"""What a translation may end in. Built-in errors come of nodes whose attributes and inputs contradict each other."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a node has no translation."""
+    if isinstance(error, Unmapped | OneDNNGraphError):
+        return str(error)
+    return f"its attributes and inputs don't fit together ({type(error).__name__}: {one_line(error)})"
 
 
 @frozen(eq=False)
@@ -162,8 +174,12 @@ class Translation:
 
     def op(self, kind: str, *values: Value, **more: Any) -> LogicalTensor:
         """Adds an op and returns its output, or its first one."""
+        return self.titled(self.label, kind, *values, **more)
+
+    def titled(self, title: str, kind: str, *values: Value, **more: Any) -> LogicalTensor:
+        """The same under another name than that of the node."""
         tensors = [self.tensor(value) for value in values]
-        made = self.graph.op(kind, *tensors, name=self._name(self.label), **more)
+        made = self.graph.op(kind, *tensors, name=self._name(title), **more)
         return made if isinstance(made, LogicalTensor) else made[0]
 
     def padded(
