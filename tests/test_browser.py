@@ -443,7 +443,7 @@ class Served:
     def url(self):
         ready, _, _ = select.select([self.process.stderr], [], [], PATIENCE)
         line = self.process.stderr.readline() if ready else ""
-        found = re.search(r"http://\S+?(?=;)", line)
+        found = re.search(r"http://\S+", line)
         assert found, line + ("" if ready else f"nothing was said in {PATIENCE} s")
         return found[0]
 
