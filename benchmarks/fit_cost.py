@@ -15,7 +15,6 @@ import collections
 import datetime
 import json
 import pickle
-import platform
 import random
 import statistics
 import time
@@ -36,6 +35,7 @@ from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.problem import check
 from onednn_graph.backends.onednn.selection import Candidate, candidates
 from onednn_graph.backends.onednn.strategies import STRATEGIES
+from onednn_graph.tools.information import cpu_name
 from peers import DTYPES, Case
 from scipy.optimize import least_squares, nnls
 
@@ -183,7 +183,7 @@ def main() -> None:
     data = json.loads(args.out.read_text()) if args.out.exists() else {"models": []}
     known = [isa.name for isa in CpuIsa]
     entry = {
-        "isa": lib.effective_isa, "threads": lib.threads, "cpu": _cpu(), "library": ".".join(map(str, lib.version)),
+        "isa": lib.effective_isa, "threads": lib.threads, "cpu": cpu_name(), "library": ".".join(map(str, lib.version)),
         "date": datetime.date.today().isoformat(), "package": version("onednn-graph"), "problems": len(measured),
         "seed": args.seed, "amounts": AMOUNTS, "coefficients": fitted,
         "note": f"kinds with `* amx` are not measured: bf16 kinds divided by {AMX_SPEEDUP}",
@@ -191,15 +191,6 @@ def main() -> None:
     others = [m for m in data["models"] if (m["isa"], m["threads"]) != (entry["isa"], entry["threads"])]
     data["models"] = sorted([*others, entry], key=lambda m: (known.index(m["isa"]), m["threads"]))
     args.out.write_text(json.dumps(data, indent=1) + "\n")
-
-
-def _cpu() -> str:
-    """The CPU's name, where the system says it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
 if __name__ == "__main__":

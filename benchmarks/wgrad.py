@@ -16,17 +16,16 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import platform
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import layers
 import numpy as np
 from onednn_graph.backends.onednn.library import load
+from onednn_graph.tools.information import cpu_name, installed
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 
 BUILT_IN: list[dict[str, Any]] = [
@@ -121,29 +120,12 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def environment() -> dict[str, Any]:
     """What the numbers depend on."""
-
-    def installed(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "not installed"
-
     lib = load()
-    names = [
-        line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")
-    ]
     return {
-        "cpu": names[0] if names else platform.processor(), "isa": lib.effective_isa, "threads": lib.threads,
+        "cpu": cpu_name(), "isa": lib.effective_isa, "threads": lib.threads,
         "oneDNN": ".".join(map(str, lib.version)), "date": datetime.date.today().isoformat(),
         **{name: installed(name) for name in ("onednn-graph", "numpy", "torch")},
     }  # fmt: skip
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
 
 
 def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any], command: str) -> str:

@@ -341,27 +341,12 @@ def _kind_of(name: str) -> EventKind:
 
 def _profiled_steps(partition: Partition, profile: Profile | None) -> tuple[DescribedStep, ...]:
     """The steps of one execution, in order, with their mean times."""
-    if profile is None:
-        return ()
-    mine = [
-        event
-        for event in sorted(profile.events, key=lambda event: event.start)
-        if event.partition == partition.id
-        and event.label == partition.label
-        and event.kind is not EventKind.partition
-    ]
-    groups: dict[tuple[str, str, tuple[str, ...]], list[float]] = {}
-    kinds: dict[tuple[str, str, tuple[str, ...]], str] = {}
-    for event in mine:
-        key = (event.name, event.implementation, event.tensors)
-        groups.setdefault(key, []).append(event.seconds)
-        kinds[key] = event.kind.value
     return tuple(
         DescribedStep(
-            name=f"{name} ({implementation})",
-            kind=kinds[name, implementation, tensors],
-            seconds=sum(times) / len(times),
-            tensors=tensors,
+            name=f"{line.name} ({line.implementation})",
+            kind=line.kind.value,
+            seconds=line.seconds / line.calls,
+            tensors=line.tensors,
         )
-        for (name, implementation, tensors), times in groups.items()
+        for line in (() if profile is None else profile.steps_of(partition.id, partition.label))
     )

@@ -35,9 +35,7 @@ def _described(tensor: LogicalTensor) -> str:
 
 
 def _attributes(op: Op) -> list[str]:
-    defaults = {spec.name: spec.default for spec in op.schema.attributes if not spec.required}
     return [
-        f"{op.names.spell(name)}={list(value) if isinstance(value, tuple) else value}"
-        for name, value in op.attributes.items()
-        if name not in defaults or value != defaults[name]
+        f"{op.names.spell(name)}={list(value) if isinstance(value, tuple) else value}"  # pyright: ignore[reportUnknownArgumentType]
+        for name, value in op.schema.not_by_default(op.attributes).items()
     ]

@@ -19,6 +19,7 @@ from importlib import resources
 from string import Template
 from typing import Any, cast
 
+from ..ops.values import counted
 from .description import GraphDescription
 from .document_writer import save_text
 
@@ -73,14 +74,10 @@ def notebook_html(graph: GraphDescription) -> str:
 
 def title(graph: GraphDescription) -> str:
     """How many ops and partitions there are."""
-    counts = [_counted(len(graph.ops), "op")]
+    counts = [counted(len(graph.ops), "op")]
     if graph.partitions:
-        counts.append(_counted(len(graph.partitions), "partition"))
+        counts.append(counted(len(graph.partitions), "partition"))
     return f"Graph: {', '.join(counts)}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def embedded(data: object) -> str:

@@ -120,6 +120,19 @@ class Profile:
         lines = _lines(event for event in self.events if event.kind is not EventKind.partition)
         return tuple(sorted(lines, key=lambda line: -line.seconds))
 
+    def steps_of(self, partition: int, label: str) -> tuple[Line, ...]:
+        """The steps of one partition, in order of their first execution.
+
+        Args:
+            partition, label: as in `Event`; graphs may have partitions of one id.
+        """
+        steps = [
+            event
+            for event in self.events
+            if (event.partition, event.label) == (partition, label) and event.kind is not EventKind.partition
+        ]
+        return _lines(sorted(steps, key=lambda event: event.start))
+
     def partition_seconds(self) -> dict[int, float]:
         """Mean time of an execution, by partition id."""
         totals: dict[int, list[float]] = {}

@@ -250,6 +250,15 @@ class OpSchema:
         """The spelling `written`, which must be the kind or one of the aliases."""
         return next((alias for alias in self.aliases if alias.kind == written), OpNames(self.kind))
 
+    def not_by_default(self, attributes: Mapping[str, object]) -> dict[str, object]:
+        """Those of an op's attributes that are required or differ from their defaults, for texts."""
+        defaults = {spec.name: spec.default for spec in self.attributes if not spec.required}
+        return {
+            name: value
+            for name, value in attributes.items()
+            if name not in defaults or value != defaults[name]
+        }
+
     @property
     def legacy_names(self) -> dict[str, str]:
         """From the names that the legacy spellings have for attributes and ports to this schema's."""

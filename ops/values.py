@@ -22,6 +22,11 @@ def one_line(text: object) -> str:
     return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 op`, `2 ops`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def shown(value: object) -> str:
     """`repr(value)` on one line, cut where it is long; an array of many elements as its type and shape."""
     shape = [integer(dim) for dim in listed(getattr(value, "shape", None)) or ()]

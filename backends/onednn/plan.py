@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p
 from functools import partial
 from threading import Lock
@@ -383,24 +383,22 @@ class Frame:
 
     def _profiled_run(self) -> None:
         """The same, and each step is recorded."""
-        for (primitive, count, args), step, tensors in zip(
-            self._calls, self._plan.steps, self._plan.tensors, strict=True
-        ):
-            start = perf_counter()
-            status = self._execute(primitive, self._stream, count, args) if count else args()
-            end = perf_counter()
-            self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
+        plan = self._plan
+        for (start, end), step, tensors in zip(self._one_by_one(), plan.steps, plan.tensors, strict=True):
             profiling.record(_event_kind(step), step.role, step.implementation, tensors, start, end)
 
     def timed_run(self) -> list[float]:
         """Executes every primitive; returns the seconds that each took."""
-        times: list[float] = []
+        return [end - start for start, end in self._one_by_one()]
+
+    def _one_by_one(self) -> Iterator[tuple[float, float]]:
+        """Executes each step by itself; when it began and ended."""
         for primitive, count, args in self._calls:
-            begin = perf_counter()
+            start = perf_counter()
             status = self._execute(primitive, self._stream, count, args) if count else args()
-            times.append(perf_counter() - begin)
+            end = perf_counter()
             self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
-        return times
+            yield start, end
 
     def intact(self) -> bool:
         """Whether the guard zones around the arena are untouched, for the fuzzer."""

@@ -97,11 +97,6 @@ def table(
     console.print(made, markup=False)
 
 
-def counted(number: int, what: str) -> str:
-    """`1 op`, `2 ops`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def milliseconds(seconds: float | None) -> str:
     """For a table."""
     return "" if seconds is None else f"{seconds * 1e3:.3f}"

@@ -23,7 +23,7 @@ def information() -> dict[str, Any]:
         "onednn-graph": onednn_graph.__version__,
         "python": sys.version.split()[0],
         "platform": platform.platform(),
-        "cpu": _cpu(),
+        "cpu": cpu_name(),
     }
     try:
         library = load()
@@ -46,18 +46,20 @@ def information() -> dict[str, Any]:
         for name, value in sorted(os.environ.items())
         if name.startswith(("ONEDNN_", "DNNL_", "OMP_", "GOMP_"))
     }
-    data["packages"] = {name: _version(name) for name in PACKAGES}
+    data["packages"] = {name: installed(name) for name in PACKAGES}
     return data
 
 
-def _version(name: str) -> str:
+def installed(name: str) -> str:
+    """The version of a distribution."""
     try:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
 
 
-def _cpu() -> str:
+def cpu_name() -> str:
+    """The CPU's name, where the system says it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from onednn_graph.graph.compiled_graph import label
 from onednn_graph.graph.description import DescribedOp, DescribedPartition, GraphDescription
 from onednn_graph.ops.registry import REGISTRY
+from onednn_graph.ops.values import counted
 from onednn_graph.tools.bench import Benchmark
 from onednn_graph.tools.compare import Compared, ComparedOutput
-from onednn_graph.tools.console import console, counted, errors, milliseconds, table
+from onednn_graph.tools.console import console, errors, milliseconds, table
 
 NOISY = 1.5
 """How many times the shortest time the median may be before a benchmark is remarked on."""
@@ -16,6 +17,10 @@ NOISY = 1.5
 def print_graph(graph: GraphDescription) -> None:
     """Ops, tensors, and partitions with who runs them and why."""
     tensors = {tensor.id: tensor for tensor in graph.tensors}
+
+    def told(op: DescribedOp) -> dict[str, object]:
+        return REGISTRY.resolve(op.kind)[0].not_by_default(op.attributes)
+
     table(
         counted(len(graph.ops), "op"),
         ("id", "op", "name", "inputs", "outputs", "attributes", "partition"),
@@ -26,7 +31,7 @@ def print_graph(graph: GraphDescription) -> None:
                 op.name,
                 ", ".join(f"{port}={tensors[t].name}" for port, t in op.inputs),
                 ", ".join(f"{port}={tensors[t].name}" for port, t in op.outputs),
-                ", ".join(f"{name}={short(value)}" for name, value in _told(op).items()),
+                ", ".join(f"{name}={short(value)}" for name, value in told(op).items()),
                 op.partition,
             )
             for op in graph.ops
@@ -50,18 +55,6 @@ def print_graph(graph: GraphDescription) -> None:
             for p in graph.partitions
         ],
     )  # fmt: skip
-
-
-def _told(op: DescribedOp) -> dict[str, object]:
-    """The attributes that are not as they are by default."""
-    defaults = {
-        spec.name: spec.default for spec in REGISTRY.resolve(op.kind)[0].attributes if not spec.required
-    }
-    return {
-        name: value
-        for name, value in op.attributes.items()
-        if name not in defaults or value != defaults[name]
-    }
 
 
 def short(value: object) -> str:
