@@ -19,20 +19,26 @@ import argparse
 import glob
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onednn_graph as og
-from attrs import frozen
+from attrs import evolve
 from fusion_graphs import GRAPHS
-from onednn_graph.backends.native.graph import NativeGraph
-from onednn_graph.graph.tensor import allocate
 from onednn_graph.tools.comparing import compare, rule_for
 from onednn_graph.tools.native_child import run_in_child
 from onednn_graph.tools.reference import reference
-from onednn_graph.tools.rivals import interleaved, on_shifting_stack, placed_inputs
+from onednn_graph.tools.rivals import (
+    Rival,
+    difference,
+    interleaved,
+    native,
+    on_shifting_stack,
+    ours,
+    placed_inputs,
+)
 from peers import ratio
 from wgrad import environment
 
@@ -46,63 +52,8 @@ REFERENCE_ELEMENTS = 5e7
 """Larger graphs are not computed in f64."""
 
 
-@frozen
-class Peer:
-    """A graph, ready to run.
-
-    Attributes:
-        call: runs it.
-        outputs: the arrays that it writes, by tensor id.
-        partitions: the kinds of ops in each partition, in order.
-        kernels: what each partition runs; native oneDNN Graph's are not told apart by partition.
-    """
-
-    call: Callable[[], None]
-    outputs: dict[int, Array]
-    partitions: tuple[tuple[str, ...], ...]
-    kernels: tuple[str, ...] = ()
-
-
-def ours(graph: og.Graph, inputs: dict[int, Array], policy: str) -> Peer:
-    """Our partitions, with tensors between them."""
-    arrays = dict(inputs)
-    calls: list[Callable[[], None]] = []
-    kernels: list[str] = []
-    partitions = graph.get_partitions(policy)
-    for partition in partitions:
-        compiled = partition.compile()
-        for tensor in compiled.outputs:
-            arrays[tensor.id] = allocate(tensor)
-        calls.append(
-            compiled.bind(
-                [arrays[t.id] for t in compiled.inputs],
-                [arrays[t.id] for t in compiled.outputs],
-            )
-        )
-        calls[-1]()  # a partition whose shapes depend on values knows its kernels only now
-        kernels.append(_told(compiled.explain()))
-
-    def run() -> None:
-        for call in calls:
-            call()
-
-    return Peer(
-        calls[0] if len(calls) == 1 else run,
-        {t.id: arrays[t.id] for t in graph.outputs},
-        tuple(tuple(op.kind for op in p.ops) for p in partitions),
-        tuple(kernels),
-    )
-
-
-def _told(explanation: og.Explanation) -> str:
-    """The kernels of one partition, in one line."""
-    names = " → ".join(explanation.implementations) or explanation.strategy
-    once = f" (once: {' → '.join(explanation.prepared)})" if explanation.prepared else ""
-    return f"{explanation.backend}: {names}{once}"
-
-
-def theirs(graph: og.Graph, inputs: dict[int, Array]) -> Peer:
-    """Native oneDNN Graph on the same inputs.
+def theirs(graph: og.Graph, inputs: dict[int, Array]) -> Rival:
+    """Native oneDNN Graph on the same inputs, with the kernels that it was seen to run.
 
     Raises:
         UnsupportedError: it crashes in a child process, or does not support the graph.
@@ -110,35 +61,30 @@ def theirs(graph: og.Graph, inputs: dict[int, Array]) -> Peer:
     tried = run_in_child(graph)
     if tried.problem:
         raise og.UnsupportedError(tried.problem)
-    compiled = NativeGraph.of(graph, free_layouts=tried.free_layouts, constants=True)
-    outputs = {t.id: allocate(t) for t in graph.outputs}
-    partitions = tuple(tuple(op.kind for op in ops) for ops in compiled.partitions)
-    return Peer(compiled.bind(inputs, outputs), outputs, partitions, tried.kernels)
+    return evolve(native(graph, inputs, tried.free_layouts), told=tried.kernels)
 
 
-def difference(first: Array, second: Array) -> float:
+def relative(first: Array, second: Array) -> float:
     """The largest difference, over the largest finite number of `first` unless they are integers."""
-    a, b = (array.astype(np.float64) for array in (first, second))
-    with np.errstate(invalid="ignore"):
-        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    most = float(np.max(apart, initial=0.0))
+    most = difference(first, second)
     if np.issubdtype(first.dtype, np.integer):
         return most
-    return most / max(float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0)), 1e-30)
+    numbers = first.astype(np.float64)
+    return most / max(float(np.max(np.abs(numbers), where=np.isfinite(numbers), initial=0.0)), 1e-30)
 
 
-def agree(graph: og.Graph, first: Peer, second: Peer) -> bool:
+def agree(graph: og.Graph, first: Rival, second: Rival) -> bool:
     """Whether two peers' results are alike, as far as their types, and those between, can tell."""
     types = {t.data_type.value for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tolerance = max(TOLERANCES.get(t, 0.0) for t in types)
     for number, array in first.outputs.items():
         limit = 1.0 if np.issubdtype(array.dtype, np.integer) else tolerance
-        if not difference(array, second.outputs[number]) <= limit:
+        if not relative(array, second.outputs[number]) <= limit:
             return False
     return True
 
 
-def wrong_ones(graph: og.Graph, inputs: dict[int, Array], peers: dict[str, Peer]) -> list[str]:
+def wrong_ones(graph: og.Graph, inputs: dict[int, Array], peers: dict[str, Rival]) -> list[str]:
     """Who differs, and, where the graph is not too large, from what a reference in f64 says."""
     differing = [n for n, peer in peers.items() if not agree(graph, peers[FUSED], peer)]
     if not differing:
@@ -163,6 +109,7 @@ def wrong_ones(graph: og.Graph, inputs: dict[int, Array], peers: dict[str, Peer]
 def measured(name: str, dtype: str, graph: og.Graph, seconds: float) -> dict[str, Any]:
     """One line of the table."""
     inputs = placed_inputs(graph)
+    kinds = {op.id: op.kind for op in graph.ops}
     notes: list[str] = []
     peers = {FUSED: ours(graph, inputs, "fusion"), UNFUSED: ours(graph, inputs, "debug")}
     try:
@@ -176,8 +123,10 @@ def measured(name: str, dtype: str, graph: og.Graph, seconds: float) -> dict[str
     times = dict(zip(peers, interleaved(calls, seconds), strict=True))
     row: dict[str, Any] = {
         "graph": name, "dtype": dtype, "wrong": wrong, "notes": notes,
-        "kernels": {who: peer.kernels for who, peer in peers.items()},
-        "partitions": {who: peer.partitions for who, peer in peers.items()}, "rounds": len(times[FUSED]),
+        "kernels": {who: peer.told for who, peer in peers.items()},
+        "partitions": {
+            who: tuple(tuple(kinds[i] for i in ids) for ids in peer.partitions) for who, peer in peers.items()
+        }, "rounds": len(times[FUSED]),
         "seconds": {who: {"min": min(t), "median": statistics.median(t)} for who, t in times.items()},
         "ratios": {},
     }  # fmt: skip

@@ -77,6 +77,9 @@ def ours(
         calls.append(
             compiled.bind([arrays[t.id] for t in compiled.inputs], [arrays[t.id] for t in compiled.outputs])
         )
+        calls[
+            -1
+        ]()  # a partition whose shapes depend on values that an earlier one computes is chosen only now
         told.append(_told(compiled.explain()))
 
     def run() -> None:
@@ -98,13 +101,17 @@ def _told(explanation: Explanation) -> str:
     return f"{explanation.backend}: {names}{once}"
 
 
-def native(graph: Graph, inputs: Mapping[int, Array]) -> Rival:
+def native(graph: Graph, inputs: Mapping[int, Array], free_layouts: bool | None = None) -> Rival:
     """Native oneDNN Graph as it is best used: free layouts between partitions, constants prepared once.
+
+    Args:
+        graph, inputs: as for `ours`.
+        free_layouts: whether the layouts are free; None for what works.
 
     Raises:
         UnsupportedError: it can't run the graph.
     """
-    compiled = NativeGraph.of(graph, constants=True)
+    compiled = NativeGraph.of(graph, free_layouts=free_layouts, constants=True)
     outputs = {t.id: allocate(t) for t in graph.outputs}
     return Rival(
         compiled.bind(inputs, outputs),
