@@ -39,6 +39,17 @@ class Assembly:
         except LibraryError as error:
             raise Unfit(str(error)) from error
 
+    def any(self, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A layout that the primitive chooses.
+
+        Raises:
+            Unfit: an axis that is too large for it.
+        """
+        try:
+            return MemoryDesc.any(self.engine.lib, shape, data_type)
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+
     def temporary(
         self,
         shape: Sequence[int],
@@ -95,9 +106,10 @@ class Assembly:
         return True
 
     def bring(self, what: str, source: Buffer, wanted: MemoryDesc) -> Buffer:
-        """`source` in a layout; itself where it lies so."""
+        """`source` in a layout; its own memory where it lies so."""
         if source.desc == wanted:
-            return source
+            same = source.desc.strides == wanted.strides  # those of axes of one element may differ
+            return source if same else Buffer(wanted, source.root.argument, base=source)
         target = Buffer(wanted)
         self.copy(what, source, target)
         return target

@@ -196,8 +196,8 @@ class OnednnBackend:
         inputs = tuple(
             d if t.id in known else t for t, d in zip(request.inputs, request.described, strict=True)
         )
-        low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED, known)
         try:
+            low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED, known)
             low.lower_all()
             layouts = low.finish()
         except Unfit as error:

@@ -50,7 +50,7 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     quantized = integers if all(integers) else [None, None]
     bias, links = _bias(low, op, links)
     result = result_of(op, links) if links or bias is None else bias.result
-    source = low.ordered(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
+    source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
     weights, weights_desc = _weights(low, op, p, quantized[1])
     scales, points = _scales(op, quantized, p)
     attributes, more = low.attributes(links, output, order, scales, points)
@@ -63,7 +63,7 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             data=source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type),
             weights=weights_desc,
             bias=None if bias_buffer is None else bias_buffer.desc,
-            result=_wanted(low, result, output, order),
+            result=_wanted(low, result, output, order, links),
         ),
         attributes,
     )
@@ -112,9 +112,15 @@ def _bias_vector(low: Lowering, tensor: LogicalTensor, integers: bool) -> Buffer
     return low.dense(tensor, DataType.f32 if integers else None)
 
 
-def _wanted(low: Lowering, result: LogicalTensor, output: LogicalTensor, order: Sequence[int]) -> MemoryDesc:
+def _wanted(
+    low: Lowering,
+    result: LogicalTensor,
+    output: LogicalTensor,
+    order: Sequence[int],
+    links: Sequence[Link],
+) -> MemoryDesc:
     """The user's layout where it is channels-last; any otherwise, for blocked ones are faster."""
-    wanted = low.wanted(result, order)
+    wanted = low.wanted(result, order, links)
     strides = wanted.strides if low.is_port(result) else None
     if strides is not None and _is_channels_last(wanted.shape, strides):
         return wanted

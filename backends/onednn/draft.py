@@ -163,7 +163,7 @@ class Draft(Assembly):
         shape = size if gradient.groups == 1 else (gradient.groups, *size)
         try:
             first = convolution_backward_weights(
-                self.engine, layouts[0], MemoryDesc.any(self.engine.lib, shape, self.gathered(compute)), layouts[1],
+                self.engine, layouts[0], self.any(shape, self.gathered(compute)), layouts[1],
                 geometry(gradient), self.problem.fpmath, bias,
             )  # fmt: skip
         except LibraryError as error:

@@ -23,13 +23,14 @@ from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from .assembly import Unfit
+from .elementwise import Elementwise
 from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .fusing import Link, chain
 from .memory import OpaqueLayout
 from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from .prepared import Prepared
 from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc, described, reorder
-from .quarantine import REFERENCE
+from .quarantine import REFERENCE, post_op_is_wrong
 from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
@@ -52,7 +53,7 @@ class Lowered:
 
     lower: Lower
     fuses: bool = False
-    takes: Callable[[Op, Link], bool] = lambda op, link: True
+    takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(op, link) is None
     why_not: Callable[[Op], str | None] = lambda op: None
 
 
@@ -95,16 +96,24 @@ class Lowering(Tensors):
         order: Sequence[int] | None = None,
         scales: Mapping[int, tuple[int, Sequence[float]]] | None = None,
         zero_points: Mapping[int, int] | None = None,
+        elementwise: Elementwise | None = None,
     ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
         """Attributes of a primitive that takes `links` along, and the arguments that they need.
 
         Args:
             links: what follows the op.
             result: the op's own result, to which operands broadcast.
-            order: of the primitive's axes, if they are not the tensor's.
+            order: of the primitive's axes, if it is a kernel for images.
             scales: argument → (mask, values). zero_points: argument → value.
+            elementwise: how an elementwise primitive sees its tensors.
         """
         rank = max(len(result.dims), 1)
+
+        def seen(operand: Buffer) -> Buffer:
+            if elementwise is not None:
+                return elementwise.see(self, operand)
+            return operand if order is None else self.images(operand, order)
+
         post_ops: list[PostOp] = []
         arguments: list[tuple[int, Buffer]] = []
         all_scales, all_points = dict(scales or {}), dict(zero_points or {})
@@ -117,8 +126,7 @@ class Lowering(Tensors):
                 for algorithm, vector in zip(
                     (Algorithm.binary_mul, Algorithm.binary_add), self._folded(link.normalize), strict=True
                 ):
-                    operand = self.spread(vector, rank, link.axis)
-                    operand = operand if order is None else self.ordered(operand, order)
+                    operand = seen(self.spread(vector, rank, link.axis))
                     place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                     arguments.append((place, operand))
                     post_ops.append(PostOp(algorithm, operand=operand.desc))
@@ -128,9 +136,11 @@ class Lowering(Tensors):
                 continue
             operand: Buffer | None = None
             if link.operand is not None:
-                operand = self.aligned(link.operand, rank, link.axis)
-                if order is not None:
-                    operand = self.ordered(operand, order)
+                operand = seen(
+                    self.aligned(link.operand, rank, link.axis)
+                    if elementwise is None
+                    else self.beside(link.operand, elementwise.first, link.axis)
+                )
                 place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                 arguments.append((place, operand))
             post_ops.append(
@@ -200,7 +210,7 @@ class Lowering(Tensors):
         query: Query = Query.dst_md,
     ) -> None:
         """Adds a step of one output, which makes `result`."""
-        made = Buffer(desc.memory_desc(query))
+        made = Buffer(desc.memory_desc(query).canonical(channels_last=order is not None))
         self.run(role, desc, (*arguments, (output, made)))
         self.produce(result, made, order)
 

@@ -15,7 +15,7 @@ from .fusing import Link, result_of
 from .library import dims
 from .lowering import Lowered, Lowering
 from .plan import Buffer
-from .quarantine import post_op_is_wrong
+from .quarantine import window_post_op_is_wrong
 
 
 @frozen
@@ -58,13 +58,13 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
     tensor, result = op.inputs[0], result_of(op, links)
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    src = low.ordered(low.read(tensor), order)
+    src = low.images(low.read(tensor), order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     attributes, more = low.attributes(links, op.outputs[0], order)
     pooling = _pooling(op, src.desc.shape, shape)
     desc = low.describe(
         "pooling_forward", low.engine, Propagation.forward_inference, pooling.algorithm,
-        src.desc, low.wanted(result, order), *pooling.arguments, attributes,
+        src.desc, low.wanted(result, order, links), *pooling.arguments, attributes,
     )  # fmt: skip
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
 
@@ -73,7 +73,7 @@ def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of an average pooling."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    diff_dst = low.ordered(low.read(op.inputs[0]), order)
+    diff_dst = low.images(low.read(op.inputs[0]), order)
     shape = tuple(result.dims[a] for a in order)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, shape, diff_dst.desc.shape)
@@ -96,8 +96,8 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of a max pooling: forward once more for the places of the largest elements, then back."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    src = low.ordered(low.read(op.inputs[0]), order)
-    diff_dst = low.ordered(low.read(op.inputs[1]), order)
+    src = low.images(low.read(op.inputs[0]), order)
+    diff_dst = low.images(low.read(op.inputs[1]), order)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
     forward_desc = low.describe(
@@ -118,7 +118,7 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 def takes(op: Op, link: Link) -> bool:
     """Post-ops that the kernels do right."""
-    return post_op_is_wrong(op, link) is None
+    return window_post_op_is_wrong(op, link) is None
 
 
 LOWERED = {

@@ -13,9 +13,10 @@ from attrs import frozen
 
 from ...graph.op import Op
 from ...ops.data_types import DataType
-from ...ops.formats import axis_positions
+from ...ops.formats import data_axes
 from ...ops.spatial import effective_kernel
 from ...ops.weights_gradient import WeightsGradient
+from .collapse import spread_shape
 from .fusing import Link
 
 
@@ -171,16 +172,44 @@ def barred(implementation: str, problem: WeightsGradient, data_type: DataType) -
 
 
 def post_op_is_wrong(op: Op, link: Link) -> str | None:
+    """Why a post-op must not go along with a kernel that is not elementwise, or None.
+
+    Kernel and post-op tell by the strides whether the channels, axis 1, lie last, each in its own way, and they differ
+    where no axis follows that has more than one element: seen with an operand per channel of results (N, C, 1, 1).
+    """
+    dims, operand = _seen(op, link)
+    if operand is None or len(dims) < 3 or any(d != 1 for d in dims[2:]):
+        return None
+    if operand == dims or all(d == 1 for d in operand):
+        return None
+    return "kernel and post-op take the channels from different places where nothing follows them"
+
+
+def window_post_op_is_wrong(op: Op, link: Link) -> str | None:
     """Why a post-op must not go along with a pooling or a resampling, or None.
 
     Their kernels take the elements of a second operand from the wrong places, unless there is one of them for each
     channel or one for all: seen with `jit:avx512_core` poolings and `simple:any` resamplings, in all layouts and types.
+    One for each channel that is one for each element is taken for the latter.
     """
-    if link.operand is None:
+    dims, operand = _seen(op, link)
+    if operand is None or all(d == 1 for d in operand):
         return None
-    rank = len(op.outputs[0].dims)
-    dims = (1,) * (rank - len(link.operand.dims)) + link.operand.dims
-    channel = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
-    if link.axis == channel or all(d == 1 for axis, d in enumerate(dims) if axis != channel):
-        return None
-    return "its kernels misplace operands that are not per channel"
+    if operand == dims or any(d != 1 for axis, d in enumerate(operand) if axis != 1):
+        return "its kernels misplace operands that are not per channel"
+    return post_op_is_wrong(op, link)
+
+
+def _seen(op: Op, link: Link) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The result and the operand of a post-op in the axes of the primitive: N, C and the spatial ones for images."""
+    dims = op.outputs[0].dims
+    rank = len(dims)
+    order = tuple(range(rank))
+    if rank > 2 and op.attributes.get("data_format") is not None:
+        order = data_axes(op.attributes.string("data_format"), rank - 2).order
+    result = tuple(dims[a] for a in order)
+    tensor = link.operand if link.normalize is None else link.normalize.inputs[1]
+    if tensor is None:
+        return result, None
+    wide = spread_shape(tensor.dims, rank, link.axis)
+    return result, tuple(wide[a] for a in order)
