@@ -24,13 +24,13 @@ from ...graph.op import Op
 from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
 from . import convolution, fork, table
-from .assembly import Unfit
+from .assembly import Assembly, Unfit
 from .blocks import in_blocks
 from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
 from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan, copy_step
+from .plan import Buffer, Frame, HostStep, Plan
 from .prepared import Prepared, Ready
 from .primitive import NativeEngine
 from .quarantine import is_proven
@@ -290,11 +290,12 @@ class OnednnBackend:
             return None
         result = np.empty(tensor.logical_tensor.dims, numpy_type(tensor.logical_tensor.data_type))
         engine = native_engine(tensor.engine)
-        step = copy_step(engine, "to plain", Buffer(found.desc, 0), Buffer(found.plain, 1))
-        if step is None:
-            raise LibraryError(f"oneDNN has no reorder from {found.desc.describe()} to a plain layout")
-        plan = Plan(engine, [step])
-        plan.run([address(tensor.data), address(result)])
+        copies = Assembly(engine)
+        try:
+            copies.copy("to plain", Buffer(found.desc, 0), Buffer(found.plain, 1))
+        except Unfit as error:
+            raise LibraryError(f"oneDNN can't bring the tensor to a plain layout, {error}") from error
+        Plan(engine, copies.steps).run([address(tensor.data), address(result)])
         return result
 
 

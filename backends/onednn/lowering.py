@@ -23,14 +23,15 @@ from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from .assembly import Unfit
+from .choice import chosen
 from .elementwise import Elementwise
 from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .fusing import Link, chain
 from .memory import OpaqueLayout
 from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from .prepared import Prepared
-from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc, described, reorder
-from .quarantine import REFERENCE, post_op_is_wrong
+from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
+from .quarantine import post_op_is_wrong
 from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
@@ -186,13 +187,12 @@ class Lowering(Tensors):
         """A primitive descriptor.
 
         Raises:
-            Unfit: the library has none, or only a reference loop.
+            Unfit: the library has none that may run.
         """
-        desc = described(self.engine, function, *arguments)
+        reasons: list[str] = []
+        desc = chosen(self.engine, function, *arguments, reasons=reasons, references=self.takes_reference)
         if desc is None:
-            raise Unfit(f"the library has no {function} for these descriptors")
-        if desc.implementation.startswith(REFERENCE) and not self.takes_reference:
-            raise Unfit(f"the library has a reference loop only for this {function}")
+            raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")
         return desc
 
     def run(self, role: str, desc: PrimitiveDesc, arguments: Sequence[tuple[int, Buffer]]) -> None:
@@ -213,29 +213,6 @@ class Lowering(Tensors):
         made = Buffer(desc.memory_desc(query).canonical(channels_last=order is not None))
         self.run(role, desc, (*arguments, (output, made)))
         self.produce(result, made, order)
-
-    def copy_scaled(
-        self,
-        what: str,
-        source: Buffer,
-        target: Buffer,
-        scales: Mapping[int, tuple[int, Buffer]],
-        zero_points: Mapping[int, Buffer],
-    ) -> None:
-        """A copy that quantises or dequantises: argument → mask and values."""
-        desc = reorder(
-            self.engine,
-            source.desc,
-            target.desc,
-            {argument: mask for argument, (mask, _) in scales.items()},
-            dict.fromkeys(zero_points, 0),
-        )
-        if desc is None or desc.implementation.startswith(REFERENCE):
-            raise Unfit("the library has no reorder with such scales")
-        arguments = [(Arg.SRC, source), (Arg.DST, target)]
-        arguments += [(Arg.ATTR_SCALES | argument, values) for argument, (_, values) in scales.items()]
-        arguments += [(Arg.ATTR_ZERO_POINTS | argument, values) for argument, values in zero_points.items()]
-        self.steps.append(Step(what, desc, tuple(arguments), is_copy=True))
 
     # --- ops -----------------------------------------------------------------------------------------
 

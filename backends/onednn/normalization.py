@@ -10,11 +10,11 @@ from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.formats import data_axes
 from .assembly import Unfit
+from .choice import add
 from .enumerators import Arg, NormalizationFlags, Propagation, Query
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .plan import Buffer, Step
-from .primitive import add
 
 F32 = DataType.f32
 

@@ -25,10 +25,11 @@ from ...graph import profiling
 from ...graph.arrays import Array, address, numpy_type
 from ...graph.profiling import EventKind
 from .batch import batch
+from .choice import reorder
 from .cost import Work, reorder_work
 from .enumerators import Arg
 from .memory import MemoryDesc
-from .primitive import NativeEngine, Primitive, PrimitiveDesc, reorder
+from .primitive import NativeEngine, Primitive, PrimitiveDesc
 from .prototypes import ExecArg
 
 ALIGNMENT = 64
@@ -160,9 +161,15 @@ class HostStep:
 AnyStep = Step | HostStep
 
 
-def copy_step(engine: NativeEngine, what: str, source: Buffer, target: Buffer) -> Step | None:
-    """A copy between layouts and data types, or None where the library has none."""
-    desc = reorder(engine, source.desc, target.desc)
+def copy_step(
+    engine: NativeEngine, what: str, source: Buffer, target: Buffer, reasons: list[str] | None = None
+) -> Step | None:
+    """A copy between layouts and data types, or None where the library has none that may run.
+
+    Args:
+        reasons: receives why implementations were passed over.
+    """
+    desc = reorder(engine, source.desc, target.desc, reasons=reasons)
     if desc is None:
         return None
     work = reorder_work(desc.implementation, source.desc, target.desc)
