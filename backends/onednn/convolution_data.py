@@ -23,9 +23,6 @@ from .primitive import PrimitiveAttributes, PrimitiveDesc
 from .problem import MAX_SPATIAL_RANK
 from .tensors import Quantized
 
-LIFTED = 2
-"""A blocked convolution has at least so many channels a group; with fewer, the library works on plain layouts."""
-
 
 @frozen(kw_only=True)
 class _Operands:
@@ -48,7 +45,7 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     output = op.outputs[0]
     integers = [low.quantized(t) for t in op.inputs[:2]]
     quantized = integers if all(integers) else [None, None]
-    bias, links = _bias(low, op, links)
+    bias, links = _bias(op, links)
     result = result_of(op, links) if links or bias is None else bias.result
     source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
     weights, weights_desc = _weights(low, op, p, quantized[1])
@@ -69,7 +66,7 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     if links and "gemm" in desc.implementation:
         raise Unfit("an operand in the user's layout drives the library to im2col")
-    data_arg, data_query, out_arg, out_query = _places(op, desc)
+    data_arg, data_query, out_arg, out_query = _places(op)
     arguments = [
         (data_arg, low.bring("data", source, desc.memory_desc(data_query))),
         (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
@@ -89,7 +86,7 @@ class _Bias:
     result: LogicalTensor
 
 
-def _bias(low: Lowering, op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
+def _bias(op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
     if any(port.name == "bias" for port in op.input_ports[2:]):
         return _Bias(op.inputs[2], op.outputs[0]), links
     if links and links[0].axis is not None and links[0].operand is not None and not scatters_back(op):
@@ -190,7 +187,7 @@ def _scales(
     )
 
 
-def _places(op: Op, desc: PrimitiveDesc) -> tuple[int, Query, int, Query]:
+def _places(op: Op) -> tuple[int, Query, int, Query]:
     """Where data and result are among the primitive's arguments."""
     if op.kind == "ConvolutionBackwardData":
         return Arg.DIFF_DST, Query.diff_dst_md, Arg.DIFF_SRC, Query.diff_src_md

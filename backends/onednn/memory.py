@@ -251,3 +251,12 @@ class OpaqueLayout:
     desc: MemoryDesc
     plain: MemoryDesc
     own_axes: bool = False
+
+    def same(self, other: object) -> bool:
+        """Whether a tensor that lies in the other may be read as lying in this."""
+        return (
+            isinstance(other, OpaqueLayout)
+            and self.own_axes == other.own_axes
+            and self.desc == other.desc
+            and self.plain == other.plain
+        )

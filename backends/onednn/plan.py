@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p
 from functools import partial
-from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -23,6 +22,7 @@ from attrs import frozen
 
 from ...graph import profiling
 from ...graph.arrays import Array, address, numpy_type
+from ...graph.locking import Lock
 from ...graph.profiling import EventKind
 from .batch import batch
 from .choice import reorder

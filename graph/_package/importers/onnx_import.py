@@ -231,7 +231,7 @@ class _Importer:
             return [_shape(kind, inputs[0], attributes)]
         keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
         if all(value is None or isinstance(value, np.ndarray) for value in inputs) and not keep:
-            return self._folded(node, kind, inputs)
+            return self._folded(node, inputs)
         translate = TABLE.get(kind)
         if translate is None:
             raise Unmapped("there is no translation for it")
@@ -253,7 +253,7 @@ class _Importer:
             )
         return results
 
-    def _folded(self, node: Any, kind: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    def _folded(self, node: Any, inputs: Sequence[Value | None]) -> Sequence[Value]:
         """The outputs of a node whose inputs are all constant, by ONNX's own reference."""
         given = zip(node.input, inputs, strict=True)
         feeds: dict[str, Array] = {name: value for name, value in given if isinstance(value, np.ndarray)}
