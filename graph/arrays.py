@@ -230,8 +230,7 @@ def as_array(value: object, what: str) -> Array:
     is_class = isinstance(value, type)
     if not is_class and hasattr(value, "__dlpack__"):
         return _dlpack(value, what)
-    if isinstance(value, list | tuple):
-        _check_numbers(cast("Sequence[object]", value), what)
+    _check_numbers(value, what)
     if not is_class and (hasattr(value, "__array__") or isinstance(value, list | tuple | int | float)):
         array = _converted(cast("Any", value), what)
         if array.dtype != object:
@@ -243,19 +242,21 @@ def as_array(value: object, what: str) -> Array:
     )
 
 
-def _check_numbers(values: Sequence[object], what: str, depth: int = 1) -> None:
+def _check_numbers(value: object, what: str, depth: int = 1) -> None:
     """Refuses arrays inside a list: NumPy would stack them to one of another shape, and the op would run on that.
 
     Raises:
         ArgumentTypeError: there is one.
     """
-    for item in values:
-        if isinstance(item, list | tuple):
-            if depth < DEEPEST:  # NumPy says what is wrong with anything deeper
-                _check_numbers(cast("Sequence[object]", item), what, depth + 1)
-        elif not isinstance(item, np.generic) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__")):
+    if (
+        not isinstance(value, list | tuple) or depth > DEEPEST
+    ):  # NumPy says what is wrong with anything deeper
+        return
+    for item in cast("Sequence[object]", value):
+        _check_numbers(item, what, depth + 1)
+        if not isinstance(item, np.generic) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__")):
             raise ArgumentTypeError(
-                f"{what} must be one array, got a {type(values).__name__} that holds a {type(item).__name__}; "
+                f"{what} must be one array, got a list that holds a {type(item).__name__}; "
                 "pass the array itself, or np.stack(…) where an array of arrays is meant"
             )
 

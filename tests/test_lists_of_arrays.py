@@ -6,8 +6,8 @@ NumPy would stack the list to an array of one axis more, and an op that takes an
 import numpy as np
 import onednn_graph as og
 import pytest
-from op_calls import EXAMPLES, SCHEMAS
 from onednn_graph.graph.builder import snake_case
+from op_calls import EXAMPLES, SCHEMAS
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = 10 + A
