@@ -8,6 +8,7 @@ NumPy's own `from_dlpack` refuses. What has only `__array__` goes through that. 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, cast
 
 import ml_dtypes
@@ -37,6 +38,9 @@ NUMPY_TYPES: dict[DataType, np.dtype[Any]] = {
     DataType.u4: np.dtype(ml_dtypes.uint4),
 }
 """NumPy's type of each data type; what NumPy lacks comes from `ml_dtypes`."""
+
+DEEPEST = 64
+"""Axes that a NumPy array can have."""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in NUMPY_TYPES.items()}
 
@@ -244,7 +248,7 @@ def as_array(value: object, what: str) -> Array:
         what: how messages name it.
 
     Raises:
-        ArgumentTypeError: it is nothing of the kind.
+        ArgumentTypeError: it is nothing of the kind, or a list of arrays.
         ArgumentError: a tensor on another device, or one that its library refuses to share.
         DataTypeError: a data type without a counterpart.
     """
@@ -260,6 +264,7 @@ def as_array(value: object, what: str) -> Array:
     is_class = isinstance(value, type)
     if not is_class and hasattr(value, "__dlpack__"):
         return _dlpack(value, what)
+    _check_numbers(value, what)
     if not is_class and (hasattr(value, "__array__") or isinstance(value, list | tuple | int | float)):
         array = _converted(cast("Any", value), what)
         if array.dtype != object:
@@ -269,6 +274,25 @@ def as_array(value: object, what: str) -> Array:
         f"{what} must be a NumPy array or have __dlpack__ or __array__, "
         f"got {shown(given)} of type {type(given).__name__}"
     )
+
+
+def _check_numbers(value: object, what: str, depth: int = 1) -> None:
+    """Refuses arrays inside a list: NumPy would stack them to one of another shape, and the op would run on that.
+
+    Raises:
+        ArgumentTypeError: there is one.
+    """
+    if (
+        not isinstance(value, list | tuple) or depth > DEEPEST
+    ):  # NumPy says what is wrong with anything deeper
+        return
+    for item in cast("Sequence[object]", value):
+        _check_numbers(item, what, depth + 1)
+        if not isinstance(item, np.generic) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__")):
+            raise ArgumentTypeError(
+                f"{what} must be one array, got a list that holds a {type(item).__name__}; "
+                "pass the array itself, or np.stack(…) where an array of arrays is meant"
+            )
 
 
 def _converted(value: Any, what: str) -> Array:
