@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,8 +14,9 @@ from typing import Any
 
 from .case import FLOATS, Case
 from .chains import case_of
+from .drawing import SCHEMAS
 from .processes import Ended, Message, in_child
-from .running import Outcome, compare_backends, native_verdict, run_case, watch_arenas
+from .running import NOTES, Outcome, compare_backends, native_verdict, run_case, watch_arenas
 from .shrinking import shrink
 
 BATCH = 300
@@ -30,17 +32,21 @@ def run_alone(case: Case, before: Sequence[Case] = ()) -> Outcome:
         watch_arenas()
         for other in before:
             run_case(other)
-        send(asdict(run_case(case)))
+        NOTES.append(lambda kernels: send({"kernels": kernels}))
+        send({"outcome": asdict(run_case(case))})
 
     ended = in_child(work, TIMEOUT)
     return _outcome(ended)
 
 
 def _outcome(ended: Ended) -> Outcome:
-    if ended.messages:
-        return Outcome(**ended.messages[-1])
+    last = ended.messages[-1] if ended.messages else {}
+    if "outcome" in last:
+        return Outcome(**last["outcome"])
     status = "error:child" if ended.status.startswith(("exit", "ok")) else ended.status
-    return Outcome(status=status, detail=" ".join(ended.errors.split())[-300:])
+    when = "at execution" if "kernels" in last else "at compile"
+    detail = f"{when} {' '.join(ended.errors.split())[-300:]}"
+    return Outcome(status=status, detail=detail, kernels=last.get("kernels", []))
 
 
 @dataclass
@@ -65,15 +71,14 @@ class Finding:
     @property
     def signature(self) -> str:
         """What findings of one class share."""
-        kinds = "+".join(self.case.kinds)
+        kinds = "+".join(map(family, self.case.kinds))
         types = "/".join(sorted({w.type for w in self.case.wires.values()}))
         return f"{self.outcome.status} {kinds} {types} {'/'.join(conditions(self.case)) or 'plain'} [{self.kernel}]"
 
     @property
     def kernel(self) -> str:
         """The names of what ran, without what describes it."""
-        names = [k.split("]: ", 1)[-1] for k in self.outcome.kernels]
-        return "; ".join(names)[:160]
+        return "; ".join(kernel_names(self.outcome.kernels))[:120]
 
     def to_json(self, settings: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -81,6 +86,19 @@ class Finding:
             "kernels": self.outcome.kernels, "others": self.others, "seed": self.seed, "number": self.number,
             **({"before": [c.to_json() for c in self.before]} if self.before else {}), "case": self.case.to_json(),
         }  # fmt: skip
+
+
+def family(kind: str) -> str:
+    """The kind, or its family where the library has one kernel for the whole of it."""
+    schema = SCHEMAS[kind]
+    alike = schema.family in ("binary", "eltwise", "reduction") and not kind.endswith("Backward")
+    return schema.family if alike and kind not in ("Select", "GreaterEqual") else kind
+
+
+def kernel_names(kernels: Sequence[str]) -> list[str]:
+    """Implementations, each once."""
+    steps = [step for k in kernels for step in k.split("]: ", 1)[-1].split("), ")]
+    return list(dict.fromkeys(re.sub(r"tensor \d+ ", "", step).strip(")") + ")" for step in steps if step))
 
 
 def conditions(case: Case) -> list[str]:
@@ -231,8 +249,6 @@ class Campaign:
             alone = run_alone(small, before)
             if alone.status != outcome.status:  # it does not always show
                 alone = Outcome(outcome.status, f"{outcome.detail} (not always)", outcome.kernels)
-        if outcome.status.startswith(("signal", "hang")):
-            alone.kernels = [f"{alone.detail[-80:]}"]
         finding = Finding(alone, small, settings.seed, number, before)
         if any(one in finding.signature for one in settings.known):
             return
@@ -255,10 +271,9 @@ def _coarse(case: Case, outcome: Outcome) -> str:
     """What is likely to be the same, before it is shrunk."""
     if outcome.status.startswith("error"):
         return f"{outcome.status} {outcome.detail[-40:]}"
-    kernels = sorted({k.split("]: ", 1)[-1] for k in outcome.kernels})
-    names = sorted({part.rsplit(" (", 1)[-1] for k in kernels for part in k.split(", ")})
-    kinds = "+".join(case.kinds[:2]) if outcome.status.startswith("signal") else outcome.producer
-    return f"{outcome.status} {kinds} {names} {conditions(case)[:2]}"
+    crashed = outcome.status.startswith(("signal", "hang"))
+    kinds = "+".join(map(family, case.kinds[:2])) if crashed or not outcome.producer else family(outcome.producer)
+    return f"{outcome.status} {kinds} {kernel_names(outcome.kernels)[:3]} {conditions(case)[:2]}"
 
 
 def _others(case: Case) -> dict[str, str]:

@@ -15,6 +15,7 @@ TYPES: dict[str, Any] = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s64": np.int64,
     "s32": np.int32, "s8": np.int8, "u8": np.uint8, "boolean": np.bool_,
 }  # fmt: skip
+KINDS = {data_type.value: data_type for data_type in og.DataType}
 FLOATS = ("f32", "bf16", "f16", "f64")
 
 
@@ -233,11 +234,16 @@ def infer_again(case: Case) -> None:
             case.wires[wire].shape = list(shape)
 
 
-def inferred(case: Case, node: Node) -> list[tuple[int, ...]]:
-    """The shapes of a node's outputs."""
+def inferred(case: Case, node: Node, tensors: list[og.LogicalTensor] | None = None) -> list[tuple[int, ...]]:
+    """The shapes of a node's outputs.
+
+    Args:
+        tensors: the inputs' logical tensors, where they are at hand.
+    """
     wires = [case.wires[w] for w in node.inputs]
-    op = og.Op(0, node.kind, [logical(case, w) for w in node.inputs],
-               [og.LogicalTensor(w, case.wires[w].type) for w in node.outputs], **node.attributes)  # fmt: skip
+    tensors = [logical(case, w) for w in node.inputs] if tensors is None else tensors
+    made = [og.LogicalTensor(w, KINDS[case.wires[w].type]) for w in node.outputs]
+    op = og.Op(0, node.kind, tensors, made, **node.attributes)
     values = {i: tuple(w.values) for i, w in enumerate(wires) if w.values is not None}
     shapes = op.infer_shapes([w.dims for w in wires], [None] * len(node.outputs), values)
     if any(shape is None or -1 in shape for shape in shapes):
@@ -248,19 +254,21 @@ def inferred(case: Case, node: Node) -> list[tuple[int, ...]]:
 def logical(case: Case, number: int) -> og.LogicalTensor:
     """The logical tensor of a wire."""
     wire = case.wires[number]
-    kept = "constant" if wire.constant else "undef"
-    return og.LogicalTensor(number, wire.type, wire.shape, strides=wire.strides, property_type=kept)
+    return og.LogicalTensor(number, KINDS[wire.type], wire.shape, strides=wire.strides, property_type=_kept(wire))
+
+
+def _kept(wire: Wire) -> og.PropertyType:
+    return og.PropertyType.constant if wire.constant else og.PropertyType.undef
 
 
 def _open(case: Case, number: int, made: set[int]) -> og.LogicalTensor:
     """The logical tensor of a wire, without the sizes that the graph is not told."""
     wire = case.wires[number]
     if number in made:
-        return og.LogicalTensor(number, wire.type)
+        return og.LogicalTensor(number, KINDS[wire.type])
     shape = [-1 if axis in wire.unknown else dim for axis, dim in enumerate(wire.shape)]
     strides = None if wire.unknown else wire.strides
-    kept = "constant" if wire.constant else "undef"
-    return og.LogicalTensor(number, wire.type, shape, strides=strides, property_type=kept)
+    return og.LogicalTensor(number, KINDS[wire.type], shape, strides=strides, property_type=_kept(wire))
 
 
 def build(case: Case) -> og.Graph:

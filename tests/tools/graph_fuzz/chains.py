@@ -126,8 +126,7 @@ def attempt(draw: Draw, y: int) -> int:
         except Impossible:
             del draw.case.nodes[nodes:]
             for number in range(wires, len(draw.case.wires)):
-                del draw.case.wires[number]
-                draw.values.pop(number, None)
+                draw.forget(number)
             draw.batched = [b for b in draw.batched if b[0] < wires]
             draw.type = kept
     return y

@@ -40,6 +40,7 @@ class Draw:
         self.rng = rng
         self.case = Case(seed=rng.randrange(2**31), real=rng.random() < 0.3)
         self.values: dict[int, np.ndarray] = {}
+        self._tensors: dict[int, og.LogicalTensor] = {}
         self.type = rng.choice(FLOATS)
         self.empty = rng.random() < 0.015
         self.format = rng.choice(("NCX", "NXC"))
@@ -139,31 +140,38 @@ class Draw:
         """
         case, schema = self.case, SCHEMAS[kind]
         types = [og.DataType(case.wires[i].type) for i in inputs]
+        tensors = [self._logical(i) for i in inputs]
         try:
             count = outputs
             if count is None:
-                made = og.Op(0, kind, [logical(case, i) for i in inputs], self._trial(schema, types), **attributes)
-                count = schema.outputs_of(made.attributes)
+                count = sum(port.required for port in schema.outputs)
             wanted = None if to is None else og.DataType(to)
             node = Node(kind, list(inputs), [], attributes)
             for data_type in schema.output_types(types, count, wanted):
                 node.outputs.append(len(case.wires))
                 case.wires[len(case.wires)] = Wire(data_type.value, [])
-            for wire, shape in zip(node.outputs, inferred(case, node), strict=True):
+            for wire, shape in zip(node.outputs, inferred(case, node, tensors), strict=True):
                 case.wires[wire].shape = list(shape)
                 if np.prod(shape, dtype=float) > MOST_ELEMENTS:
                     raise Impossible
         except og.OneDNNGraphError as error:
             raise Impossible(f"{kind}: {error}") from error
         case.nodes.append(node)
-        op = og.Op(0, kind, [logical(case, i) for i in inputs], [logical(case, i) for i in node.outputs], **attributes)
+        op = og.Op(0, kind, tensors, [self._logical(i) for i in node.outputs], **attributes)
         for wire, value in zip(node.outputs, run_kernel(op, [self._held(i) for i in inputs]), strict=True):
             self.values[wire] = value
         return node.outputs
 
-    def _trial(self, schema: Any, types: list[og.DataType]) -> list[og.LogicalTensor]:
-        count = sum(port.required for port in schema.outputs)
-        return [og.LogicalTensor(10**6 + i, t) for i, t in enumerate(schema.output_types(types, count))]
+    def _logical(self, number: int) -> og.LogicalTensor:
+        if number not in self._tensors:
+            self._tensors[number] = logical(self.case, number)
+        return self._tensors[number]
+
+    def forget(self, number: int) -> None:
+        """Takes the last wire away."""
+        del self.case.wires[number]
+        self.values.pop(number, None)
+        self._tensors.pop(number, None)
 
     def _held(self, number: int) -> np.ndarray:
         return self.values[number].astype(held(og.DataType(self.case.wires[number].type)), copy=False)

@@ -35,8 +35,8 @@ LINEAR = PRODUCTS | {
     "InterpolateBackward",
 }  # fmt: skip
 """Sums of their inputs, or of products of them, with weights that are not negative."""
-MOVES = frozenset({"StaticReshape", "StaticTranspose", "Concat", "Reorder", "End", "MaxPoolBackward"})
-"""What errors go through as values do; the choice of MaxPoolBackward is made among exact values."""
+MOVES = frozenset({"StaticReshape", "StaticTranspose", "Concat", "Reorder", "End"})
+"""What errors go through as values do."""
 MONOTONE = frozenset({"MaxPool", "ReduceMax", "ReduceMin"})
 EXACT = frozenset({
     "Maximum", "Minimum", "ReLU", "Abs", "Round", "Select", "GreaterEqual", "GenIndex", "ReLUBackward", "AbsBackward",
@@ -110,15 +110,17 @@ def _bounds(
     op: og.Op, values: list[Array], errors: list[Array], outputs: list[Array], fpmath: str
 ) -> list[Array]:
     exact = not any(e.any() for e in errors)
+    if op.kind == "MaxPoolBackward":
+        return [_max_pool_backward(op, values, errors)]
     if op.kind in MOVES:
-        if exact:
-            return [np.zeros(o.shape) for o in outputs]
-        return run_kernel(op, errors if op.kind != "MaxPoolBackward" else [values[0], *errors[1:]])
+        return run_kernel(op, errors) if not exact else [np.zeros(o.shape) for o in outputs]
     if op.kind in LINEAR:
         return [_linear(op, values, errors, outputs[0], fpmath)]
     if op.kind in MONOTONE or op.schema.family in ELEMENTWISE_FAMILIES or op.kind in ("PReLU", "GenIndex"):
-        if op.kind == "Quantize" and not _powers_of_two(op.attributes["scales"]):
-            errors, exact = [e + 8 * F32 * np.abs(v) for v, e in zip(values, errors, strict=True)], False
+        if op.kind == "Quantize" and not _is_on_grid(op, values[0]):
+            # A quotient near the middle between two steps may go either way.
+            zero = max(op.attributes["scales"]) * max(map(abs, op.attributes.get("zps") or (0,)))
+            errors, exact = [errors[0] + 8 * F32 * (np.abs(values[0]) + zero)], False
         if op.kind == "DynamicQuantize":
             errors = [errors[0] + 8 * F32 * np.abs(values[0]), *errors[1:]]
             exact = False
@@ -127,8 +129,19 @@ def _bounds(
     return _probed(op, values, errors, outputs)
 
 
-def _powers_of_two(scales: Sequence[float]) -> bool:
-    return all(np.frexp(s)[0] == 0.5 for s in scales)
+def _max_pool_backward(op: og.Op, values: list[Array], errors: list[Array]) -> Array:
+    """Sums of gradients where windows overlap; the choice is made among values that are exact."""
+    sizes = run_kernel(op, [values[0], np.abs(values[1])])[0]
+    if errors[0].any():
+        return np.full(sizes.shape, np.inf)
+    bound = run_kernel(op, [values[0], errors[1]])[0]
+    return bound if not bound.any() and _is_exact([values[1]], sizes) else bound + 8 * F32 * sizes
+
+
+def _is_on_grid(op: og.Op, values: Array) -> bool:
+    """Whether quotients by these scales are exact in f32, also with a zero point."""
+    powers = all(np.frexp(s)[0] == 0.5 for s in op.attributes["scales"])
+    return powers and bool((np.rint(values * 64) == values * 64).all())
 
 
 def _arithmetic(op: og.Op, values: list[Array], output: Array) -> Array | float:
@@ -246,4 +259,7 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
         largest = float(np.abs(output).max(initial=0.0))
         typical = float(spread.max(initial=0.0)) / 2
         result.append(4 * np.maximum(spread, typical) + 1e-5 * np.abs(output) + 1e-6 * largest)
+    if op.kind in ("SoftMax", "LogSoftmax"):
+        # Kernels keep what they have exponentiated in the output, in its type.
+        result[0] = result[0] + 2 * HALF_STEP[op.outputs[0].data_type.value] * np.abs(outputs[0])
     return result

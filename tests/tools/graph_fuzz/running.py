@@ -56,6 +56,10 @@ def watch_arenas(fill: int = 0xFF) -> None:
     plan.Frame.__init__ = remembered  # pyright: ignore[reportAttributeAccessIssue]
 
 
+NOTES: list[Callable[[list[str]], None]] = []
+"""Are told the kernels of what is about to run, for whoever looks at what crashed."""
+
+
 class _Wrong(Exception):  # noqa: N818 -- ends a run
     def __init__(self, status: str, detail: str, producer: str = "") -> None:
         super().__init__(detail)
@@ -65,6 +69,7 @@ class _Wrong(Exception):  # noqa: N818 -- ends a run
 def run_case(case: Case) -> Outcome:
     """Runs a case with all its variants."""
     outcome = Outcome()
+    FRAMES.clear()
     try:
         _Session(case, outcome).run()
     except _Wrong as wrong:
@@ -89,6 +94,7 @@ class _Session:
     def __init__(self, case: Case, outcome: Outcome) -> None:
         self.case, self.outcome = case, outcome
         self.judged: list[tuple[int, int]] = []
+        self.graph: og.Graph | None = None
 
     def run(self) -> None:
         case = self.case
@@ -108,13 +114,16 @@ class _Session:
     def compiled(self, case: Case, unknown: bool) -> Callable[..., dict[int, np.ndarray]]:
         """A function from input and output arrays by wire to the outputs."""
         graph = build_open(case) if unknown else build(case)
+        if case is self.case and not unknown:
+            self.graph = graph
         run = case.run
         if run.whole or unknown:
             model = graph.compile(policy=run.policy, backend=run.backend)
+            self.note(list(model.explain().values()))
 
             def call(inputs: dict[int, Any], outputs: dict[int, Any]) -> dict[int, np.ndarray]:
                 results = model(inputs, outputs or None)
-                self.note([s.explanation for s in (stage.latest for stage in model._stages) if s is not None])
+                self.note(list(model.explain().values()))
                 return {t.id: results[t.id] for t in model.outputs}
 
             return call
@@ -129,7 +138,7 @@ class _Session:
             ins = [known.get(t.id, t) for t in part.input_ports]
             outs = [
                 og.LogicalTensor(t.id, t.data_type, t.shape, layout_type="any")
-                if run.opaque and t.id not in ends
+                if run.opaque and t.id not in ends and not part.shape_operands
                 else t
                 for t in part.output_ports
             ]
@@ -160,12 +169,14 @@ class _Session:
         self.outcome.kernels = [
             f"{e.backend}[{e.strategy}]: " + ", ".join(e.implementations) for e in explanations if e is not None
         ]
+        for tell in NOTES:
+            tell(self.outcome.kernels)
 
     # --- checking ----------------------------------------------------------------------------------------
 
     def check(self, case: Case, call: Callable[..., dict[int, np.ndarray]], fill: int) -> None:
         """Calls it twice and holds the results against the oracle's."""
-        run, graph = case.run, build(case)
+        run, graph = case.run, self.graph if case is self.case and self.graph is not None else build(case)
         arrays = {t.id: array_of(case, t.id, fill) for t in graph.inputs}
         ideal = expected(graph, arrays)
         ins: dict[int, Guarded] = {}
