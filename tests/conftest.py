@@ -13,6 +13,7 @@ settings.register_profile(
 settings.load_profile("tests")
 
 ROOT = Path(__file__).parent.parent
+MODEL_TABLE = pytest.StashKey[list]()
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +34,26 @@ def corpus():
     if not (folder / "reference").is_dir():
         pytest.skip("the reference corpus is not here; set ONEDNN_GRAPH_CORPUS to its folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def model_table(pytestconfig):
+    """Rows of the table of models that is printed at the end: attrs or dataclass instances with the same fields."""
+    return pytestconfig.stash.setdefault(MODEL_TABLE, [])
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    rows = [vars(row) for row in config.stash.get(MODEL_TABLE, [])]
+    if not rows:
+        return
+    terminalreporter.section("models")
+    cells = [list(rows[0]), *([_shown(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        terminalreporter.write_line(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
+
+
+def _shown(value):
+    return f"{value:.1e}" if isinstance(value, float) else str(value)
