@@ -8,6 +8,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from hypothesis import HealthCheck, given, settings
+from onednn_graph.backends.onednn.arena import GUARDS
 from onednn_graph.backends.onednn.convolution import problem_of
 from onednn_graph.backends.onednn.enumerators import FpmathMode
 from onednn_graph.backends.onednn.primitive import NativeEngine
@@ -18,6 +19,13 @@ from oracle import DTYPES, Problem
 from strategies import SETTINGS, check, described, problems
 
 ENGINE = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _guards():
+    """Temporary memory is NaN until something writes it, and guards are around it."""
+    with GUARDS.on():
+        yield
 
 
 def engine():

@@ -24,6 +24,7 @@ from ...graph import profiling
 from ...graph.arrays import Array, address, numpy_type
 from ...graph.locking import Lock
 from ...graph.profiling import EventKind
+from .arena import GUARDS, aligned
 from .batch import batch
 from .choice import reorder
 from .cost import Work, reorder_work
@@ -31,11 +32,6 @@ from .enumerators import Arg
 from .memory import MemoryDesc
 from .primitive import NativeEngine, Primitive, PrimitiveDesc
 from .prototypes import ExecArg
-
-ALIGNMENT = 64
-"""Temporaries start at a cache line."""
-GUARD, GUARD_BYTE = 256, 0xA5
-"""Bytes before and after the arena whose change shows a kernel that writes out of bounds."""
 
 
 @frozen(eq=False)
@@ -176,11 +172,6 @@ def copy_step(
     return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
 
 
-def aligned(size: int) -> int:
-    """So many bytes, up to the next cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 class Plan:
     """Steps over buffers.
 
@@ -295,9 +286,8 @@ class Frame:
         lib = plan.engine.lib
         self._destroy = lib.c.dnnl_memory_destroy
         self._memories: list[int] = []
-        self._arena = np.full(plan.scratch_bytes + ALIGNMENT + 2 * GUARD, GUARD_BYTE, np.uint8)
-        base = aligned(address(self._arena) + GUARD)
-        self._inside = base - address(self._arena)
+        self._arena = GUARDS.arena(plan.scratch_bytes)
+        base = self._arena.start
         self._plan = plan
         self._set_handle = lib.c.dnnl_memory_set_data_handle
         self._execute = lib.c.dnnl_primitive_execute
@@ -319,7 +309,7 @@ class Frame:
                     start = plan.offsets[root]
                     by_buffer[buffer] = memory(buffer.desc, base + start + buffer.place)
                     if root.zeroed:
-                        self._arena[self._inside + start :][: root.desc.nbytes] = 0
+                        self._arena.inside[start:][: root.desc.nbytes] = 0
                 else:
                     by_buffer[buffer] = memory(buffer.desc, None)
                     self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
@@ -408,10 +398,12 @@ class Frame:
             yield start, end
 
     def intact(self) -> bool:
-        """Whether the guard zones around the arena are untouched, for the fuzzer."""
-        before = self._arena[: self._inside]
-        after = self._arena[self._inside + self._plan.scratch_bytes :]
-        return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())
+        """Whether the guard zones around the arena are untouched; see `arena.GUARDS`.
+
+        Raises:
+            ResourceError: the frame was made while guards were off.
+        """
+        return self._arena.intact()
 
     def __del__(self) -> None:
         for memory in self._memories:

@@ -9,7 +9,8 @@ from attrs import frozen
 
 from ...graph.arrays import Array, address
 from ...graph.locking import Lock
-from .plan import ALIGNMENT, Plan, aligned
+from .arena import ALIGNMENT, aligned
+from .plan import Plan
 
 
 @frozen(eq=False)
