@@ -1,5 +1,6 @@
 """Plans over time and in memory: arrays that change in place, results over inputs, views, outputs of one content."""
 
+import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -329,3 +330,85 @@ def test_an_int8_convolution_to_a_quantize_per_channel(onednn, scales, zps):
     want = np.clip(np.rint(real / scales + zps), -128, 127)
     np.testing.assert_array_equal(model(arrays)[y], want)
     assert len(np.unique(want)) > 20
+
+
+# --- what the library does otherwise, and is not given --------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("mode", ["none", "inf_as_zero", "log"])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16], ids=["f32", "bf16", "f16"])
+def test_rows_of_nothing_but_minus_infinity(onednn, backend, mode, dtype):
+    """Zeros for such a row where the mode says so, NaN otherwise; a NaN in a row is no such row."""
+    x = np.zeros((2, 6, 4), dtype)
+    x[0, :, 1] = x[1, :, 3] = -np.inf
+    x[1, 2:, 0] = -np.inf
+    x[0, 3, 2] = np.nan
+    if mode == "log":
+        got = np.exp(og.log_softmax(x, axis=1, backend=backend).astype(np.float32))
+    else:
+        got = og.softmax(x, axis=1, mode=mode, backend=backend).astype(np.float32)
+    want = np.full((2, 6, 4), np.float32(1 / 6))
+    want[1, :2, 0], want[1, 2:, 0] = 0.5, 0
+    want[0, :, 2] = np.nan
+    want[0, :, 1] = want[1, :, 3] = 0 if mode == "inf_as_zero" else np.nan
+    np.testing.assert_allclose(got, want, rtol=0.02, atol=1e-6)
+
+
+def windows_of(x, begin, end, dilation=1):
+    """The elements of each window of 3, NaN for padding, along a first axis."""
+    size, extent = x.shape[1], 2 * dilation + 1
+    padded = np.full((1, begin + size + end, x.shape[2]), np.nan)
+    padded[:, begin : begin + size] = x
+    count = begin + size + end - extent + 1
+    return np.stack([padded[:, i : i + count] for i in range(0, extent, dilation)])
+
+
+BEYOND = [(2, 0), (0, 2), (3, 0), (0, 3), (4, 5)]
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(("begin", "end"), [*BEYOND, (5, 0)])
+def test_pads_beyond_a_window_of_max_pool(onednn, backend, begin, end, dilation):
+    """Windows that lie in the padding alone are least."""
+    x = integers(1, 6, 2, low=1, high=9)
+    common = {"strides": [1], "pads_begin": [begin], "pads_end": [end], "kernel": [3]}
+    windows = windows_of(x, begin, end, dilation)
+    want = np.where(np.isnan(windows), -np.inf, windows).max(axis=0)
+    np.testing.assert_array_equal(og.max_pool(x, dilations=[dilation], backend=backend, **common), want)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize(("begin", "end"), BEYOND)
+def test_pads_beyond_a_window_of_avg_pool(onednn, backend, begin, end):
+    """Windows that lie in the padding alone are 0 where it counts, and NaN otherwise."""
+    x = integers(1, 6, 2, low=1, high=9)
+    common = {"strides": [1], "pads_begin": [begin], "pads_end": [end], "kernel": [3]}
+    windows = windows_of(x, begin, end)
+    total, count = np.nansum(windows, axis=0), np.count_nonzero(~np.isnan(windows), axis=0)
+    got = og.avg_pool(x, exclude_pad=False, backend=backend, **common)
+    np.testing.assert_allclose(got, total / 3, rtol=1e-6)
+    got = og.avg_pool(x, exclude_pad=True, backend=backend, **common)
+    want = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((4, 3, 1), 1), ((1, 1, 3, 4), 2), ((6, 3), 1), ((2, 5), 1)], ids=str
+)
+def test_scales_of_grouped_weights(onednn, backend, dtype, shape, axis):
+    """Twice as many scales as channels: those of the first group stand before those of the second."""
+    channels = shape[axis]
+    scales = [2.0**i for i in range(2 * channels)]
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, shape).astype(dtype)
+    other = 0 if axis == 1 else len(shape) - 1
+    want = x.astype(np.float32)
+    for place in np.ndindex(shape):
+        group = place[other] // (shape[other] // 2)
+        want[place] *= scales[group * channels + place[axis]]
+    got = og.dequantize(x, scales=scales, qtype="per_channel", axis=axis, backend=backend)
+    np.testing.assert_array_equal(got, want)
