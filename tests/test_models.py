@@ -164,9 +164,13 @@ def test_model(zoo, built, case, model_table):
     )
     model_table.append(row)
 
-    assert zoo.difference(expected[0], expected[1]) > 0.02, "the images all give the same; errors would not show"
+    assert zoo.difference(expected[0], expected[1]) > 0.02, (
+        "the images all give the same; errors would not show"
+    )
     wrong = [
-        part for part in parts if part[1] > STEPS or part[2] > TIES or part[3] > PARTITION or np.isnan(part[3])
+        part
+        for part in parts
+        if part[1] > STEPS or part[2] > TIES or part[3] > PARTITION or np.isnan(part[3])
     ]
     assert not wrong, "partitions that differ from NumPy on the same inputs"
     allowed = F32 if case.kind not in INT8 else max(INT8_NOISE * noise, INT8_FLOOR)

@@ -18,9 +18,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 # Shape rules of torchvision's compiled detection ops, which no model here has. They can't be registered where torch
 # and torchvision were built for different devices (a torch for the CPU), and then torchvision can't be imported.
-sys.modules.setdefault(
-    "torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations")
-)
+sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
 from torchvision import models  # noqa: E402 -- it reads what stands above
 
 nn = torch.nn
@@ -146,7 +144,7 @@ class _Batches(CalibrationDataReader):
         return None if batch is None else {"x": batch}
 
 
-def quantize(model, built, path, *, activations="u8", per_channel=True, format="QDQ"):
+def quantize(model, built, path, *, activations="u8", per_channel=True, layout="QDQ"):
     """Writes the model's int8 version, made by onnxruntime's own tool."""
     types_of = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
     prepared = path.with_suffix(".prepared.onnx")
@@ -155,7 +153,7 @@ def quantize(model, built, path, *, activations="u8", per_channel=True, format="
     try:
         quant_pre_process(str(built.path), str(prepared), skip_symbolic_shape=True)
         quantize_static(
-            str(prepared), str(path), _Batches(model.size), quant_format=QuantFormat[format],
+            str(prepared), str(path), _Batches(model.size), quant_format=QuantFormat[layout],
             activation_type=types_of[activations], weight_type=QuantType.QInt8, per_channel=per_channel,
         )  # fmt: skip
     finally:

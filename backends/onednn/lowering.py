@@ -137,10 +137,12 @@ class Lowering(Tensors):
                 continue
             operand: Buffer | None = None
             if link.operand is not None:
+                # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
+                data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
                 operand = seen(
-                    self.aligned(link.operand, rank, link.axis)
+                    self.aligned(link.operand, rank, link.axis, data_type)
                     if elementwise is None
-                    else self.beside(link.operand, elementwise.first, link.axis)
+                    else self.beside(link.operand, elementwise.first, link.axis, data_type)
                 )
                 place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                 arguments.append((place, operand))

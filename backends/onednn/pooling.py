@@ -16,6 +16,7 @@ from .library import dims
 from .lowering import Lowered, Lowering
 from .plan import Buffer
 from .quarantine import window_post_op_is_wrong
+from .tensors import HALVES
 
 
 @frozen
@@ -69,6 +70,18 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
 
 
+def _check_sums(pooling: _Pooling, diff_dst: Buffer) -> None:
+    """Leaves gradients of windows that overlap to f32.
+
+    Raises:
+        Unfit: halves, in which the library would round after each window that an element is in.
+    """
+    w = pooling.windows
+    overlap = any(d * (k - 1) + 1 > s for k, d, s in zip(w.kernel, w.dilations, w.strides, strict=True))
+    if overlap and diff_dst.desc.data_type in HALVES:
+        raise Unfit("its gradients of overlapping windows are summed in halves")
+
+
 def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of an average pooling."""
     result = op.outputs[0]
@@ -77,6 +90,7 @@ def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     shape = tuple(result.dims[a] for a in order)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, shape, diff_dst.desc.shape)
+    _check_sums(pooling, diff_dst)
     source = low.any(shape, diff_dst.desc.data_type)
     hint = low.describe(
         "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm,
@@ -100,6 +114,7 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     diff_dst = low.images(low.read(op.inputs[1]), order)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
+    _check_sums(pooling, diff_dst)
     forward_desc = low.describe(
         "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm, src.desc,
         low.any(diff_dst.desc.shape, src.desc.data_type), *pooling.arguments, attributes,

@@ -173,12 +173,21 @@ class Tensors(Assembly, ABC):
             label_of(tensor), buffer, self.desc(shape, packed(shape, strides), buffer.desc.data_type)
         )
 
-    def beside(self, tensor: LogicalTensor, first: Buffer, axis: int | None = None) -> Buffer:
+    def beside(
+        self,
+        tensor: LogicalTensor,
+        first: Buffer,
+        axis: int | None = None,
+        data_type: DataType | None = None,
+    ) -> Buffer:
         """An operand of an elementwise primitive: as `first` lies where it has all elements, else as `aligned` says."""
         shape, strides = first.desc.shape, first.desc.strides
         if spread_shape(tensor.dims, len(shape), axis) != shape:
-            return self.aligned(tensor, len(shape), axis)
-        buffer = self.read(tensor) if tensor.dims == shape else self.aligned(tensor, len(shape), axis)
+            return self.aligned(tensor, len(shape), axis, data_type)
+        if tensor.dims == shape:
+            buffer = self.read(tensor, data_type)
+        else:
+            buffer = self.aligned(tensor, len(shape), axis, data_type)
         if strides is not None:
             return self.bring(label_of(tensor), buffer, self.desc(shape, strides, buffer.desc.data_type))
         same = buffer.desc.data_type is first.desc.data_type

@@ -8,8 +8,7 @@ operands is a tensor: what is constant altogether was computed before. What can'
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import Any
 from typing import cast as typed
 
@@ -32,6 +31,8 @@ PARTS = ("slice", "split", "select", "unbind", "chunk", "narrow", "gather")
 """Words in the names of nodes that take parts."""
 MOST_PARTS = 64
 """Inputs that Concat takes at most."""
+MOST_ROWS = 256
+"""Parts that a look-up may fall into: each is an op."""
 FLOATS = (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float64))
 
 Operand = Value | float
@@ -355,16 +356,40 @@ def select(t: Translation, x: Value, axis: int, index: int) -> Value:
 
 
 def take(t: Translation, x: Value, axis: int, indices: Array) -> Value:
-    """Elements along an axis by constant indices at equal distances; the axis becomes those of the indices."""
+    """Elements along an axis by constant indices; the axis becomes those of the indices.
+
+    There is no such op: each ascending row with equal distances is cut out, and the parts are joined.
+    """
     axis = axis_of(x, axis)
     size = sizes(x)[axis]
-    flat = [int(i) % size if -size <= int(i) < size else -1 for i in indices.reshape(-1)]
-    steps = {b - a for a, b in pairwise(flat)}
-    if not flat or -1 in flat or len(steps) > 1 or min(steps, default=1) < 1:
-        raise Unmapped("elements by indices that are not an ascending row with equal distances")
-    part = cut(t, x, axis, flat[0], flat[-1] + 1, steps.pop() if steps else 1)
+    if isinstance(x, np.ndarray):
+        return x.take(indices, axis)
+    given = [int(i) for i in indices.reshape(-1)]
+    beyond = next((i for i in given if not -size <= i < size), None)
+    if beyond is not None or not given:
+        raise Unmapped(
+            "elements by no indices" if beyond is None else f"index {beyond} is beyond the {size} elements"
+        )
+    rows = list(ascending_rows([i % size for i in given]))
+    if len(rows) > MOST_ROWS:
+        raise Unmapped(f"elements by indices that fall into {len(rows)} rows with equal distances")
+    parts = [cut(t, x, axis, row.start, row.stop, row.step) for row in rows]
+    part = parts[0] if len(parts) == 1 else concat(t, parts, axis)
     shape = shape_of(x)
     return reshape(t, part, (*shape[:axis], *indices.shape, *shape[axis + 1 :]))
+
+
+def ascending_rows(indices: Sequence[int]) -> Iterator[range]:
+    """The indices as rows that ascend by equal steps, each as long as it can be."""
+    start = 0
+    while start < len(indices):
+        first, stop = indices[start], start + 1
+        step = indices[stop] - first if stop < len(indices) else 0
+        if step > 0:
+            while stop < len(indices) and indices[stop] - indices[stop - 1] == step:
+                stop += 1
+        yield range(first, indices[stop - 1] + 1, max(step, 1))
+        start = stop
 
 
 # --- reductions and softmax ------------------------------------------------------------------------------

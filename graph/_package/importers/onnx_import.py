@@ -39,6 +39,8 @@ from onednn_graph.ops.values import one_line, shown
 OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")
 SHAPES = ("Shape", "Size")
+FOLDED_LATER = {"DequantizeLinear": 19, "QuantizeLinear": 19}
+"""Ops that ONNX's reference has from this opset on only. What later versions added are types, blocks and attributes."""
 
 
 def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Imported:
@@ -231,7 +233,7 @@ class _Importer:
             return [_shape(kind, inputs[0], attributes)]
         keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
         if all(value is None or isinstance(value, np.ndarray) for value in inputs) and not keep:
-            return self._folded(node, inputs)
+            return self._folded(node, kind, inputs)
         translate = TABLE.get(kind)
         if translate is None:
             raise Unmapped("there is no translation for it")
@@ -253,7 +255,14 @@ class _Importer:
             )
         return results
 
-    def _folded(self, node: Any, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    def _opsets(self, kind: str) -> Sequence[Any]:
+        """What a node is computed by: the model's opsets, or later ones for an op that the reference lacks there."""
+        oldest = FOLDED_LATER.get(kind, 0)
+        if self.opset >= oldest:
+            return self.proto.opset_import
+        return [self.onnx.helper.make_opsetid("", oldest)]
+
+    def _folded(self, node: Any, kind: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
         """The outputs of a node whose inputs are all constant, by ONNX's own reference."""
         given = zip(node.input, inputs, strict=True)
         feeds: dict[str, Array] = {name: value for name, value in given if isinstance(value, np.ndarray)}
@@ -267,7 +276,7 @@ class _Importer:
                     [helper.make_tensor_value_info(n, NUMBERS[a.dtype], a.shape) for n, a in feeds.items()],
                     [self.onnx.ValueInfoProto(name=name) for name in outputs],
                 ),
-                opset_imports=self.proto.opset_import,
+                opset_imports=self._opsets(kind),
                 ir_version=self.proto.ir_version,
             )
             evaluator = library("onnx.reference", "onnx", "from_onnx").ReferenceEvaluator(model)

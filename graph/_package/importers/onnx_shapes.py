@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+from onednn_graph.graph.arrays import Array
 from onednn_graph.graph.logical_tensor import LogicalTensor
 from onednn_graph.importers.expressions import (
     axis_of,
@@ -154,6 +155,29 @@ def _gather(t: Translation, node: Node) -> Value:
     if indices is None:
         raise Unmapped("its indices are missing")
     return take(t, node[0], node.get("axis", 0), indices)
+
+
+@onnx_op("GatherND")
+def _gather_nd(t: Translation, node: Node) -> Value:
+    indices = node.constant(1, "indices")
+    if indices is None or node.get("batch_dims", 0):
+        raise Unmapped("a look-up whose indices are missing, or that has batch_dims")
+    have = sizes(node[0])
+    rank = indices.shape[-1]
+    if rank > len(have) or any(
+        ((i < -d) | (i >= d)).any() for i, d in zip(_columns(indices), have, strict=False)
+    ):
+        raise Unmapped(f"indices beyond the elements of {list(have)}")
+    places = np.zeros(indices.shape[:-1], np.int64)
+    for index, size in zip(_columns(indices), have, strict=False):
+        places = places * size + index % size
+    rows = reshape(t, node[0], (math.prod(have[:rank]), *have[rank:]))
+    return take(t, rows, 0, places)
+
+
+def _columns(indices: Array) -> list[Array]:
+    """What a look-up's indices say of each axis."""
+    return [indices[..., axis] for axis in range(indices.shape[-1])]
 
 
 @onnx_op("DepthToSpace")

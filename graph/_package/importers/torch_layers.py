@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from onednn_graph.importers.expressions import reduce, squeeze, unsqueeze
+from onednn_graph.importers.expressions import axis_of, concat, cut, reduce, squeeze, unsqueeze
 from onednn_graph.importers.layers import (
     attention,
     batch_norm,
@@ -174,19 +174,34 @@ def _enter_poolings(count: int) -> None:
 
 
 def _adaptive(t: Translation, x: Value, wanted: Sequence[int], kind: str, count: int) -> Value:
-    """A pooling to a size: windows are equal where the size divides."""
+    """A pooling to a size: windows are equal where the size divides, and reduced one by one otherwise."""
     have = sizes(x)[-count:]
     target = [old if new is None else new for new, old in zip(_spread(wanted, count), have, strict=True)]  # pyright: ignore[reportUnnecessaryComparison] -- torch takes None
+    reduction = "ReduceMean" if kind == "AvgPool" else "ReduceMax"
     if all(size == 1 for size in target):
-        axes = range(-count, 0)
-        return reduce(t, "ReduceMean" if kind == "AvgPool" else "ReduceMax", x, axes, keep=True)
+        return reduce(t, reduction, x, range(-count, 0), keep=True)
     if any(old % new for old, new in zip(have, target, strict=True)):
-        raise Unmapped(f"an adaptive pooling from {list(have)} to {target}, whose windows differ in size")
+        for axis, size in zip(range(-count, 0), target, strict=True):
+            x = _reduced_to(t, reduction, x, axis_of(x, axis), size)
+        return x
     window = [old // new for old, new in zip(have, target, strict=True)]
     zeros = [0] * count
     return pooling(
         t, kind, x, kernel=window, strides=window, begin=zeros, end=zeros, dilations=[1] * count, ceil=False
     )
+
+
+def _reduced_to(t: Translation, kind: str, x: Value, axis: int, wanted: int) -> Value:
+    """One axis of an adaptive pooling. Windows are products of one window of each axis, so that axes go one by one."""
+    have = sizes(x)[axis]
+    if have == wanted:
+        return x
+    parts: list[Value] = []
+    for place in range(wanted):
+        start, stop = place * have // wanted, -(-(place + 1) * have // wanted)
+        part = cut(t, x, axis, start, stop)
+        parts.append(part if stop == start + 1 else reduce(t, kind, part, [axis], keep=True))
+    return parts[0] if wanted == 1 else concat(t, parts, axis)
 
 
 for _count in (1, 2, 3):
