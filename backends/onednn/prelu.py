@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...graph.op import Op
-from ...ops.formats import axis_positions
+from ...ops.prelu import slope_axis
 from .enumerators import Arg, Propagation, Query
 from .fusing import Link
 from .lowering import Lowered, Lowering
@@ -13,14 +13,8 @@ from .plan import Buffer
 
 
 def _slope(low: Lowering, op: Op) -> Buffer:
-    rank = len(op.inputs[0].dims)
-    slope = op.inputs[1]
-    axis: int | None = None
-    if len(slope.dims) == 1 and slope.dims[0] > 1 and op.attributes.get("per_channel_broadcast", True):
-        axis = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
-        if op.inputs[0].dims[axis] != slope.dims[0]:
-            axis = None
-    return low.aligned(slope, rank, axis)
+    dims, slope = op.inputs[0].dims, op.inputs[1]
+    return low.aligned(slope, len(dims), slope_axis(op.attributes, dims, slope.dims))
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
