@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from onednn_graph.backends.onednn.arena import GUARDS
 from onednn_graph.backends.onednn.convolution import problem_of
 from onednn_graph.backends.onednn.enumerators import FpmathMode
+from onednn_graph.backends.onednn.plan import HostArray
 from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.problem import check as check_problem
 from onednn_graph.backends.onednn.selection import candidates
@@ -66,7 +67,7 @@ def check_all(problem, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=FpmathMod
 
 def reach(buffer):
     """Bytes from its first element to behind its last."""
-    seen = plan.HostArray.of(buffer)
+    seen = HostArray.of(buffer)
     if seen is None:
         return buffer.desc.nbytes
     return seen.dtype.itemsize + sum((d - 1) * s for d, s in zip(seen.shape, seen.strides, strict=True))

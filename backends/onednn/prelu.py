@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...graph.op import Op
-from ...ops.formats import axis_positions
+from ...ops.prelu import slope_axis
 from .elementwise import Elementwise, elementwise
 from .enumerators import Arg, Propagation
 from .fusing import Link
@@ -13,19 +13,10 @@ from .lowering import Lowered, Lowering
 from .plan import Buffer
 
 
-def _slope_axis(op: Op) -> int | None:
-    """Where a slope per channel stands."""
-    rank, slope = len(op.inputs[0].dims), op.inputs[1]
-    if len(slope.dims) == 1 and slope.dims[0] > 1 and op.attributes.get("per_channel_broadcast", True):
-        axis = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
-        if op.inputs[0].dims[axis] == slope.dims[0]:
-            return axis
-    return None
-
-
 def _operands(low: Lowering, op: Op) -> tuple[Elementwise, Buffer, Buffer]:
     """The view of the primitive, data, and slopes as it sees them."""
-    whole, axis = low.elementwise(op.inputs[0]), _slope_axis(op)
+    whole = low.elementwise(op.inputs[0])
+    axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
     if whole.desc.strides is None:  # slopes per channel would have to be blocked too
         whole = low.plain(op.inputs[0])
     view = elementwise(whole, [(op.inputs[1], axis)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-
 from . import roots
 from .case import Case, Variant
 from .drawing import Draw, Impossible
@@ -42,7 +41,9 @@ def follow(draw: Draw, y: int) -> int:
     if r < 0.79:  # a diamond, or a residual
         same = [w for w in draw.values if draw.dims(w) == shape and draw.wire(w).type == draw.type and w != y]
         other = draw.rng.choice(same) if same else y
-        return draw.op(draw.rng.choice(("Add", "Multiply", "Maximum", "Subtract")), *draw.rng.sample((y, other), 2))
+        return draw.op(
+            draw.rng.choice(("Add", "Multiply", "Maximum", "Subtract")), *draw.rng.sample((y, other), 2)
+        )
     if r < 0.84:
         return roots.cast(draw, "TypeCast", y)[0]
     if r < 0.91:
@@ -103,7 +104,9 @@ def attention(draw: Draw) -> int:
     q = draw.input([batch, heads, rows, size])
     k = draw.input([batch, heads, columns, size] if turned else [batch, heads, size, columns])
     y = draw.op("MatMul", q, k, to=draw.type, transpose_b=turned)
-    y = draw.op(rng.choice(("Multiply", "Divide")), y, draw.weights(rng.choice(([], [1], [1, 1, 1, 1])), data="power"))
+    y = draw.op(
+        rng.choice(("Multiply", "Divide")), y, draw.weights(rng.choice(([], [1], [1, 1, 1, 1])), data="power")
+    )
     if draw.chance(0.7):
         y = draw.op("Add", y, draw.input(rng.choice((
             [batch, 1, 1, columns], [1, 1, rows, columns], [batch, 1, rows, columns], [batch, heads, rows, columns]))))  # fmt: skip
@@ -198,7 +201,10 @@ def finish(draw: Draw) -> Case:
     share = rng.choice((0.0, 0.0, 0.0, 0.3, 0.6))
     read = {w for node in case.nodes for w in node.inputs}
     for number, wire in case.wires.items():
-        is_input, is_output = number in inputs, number in made and (number not in read or number in case.marked)
+        is_input, is_output = (
+            number in inputs,
+            number in made and (number not in read or number in case.marked),
+        )
         if (is_input or is_output) and wire.shape and wire.values is None and rng.random() < share:
             wire.layout = draw.layout(wire.shape, output=is_output)
     if rng.random() < 0.12:
@@ -208,7 +214,11 @@ def finish(draw: Draw) -> Case:
         for number in [*inputs, *sorted(made - read)]:
             wire = case.wires[number]
             if wire.shape and wire.values is None and rng.random() < 0.5:
-                others[str(number)] = None if wire.layout and rng.random() < 0.5 else draw.layout(wire.shape, output=number in made)
+                others[str(number)] = (
+                    None
+                    if wire.layout and rng.random() < 0.5
+                    else draw.layout(wire.shape, output=number in made)
+                )
         run.variants.append(Variant(layouts=others, fill=rng.choice((0, 2))))
     return case
 
@@ -253,5 +263,3 @@ def kinds_for(wanted: str) -> tuple[str, ...]:
     if unknown:
         raise SystemExit(f"--kinds has {', '.join(unknown)}; there are {', '.join(everything)}")
     return chosen
-
-

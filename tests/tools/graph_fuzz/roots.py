@@ -60,13 +60,7 @@ def eltwise(draw: Draw, kind: str, x: int | None) -> list[int]:
         attributes = {"beta": draw.rng.choice((1.0, 2.0, 1.5, -1.0, 0.5))}
     if x is None:
         x = draw.input(draw.shape(), data=DOMAINS.get(kind, "any"))
-    elif kind in ("Exp", "SoftPlus", "Mish") and not small(draw, x, 8):
-        raise Impossible
-    elif kind in ("Square", "Pow") and not small(draw, x, 60):
-        raise Impossible
-    elif kind in DOMAINS and not positive(draw, x):
-        raise Impossible
-    elif kind == "Reciprocal" and not apart(draw, x):
+    elif (kind in ("Exp", "SoftPlus", "Mish") and not small(draw, x, 8)) or (kind in ("Square", "Pow") and not small(draw, x, 60)) or (kind in DOMAINS and not positive(draw, x)) or (kind == "Reciprocal" and not apart(draw, x)):
         raise Impossible
     return draw.ops(kind, x, **attributes)
 
@@ -76,10 +70,19 @@ def eltwise_backward(draw: Draw, kind: str, x: int | None) -> list[int]:
     if kind == "GELUBackward" and draw.chance(0.4):
         attributes = {"mode": "gelu_tanh"}
     data = "any"
-    if kind in ("ClampBackward", "EluBackward", "ReLUBackward", "SigmoidBackward", "SqrtBackward", "TanhBackward"):
+    if kind in (
+        "ClampBackward",
+        "EluBackward",
+        "ReLUBackward",
+        "SigmoidBackward",
+        "SqrtBackward",
+        "TanhBackward",
+    ):
         attributes["use_dst"] = draw.chance(0.5)
         if attributes["use_dst"]:
-            data = {"SigmoidBackward": "fraction", "TanhBackward": "fraction", "EluBackward": "fraction"}.get(kind, data)
+            data = {"SigmoidBackward": "fraction", "TanhBackward": "fraction", "EluBackward": "fraction"}.get(
+                kind, data
+            )
     data = "positive" if kind == "SqrtBackward" else data
     shape = draw.shape() if x is None else draw.dims(x)
     src = draw.input(shape, data=data)
@@ -145,7 +148,9 @@ def prelu(draw: Draw, kind: str, x: int | None) -> list[int]:
 # --- windows ---------------------------------------------------------------------------------------------
 
 
-def window(draw: Draw, spatial: list[int], *, kernels: tuple[int, ...] = (1, 1, 2, 3, 3, 5)) -> dict[str, Any]:
+def window(
+    draw: Draw, spatial: list[int], *, kernels: tuple[int, ...] = (1, 1, 2, 3, 3, 5)
+) -> dict[str, Any]:
     rng = draw.rng
     kernel = [min(rng.choice(kernels), max(1, s + 1)) for s in spatial]
     if draw.chance(0.15):
@@ -252,7 +257,11 @@ def interpolate(draw: Draw, kind: str, x: int | None) -> list[int]:
     x = draw.input(draw.image()) if x is None else x
     shape = draw.dims(x)
     spatial = spatial_of(draw, shape)
-    linear = ("linear", "bilinear" if len(spatial) == 2 else "linear", "trilinear" if len(spatial) == 3 else "linear")
+    linear = (
+        "linear",
+        "bilinear" if len(spatial) == 2 else "linear",
+        "trilinear" if len(spatial) == 3 else "linear",
+    )
     attributes: dict[str, Any] = {"mode": rng.choice(("nearest", *linear)), "data_format": draw.format}
     if draw.chance(0.3):
         attributes["coordinate_transformation_mode"] = rng.choice(("half_pixel", "align_corners"))
@@ -368,7 +377,10 @@ def layer_norm(draw: Draw, kind: str, x: int | None) -> list[int]:
         raise Impossible
     begin = len(shape) - 1 if draw.chance(0.7) else draw.rng.randrange(len(shape))
     kept = draw.rng.choice(("f32", "f32", "bf16")) if draw.type == "bf16" else "f32"
-    attributes: dict[str, Any] = {"begin_norm_axis": draw.rng.choice((begin, begin - len(shape))), "epsilon": 0.1}
+    attributes: dict[str, Any] = {
+        "begin_norm_axis": draw.rng.choice((begin, begin - len(shape))),
+        "epsilon": 0.1,
+    }
     normal = int(np.prod(shape[begin:]))
     affine = draw.chance(0.6)
     if kind == "RMSNorm":
@@ -392,10 +404,18 @@ def group_norm(draw: Draw, kind: str, x: int | None) -> list[int]:
     if len(shape) < 3:
         raise Impossible
     channels = shape[draw.channel_axis(len(shape))]
-    groups = draw.rng.choice([g for g in (1, 2, 3, 4, 8, 16, channels) if channels and channels % g == 0] or [1])
+    groups = draw.rng.choice(
+        [g for g in (1, 2, 3, 4, 8, 16, channels) if channels and channels % g == 0] or [1]
+    )
     keep, affine = draw.chance(0.4), draw.chance(0.6)
     scale = [draw.weights([channels], "f32"), draw.weights([channels], "f32")] if affine else []
-    attributes = {"groups": groups, "keep_stats": keep, "use_affine": affine, "data_format": draw.format, "epsilon": 0.1}
+    attributes = {
+        "groups": groups,
+        "keep_stats": keep,
+        "use_affine": affine,
+        "data_format": draw.format,
+        "epsilon": 0.1,
+    }
     return draw.ops(kind, x, *scale, outputs=3 if keep else 1, **attributes)
 
 
@@ -404,7 +424,9 @@ def concat(draw: Draw, kind: str, x: int | None) -> list[int]:
     shape = list(draw.dims(x))
     if not shape:
         raise Impossible
-    axis = draw.rng.choice((0, draw.channel_axis(len(shape)) if len(shape) > 1 else 0, draw.rng.randrange(len(shape))))
+    axis = draw.rng.choice(
+        (0, draw.channel_axis(len(shape)) if len(shape) > 1 else 0, draw.rng.randrange(len(shape)))
+    )
     parts = [x]
     for _ in range(draw.rng.choice((0, 1, 1, 2, 3))):
         size = shape[axis] if draw.chance(0.5) else draw.rng.choice((1, 2, 3, 8, 16))
@@ -467,7 +489,9 @@ def dropout(draw: Draw, kind: str, x: int | None) -> list[int]:
     x = draw.input(draw.shape()) if x is None else x
     one = draw.rng.choice(([], [1]))
     seed, offset = (draw.input(one, "s64") for _ in range(2))
-    return draw.ops(kind, x, seed, offset, draw.input(one, "f32", "fraction"), outputs=draw.rng.choice((1, 2)))
+    return draw.ops(
+        kind, x, seed, offset, draw.input(one, "f32", "fraction"), outputs=draw.rng.choice((1, 2))
+    )
 
 
 SCALES = (0.5, 0.25, 1.0, 2.0, 0.1, 0.037)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onednn_graph as og
 from onednn_graph.backends.onednn import plan
+from onednn_graph.backends.onednn.arena import GUARDS
 from onednn_graph.graph.tensor import Tensor
 
 from .case import TYPES, Case, Variant, build, build_open, varied
@@ -44,9 +45,9 @@ class Outcome:
         return self.status == "ok"
 
 
-def watch_arenas(fill: int = 0xFF) -> None:
-    """Fills arenas with `fill`, which is NaN, in the place of their usual guard byte, and remembers their frames."""
-    plan.GUARD_BYTE = fill
+def watch_arenas() -> None:
+    """Switches guards and poison on in arenas, and remembers their frames."""
+    GUARDS.switch_on()
     original = plan.Frame.__init__
 
     def remembered(self: plan.Frame, *args: Any, **named: Any) -> None:
@@ -167,7 +168,9 @@ class _Session:
 
     def note(self, explanations: list[Any]) -> None:
         self.outcome.kernels = [
-            f"{e.backend}[{e.strategy}]: " + ", ".join(e.implementations) for e in explanations if e is not None
+            f"{e.backend}[{e.strategy}]: " + ", ".join(e.implementations)
+            for e in explanations
+            if e is not None
         ]
         for tell in NOTES:
             tell(self.outcome.kernels)
@@ -198,7 +201,9 @@ class _Session:
             for number in sorted(made):
                 self._values(graph, case, number, got[number], ideal[number])
                 if again and not np.array_equal(_bytes(first[number]), _bytes(got[number])):
-                    raise _Wrong("unequal", f"wire {number} differs between two calls", _producer(case, number))
+                    raise _Wrong(
+                        "unequal", f"wire {number} differs between two calls", _producer(case, number)
+                    )
                 first[number] = np.array(got[number])
 
     def _memory(self, case: Case, ins: dict[int, Guarded], outs: dict[int, Guarded]) -> None:
@@ -227,14 +232,18 @@ class _Session:
         if not got.size:
             return
         with np.errstate(all="ignore"):
-            judged = np.isfinite(bound) & np.isfinite(value) if value.dtype.kind == "f" else np.isfinite(bound)
+            judged = (
+                np.isfinite(bound) & np.isfinite(value) if value.dtype.kind == "f" else np.isfinite(bound)
+            )
             difference = np.abs(got.astype(np.float64) - value.astype(np.float64))
             wrong = judged & ~(difference <= bound)
         self.judged.append((int(judged.sum()), judged.size))
         if wrong.any():
             place = tuple(int(i) for i in np.argwhere(wrong)[0])
             excess = np.where(wrong, difference / np.maximum(bound, 1e-30), 0)
-            typical = np.sqrt(np.mean(np.square(value[judged].astype(np.float64)))) if kind in HALF_STEP else 1
+            typical = (
+                np.sqrt(np.mean(np.square(value[judged].astype(np.float64)))) if kind in HALF_STEP else 1
+            )
             raise _Wrong(
                 "wrong",
                 f"{int(wrong.sum())} of {wrong.size} of wire {number}, the first at {list(place)}: got "
