@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .case import FLOATS, Case
+from .case import Case
 from .chains import case_of
 from .drawing import SCHEMAS
 from .processes import Ended, Message, in_child
@@ -319,14 +319,16 @@ def replay(entries: Sequence[dict[str, Any]]) -> list[Outcome]:
     return result
 
 
-def in_environment(isa: str, threads: int) -> dict[str, str]:
-    """Environment of a process that runs cases."""
+def in_environment(isa: str | None, threads: int) -> dict[str, str]:
+    """Environment of a process that runs cases; `isa` stays as it is if None."""
     env = dict(os.environ)
-    env.pop("ONEDNN_MAX_CPU_ISA", None)
-    if isa != "default":
+    if isa is not None:
+        env.pop("ONEDNN_MAX_CPU_ISA", None)
+    if isa not in (None, "default"):
         env["ONEDNN_MAX_CPU_ISA"] = isa.upper()
-    env |= {"OMP_NUM_THREADS": str(threads), "MALLOC_PERTURB_": "165", "FUZZ_GRAPHS": "ready"}
-    return env
+    return env | {"OMP_NUM_THREADS": str(threads), "MALLOC_PERTURB_": "165", "FUZZ_GRAPHS": "ready"}
 
 
-__all__ = ["FLOATS", "Campaign", "Finding", "Settings", "in_environment", "replay", "run_alone"]
+def isa_now() -> str:
+    """What the library may use at most."""
+    return os.environ.get("ONEDNN_MAX_CPU_ISA", "default").lower()

@@ -6,7 +6,7 @@ import random
 
 
 from . import roots
-from .case import Case, Variant
+from .case import Case, Layout, Variant
 from .drawing import Draw, Impossible
 from .roots import BINARY, ELTWISE, IMAGES, ROOTS
 
@@ -16,7 +16,7 @@ LATER = (
     "ReLUBackward", "ConvTranspose", "Reorder",
 )  # fmt: skip
 SPECIAL = ("int8", "attention")
-HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU")
+HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
 """Kinds that get more than their share."""
 MAGNITUDE = {"f16": 2000.0, "bf16": 1e6, "f32": 1e6}
 
@@ -201,6 +201,8 @@ def finish(draw: Draw) -> Case:
         is_input, is_output = number in inputs, number in made and (number not in read or number in case.marked)
         if (is_input or is_output) and wire.shape and wire.values is None and rng.random() < share:
             wire.layout = draw.layout(wire.shape, output=is_output)
+        if is_output and draw.wide and wire.shape and rng.random() < 0.35:
+            wire.layout = Layout(list(range(len(wire.shape))), rng.choice((2, 4, 4, 8)))
     if rng.random() < 0.12:
         run.variants.append(Variant(fill=1))
     if rng.random() < 0.12:
