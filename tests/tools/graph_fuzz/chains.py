@@ -195,12 +195,17 @@ def finish(draw: Draw) -> Case:
     if draw.batched and draw.batch and rng.random() < 0.07:
         _unknown(draw, case)
         return case
-    share = rng.choice((0.0, 0.0, 0.0, 0.3, 0.6))
+    share = rng.choice((0.0, 0.0, 0.0, 0.3, 0.6, 1.0))
+    alike = rng.random() < 0.5
+    orders: dict[int, Layout] = {}
     read = {w for node in case.nodes for w in node.inputs}
     for number, wire in case.wires.items():
         is_input, is_output = number in inputs, number in made and (number not in read or number in case.marked)
         if (is_input or is_output) and wire.shape and wire.values is None and rng.random() < share:
             wire.layout = draw.layout(wire.shape, output=is_output)
+            if alike:  # tensors of one rank lie in one order, as in a network that is channels-last throughout
+                first = orders.setdefault(len(wire.shape), wire.layout)
+                wire.layout = Layout(first.order, wire.layout.step, wire.layout.gaps, wire.layout.units)
         if is_output and draw.wide and wire.shape and rng.random() < 0.35:
             wire.layout = Layout(list(range(len(wire.shape))), rng.choice((2, 4, 4, 8)))
     if rng.random() < 0.12:
