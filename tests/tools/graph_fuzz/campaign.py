@@ -16,7 +16,7 @@ from .case import Case
 from .chains import case_of
 from .drawing import SCHEMAS
 from .processes import Ended, Message, in_child
-from .running import NOTES, Outcome, compare_backends, native_verdict, run_case, watch_arenas
+from .running import NOTES, OTHERS, Outcome, run_case, verdict, watch_arenas
 from .shrinking import shrink
 
 BATCH = 300
@@ -277,19 +277,15 @@ def _coarse(case: Case, outcome: Outcome) -> str:
 
 
 def _others(case: Case) -> dict[str, str]:
-    """What NumPy, one op at a time, and the library's own Graph API make of the case."""
-
-    def ours(send: Callable[[Message], None]) -> None:
-        watch_arenas()
-        send(compare_backends(case))
-
-    def native(send: Callable[[Message], None]) -> None:
-        send({"native": native_verdict(case)})
-
+    """What NumPy, our ops one by one, and the library's own Graph API make of the case."""
     found: dict[str, str] = {}
-    for work, name in ((ours, "ours"), (native, "native")):
+    for other in OTHERS:
+
+        def work(send: Callable[[Message], None], other: str = other) -> None:
+            send({"status": verdict(case, other)})
+
         ended = in_child(work, TIMEOUT)
-        found |= ended.messages[-1] if ended.messages else {name: ended.status}
+        found[other] = ended.messages[-1]["status"] if ended.messages else ended.status
     return found
 
 

@@ -21,8 +21,6 @@ CHANNELS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 24, 32, 33, 48, 64, 96, 128)
 BATCHES = (1, 1, 2, 2, 3, 5)
 WIDE = (15, 28, 29, 31, 33, 40, 64)
 """Spatial sizes beyond what kernels hold in registers."""
-HUGE = 2**32
-"""A size that is zero in 32 bits; only tensors without elements can have it."""
 
 
 class Impossible(Exception):  # noqa: N818 -- the draw is thrown away
