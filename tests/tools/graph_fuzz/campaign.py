@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .case import FLOATS, Case
+from .case import Case
 from .chains import case_of
 from .drawing import SCHEMAS
 from .processes import Ended, Message, in_child
-from .running import NOTES, Outcome, compare_backends, native_verdict, run_case, watch_arenas
+from .running import NOTES, OTHERS, Outcome, run_case, verdict, watch_arenas
 from .shrinking import shrink
 
 BATCH = 300
@@ -281,19 +281,15 @@ def _coarse(case: Case, outcome: Outcome) -> str:
 
 
 def _others(case: Case) -> dict[str, str]:
-    """What NumPy, one op at a time, and the library's own Graph API make of the case."""
-
-    def ours(send: Callable[[Message], None]) -> None:
-        watch_arenas()
-        send(compare_backends(case))
-
-    def native(send: Callable[[Message], None]) -> None:
-        send({"native": native_verdict(case)})
-
+    """What NumPy, our ops one by one, and the library's own Graph API make of the case."""
     found: dict[str, str] = {}
-    for work, name in ((ours, "ours"), (native, "native")):
+    for other in OTHERS:
+
+        def work(send: Callable[[Message], None], other: str = other) -> None:
+            send({"status": verdict(case, other)})
+
         ended = in_child(work, TIMEOUT)
-        found |= ended.messages[-1] if ended.messages else {name: ended.status}
+        found[other] = ended.messages[-1]["status"] if ended.messages else ended.status
     return found
 
 
@@ -323,14 +319,16 @@ def replay(entries: Sequence[dict[str, Any]]) -> list[Outcome]:
     return result
 
 
-def in_environment(isa: str, threads: int) -> dict[str, str]:
-    """Environment of a process that runs cases."""
+def in_environment(isa: str | None, threads: int) -> dict[str, str]:
+    """Environment of a process that runs cases; `isa` stays as it is if None."""
     env = dict(os.environ)
-    env.pop("ONEDNN_MAX_CPU_ISA", None)
-    if isa != "default":
+    if isa is not None:
+        env.pop("ONEDNN_MAX_CPU_ISA", None)
+    if isa not in (None, "default"):
         env["ONEDNN_MAX_CPU_ISA"] = isa.upper()
-    env |= {"OMP_NUM_THREADS": str(threads), "MALLOC_PERTURB_": "165", "FUZZ_GRAPHS": "ready"}
-    return env
+    return env | {"OMP_NUM_THREADS": str(threads), "MALLOC_PERTURB_": "165", "FUZZ_GRAPHS": "ready"}
 
 
-__all__ = ["FLOATS", "Campaign", "Finding", "Settings", "in_environment", "replay", "run_alone"]
+def isa_now() -> str:
+    """What the library may use at most."""
+    return os.environ.get("ONEDNN_MAX_CPU_ISA", "default").lower()

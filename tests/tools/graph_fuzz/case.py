@@ -119,9 +119,11 @@ class Run:
         given: outputs are written to arrays that are passed, else allocated by the library.
         shift: elements by which arrays lie off the cache line.
         fill: byte of the guards and of what is not written yet.
+        called: whether it is called at all; tensors that no memory holds are for compiling only.
         variants: further runs.
     """
 
+    called: bool = True
     whole: bool = True
     policy: str = "fusion"
     fpmath: str = "strict"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import onednn_graph as og
+
 from . import roots
-from .case import Case, Variant
+from .case import Case, Layout, Node, Run, Variant, Wire, infer_again, varied
 from .drawing import Draw, Impossible
 from .roots import BINARY, ELTWISE, IMAGES, ROOTS
 
@@ -14,8 +16,8 @@ LATER = (
     "BatchNormInference", "Concat", "Interpolate", "PReLU", "ReduceL1", "Select", "LogSoftmax", "RMSNorm", "GroupNorm",
     "ReLUBackward", "ConvTranspose", "Reorder",
 )  # fmt: skip
-SPECIAL = ("int8", "attention")
-HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU")
+SPECIAL = ("int8", "attention", "huge")
+HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
 """Kinds that get more than their share."""
 MAGNITUDE = {"f16": 2000.0, "bf16": 1e6, "f32": 1e6}
 
@@ -119,6 +121,35 @@ def attention(draw: Draw) -> int:
     return y
 
 
+HUGE_SIZES = (2**31, 2**32, 2**32 + 1, 2**33)
+"""Sizes that are zero, negative or small in 32 bits."""
+
+
+def huge(rng: random.Random) -> Case:
+    """Something for compiling only, with a size that 32 bits don't hold."""
+    size, small, kind = (
+        rng.choice(HUGE_SIZES),
+        rng.choice((1, 1, 2, 3, 16)),
+        rng.choice(("f32", "f32", "bf16", "f16")),
+    )
+    m, k, n = rng.choice(((size, small, 1), (small, size, 2), (1, small, size)))
+    node, shapes = rng.choice((
+        (Node("MatMul", [0, 1], [2]), ([m, k], [k, n])),
+        (Node("Add", [0, 1], [2]), ([size, small], [rng.choice((1, size)), small])),
+        (Node("SoftMax", [0], [2], {"axis": rng.choice((0, 1))}), ([m, k],)),
+        (Node("ReduceSum", [0], [2], {"axes": [rng.choice((0, 1))]}), ([m, k],)),
+        (Node("ConvolutionBackwardWeights", [0, 1], [2], {
+            "strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "data_format": "NXC",
+            "weights_format": "OIX", "weights_shape": [n, m, 1]}), ([k, 1, m], [k, 1, n])),
+    ))  # fmt: skip
+    case = Case(nodes=[node], run=Run(called=False, whole=rng.random() < 0.5))
+    for number, shape in enumerate(shapes):
+        case.wires[number] = Wire(kind, shape)
+    case.wires[2] = Wire(kind, [])
+    infer_again(case)
+    return case
+
+
 def attempt(draw: Draw, y: int) -> int:
     """`follow` where it works."""
     for _ in range(4):
@@ -135,17 +166,16 @@ def attempt(draw: Draw, y: int) -> int:
     return y
 
 
-def graph(rng: random.Random, kinds: tuple[str, ...]) -> Draw:
+def graph(rng: random.Random, kind: str) -> Draw:
     """A random graph.
 
     Args:
-        kinds: that it may begin with.
+        kind: that it begins with.
 
     Raises:
         Impossible: nothing came of it.
     """
     draw = Draw(rng)
-    kind = rng.choice(kinds)
     if kind in SPECIAL:
         y = int8(draw) if kind == "int8" else attention(draw)
     else:
@@ -161,14 +191,8 @@ def graph(rng: random.Random, kinds: tuple[str, ...]) -> Draw:
     read = {w for node in case.nodes for w in node.inputs}
     case.marked = [w for node in case.nodes for w in node.outputs if w in read and draw.chance(0.08)]
     if draw.chance(0.02):
-        case.nodes.append(roots_end(case))
+        case.nodes.append(Node("End", [case.nodes[-1].outputs[0]], []))
     return draw
-
-
-def roots_end(case: Case):
-    from .case import Node
-
-    return Node("End", [case.nodes[-1].outputs[0]], [], {})
 
 
 def attempt_quantize(draw: Draw, y: int) -> int:
@@ -198,7 +222,9 @@ def finish(draw: Draw) -> Case:
     if draw.batched and draw.batch and rng.random() < 0.07:
         _unknown(draw, case)
         return case
-    share = rng.choice((0.0, 0.0, 0.0, 0.3, 0.6))
+    share = rng.choice((0.0, 0.0, 0.0, 0.3, 0.6, 1.0))
+    alike = rng.random() < 0.5
+    orders: dict[int, Layout] = {}
     read = {w for node in case.nodes for w in node.inputs}
     for number, wire in case.wires.items():
         is_input, is_output = (
@@ -207,6 +233,13 @@ def finish(draw: Draw) -> Case:
         )
         if (is_input or is_output) and wire.shape and wire.values is None and rng.random() < share:
             wire.layout = draw.layout(wire.shape, output=is_output)
+            if (
+                alike
+            ):  # tensors of one rank lie in one order, as in a network that is channels-last throughout
+                first = orders.setdefault(len(wire.shape), wire.layout)
+                wire.layout = Layout(first.order, wire.layout.step, wire.layout.gaps, wire.layout.units)
+        if is_output and draw.wide and wire.shape and rng.random() < 0.35:
+            wire.layout = Layout(list(range(len(wire.shape))), rng.choice((2, 4, 4, 8)))
     if rng.random() < 0.12:
         run.variants.append(Variant(fill=1))
     if rng.random() < 0.12:
@@ -225,20 +258,15 @@ def finish(draw: Draw) -> Case:
 
 def _unknown(draw: Draw, case: Case) -> None:
     """Leaves the size of the batch open, and runs with others."""
-    from .case import varied
-
     sizes = draw.rng.sample((1, 2, 3, 4, 7), 3)
     for number, axis in draw.batched:
         if number in case.wires and case.wires[number].values is None and number in case.inputs:
             case.wires[number].unknown = [axis]
-    import onednn_graph as og
-
     for size in sizes:
         try:
-            other = varied(case, Variant(size=size))
+            varied(case, Variant(size=size))
         except og.OneDNNGraphError:
             continue
-        del other
         case.run.variants.append(Variant(size=size, fill=size))
 
 
@@ -247,7 +275,8 @@ def case_of(seed: int, number: int, kinds: tuple[str, ...]) -> Case:
     for attempt_number in range(1000):
         rng = random.Random(f"{seed}/{number}/{attempt_number}")
         try:
-            return finish(graph(rng, kinds))
+            kind = rng.choice(kinds)
+            return huge(rng) if kind == "huge" else finish(graph(rng, kind))
         except Impossible:
             continue
     raise RuntimeError(f"no graph of {', '.join(kinds)} can be drawn")

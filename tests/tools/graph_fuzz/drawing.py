@@ -19,6 +19,8 @@ FLOATS = ("f32", "f32", "bf16", "f16")
 SPATIAL = (1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16)
 CHANNELS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 24, 32, 33, 48, 64, 96, 128)
 BATCHES = (1, 1, 2, 2, 3, 5)
+WIDE = (15, 28, 29, 31, 33, 40, 64)
+"""Spatial sizes beyond what kernels hold in registers."""
 
 
 class Impossible(Exception):  # noqa: N818 -- the draw is thrown away
@@ -34,6 +36,7 @@ class Draw:
         values: of each wire, in f64.
         type: floating-point type of what is drawn next.
         empty: whether sizes may be zero.
+        wide: whether spatial sizes are large.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -43,6 +46,7 @@ class Draw:
         self._tensors: dict[int, og.LogicalTensor] = {}
         self.type = rng.choice(FLOATS)
         self.empty = rng.random() < 0.015
+        self.wide = not self.empty and rng.random() < 0.07
         self.format = rng.choice(("NCX", "NXC"))
         self.batch = 0 if self.empty and rng.random() < 0.7 else rng.choice(BATCHES)
         self.batched: list[tuple[int, int]] = []
@@ -53,6 +57,8 @@ class Draw:
         return self.rng.random() < share
 
     def spatial(self, rank: int) -> list[int]:
+        if self.wide:
+            return [self.rng.choice(WIDE) if a == rank - 1 or rank < 3 else 2 for a in range(rank)]
         if self.chance(0.12):
             return [1] * rank
         if self.chance(0.25):
@@ -220,8 +226,8 @@ class Draw:
             layout.gaps = [0] * rank
             for axis in rng.sample(range(rank), rng.randint(1, rank)):
                 layout.gaps[axis] = rng.choice((1, 2, 3, 4, 8, 16, 64))
-        if rng.random() < 0.1:
-            layout.step = rng.choice((2, 3, 4, 8))
+        if rng.random() < 0.15:
+            layout.step = rng.choice((2, 3, 4, 4, 8))
         if rng.random() < 0.5:
             layout.units = {
                 str(axis): rng.choice((0, 1, 1, 2, 4, 7, 16, 40, 128, 1000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Message = dict[str, Any]
+MOST_BYTES = 8 << 30
+"""Address space of a child: a graph that wants more must not take the machine with it."""
 
 
 @dataclass
@@ -74,6 +77,7 @@ def _be_child(
     try:
         os.close(readable)
         os.dup2(errors, 2)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
         work(lambda message: _send(writable, message))
     except BaseException:
         traceback.print_exc()

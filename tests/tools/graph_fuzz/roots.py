@@ -60,7 +60,12 @@ def eltwise(draw: Draw, kind: str, x: int | None) -> list[int]:
         attributes = {"beta": draw.rng.choice((1.0, 2.0, 1.5, -1.0, 0.5))}
     if x is None:
         x = draw.input(draw.shape(), data=DOMAINS.get(kind, "any"))
-    elif (kind in ("Exp", "SoftPlus", "Mish") and not small(draw, x, 8)) or (kind in ("Square", "Pow") and not small(draw, x, 60)) or (kind in DOMAINS and not positive(draw, x)) or (kind == "Reciprocal" and not apart(draw, x)):
+    elif (
+        (kind in ("Exp", "SoftPlus", "Mish") and not small(draw, x, 8))
+        or (kind in ("Square", "Pow") and not small(draw, x, 60))
+        or (kind in DOMAINS and not positive(draw, x))
+        or (kind == "Reciprocal" and not apart(draw, x))
+    ):
         raise Impossible
     return draw.ops(kind, x, **attributes)
 
@@ -289,7 +294,7 @@ def matmul(draw: Draw, kind: str, x: int | None) -> list[int]:
         batch = [rng.choice((1, 1, 2, 3, 4)) for _ in range(rng.choice((0, 0, 1, 1, 2, 2, 3)))]
         rows, inner = rng.choice(sizes), rng.choice(sizes)
         if draw.empty:
-            rows, inner = rng.choice((0, 2)), rng.choice((0, 2))
+            rows, inner, sizes = rng.choice((0, 2)), rng.choice((0, 2)), (0, 1, 5)
         turned = draw.chance(0.25)
         if draw.chance(0.05):
             x = draw.input([inner])

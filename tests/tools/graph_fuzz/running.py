@@ -13,7 +13,7 @@ from onednn_graph.backends.onednn import plan
 from onednn_graph.backends.onednn.arena import GUARDS
 from onednn_graph.graph.tensor import Tensor
 
-from .case import TYPES, Case, Variant, build, build_open, varied
+from .case import TYPES, Case, build, build_open, varied
 from .data import array_of
 from .memory import Guarded
 from .oracle import HALF_STEP, expected
@@ -75,6 +75,9 @@ def run_case(case: Case) -> Outcome:
         _Session(case, outcome).run()
     except _Wrong as wrong:
         outcome.status, outcome.detail, outcome.producer = wrong.status, wrong.detail, wrong.producer
+    except (og.OutOfMemoryError, MemoryError):
+        if case.run.called:
+            outcome.status = "error:OutOfMemoryError"
     except Exception as error:
         outcome.status = f"error:{type(error).__name__}"
         outcome.detail = _first_line(error)
@@ -101,6 +104,8 @@ class _Session:
         case = self.case
         unknown = any(wire.unknown for wire in case.wires.values())
         call = self.compiled(case, unknown)
+        if not case.run.called:
+            return
         self.check(case, call, 0)
         for variant in case.run.variants:
             other = varied(case, variant)
@@ -262,24 +267,19 @@ def _producer(case: Case, wire: int) -> str:
     return next((node.kind for node in case.nodes if wire in node.outputs), "")
 
 
-def compare_backends(case: Case) -> dict[str, str]:
-    """What the library's own Graph API, NumPy and ours op by op make of a case: each one's status."""
-    found: dict[str, str] = {}
-    for name, changes in (("numpy", {"backend": "numpy"}), ("debug", {"policy": "debug"})):
-        other = case.copy()
-        for key, value in changes.items():
-            setattr(other.run, key, value)
-        found[name] = run_case(other).status
-    return found
+OTHERS: dict[str, dict[str, Any]] = {
+    "numpy": {"backend": "numpy"}, "debug": {"policy": "debug"}, "native": {"backend": "native", "opaque": False},
+}  # fmt: skip
+"""Who else is asked about a case: NumPy, our ops one by one, the library's own Graph API; and what to change for it."""
 
 
-def native_verdict(case: Case) -> str:
-    """What the library's own Graph API makes of a case."""
-    other = case.copy()
-    other.run.backend = "native"
-    other.run.opaque = False
-    outcome = run_case(other)
+def verdict(case: Case, other: str) -> str:
+    """What another one makes of a case: its status."""
+    changed = case.copy()
+    for name, value in OTHERS[other].items():
+        setattr(changed.run, name, value)
+    outcome = run_case(changed)
     return "can't run it" if outcome.status == "error:UnsupportedError" else outcome.status
 
 
-__all__ = ["Outcome", "Variant", "compare_backends", "native_verdict", "run_case", "watch_arenas"]
+__all__ = ["NOTES", "OTHERS", "Outcome", "run_case", "verdict", "watch_arenas"]
