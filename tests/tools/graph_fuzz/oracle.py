@@ -180,8 +180,7 @@ def _linear(op: og.Op, values: list[Array], errors: list[Array], output: Array, 
         total = total + bound
     elif op.kind in PRODUCTS | {"ReduceSum", "ReduceL1", "BiasAddBackward"} and _is_exact(sizes, total):
         return bound
-    terms = max(4.0, np.sqrt(_terms(op)) * 4)
-    return bound + F32 * terms * total
+    return bound + F32 * _drift(_terms(op)) * total
 
 
 def _infinite_linear(op: og.Op, sizes: list[Array], errors: list[Array], output: Array) -> Array:
@@ -193,6 +192,11 @@ def _infinite_linear(op: og.Op, sizes: list[Array], errors: list[Array], output:
 def _fits(values: Array, fpmath: str) -> bool:
     kind = FPMATH_TYPES.get(fpmath)
     return kind is not None and bool((values.astype(kind).astype(np.float64) == values).all())
+
+
+def _drift(terms: float) -> float:
+    """Roundings that a sum of so many numbers may be off by: of one sign they add up, and kernels sum one after another."""
+    return max(4.0, 4 * float(np.sqrt(terms)), terms / 4)
 
 
 def _terms(op: og.Op) -> float:
@@ -258,7 +262,8 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
     for spread, output in zip(spreads, outputs, strict=True):
         largest = float(np.abs(output).max(initial=0.0))
         typical = float(spread.max(initial=0.0)) / 2
-        result.append(4 * np.maximum(spread, typical) + 1e-5 * np.abs(output) + 1e-6 * largest)
+        relative = max(1e-5, F32 * _drift(values[0].size / max(1, output.size)))
+        result.append(4 * np.maximum(spread, typical) + relative * np.abs(output) + relative / 10 * largest)
     if op.kind in ("SoftMax", "LogSoftmax"):
         # Kernels keep what they have exponentiated in the output, in its type.
         result[0] = result[0] + 2 * HALF_STEP[op.outputs[0].data_type.value] * np.abs(outputs[0])
