@@ -25,11 +25,18 @@ def main() -> int:
     parser.add_argument("--graphs", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=0.0, help="run so long, whatever --graphs says")
     parser.add_argument("--seed", default="0", help="a number, or random")
-    parser.add_argument("--isa", help="ONEDNN_MAX_CPU_ISA of the children: sse41, avx2, avx512_core, default; as it is set if left out")
+    parser.add_argument(
+        "--isa",
+        help="ONEDNN_MAX_CPU_ISA of the children: sse41, avx2, avx512_core, default; as it is set if left out",
+    )
     parser.add_argument("--threads", type=int, default=1, help="OMP_NUM_THREADS of the children")
-    parser.add_argument("--kinds", default="", help="kinds to begin with, with commas; int8 and attention are two more")
+    parser.add_argument(
+        "--kinds", default="", help="kinds to begin with, with commas; int8 and attention are two more"
+    )
     parser.add_argument("--out", type=Path, help="where findings are added to, as JSON lines")
-    parser.add_argument("--known", type=Path, help="file of beginnings or parts of signatures that are left out")
+    parser.add_argument(
+        "--known", type=Path, help="file of beginnings or parts of signatures that are left out"
+    )
     parser.add_argument("--per-class", type=int, default=3, help="findings that look alike to shrink")
     parser.add_argument("--shrink-seconds", type=float, default=8.0, help="time to shrink a finding")
     parser.add_argument("--replay", help="a file of findings to run again; - for standard input")
@@ -62,7 +69,9 @@ def again(text: str, *, results: bool) -> int:
     for entry, outcome in zip(entries, replay(entries), strict=True):
         wrong += not outcome.ok
         if results:
-            print(json.dumps({"status": outcome.status, "detail": outcome.detail, "kernels": outcome.kernels}))
+            print(
+                json.dumps({"status": outcome.status, "detail": outcome.detail, "kernels": outcome.kernels})
+            )
         else:
             print(f"{outcome.status}: {entry.get('signature', entry.get('name', ''))}\n    {outcome.detail}")
     return 1 if wrong else 0

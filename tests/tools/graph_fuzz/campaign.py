@@ -212,9 +212,8 @@ class Campaign:
             for message in ended.messages:
                 if "begin" in message:
                     running = message["begin"]
+                    self.graphs += 1
                     continue
-                running = None
-                self.graphs += 1
                 self.kinds.update(message["kinds"])
                 self.judged += message.get("judged", 1.0)
                 if "bad" in message:
@@ -223,7 +222,7 @@ class Campaign:
                 return
             if running is None:
                 raise RuntimeError(f"a child ended with {ended.status}: {ended.errors}")
-            self.graphs += 1
+            # Or the one before, where a heap that it has destroyed is only noticed between two graphs.
             self._found(running, _outcome(Ended([], ended.status, ended.errors)), begin)
             start = running + 1
 
@@ -245,7 +244,9 @@ class Campaign:
                 alone = Outcome(outcome.status, outcome.detail + " (not again)", outcome.kernels)
         small = case
         if alone.status == outcome.status and "(not again)" not in alone.detail:
-            small = shrink(case, lambda c: run_alone(c, before).status == outcome.status, settings.shrink_seconds)
+            small = shrink(
+                case, lambda c: run_alone(c, before).status == outcome.status, settings.shrink_seconds
+            )
             alone = run_alone(small, before)
             if alone.status != outcome.status:  # it does not always show
                 alone = Outcome(outcome.status, f"{outcome.detail} (not always)", outcome.kernels)
@@ -272,7 +273,9 @@ def _coarse(case: Case, outcome: Outcome) -> str:
     if outcome.status.startswith("error"):
         return f"{outcome.status} {outcome.detail[-40:]}"
     crashed = outcome.status.startswith(("signal", "hang"))
-    kinds = "+".join(map(family, case.kinds[:2])) if crashed or not outcome.producer else family(outcome.producer)
+    kinds = (
+        "+".join(map(family, case.kinds[:2])) if crashed or not outcome.producer else family(outcome.producer)
+    )
     return f"{outcome.status} {kinds} {kernel_names(outcome.kernels)[:3]} {conditions(case)[:2]}"
 
 

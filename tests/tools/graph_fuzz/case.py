@@ -256,7 +256,9 @@ def inferred(case: Case, node: Node, tensors: list[og.LogicalTensor] | None = No
 def logical(case: Case, number: int) -> og.LogicalTensor:
     """The logical tensor of a wire."""
     wire = case.wires[number]
-    return og.LogicalTensor(number, KINDS[wire.type], wire.shape, strides=wire.strides, property_type=_kept(wire))
+    return og.LogicalTensor(
+        number, KINDS[wire.type], wire.shape, strides=wire.strides, property_type=_kept(wire)
+    )
 
 
 def _kept(wire: Wire) -> og.PropertyType:

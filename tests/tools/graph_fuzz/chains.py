@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import random
 
-
-from . import roots
 import onednn_graph as og
 
+from . import elementwise, roots
 from .case import Case, Layout, Node, Run, Variant, Wire, infer_again, varied
 from .drawing import Draw, Impossible
-from .roots import BINARY, ELTWISE, IMAGES, ROOTS
+from .elementwise import BINARY, ELTWISE
+from .roots import IMAGES, ROOTS
 
 LATER = (
     "SoftMax", "MatMul", "Convolution", "MaxPool", "AvgPool", "ReduceSum", "ReduceMean", "ReduceMax", "LayerNorm",
     "BatchNormInference", "Concat", "Interpolate", "PReLU", "ReduceL1", "Select", "LogSoftmax", "RMSNorm", "GroupNorm",
     "ReLUBackward", "ConvTranspose", "Reorder",
 )  # fmt: skip
+ANCHORS = (
+    "Convolution", "Convolution", "MatMul", "MatMul", "ConvTranspose", "AvgPool", "MaxPool", "Add", "Concat", "Reorder",
+    "SoftMax", "ReLU",
+)  # fmt: skip
+"""Between Dequantize and Quantize."""
 SPECIAL = ("int8", "attention", "huge")
 HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
 """Kinds that get more than their share."""
@@ -28,23 +33,25 @@ def follow(draw: Draw, y: int) -> int:
     r = draw.rng.random()
     if draw.wire(y).type not in ("f32", "bf16", "f16"):
         raise Impossible
-    if not roots.small(draw, y, MAGNITUDE[draw.wire(y).type]):
+    if not elementwise.small(draw, y, MAGNITUDE[draw.wire(y).type]):
         y = draw.op(draw.rng.choice(("Tanh", "Sigmoid")), y)
     draw.type = draw.wire(y).type
     shape = draw.dims(y)
     if r < 0.32:
-        return roots.eltwise(draw, draw.rng.choice(tuple(ELTWISE)), y)[0]
+        return elementwise.eltwise(draw, draw.rng.choice(tuple(ELTWISE)), y)[0]
     if r < 0.66:
-        return roots.binary(draw, draw.rng.choice(BINARY[:6]), y)[0]
+        return elementwise.binary(draw, draw.rng.choice(BINARY[:6]), y)[0]
     if r < 0.70:
-        return roots.bias(draw, "BiasAdd", y)[0]
+        return elementwise.bias(draw, "BiasAdd", y)[0]
     if r < 0.73:
         gate = draw.op("Sigmoid", y)
         return draw.op("Multiply", *((y, gate) if draw.chance(0.7) else (gate, y)))
     if r < 0.79:  # a diamond, or a residual
         same = [w for w in draw.values if draw.dims(w) == shape and draw.wire(w).type == draw.type and w != y]
         other = draw.rng.choice(same) if same else y
-        return draw.op(draw.rng.choice(("Add", "Multiply", "Maximum", "Subtract")), *draw.rng.sample((y, other), 2))
+        return draw.op(
+            draw.rng.choice(("Add", "Multiply", "Maximum", "Subtract")), *draw.rng.sample((y, other), 2)
+        )
     if r < 0.84:
         return roots.cast(draw, "TypeCast", y)[0]
     if r < 0.91:
@@ -73,7 +80,7 @@ def dequantized(draw: Draw, shape: list[int], *, weights: bool = False) -> int:
 def int8(draw: Draw) -> int:
     """Something between Dequantize and Quantize."""
     draw.type = draw.rng.choice(("f32", "f32", "f32", "bf16"))
-    anchor = draw.rng.choice(("Convolution", "Convolution", "MatMul", "ConvTranspose", "AvgPool", "MaxPool", "Add", "Concat", "Reorder", "SoftMax", "ReLU"))  # fmt: skip
+    anchor = draw.rng.choice(ANCHORS)
     if anchor in ("Convolution", "ConvTranspose", "MatMul"):
         probe = Draw(draw.rng)
         probe.format, probe.batch, probe.type = draw.format, draw.batch, "f32"
@@ -105,10 +112,13 @@ def attention(draw: Draw) -> int:
     q = draw.input([batch, heads, rows, size])
     k = draw.input([batch, heads, columns, size] if turned else [batch, heads, size, columns])
     y = draw.op("MatMul", q, k, to=draw.type, transpose_b=turned)
-    y = draw.op(rng.choice(("Multiply", "Divide")), y, draw.weights(rng.choice(([], [1], [1, 1, 1, 1])), data="power"))
+    y = draw.op(
+        rng.choice(("Multiply", "Divide")), y, draw.weights(rng.choice(([], [1], [1, 1, 1, 1])), data="power")
+    )
     if draw.chance(0.7):
-        y = draw.op("Add", y, draw.input(rng.choice((
-            [batch, 1, 1, columns], [1, 1, rows, columns], [batch, 1, rows, columns], [batch, heads, rows, columns]))))  # fmt: skip
+        full = [batch, heads, rows, columns]
+        mask = rng.choice(([batch, 1, 1, columns], [1, 1, rows, columns], [batch, 1, rows, columns], full))
+        y = draw.op("Add", y, draw.input(mask))
     y = draw.op("SoftMax", y, axis=-1, to=draw.type)
     y = draw.op("MatMul", y, draw.input([batch, heads, columns, size]), to=draw.type)
     if draw.chance(0.4):
@@ -124,7 +134,11 @@ HUGE_SIZES = (2**31, 2**32, 2**32 + 1, 2**33)
 
 def huge(rng: random.Random) -> Case:
     """Something for compiling only, with a size that 32 bits don't hold."""
-    size, small, kind = rng.choice(HUGE_SIZES), rng.choice((1, 1, 2, 3, 16)), rng.choice(("f32", "f32", "bf16", "f16"))
+    size, small, kind = (
+        rng.choice(HUGE_SIZES),
+        rng.choice((1, 1, 2, 3, 16)),
+        rng.choice(("f32", "f32", "bf16", "f16")),
+    )
     m, k, n = rng.choice(((size, small, 1), (small, size, 2), (1, small, size)))
     node, shapes = rng.choice((
         (Node("MatMul", [0, 1], [2]), ([m, k], [k, n])),
@@ -193,7 +207,8 @@ def attempt_quantize(draw: Draw, y: int) -> int:
         made = roots.quantize(draw, "Quantize", y)[0]
         if draw.chance(0.3):
             stored = draw.wire(made)
-            made = draw.op("Dequantize", made, **roots.quantization(draw, len(stored.shape), stored.dims, stored.type == "s8"))  # fmt: skip
+            attributes = roots.quantization(draw, len(stored.shape), stored.dims, stored.type == "s8")
+            made = draw.op("Dequantize", made, **attributes)
         return made
     except Impossible:
         return y
@@ -220,10 +235,15 @@ def finish(draw: Draw) -> Case:
     orders: dict[int, Layout] = {}
     read = {w for node in case.nodes for w in node.inputs}
     for number, wire in case.wires.items():
-        is_input, is_output = number in inputs, number in made and (number not in read or number in case.marked)
+        is_input, is_output = (
+            number in inputs,
+            number in made and (number not in read or number in case.marked),
+        )
         if (is_input or is_output) and wire.shape and wire.values is None and rng.random() < share:
             wire.layout = draw.layout(wire.shape, output=is_output)
-            if alike:  # tensors of one rank lie in one order, as in a network that is channels-last throughout
+            if (
+                alike
+            ):  # tensors of one rank lie in one order, as in a network that is channels-last throughout
                 first = orders.setdefault(len(wire.shape), wire.layout)
                 wire.layout = Layout(first.order, wire.layout.step, wire.layout.gaps, wire.layout.units)
         if is_output and draw.wide and wire.shape and rng.random() < 0.35:
@@ -235,7 +255,11 @@ def finish(draw: Draw) -> Case:
         for number in [*inputs, *sorted(made - read)]:
             wire = case.wires[number]
             if wire.shape and wire.values is None and rng.random() < 0.5:
-                others[str(number)] = None if wire.layout and rng.random() < 0.5 else draw.layout(wire.shape, output=number in made)
+                others[str(number)] = (
+                    None
+                    if wire.layout and rng.random() < 0.5
+                    else draw.layout(wire.shape, output=number in made)
+                )
         run.variants.append(Variant(layouts=others, fill=rng.choice((0, 2))))
     return case
 
@@ -276,5 +300,3 @@ def kinds_for(wanted: str) -> tuple[str, ...]:
     if unknown:
         raise SystemExit(f"--kinds has {', '.join(unknown)}; there are {', '.join(everything)}")
     return chosen
-
-

@@ -22,11 +22,17 @@ def array_of(case: Case, number: int, fill: int = 0) -> np.ndarray:
     array = _numbers(rng, wire.data, wire.dims, wire.type, case.real).astype(dtype)
     if wire.layout is not None:
         for axis in wire.layout.still:
-            array = np.ascontiguousarray(np.broadcast_to(array.take([0], axis), array.shape)) if array.size else array
+            array = (
+                np.ascontiguousarray(np.broadcast_to(array.take([0], axis), array.shape))
+                if array.size
+                else array
+            )
     return array
 
 
-def _numbers(rng: np.random.Generator, data: str, shape: tuple[int, ...], kind: str, real: bool) -> np.ndarray:
+def _numbers(
+    rng: np.random.Generator, data: str, shape: tuple[int, ...], kind: str, real: bool
+) -> np.ndarray:
     if kind == "boolean":
         return rng.random(shape) < 0.5
     if kind in ("s8", "u8"):
@@ -43,7 +49,9 @@ def _numbers(rng: np.random.Generator, data: str, shape: tuple[int, ...], kind: 
         return sign * rng.choice([0.5, 1.0, 2.0], shape)
     if data == "distinct":
         count = math.prod(shape)
-        return (rng.permutation(count).reshape(shape) - count // 2 + 0.5) / max(1, 2 ** round(math.log2(max(count, 1)) - 3))
+        return (rng.permutation(count).reshape(shape) - count // 2 + 0.5) / max(
+            1, 2 ** round(math.log2(max(count, 1)) - 3)
+        )
     if real:
         return rng.standard_normal(shape) + 0.01 * sign
     return sign * rng.choice(GRID, shape)

@@ -76,7 +76,9 @@ class Draw:
         channels = channels or self.channels()
         while True:
             spatial = self.spatial(self.rank() if rank is None else rank)
-            shape = [self.batch, channels, *spatial] if self.format == "NCX" else [self.batch, *spatial, channels]
+            shape = (
+                [self.batch, channels, *spatial] if self.format == "NCX" else [self.batch, *spatial, channels]
+            )
             if np.prod(shape) <= MOST_ELEMENTS:
                 return shape
             rank = 1 if rank is None else rank
@@ -100,7 +102,9 @@ class Draw:
 
     # --- tensors -----------------------------------------------------------------------------------------
 
-    def input(self, shape: Sequence[int], kind: str | None = None, data: str = "any", values: Any = None) -> int:
+    def input(
+        self, shape: Sequence[int], kind: str | None = None, data: str = "any", values: Any = None
+    ) -> int:
         """A new input of the graph."""
         if np.prod(shape, dtype=float) > MOST_ELEMENTS:
             raise Impossible
@@ -128,7 +132,9 @@ class Draw:
     def dims(self, number: int) -> tuple[int, ...]:
         return self.case.wires[number].dims
 
-    def op(self, kind: str, *inputs: int, to: str | None = None, outputs: int | None = None, **attributes: Any) -> int:
+    def op(
+        self, kind: str, *inputs: int, to: str | None = None, outputs: int | None = None, **attributes: Any
+    ) -> int:
         """Adds an op; returns its first output."""
         return self.ops(kind, *inputs, to=to, outputs=outputs, **attributes)[0]
 

@@ -52,14 +52,18 @@ class Guarded:
 
     def guards_written(self) -> bool:
         """Whether a byte before the first or behind the last element was written."""
-        return bool((self.buffer[: self.start] != self.fill).any() or (self.buffer[self.stop :] != self.fill).any())
+        return bool(
+            (self.buffer[: self.start] != self.fill).any() or (self.buffer[self.stop :] != self.fill).any()
+        )
 
     def gaps_written(self) -> bool:
         """Whether a byte between elements was written."""
         if not self.has_gaps:
             return False
         mask = np.zeros(self.buffer.size, np.uint8)
-        elements = np.ndarray((*self.shape, self.dtype.itemsize), np.uint8, mask, self.start, (*self.steps, 1))
+        elements = np.ndarray(
+            (*self.shape, self.dtype.itemsize), np.uint8, mask, self.start, (*self.steps, 1)
+        )
         elements[...] = 1
         gaps = self.buffer[self.start : self.stop][mask[self.start : self.stop] == 0]
         return bool((gaps != self.fill).any())

@@ -157,7 +157,8 @@ def _arithmetic(op: og.Op, values: list[Array], output: Array) -> Array | float:
         scale = np.abs(values[1]) if op.kind.endswith("Backward") else 1.0
         return 1e-5 * size + 1e-5 * scale
     scale = np.abs(values[1]) if op.kind.endswith("Backward") else 0.0
-    return 16 * F32 * (size + scale) + 4 * F32 * (np.abs(values[0]) if values[0].shape == output.shape and values[0].dtype.kind == "f" else 0.0)
+    source = np.abs(values[0]) if values[0].shape == output.shape and values[0].dtype.kind == "f" else 0.0
+    return 16 * F32 * (size + scale) + 4 * F32 * source
 
 
 def _linear(op: og.Op, values: list[Array], errors: list[Array], output: Array, fpmath: str) -> Array:
@@ -195,7 +196,7 @@ def _fits(values: Array, fpmath: str) -> bool:
 
 
 def _drift(terms: float) -> float:
-    """Roundings that a sum of so many numbers may be off by: of one sign they add up, and kernels sum one after another."""
+    """Roundings that a sum of so many numbers may be off by: they add up where all are of one sign."""
     return max(4.0, 4 * float(np.sqrt(terms)), terms / 4)
 
 
@@ -211,7 +212,9 @@ def _is_exact(sizes: list[Array], total: Array) -> bool:
     for values in sizes:
         if values.dtype.kind != "f" or not values.size:
             continue
-        fraction = next((u for u in (1.0, 0.5, 0.25, 0.125) if (np.rint(values / u) * u == values).all()), None)
+        fraction = next(
+            (u for u in (1.0, 0.5, 0.25, 0.125) if (np.rint(values / u) * u == values).all()), None
+        )
         if fraction is None:
             return False
         unit *= fraction
@@ -230,7 +233,9 @@ def _corners(op: og.Op, values: list[Array], errors: list[Array], outputs: list[
             ends.append([value & (error == 0), value | (error > 0)])
         else:
             limits = np.iinfo(value.dtype)
-            low, high = (np.clip(value.astype(np.float64) + s * error, limits.min, limits.max) for s in (-1, 1))
+            low, high = (
+                np.clip(value.astype(np.float64) + s * error, limits.min, limits.max) for s in (-1, 1)
+            )
             ends.append([low.astype(value.dtype), high.astype(value.dtype)])
     spreads = [np.zeros(o.shape) for o in outputs]
     for corner in product(*ends):

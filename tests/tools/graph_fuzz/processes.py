@@ -70,7 +70,9 @@ def in_child(work: Callable[[Callable[[Message], None]], None], timeout: float) 
     return ended
 
 
-def _be_child(work: Callable[[Callable[[Message], None]], None], readable: int, writable: int, errors: int) -> None:
+def _be_child(
+    work: Callable[[Callable[[Message], None]], None], readable: int, writable: int, errors: int
+) -> None:
     code = 0
     try:
         os.close(readable)

@@ -172,7 +172,9 @@ class _Session:
 
     def note(self, explanations: list[Any]) -> None:
         self.outcome.kernels = [
-            f"{e.backend}[{e.strategy}]: " + ", ".join(e.implementations) for e in explanations if e is not None
+            f"{e.backend}[{e.strategy}]: " + ", ".join(e.implementations)
+            for e in explanations
+            if e is not None
         ]
         for tell in NOTES:
             tell(self.outcome.kernels)
@@ -203,7 +205,9 @@ class _Session:
             for number in sorted(made):
                 self._values(graph, case, number, got[number], ideal[number])
                 if again and not np.array_equal(_bytes(first[number]), _bytes(got[number])):
-                    raise _Wrong("unequal", f"wire {number} differs between two calls", _producer(case, number))
+                    raise _Wrong(
+                        "unequal", f"wire {number} differs between two calls", _producer(case, number)
+                    )
                 first[number] = np.array(got[number])
 
     def _memory(self, case: Case, ins: dict[int, Guarded], outs: dict[int, Guarded]) -> None:
@@ -232,14 +236,18 @@ class _Session:
         if not got.size:
             return
         with np.errstate(all="ignore"):
-            judged = np.isfinite(bound) & np.isfinite(value) if value.dtype.kind == "f" else np.isfinite(bound)
+            judged = (
+                np.isfinite(bound) & np.isfinite(value) if value.dtype.kind == "f" else np.isfinite(bound)
+            )
             difference = np.abs(got.astype(np.float64) - value.astype(np.float64))
             wrong = judged & ~(difference <= bound)
         self.judged.append((int(judged.sum()), judged.size))
         if wrong.any():
             place = tuple(int(i) for i in np.argwhere(wrong)[0])
             excess = np.where(wrong, difference / np.maximum(bound, 1e-30), 0)
-            typical = np.sqrt(np.mean(np.square(value[judged].astype(np.float64)))) if kind in HALF_STEP else 1
+            typical = (
+                np.sqrt(np.mean(np.square(value[judged].astype(np.float64)))) if kind in HALF_STEP else 1
+            )
             raise _Wrong(
                 "wrong",
                 f"{int(wrong.sum())} of {wrong.size} of wire {number}, the first at {list(place)}: got "

@@ -179,7 +179,10 @@ def _smaller_sizes(case: Case) -> Iterator[Case]:
                     if isinstance(node.attributes.get(name), list):
                         node.attributes[name] = [smaller if v == size else v for v in node.attributes[name]]
                 for name in ("scales", "zps"):
-                    if node.attributes.get("qtype") == "per_channel" and len(node.attributes.get(name, ())) == size:
+                    if (
+                        node.attributes.get("qtype") == "per_channel"
+                        and len(node.attributes.get(name, ())) == size
+                    ):
                         node.attributes[name] = node.attributes[name][:smaller]
             yield other
     # One axis of one input alone, for what other inputs do not depend on.
@@ -191,7 +194,12 @@ def _smaller_sizes(case: Case) -> Iterator[Case]:
                 yield other
     for number in inputs:
         wire = case.wires[number]
-        if wire.shape and wire.shape[0] == 1 and wire.layout is None and all(len(case.wires[i].shape) == len(wire.shape) or not case.wires[i].shape for i in inputs):
+        if (
+            wire.shape
+            and wire.shape[0] == 1
+            and wire.layout is None
+            and all(len(case.wires[i].shape) == len(wire.shape) or not case.wires[i].shape for i in inputs)
+        ):
             other = case.copy()
             for i in inputs:
                 if other.wires[i].shape[:1] == [1] and other.wires[i].layout is None:
