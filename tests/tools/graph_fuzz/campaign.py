@@ -212,9 +212,8 @@ class Campaign:
             for message in ended.messages:
                 if "begin" in message:
                     running = message["begin"]
+                    self.graphs += 1
                     continue
-                running = None
-                self.graphs += 1
                 self.kinds.update(message["kinds"])
                 self.judged += message.get("judged", 1.0)
                 if "bad" in message:
@@ -223,7 +222,7 @@ class Campaign:
                 return
             if running is None:
                 raise RuntimeError(f"a child ended with {ended.status}: {ended.errors}")
-            self.graphs += 1
+            # Or the one before, where a heap that it has destroyed is only noticed between two graphs.
             self._found(running, _outcome(Ended([], ended.status, ended.errors)), begin)
             start = running + 1
 

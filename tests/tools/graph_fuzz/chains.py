@@ -6,16 +6,22 @@ import random
 
 import onednn_graph as og
 
-from . import roots
+from . import elementwise, roots
 from .case import Case, Layout, Node, Run, Variant, Wire, infer_again, varied
 from .drawing import Draw, Impossible
-from .roots import BINARY, ELTWISE, IMAGES, ROOTS
+from .elementwise import BINARY, ELTWISE
+from .roots import IMAGES, ROOTS
 
 LATER = (
     "SoftMax", "MatMul", "Convolution", "MaxPool", "AvgPool", "ReduceSum", "ReduceMean", "ReduceMax", "LayerNorm",
     "BatchNormInference", "Concat", "Interpolate", "PReLU", "ReduceL1", "Select", "LogSoftmax", "RMSNorm", "GroupNorm",
     "ReLUBackward", "ConvTranspose", "Reorder",
 )  # fmt: skip
+ANCHORS = (
+    "Convolution", "Convolution", "MatMul", "MatMul", "ConvTranspose", "AvgPool", "MaxPool", "Add", "Concat", "Reorder",
+    "SoftMax", "ReLU",
+)  # fmt: skip
+"""Between Dequantize and Quantize."""
 SPECIAL = ("int8", "attention", "huge")
 HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
 """Kinds that get more than their share."""
@@ -27,16 +33,16 @@ def follow(draw: Draw, y: int) -> int:
     r = draw.rng.random()
     if draw.wire(y).type not in ("f32", "bf16", "f16"):
         raise Impossible
-    if not roots.small(draw, y, MAGNITUDE[draw.wire(y).type]):
+    if not elementwise.small(draw, y, MAGNITUDE[draw.wire(y).type]):
         y = draw.op(draw.rng.choice(("Tanh", "Sigmoid")), y)
     draw.type = draw.wire(y).type
     shape = draw.dims(y)
     if r < 0.32:
-        return roots.eltwise(draw, draw.rng.choice(tuple(ELTWISE)), y)[0]
+        return elementwise.eltwise(draw, draw.rng.choice(tuple(ELTWISE)), y)[0]
     if r < 0.66:
-        return roots.binary(draw, draw.rng.choice(BINARY[:6]), y)[0]
+        return elementwise.binary(draw, draw.rng.choice(BINARY[:6]), y)[0]
     if r < 0.70:
-        return roots.bias(draw, "BiasAdd", y)[0]
+        return elementwise.bias(draw, "BiasAdd", y)[0]
     if r < 0.73:
         gate = draw.op("Sigmoid", y)
         return draw.op("Multiply", *((y, gate) if draw.chance(0.7) else (gate, y)))
@@ -74,7 +80,7 @@ def dequantized(draw: Draw, shape: list[int], *, weights: bool = False) -> int:
 def int8(draw: Draw) -> int:
     """Something between Dequantize and Quantize."""
     draw.type = draw.rng.choice(("f32", "f32", "f32", "bf16"))
-    anchor = draw.rng.choice(("Convolution", "Convolution", "MatMul", "ConvTranspose", "AvgPool", "MaxPool", "Add", "Concat", "Reorder", "SoftMax", "ReLU"))  # fmt: skip
+    anchor = draw.rng.choice(ANCHORS)
     if anchor in ("Convolution", "ConvTranspose", "MatMul"):
         probe = Draw(draw.rng)
         probe.format, probe.batch, probe.type = draw.format, draw.batch, "f32"
@@ -110,8 +116,9 @@ def attention(draw: Draw) -> int:
         rng.choice(("Multiply", "Divide")), y, draw.weights(rng.choice(([], [1], [1, 1, 1, 1])), data="power")
     )
     if draw.chance(0.7):
-        y = draw.op("Add", y, draw.input(rng.choice((
-            [batch, 1, 1, columns], [1, 1, rows, columns], [batch, 1, rows, columns], [batch, heads, rows, columns]))))  # fmt: skip
+        full = [batch, heads, rows, columns]
+        mask = rng.choice(([batch, 1, 1, columns], [1, 1, rows, columns], [batch, 1, rows, columns], full))
+        y = draw.op("Add", y, draw.input(mask))
     y = draw.op("SoftMax", y, axis=-1, to=draw.type)
     y = draw.op("MatMul", y, draw.input([batch, heads, columns, size]), to=draw.type)
     if draw.chance(0.4):
@@ -200,7 +207,8 @@ def attempt_quantize(draw: Draw, y: int) -> int:
         made = roots.quantize(draw, "Quantize", y)[0]
         if draw.chance(0.3):
             stored = draw.wire(made)
-            made = draw.op("Dequantize", made, **roots.quantization(draw, len(stored.shape), stored.dims, stored.type == "s8"))  # fmt: skip
+            attributes = roots.quantization(draw, len(stored.shape), stored.dims, stored.type == "s8")
+            made = draw.op("Dequantize", made, **attributes)
         return made
     except Impossible:
         return y

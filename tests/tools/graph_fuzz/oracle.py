@@ -157,9 +157,8 @@ def _arithmetic(op: og.Op, values: list[Array], output: Array) -> Array | float:
         scale = np.abs(values[1]) if op.kind.endswith("Backward") else 1.0
         return 1e-5 * size + 1e-5 * scale
     scale = np.abs(values[1]) if op.kind.endswith("Backward") else 0.0
-    return 16 * F32 * (size + scale) + 4 * F32 * (
-        np.abs(values[0]) if values[0].shape == output.shape and values[0].dtype.kind == "f" else 0.0
-    )
+    source = np.abs(values[0]) if values[0].shape == output.shape and values[0].dtype.kind == "f" else 0.0
+    return 16 * F32 * (size + scale) + 4 * F32 * source
 
 
 def _linear(op: og.Op, values: list[Array], errors: list[Array], output: Array, fpmath: str) -> Array:
@@ -182,8 +181,7 @@ def _linear(op: og.Op, values: list[Array], errors: list[Array], output: Array, 
         total = total + bound
     elif op.kind in PRODUCTS | {"ReduceSum", "ReduceL1", "BiasAddBackward"} and _is_exact(sizes, total):
         return bound
-    terms = max(4.0, np.sqrt(_terms(op)) * 4)
-    return bound + F32 * terms * total
+    return bound + F32 * _drift(_terms(op)) * total
 
 
 def _infinite_linear(op: og.Op, sizes: list[Array], errors: list[Array], output: Array) -> Array:
@@ -195,6 +193,11 @@ def _infinite_linear(op: og.Op, sizes: list[Array], errors: list[Array], output:
 def _fits(values: Array, fpmath: str) -> bool:
     kind = FPMATH_TYPES.get(fpmath)
     return kind is not None and bool((values.astype(kind).astype(np.float64) == values).all())
+
+
+def _drift(terms: float) -> float:
+    """Roundings that a sum of so many numbers may be off by: they add up where all are of one sign."""
+    return max(4.0, 4 * float(np.sqrt(terms)), terms / 4)
 
 
 def _terms(op: og.Op) -> float:
@@ -264,7 +267,8 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
     for spread, output in zip(spreads, outputs, strict=True):
         largest = float(np.abs(output).max(initial=0.0))
         typical = float(spread.max(initial=0.0)) / 2
-        result.append(4 * np.maximum(spread, typical) + 1e-5 * np.abs(output) + 1e-6 * largest)
+        relative = max(1e-5, F32 * _drift(values[0].size / max(1, output.size)))
+        result.append(4 * np.maximum(spread, typical) + relative * np.abs(output) + relative / 10 * largest)
     if op.kind in ("SoftMax", "LogSoftmax"):
         # Kernels keep what they have exponentiated in the output, in its type.
         result[0] = result[0] + 2 * HALF_STEP[op.outputs[0].data_type.value] * np.abs(outputs[0])
