@@ -83,9 +83,11 @@ class Assembly:
             flat = first.flat, second.flat
             seen = (first, second) if flat[0] is None or flat[1] is None else (flat[0], flat[1])
             arguments = ((0, source), (1, target))
+            code = self.engine.machine_code
+            cast = half.cast if code else half.cast_without_code
             self.steps.append(
                 HostStep(
-                    f"convert {what}", half.cast, arguments, seen, 1, is_copy=True, implementation=half.name()
+                    f"convert {what}", cast, arguments, seen, 1, is_copy=True, implementation=half.name(code)
                 )
             )
             return True
