@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
 from ..ops.values import shown
-from .arrays import Array, as_array, itemsize, numpy_type
+from .arrays import Array, as_array, itemsize, numpy_type, pinned
 from .backend import Executable
 from .engine import Engine
 from .layouts import LayoutHandle, check_buffer
@@ -178,8 +178,8 @@ class Arguments:
             for given, target in zip(listed, targets, strict=True)
         )
 
-    def bind(self, inputs: object, outputs: object) -> Callable[[], None]:
-        """See `CompiledPartition.bind`."""
+    def bind(self, inputs: object, outputs: object) -> tuple[Callable[[], None], object]:
+        """See `CompiledPartition.bind`; the callable, and what must live as long as it does."""
         ins: list[Array] = []
         for port, value in zip(self._inputs, self._listed(self._inputs, inputs, "input"), strict=True):
             array = port.array_of(value)
@@ -203,7 +203,7 @@ class Arguments:
                 raise ArgumentError(
                     f"{port.what} must not share memory with an input to be bound; use execute, which copies"
                 )
-        return self.executable.bind(ins, targets)
+        return self.executable.bind(ins, targets), pinned([*ins, *targets])
 
     def _check_apart(self, targets: Sequence[Array]) -> None:
         for position, array in enumerate(targets):

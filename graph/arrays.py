@@ -8,7 +8,8 @@ NumPy's own `from_dlpack` refuses. What has only `__array__` goes through that. 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import ml_dtypes
@@ -303,6 +304,21 @@ def _converted(value: Any, what: str) -> Array:
             f"{what} of type {type(value).__name__} can't become an array ({one_line(error)}); "
             "pass a NumPy array"
         ) from error
+
+
+def pinned(arrays: Iterable[Array]) -> tuple[object, ...]:
+    """What keeps NumPy from moving the memory of these arrays, as long as it lives.
+
+    Whoever remembers an address must hold more than the array: `resize(…, refcheck=False)` frees the memory of an array
+    that others still hold. NumPy refuses that to an array that a weak reference points to.
+    """
+    pins: list[object] = []
+    for array in arrays:
+        owner: object = array
+        while isinstance(owner, np.ndarray):
+            pins.append(weakref.ref(owner))
+            owner = owner.base
+    return tuple(pins)
 
 
 def address(array: Array) -> int:

@@ -217,8 +217,8 @@ class CompiledPartition:
         self.engine.check_open()
         arguments = self._arguments(inputs)
         backend = arguments.executable.explanation.backend
-        call = arguments.bind(inputs, outputs)
-        return profiling.watched(call, self.partition.id, self.partition.label, backend)
+        call, keep = arguments.bind(inputs, outputs)
+        return profiling.watched(call, self.partition.id, self.partition.label, backend, keep)
 
     def _check_stream(self, stream: Stream | None) -> None:
         self.engine.check_open()

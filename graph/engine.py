@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
@@ -13,25 +14,54 @@ from .locking import Lock
 T = TypeVar("T")
 
 
+MACHINE_CODE = "ONEDNN_GRAPH_MACHINE_CODE"
+"""Environment variable: 0 where no machine code of ours may be placed, 1 or nothing where it may."""
+_WORDS = {"": True, "1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
+
+
+def machine_code_allowed() -> bool:
+    """Whether the environment allows machine code of ours.
+
+    Raises:
+        ArgumentError: it says neither yes nor no.
+    """
+    text = os.environ.get(MACHINE_CODE, "")
+    if text.lower() not in _WORDS:
+        raise ArgumentError(f"the environment variable {MACHINE_CODE} must be 0 or 1, got {shown(text)}")
+    return _WORDS[text.lower()]
+
+
 class Engine:
     """A device. There is one kind, `cpu`, with index 0.
+
+    Args:
+        kind, index: as above.
+        machine_code: whether backends may place loops of machine code of ours in executable memory, which drive the
+            library and convert f16; without them everything works the same, more slowly. The environment
+            variable `ONEDNN_GRAPH_MACHINE_CODE=0` forbids it in the whole process. The library generates its own
+            kernels either way; `backend="numpy"` needs no executable memory at all.
 
     An engine owns the native handles that backends make for it, and frees them when it is closed or
     collected. Usable as a context manager. It belongs to its process and can be neither copied nor pickled.
 
     Attributes:
+        machine_code: whether machine code may be placed: if neither the argument nor the environment forbids it.
         layouts: the opaque layouts that were given out for it.
 
     Raises:
-        ArgumentError: another kind or index.
+        ArgumentError: another kind or index, or a value of the environment variable that means nothing.
+        ArgumentTypeError: machine_code is no bool.
     """
 
-    def __init__(self, kind: str = "cpu", index: int = 0) -> None:
+    def __init__(self, kind: str = "cpu", index: int = 0, *, machine_code: bool = True) -> None:
         check_kind(kind)
+        if not isinstance(machine_code, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"machine_code must be True or False, got {shown(machine_code)}")
         if integer(index) != 0:
             raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {shown(index)}")
         self.kind = kind
         self.index = 0
+        self.machine_code = machine_code_allowed() and machine_code
         self.layouts = Layouts()
         self._resources: dict[Hashable, Any] = {}
         self._lock = Lock()

@@ -293,10 +293,17 @@ def in_partition(number: int, label: str, backend: str) -> Generator[None, None,
         _current.reset(before)
 
 
-def watched(call: Callable[[], None], number: int, label: str, backend: str) -> Callable[[], None]:
-    """The call, measured as a partition's execution while a profile is open."""
+def watched(
+    call: Callable[[], None], number: int, label: str, backend: str, keep: object = None
+) -> Callable[[], None]:
+    """The call, measured as a partition's execution while a profile is open.
 
-    def run() -> None:
+    Args:
+        keep: lives as long as what is returned.
+    """
+
+    def run(keep: object = keep) -> None:
+        del keep
         if not profiles:
             call()
             return

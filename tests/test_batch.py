@@ -23,7 +23,7 @@ def way(request, monkeypatch):
         pytest.skip("this system gives no executable memory")
 
 
-def gradient(strategy):
+def gradient():
     tensors = [og.LogicalTensor(i, "f32", [2, 16, 9, 9]) for i in range(2)]
     graph = og.Graph()
     graph.add_op(
@@ -31,11 +31,13 @@ def gradient(strategy):
               weights_format="OIX", weights_shape=[16, 16, 3, 3], **CONV)
     )  # fmt: skip
     graph.finalize()
-    return graph.get_partitions(backend="onednn")[0].compile(strategy=strategy)
+    (partition,) = graph.get_partitions(backend="onednn")
+    made = [partition.compile(strategy=one.strategy) for one in partition.compile().explanation.considered]
+    return max(made, key=lambda one: len(one.explain().implementations))
 
 
 def test_a_plan_of_several_primitives_is_exact(way):
-    compiled = gradient("direct on the primitive's own layout")
+    compiled = gradient()
     assert len(compiled.explain().implementations) > 2
     random = np.random.default_rng(0)
     x, dy = (random.integers(-3, 4, (2, 16, 9, 9)).astype(np.float32) for _ in range(2))

@@ -8,8 +8,11 @@ import threading
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn.library import load
+from onednn_graph.backends.onednn.memory import MemoryDesc, OpaqueLayout
 from onednn_graph.graph.layouts import Layouts
 from onednn_graph.graph.logical_tensor import LayoutType
+from onednn_graph.ops.data_types import DataType
 
 SAME = {
     "strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "data_format": "NCX",
@@ -351,3 +354,19 @@ def test_eight_threads_get_one_handle():
         thread.join(30)
     assert len(found) == 8
     assert len(set(map(id, found))) == 1
+
+
+def test_layouts_whose_axes_are_not_the_tensors_are_not_the_same(onednn):
+    """A weight gradient's layout may have other axes than its tensor, and then no primitive takes it as it lies."""
+    lib = load()
+    blocked = [MemoryDesc.strided(lib, (4, 4), DataType.f32, strides) for strides in ((4, 1), (1, 4))]
+    first = OpaqueLayout(blocked[0], blocked[1], own_axes=True)
+    again = [MemoryDesc.strided(lib, (4, 4), DataType.f32, strides) for strides in ((4, 1), (1, 4))]
+    assert first.same(OpaqueLayout(again[0], again[1], own_axes=True))
+    for other in (
+        OpaqueLayout(again[0], again[1]),
+        OpaqueLayout(again[1], again[1], own_axes=True),
+        OpaqueLayout(again[0], again[0], own_axes=True),
+        "another backend's",
+    ):
+        assert not first.same(other)

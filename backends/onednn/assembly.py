@@ -118,10 +118,12 @@ class Assembly:
         flat = [array.flat for array in arrays]
         same_order = source.desc.strides == target.desc.strides and None not in flat
         seen = tuple(array for array in flat if array is not None) if same_order else tuple(arrays)
-        by = half.name() if source.desc.data_type is not target.desc.data_type else "numpy"
+        code = self.engine.machine_code
+        by = half.name(code) if source.desc.data_type is not target.desc.data_type else "numpy"
+        cast = half.cast if code else half.cast_without_code
         arguments = ((0, source), (1, target))
         self.steps.append(
-            HostStep(f"convert {what}", half.cast, arguments, seen, 1, is_copy=True, implementation=by)
+            HostStep(f"convert {what}", cast, arguments, seen, 1, is_copy=True, implementation=by)
         )
 
     def copy_scaled(

@@ -42,7 +42,7 @@ WEIGHT_GRADIENTS = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"
 
 def native_engine(engine: Engine) -> NativeEngine:
     """The library's engine behind a user's."""
-    return engine.resource("onednn", NativeEngine)
+    return engine.resource("onednn", lambda: NativeEngine(machine_code=engine.machine_code))
 
 
 @frozen(eq=False)

@@ -13,26 +13,29 @@ from ctypes import c_int, c_int64, c_void_p
 from typing import Any
 
 from .library import load
-from .machine_code import assembled, place
+from .machine_code import ENDBR64, assembled, place
 
 _LOOP = (
+    ENDBR64,
     "53",  # push rbx
     "55",  # push rbp
     "41 54",  # push r12
     "48 89 fb",  # mov rbx, rdi
     "48 8d 6f 18",  # lea rbp, [rdi + calls]
     "4c 8b 67 10",  # mov r12, [rdi + count]
-    "48 8b 7d 00",  # next: mov rdi, [rbp + primitive]
+    "next:",
+    "48 8b 7d 00",  # mov rdi, [rbp + primitive]
     "48 8b 73 08",  # mov rsi, [rbx + stream]
     "48 8b 55 08",  # mov rdx, [rbp + arguments]
     "48 8b 4d 10",  # mov rcx, [rbp + list]
     "ff 13",  # call [rbx + execute]
     "85 c0",  # test eax, eax
-    "75 09",  # jnz end
+    "75 @end",  # jnz end
     "48 83 c5 18",  # add rbp, 24
     "49 ff cc",  # dec r12
-    "75 e1",  # jnz next
-    "41 5c",  # end: pop r12
+    "75 @next",  # jnz next
+    "end:",
+    "41 5c",  # pop r12
     "5d",  # pop rbp
     "5b",  # pop rbx
     "c3",  # ret

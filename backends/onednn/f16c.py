@@ -1,8 +1,8 @@
 """F16C: the CPU's own instructions between f16 and f32, which NumPy's wheels and the library leave unused.
 
-For each direction a loop of 90 bytes of machine code, which the library's own OpenMP team runs: each thread takes the
-next run of blocks until none is left. Where the CPU lacks F16C, or code can't be placed, `load` returns None and
-`half.py` does with NumPy.
+For each direction a loop of a hundred bytes of machine code, which the library's own OpenMP team runs: each thread
+takes the next run of blocks until none is left. Where the CPU lacks F16C, or code can't be placed, `load` returns None
+and `half.py` does with NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attrs import frozen
 from ...graph.arrays import Array, address
 from ...ops.errors import LibraryError
 from . import library
-from .machine_code import assembled, distance, place
+from .machine_code import ENDBR64, assembled, place
 
 BLOCK = 16
 """Elements of a pass through the loop."""
@@ -26,18 +26,22 @@ PARALLEL = 1 << 15
 """From so many elements on, a team of threads is worth its start."""
 # rdi points to the job, rcx is for blocks left, rax for the first block's place, rsi and rdx for the elements.
 _TAKE = (
+    ENDBR64,
+    "take:",
     "b8 00 01 00 00",  # mov eax, 256
     "f0 48 0f c1 07",  # lock xadd [rdi + next], rax
     "48 8b 4f 08",  # mov rcx, [rdi + blocks]
     "48 29 c1",  # sub rcx, rax
-)
-_AT_MOST = (
+    "7e @end",  # jle end
     "ba 00 01 00 00",  # mov edx, 256
     "48 39 d1",  # cmp rcx, rdx
     "48 0f 4f ca",  # cmovg rcx, rdx
     "48 c1 e0 05",  # shl rax, 5
 )
-_RETURN = (
+_AGAIN = (
+    "75 @next",  # jnz next
+    "eb @take",  # jmp take
+    "end:",
     "c5 f8 77",  # vzeroupper
     "c3",  # ret
 )
@@ -48,6 +52,7 @@ _WIDEN_FROM = (
     "48 8d 14 42",  # lea rdx, [rdx + rax * 2]
 )
 _WIDEN = (
+    "next:",
     "c4 e2 7d 13 06",  # vcvtph2ps ymm0, [rsi]
     "c4 e2 7d 13 4e 10",  # vcvtph2ps ymm1, [rsi + 16]
     "c5 fc 11 02",  # vmovups [rdx], ymm0
@@ -63,6 +68,7 @@ _NARROW_FROM = (
     "48 01 c2",  # add rdx, rax
 )
 _NARROW = (
+    "next:",
     "c5 fc 10 06",  # vmovups ymm0, [rsi]
     "c5 fc 10 4e 20",  # vmovups ymm1, [rsi + 32]
     "c4 e3 7d 1d 02 00",  # vcvtps2ph [rdx], ymm0, to nearest even
@@ -75,14 +81,7 @@ _NARROW = (
 
 def _program(begin: tuple[str, ...], loop: tuple[str, ...]) -> bytes:
     """Takes blocks, goes through them, and again until none is left."""
-    take, prepare, body, end = map(assembled, (_TAKE, _AT_MOST + begin, loop, _RETURN))
-    short = 2  # bytes of a jump
-    again = b"\x75" + distance(-len(body) - short)  # jnz to the body
-    back = b"\xeb" + distance(
-        -len(take) - short - len(prepare) - len(body) - 2 * short
-    )  # jmp to the beginning
-    out = b"\x7e" + distance(len(prepare) + len(body) + 2 * short)  # jle to the end
-    return take + out + prepare + body + again + back + end
+    return assembled((*_TAKE, *begin, *loop, *_AGAIN))
 
 
 class _Job(ctypes.Structure):

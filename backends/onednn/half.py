@@ -7,7 +7,7 @@ pieces with infinities or NaNs, and elements too small for the plain way, are le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -34,16 +34,27 @@ OVERFLOW = np.uint32((BIAS + 31) << 23)
 """Bits of 2¹⁶ in f32. What is a little smaller rounds up to f16's infinity by itself."""
 
 
-def name() -> str:
+Convert = Callable[[Array, Array], None]
+
+
+def name(machine_code: bool) -> str:
     """Who converts, for explanations."""
-    return "numpy" if f16c.load() is None else "f16c"
+    return "f16c" if machine_code and f16c.load() is not None else "numpy"
 
 
 def cast(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """The same numbers in another type, for a step on the host; fast where both arrays are flat and contiguous."""
-    source, target = inputs[0], outputs[0]
+    _cast(inputs[0], outputs[0], _CONVERSIONS)
+
+
+def cast_without_code(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """The same without machine code of our own."""
+    _cast(inputs[0], outputs[0], _BY_PIECES)
+
+
+def _cast(source: Array, target: Array, conversions: Mapping[tuple[str, str], Convert]) -> None:
     native = source.dtype.isnative and target.dtype.isnative
-    convert = _CONVERSIONS.get((source.dtype.char, target.dtype.char)) if native else None
+    convert = conversions.get((source.dtype.char, target.dtype.char)) if native else None
     flat = source.flags.c_contiguous and target.flags.c_contiguous and source.ndim == 1
     if convert is not None and flat and source.size >= FEW:
         convert(source, target)
@@ -73,10 +84,6 @@ def narrow(single: Array, half: Array) -> None:
     done = fast.narrow(single, half)
     with np.errstate(over="ignore"):
         half[done:] = single[done:]
-
-
-_CONVERSIONS = {("e", "f"): widen, ("f", "e"): narrow}
-"""By NumPy's letters of the types."""
 
 
 def widen_by_pieces(half: Array, single: Array) -> None:
@@ -123,6 +130,12 @@ def narrow_by_pieces(single: Array, half: Array) -> None:
         np.copyto(target, magnitude, casting="unsafe")
         if small.size:
             half[start + small] = single[start + small]
+
+
+_CONVERSIONS: Mapping[tuple[str, str], Convert] = {("e", "f"): widen, ("f", "e"): narrow}
+"""By NumPy's letters of the types."""
+_BY_PIECES: Mapping[tuple[str, str], Convert] = {("e", "f"): widen_by_pieces, ("f", "e"): narrow_by_pieces}
+"""The same without machine code."""
 
 
 def _keeps_subnormals() -> bool:

@@ -1,7 +1,8 @@
 """Machine code of our own, for loops that cost more in Python than what they drive.
 
 It is for x86-64 in the System V calling convention, as the library's wheel is, and needs a page of executable memory.
-Where the system gives none, everything works without it, more slowly.
+Where the system gives none, and where an engine or the environment forbids it (`graph/engine.py`), everything works
+without it, more slowly.
 """
 
 from __future__ import annotations
@@ -20,14 +21,43 @@ _pages: list[mmap.mmap] = []
 """Kept until the process ends: somebody may be running what is in them."""
 
 
+ENDBR64 = "f3 0f 1e fa"
+"""Stands wherever code is entered by a pointer: CPUs that track indirect branches allow no other entry."""
+
+
 def assembled(lines: Iterable[str]) -> bytes:
-    """The bytes of instructions that are given in hexadecimal digits."""
-    return bytes.fromhex("".join(lines))
+    """The bytes of a program.
 
+    Args:
+        lines: instructions in hexadecimal digits; `name:` for a place; `75 @name` for a short jump to one.
 
-def distance(count: int) -> bytes:
-    """The operand of a short jump over so many bytes."""
-    return count.to_bytes(1, "little", signed=True)
+    Raises:
+        ValueError: a place that is not there or twice, or farther than a short jump reaches.
+    """
+    pieces: list[tuple[bytes, str | None]] = []
+    places: dict[str, int] = {}
+    length = 0
+    for line in lines:
+        if line.endswith(":"):
+            if line[:-1] in places:
+                raise ValueError(f"the place {line[:-1]!r} is there twice")
+            places[line[:-1]] = length
+            continue
+        digits, _, target = line.partition("@")
+        code = bytes.fromhex(digits)
+        length += len(code) + bool(target)
+        pieces.append((code, target or None))
+    program = b""
+    for code, target in pieces:
+        program += code
+        if target is not None:
+            if target not in places:
+                raise ValueError(f"there is no place {target!r}")
+            distance = places[target] - len(program) - 1  # from the end of the jump
+            if not -128 <= distance < 128:
+                raise ValueError(f"the place {target!r} is {distance} bytes away, and short jumps reach 127")
+            program += distance.to_bytes(1, "little", signed=True)
+    return program
 
 
 def place(code: bytes) -> int | None:

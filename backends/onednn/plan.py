@@ -334,7 +334,8 @@ class Frame:
         runs: list[Callable[[], int | None]] = []
         for on_host, group in itertools.groupby(self._calls, lambda call: not call[1]):
             calls = list(group)
-            together = batch(self._stream, calls) if len(calls) > 1 and not on_host else None
+            one_call = len(calls) > 1 and not on_host and self._plan.engine.machine_code
+            together = batch(self._stream, calls) if one_call else None
             if on_host:
                 runs += [call for _, _, call in calls]
             elif together is not None:

@@ -24,9 +24,14 @@ from .memory import MemoryDesc
 
 
 class NativeEngine:
-    """`dnnl_engine_t` of the CPU and a stream on it, for the life of a user's Engine."""
+    """`dnnl_engine_t` of the CPU and a stream on it, for the life of a user's Engine.
 
-    def __init__(self) -> None:
+    Attributes:
+        machine_code: whether what runs on it may use machine code of ours.
+    """
+
+    def __init__(self, *, machine_code: bool = True) -> None:
+        self.machine_code = machine_code
         self.lib = load()
         self.handle = self.lib.new("dnnl_engine_create", ENGINE_CPU, 0)
         self.stream = self.lib.new("dnnl_stream_create", self.handle, STREAM_DEFAULT_FLAGS)

@@ -66,6 +66,7 @@ def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
         "threads": engine.lib.threads,
         "isa": engine.lib.effective_isa,
         "library": list(engine.lib.version),
+        "machine_code": engine.machine_code,
     }
 
 

@@ -12,6 +12,7 @@ import onednn_graph
 from onednn_graph.backends.onednn import f16c
 from onednn_graph.backends.onednn.library import load
 from onednn_graph.backends.onednn.tuning import cache_folder
+from onednn_graph.graph.engine import MACHINE_CODE, machine_code_allowed
 from onednn_graph.ops.errors import LibraryError
 
 PACKAGES = ("numpy", "ml_dtypes", "attrs", "onnx", "torch", "netron")
@@ -19,6 +20,7 @@ PACKAGES = ("numpy", "ml_dtypes", "attrs", "onnx", "torch", "netron")
 
 def information() -> dict[str, Any]:
     """Names and values, in the order in which they are shown."""
+    allowed = machine_code_allowed()
     data: dict[str, Any] = {
         "onednn-graph": onednn_graph.__version__,
         "python": sys.version.split()[0],
@@ -35,7 +37,8 @@ def information() -> dict[str, Any]:
             "library": str(library.path),
             "instruction set": library.effective_isa,
             "threads": library.threads,
-            "f16 conversion": "F16C" if f16c.load() is not None else "integer operations",
+            "machine code": "allowed" if allowed else f"forbidden by {MACHINE_CODE}",
+            "f16 conversion": "F16C" if allowed and f16c.load() is not None else "integer operations",
         }
     data["backends"] = {name: reason or "available" for name, reason in onednn_graph.backends().items()}
     folder = cache_folder()
