@@ -412,3 +412,49 @@ def test_scales_of_grouped_weights(onednn, backend, dtype, shape, axis):
         want[place] *= scales[group * channels + place[axis]]
     got = og.dequantize(x, scales=scales, qtype="per_channel", axis=axis, backend=backend)
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -2])
+@pytest.mark.parametrize("way", ["static", "dynamic"])
+def test_scales_stand_at_their_axis(onednn, way, axis):
+    """As many scales as each axis has elements, so that another axis would be taken without a word."""
+    x = integers(4, 4, 4, low=-20, high=20)
+    scales = np.float32([0.5, 1, 2, 4])
+    shape = tuple(4 if a == axis % 3 else 1 for a in range(3))
+    want = np.rint(x / scales.reshape(shape))
+    common = {"qtype": "per_channel", "axis": axis, "backend": "onednn"}
+    if way == "static":
+        got = og.quantize(x, scales=scales.tolist(), output_type="s8", **common)
+        back = og.dequantize(got, scales=scales.tolist(), **common)
+    else:
+        got = og.dynamic_quantize(x, scales, output_type="s8", **common)
+        back = og.dynamic_dequantize(got, scales, **common)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(back, want * scales.reshape(shape))
+
+
+@pytest.mark.parametrize("zps", [[3], [3, -1, 0, 7]], ids=["one", "per channel"])
+def test_dynamic_zero_points(onednn, zps):
+    """One goes along with the library; one per channel does not, and is computed by NumPy."""
+    x, scales = integers(4, 6, low=-20, high=20), np.float32([0.5, 1, 2, 4])
+    points = np.int32(zps)
+    more = {"qtype": "per_channel", "axis": 0}
+    got = og.dynamic_quantize(x, scales, np.broadcast_to(points, 4).copy(), output_type="s8", **more)
+    want = np.rint(x / scales[:, None] + np.broadcast_to(points, 4)[:, None])
+    np.testing.assert_array_equal(got, want)
+    got = og.dynamic_dequantize(want.astype(np.int8), scales, np.broadcast_to(points, 4).copy(), **more)
+    np.testing.assert_array_equal(got, (want - np.broadcast_to(points, 4)[:, None]) * scales[:, None])
+
+
+def test_all_that_is_made_of_a_constant_is_prepared(onednn):
+    """Weights in f16 are converted first, and what comes of that is put in order: neither is left for each call."""
+    graph = og.Graph()
+    x = graph.input("x", "f16", (2, 8, 8, 16))
+    w = graph.input("w", "f16", (3, 3, 16, 32), property_type="constant")
+    y = graph.op("ReLU", graph.op("Convolution", x, w, **SAME))
+    model = graph.compile(backend="onednn")
+    (explanation,) = model.explain().values()
+    assert [name.split(" (")[0] for name in explanation.prepared] == ["convert w", "reorder weights"]
+    assert not any("w (" in name or "weights" in name for name in explanation.implementations)
+    arrays = {"x": integers(*x.shape).astype(np.float16), "w": integers(*w.shape, seed=1).astype(np.float16)}
+    np.testing.assert_array_equal(model(arrays)[y], on_numpy(graph, arrays)[y])
