@@ -215,6 +215,13 @@ ROWS = {
     "MatMul of a turned matrix": row(of("MatMul", (16, 32), (24, 32), transpose_b=True), "matmul"),
     "AvgPool": row(of("AvgPool", LAST, **HALF, exclude_pad=False), "pooling"),
     "MaxPool": row(of("MaxPool", LAST, **HALF), "pooling"),
+    "MaxPool, rounded up": row(
+        of("MaxPool", (2, 15, 15, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}), "pooling"
+    ),
+    "AvgPool, rounded up": row(
+        of("AvgPool", (2, 16, 16, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}, exclude_pad=True),
+        "pooling",
+    ),
     "AvgPoolBackward": row(
         of("AvgPoolBackward", (2, 7, 7, 32), **HALF, exclude_pad=False, src_shape=list(LAST)), "pooling gradient"
     ),

@@ -490,7 +490,9 @@ def test_a_fusion_that_would_abort_is_split():
 
 @needs_library
 def test_types_that_its_rules_do_not_allow(monkeypatch):
-    monkeypatch.setattr(limits, "HALVES", {})  # an older CPU's rule would come first; this op is never compiled
+    monkeypatch.setattr(
+        limits, "HALVES", {}
+    )  # an older CPU's rule would come first; this op is never compiled
     graph = og.Graph()
     a, b = graph.input("a", "bf16", [2, 4]), graph.input("b", "bf16", [4, 3])
     graph.op("MatMul", a, b, output_type="f32")
