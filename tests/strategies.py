@@ -7,6 +7,8 @@ import onednn_graph as og
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from onednn_graph.backends.onednn.enumerators import CpuIsa
+from onednn_graph.backends.onednn.library import load
 from oracle import DTYPES, Problem
 
 SETTINGS = settings(
@@ -27,6 +29,11 @@ BACKENDS = [
     "numpy",
 ]
 """For `parametrize`; oneDNN is skipped, with its reason, where its library is not."""
+
+
+def has_isa(name):
+    """Whether the CPU, as far as the library may use it, has an instruction set."""
+    return (int(load().c.dnnl_get_effective_cpu_isa()) & CpuIsa[name]) == CpuIsa[name]
 
 
 # --- ways to run a problem -----------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import onednn_graph as og
 import pytest
 from attrs import frozen
-from onednn_graph.backends.onednn.enumerators import CpuIsa
-from onednn_graph.backends.onednn.library import load
+from strategies import has_isa
 
 DENSE = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 HALF = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
@@ -216,6 +215,13 @@ ROWS = {
     "MatMul of a turned matrix": row(of("MatMul", (16, 32), (24, 32), transpose_b=True), "matmul"),
     "AvgPool": row(of("AvgPool", LAST, **HALF, exclude_pad=False), "pooling"),
     "MaxPool": row(of("MaxPool", LAST, **HALF), "pooling"),
+    "MaxPool, rounded up": row(
+        of("MaxPool", (2, 15, 15, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}), "pooling"
+    ),
+    "AvgPool, rounded up": row(
+        of("AvgPool", (2, 16, 16, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}, exclude_pad=True),
+        "pooling",
+    ),
     "AvgPoolBackward": row(
         of("AvgPoolBackward", (2, 7, 7, 32), **HALF, exclude_pad=False, src_shape=list(LAST)), "pooling gradient"
     ),
@@ -286,11 +292,6 @@ ROWS = {
 }  # fmt: skip
 
 
-def has(isa):
-    """Whether the CPU, as the library may use it, has an instruction set."""
-    return int(load().c.dnnl_get_effective_cpu_isa()) & CpuIsa[isa] == CpuIsa[isa]
-
-
 def split(explanation):
     """Roles of the steps that compute, and the number of those that only copy."""
     names = [name.split(" (")[0] for name in explanation.implementations]
@@ -299,7 +300,7 @@ def split(explanation):
 
 
 def check(name, dtype, isa, copies):
-    if not has(isa):
+    if not has_isa(isa):
         pytest.skip(f"the library has kernels for it from {isa} on")
     graph = og.Graph()
     ROWS[name].build(graph, dtype=dtype)
@@ -321,7 +322,7 @@ def test_the_library_computes_it(onednn, name):
 @pytest.mark.parametrize("name", [name for name, one in ROWS.items() if one.halves])
 def test_the_library_computes_it_in_bf16(onednn, name):
     """Where the CPU has no arithmetic for it, by way of f32, with a copy for each operand and the result."""
-    check(name, "bf16", ROWS[name].halves, ROWS[name].copies if has("avx512_core") else None)
+    check(name, "bf16", ROWS[name].halves, ROWS[name].copies if has_isa("avx512_core") else None)
 
 
 @pytest.mark.parametrize("kind", sorted({"GroupNorm", "RMSNorm", "Select", "GenIndex", "BiasAddBackward"}))

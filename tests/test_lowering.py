@@ -288,6 +288,7 @@ def test_tensors_in_the_middle_that_others_read_are_outputs(onednn):
     model = graph.compile()
     arrays = fill(graph)
     assert {t.id for t in graph.outputs} == {y.id, z.id, w.id}
+    assert {e.backend for e in model.explain().values()} == {"onednn"}
     check_graph(graph, arrays, model(arrays))
 
 

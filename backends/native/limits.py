@@ -97,19 +97,29 @@ def _listed(value: object) -> tuple[object, ...]:
     return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType] -- a tuple of what an attribute holds
 
 
-def f16_arithmetic() -> bool:
-    """Whether the CPU, and the library's setting for it, has arithmetic in f16."""
-    wanted = int(CpuIsa.avx512_core_fp16)
-    return (int(load().c.dnnl_get_effective_cpu_isa()) & wanted) == wanted
+HALVES: dict[DataType, tuple[CpuIsa, ...]] = {
+    DataType.f16: (CpuIsa.avx512_core_fp16,),
+    DataType.bf16: (CpuIsa.avx512_core, CpuIsa.avx2_vnni_2),
+}
+"""From which instruction sets on library 3.2 computes in 16 bits."""
+
+
+def has_arithmetic(data_type: DataType) -> bool:
+    """Whether the CPU, and the library's setting for it, has arithmetic in a type."""
+    effective = int(load().c.dnnl_get_effective_cpu_isa())
+    return data_type not in HALVES or any((effective & isa) == isa for isa in HALVES[data_type])
 
 
 def _half(op: Op) -> str | None:
-    if op.kind in ("Concat", "Reorder", "TypeCast") or f16_arithmetic():
+    if op.kind in ("Concat", "Reorder", "TypeCast"):
         return None
-    half = next((t for t in chain(op.inputs, op.outputs) if t.data_type is DataType.f16), None)
+    half = next((t for t in chain(op.inputs, op.outputs) if not has_arithmetic(t.data_type)), None)
     if half is None:
         return None
-    return f"{half} is in f16, for which library 3.2 has no {op.kind} on {load().effective_isa}; it aborts the process"
+    return (
+        f"{half} is in {half.data_type.value}, for which library 3.2 has no {op.kind} on {load().effective_isa}; it "
+        "aborts the process"
+    )
 
 
 def _normalization(op: Op) -> str | None:
