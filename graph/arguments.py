@@ -11,11 +11,12 @@ from typing import cast
 
 import numpy as np
 
-from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, ShapeError
+from ..ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
 from ..ops.values import shown
 from .arrays import Array, as_array, itemsize, numpy_type
 from .backend import Executable
 from .engine import Engine
+from .layouts import LayoutHandle, check_buffer
 from .logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from .op import Op, PortName, port_names
 from .tensor import Tensor, allocate, check_array
@@ -24,11 +25,11 @@ from .tensor import Tensor, allocate, check_array
 class _Port:
     """One tensor of an executable, with what checking an array needs."""
 
-    def __init__(self, tensor: LogicalTensor, name: PortName, opaque_bytes: int = 0) -> None:
+    def __init__(self, tensor: LogicalTensor, name: PortName, engine: Engine) -> None:
         self.tensor = tensor
         self.what = f"{name}, {tensor},"
-        self.opaque = tensor.layout_type is LayoutType.opaque
-        self.opaque_bytes = opaque_bytes
+        opaque = tensor.layout_type is LayoutType.opaque
+        self.layout = engine.layouts.of(tensor, self.what) if opaque else None
         self.plain = as_plain(tensor)
         self.dtype = numpy_type(tensor.data_type)
         self.shape = tensor.dims
@@ -37,11 +38,18 @@ class _Port:
 
     def allocate(self) -> Array:
         """An uninitialised array for an output, or a staged input."""
-        return np.empty(self.opaque_bytes, np.uint8) if self.opaque else allocate(self.plain, self.what)
+        if self.layout is None:
+            return allocate(self.plain, self.what)
+        try:
+            return np.empty(self.layout.nbytes, np.uint8)
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"{self.what} needs {self.layout.nbytes} bytes of memory, more than there is; use a smaller shape"
+            ) from error
 
     def fits(self, array: Array) -> bool:
         """Whether the array lies exactly as compiled."""
-        return self.opaque or (
+        return self.layout is not None or (
             array.dtype == self.dtype
             and (array.strides == self.byte_strides or self._same_strides(array))
             and array.flags.aligned
@@ -56,42 +64,61 @@ class _Port:
 
     def array_of(self, value: object) -> Array:
         """The checked array behind what the user passed."""
-        known = isinstance(value, Tensor) and value.logical_tensor.layout_id == self.tensor.layout_id
-        if self.opaque and not known:
-            raise ArgumentError(
-                f"{self.what} is opaque and takes the Tensor in layout {self.tensor.layout_id} that it was compiled "
-                f"for, got {shown(value)}; wrap the buffer with Tensor.from_opaque, or compile for a strided tensor"
-            )
-        if isinstance(value, Tensor):
-            given = value.logical_tensor
-            if given.layout_type is LayoutType.opaque:
-                if self.opaque and given.layout_id == self.tensor.layout_id:
-                    return value.data
-                value = value.numpy()
-            else:
-                value = value.data
-        array = as_array(value, self.what)
+        if self.layout is not None:
+            return self._bytes_of(value, self.layout)
+        array = value.numpy() if isinstance(value, Tensor) else as_array(value, self.what)
         if array.shape != self.shape or array.dtype != self.dtype:
             check_array(array, self.plain, self.what)
         return array
 
+    def _bytes_of(self, value: object, layout: LayoutHandle) -> Array:
+        """The buffer of an opaque tensor in the layout that was compiled for, and in no other."""
+        if not isinstance(value, Tensor) or value.layout is not layout:
+            raise ArgumentError(
+                f"{self.what} is opaque and takes the Tensor in layout {layout.id} that it was compiled for, got "
+                f"{shown(value)}; wrap the buffer with Tensor.from_opaque, or compile for a strided tensor"
+            )
+        return check_buffer(value.data, layout, self.what)
+
+    def target_of(self, value: object) -> Array:
+        """The array behind what the user passed to be written to.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: nothing that can be written to as this port's tensor lies.
+        """
+        if self.layout is not None:
+            if isinstance(value, Tensor):
+                return self._bytes_of(value, self.layout)
+            return check_buffer(as_array(value, self.what), self.layout, self.what)
+        if not isinstance(value, np.ndarray | Tensor) and not hasattr(value, "__dlpack__"):
+            raise ArgumentTypeError(
+                f"{self.what} must be an array or Tensor that can be written to, got {shown(value)} of "
+                f"type {type(value).__name__}"
+            )
+        if isinstance(value, Tensor) and value.layout is not None:
+            raise ArgumentError(
+                f"{self.what} is strided and can't be written to an opaque tensor, got {value}; pass a strided "
+                "Tensor or an array"
+            )
+        return self.array_of(cast("object", value))
+
 
 class Arguments:
-    """An executable with the checks and copies around it."""
+    """An executable with the checks and copies around it.
 
-    def __init__(self, executable: Executable, ops: Sequence[Op]) -> None:
+    Args:
+        executable: what takes arrays.
+        ops: what it computes, for messages.
+        engine: what it was compiled for.
+    """
+
+    def __init__(self, executable: Executable, ops: Sequence[Op], engine: Engine) -> None:
         self.executable = executable
         self._ops = ops
+        self._engine = engine
         names = port_names(ops)
-        self._inputs = [_Port(t, names[t.id]) for t in executable.inputs]
-        self._outputs = [
-            _Port(
-                t,
-                names[t.id],
-                executable.opaque_bytes(i) if t.layout_type is LayoutType.opaque else 0,
-            )
-            for i, t in enumerate(executable.outputs)
-        ]
+        self._inputs = [_Port(t, names[t.id], engine) for t in executable.inputs]
+        self._outputs = [_Port(t, names[t.id], engine) for t in executable.outputs]
 
     def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
         if isinstance(given, list | tuple):
@@ -114,24 +141,10 @@ class Arguments:
 
     def _target(self, port: _Port, value: object) -> Array:
         """An output array as the user gave it, checked to be writeable and to hold each element once."""
-        if port.opaque:
-            array = value.data if isinstance(value, Tensor) else as_array(value, port.what)
-            if array.dtype != np.uint8 or array.nbytes < port.opaque_bytes or not array.flags.c_contiguous:
-                raise ArgumentError(
-                    f"{port.what} is opaque and takes a contiguous uint8 array of at least "
-                    f"{port.opaque_bytes} bytes, got {array.dtype} of {array.nbytes}; leave outputs out to "
-                    "have it allocated"
-                )
-        else:
-            if not isinstance(value, np.ndarray | Tensor) and not hasattr(value, "__dlpack__"):
-                raise ArgumentTypeError(
-                    f"{port.what} must be an array or Tensor that can be written to, got {shown(value)} of "
-                    f"type {type(value).__name__}"
-                )
-            array = port.array_of(cast("object", value))
+        array = port.target_of(value)
         if not array.flags.writeable:
             raise ArgumentError(f"{port.what} must be writeable, got a read-only array; pass a copy")
-        if not port.opaque and not port.fits(array) and _repeats(array):
+        if not port.fits(array) and _repeats(array):
             raise ArgumentError(
                 f"{port.what} must have a place of its own for each element, got strides "
                 f"{list(array.strides)} in bytes; pass an array that is not broadcast"
@@ -152,17 +165,18 @@ class Arguments:
         ]
         self._check_apart(targets)
         computed = [
-            array if (port.opaque or port.fits(array)) and not _meets(array, ins) else port.allocate()
+            array if port.fits(array) and not _meets(array, ins) else port.allocate()
             for port, array in zip(self._outputs, targets, strict=True)
         ]
         self.executable.run(ins, computed)
-        for target, array in zip(targets, computed, strict=True):
-            if target is not array:
-                if array.dtype == np.uint8 and target.dtype == np.uint8 and target.ndim == 1:
-                    target[: array.size] = array
-                else:
-                    np.copyto(target, array)
-        return tuple(targets)
+        for port, target, array in zip(self._outputs, targets, computed, strict=True):
+            if target is not array:  # a buffer for an opaque output may be larger than it needs
+                np.copyto(target if port.layout is None else target[: array.size], array)
+        # An array of a subclass comes back as itself, not as the plain view of it that was computed with.
+        return tuple(
+            cast("Array", given) if isinstance(given, np.ndarray) else target
+            for given, target in zip(listed, targets, strict=True)
+        )
 
     def bind(self, inputs: object, outputs: object) -> Callable[[], None]:
         """See `CompiledPartition.bind`."""
@@ -180,7 +194,7 @@ class Arguments:
         targets = [self._target(p, v) for p, v in zip(self._outputs, listed, strict=True)]
         self._check_apart(targets)
         for port, array in zip(self._outputs, targets, strict=True):
-            if not port.opaque and not port.fits(array):
+            if not port.fits(array):
                 raise ArgumentError(
                     f"{port.what} must lie as compiled to be bound, with byte strides "
                     f"{list(port.byte_strides)}, got {list(array.strides)}; compile with its strides"
@@ -197,12 +211,12 @@ class Arguments:
                 if np.may_share_memory(array, other):
                     raise ArgumentError(f"{self._ops[0]}: two outputs share memory; pass separate arrays")
 
-    def plain(self, index: int, array: Array, engine: Engine) -> Array:
+    def plain(self, index: int, array: Array) -> Array:
         """Output `index` in plain layout."""
         port = self._outputs[index]
-        if not port.opaque:
+        if port.layout is None:
             return array
-        return Tensor.from_opaque(port.tensor, array, engine).numpy()
+        return Tensor.from_opaque(port.tensor, array, self._engine).numpy()
 
 
 def listed_arguments(
@@ -258,6 +272,6 @@ def shape_operand_value(value: object, tensor: LogicalTensor, name: PortName) ->
             f"{what} must be a 1-D array of {tensor.data_type.value}, got {array.dtype}; convert it with "
             f".astype({numpy_type(tensor.data_type).name!r})"
         )
-    if array.shape != tensor.dims:
-        raise ShapeError(f"{what} must have shape {format_shape(tensor.dims)}, got {list(array.shape)}")
+    if array.ndim != 1 or (tensor.is_concrete and array.shape != tensor.dims):
+        raise ShapeError(f"{what} must have shape {format_shape(tensor.shape)}, got {list(array.shape)}")
     return tuple(int(v) for v in array)

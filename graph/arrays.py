@@ -8,6 +8,7 @@ NumPy's own `from_dlpack` refuses. What has only `__array__` goes through that. 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, cast
 
 import ml_dtypes
@@ -37,6 +38,9 @@ NUMPY_TYPES: dict[DataType, np.dtype[Any]] = {
     DataType.u4: np.dtype(ml_dtypes.uint4),
 }
 """NumPy's type of each data type; what NumPy lacks comes from `ml_dtypes`."""
+
+DEEPEST = 64
+"""Axes that a NumPy array can have."""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in NUMPY_TYPES.items()}
 
@@ -133,31 +137,56 @@ _capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _capsule_is_valid.restype = ctypes.c_int
 _capsule_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_capsule_set_name = ctypes.pythonapi.PyCapsule_SetName
+_capsule_set_name.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+_CAPSULES = (
+    (b"dltensor_versioned", b"used_dltensor_versioned", _ManagedVersioned),
+    (b"dltensor", b"used_dltensor", _Managed),
+)
+"""Names of capsules, their names once the tensor is taken, and what they point to."""
+_DELETER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+"""Frees a DLPack tensor."""
+
+# A capsule points to its name, and may outlive this module.
+for _, _taken, _ in _CAPSULES:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_taken))
 
 
 @frozen(eq=False)
 class _CapsuleView:
-    """Keeps a capsule, and so its memory, alive as the base of a NumPy array.
+    """The base of a NumPy array over a DLPack tensor: its memory lives until the last view is gone.
 
-    The capsule is not consumed: its own destructor frees it when the last view is gone.
+    The tensor is ours then, and its capsule renamed, as DLPack asks of who takes one: whoever gets the same capsule
+    again must not take the tensor too, and free it while it is still read here.
     """
 
-    capsule: object
+    managed: _Managed | _ManagedVersioned
     __array_interface__: dict[str, Any]
+
+    def __del__(self) -> None:
+        if self.managed.deleter:
+            _DELETER(self.managed.deleter)(ctypes.byref(self.managed))
+
+
+def _managed(capsule: object, what: str) -> tuple[_Managed | _ManagedVersioned, bytes]:
+    """What a capsule holds, and the name of a capsule whose tensor is taken."""
+    for name, taken, struct in _CAPSULES:
+        if _capsule_is_valid(capsule, name):
+            return struct.from_address(cast("int", _capsule_pointer(capsule, name))), taken
+    raise ArgumentError(f"{what} gave no DLPack capsule, or one that was taken before; pass a NumPy array")
 
 
 def _from_capsule(capsule: object, what: str) -> Array:
-    if _capsule_is_valid(capsule, b"dltensor_versioned"):
-        managed = _ManagedVersioned.from_address(
-            cast("int", _capsule_pointer(capsule, b"dltensor_versioned"))
-        )
-        tensor: _Tensor = managed.tensor
+    managed, taken = _managed(capsule, what)
+    tensor: _Tensor = managed.tensor
+    read_only = False
+    if isinstance(managed, _ManagedVersioned):
+        if managed.major > 1:  # whose structs may lie otherwise
+            raise ArgumentError(
+                f"{what} gave a tensor of DLPack {managed.major}, not 1.x; pass a NumPy array"
+            )
         read_only = bool(managed.flags & _READ_ONLY_FLAG)
-    elif _capsule_is_valid(capsule, b"dltensor"):
-        tensor = _Managed.from_address(cast("int", _capsule_pointer(capsule, b"dltensor"))).tensor
-        read_only = False
-    else:
-        raise ArgumentError(f"{what} gave no DLPack capsule; pass a NumPy array")
     if tensor.device_type not in _CPU_DEVICES:
         raise ArgumentError(
             f"{what} must be in CPU memory, got DLPack device type {tensor.device_type}; copy it to the CPU first"
@@ -170,19 +199,26 @@ def _from_capsule(capsule: object, what: str) -> Array:
             "which oneDNN Graph has no type for; convert it to f32"
         )
     size = tensor.bits // 8
+    if tensor.ndim < 0 or (tensor.ndim and not tensor.shape):
+        raise ArgumentError(
+            f"{what} gave a DLPack tensor of {tensor.ndim} axes without sizes; pass a NumPy array"
+        )
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] * size for axis in range(tensor.ndim)) if tensor.strides else None
     if 0 in shape:  # the pointer of an empty tensor may be anything
         empty = np.empty(shape, dtype=f"{kind}{size}")
         return empty.view(ml_dtypes.bfloat16) if is_bfloat else empty
+    if not tensor.data:
+        raise ArgumentError(f"{what} gave a DLPack tensor without memory; pass a NumPy array")
     interface = {
         "version": 3,
         "shape": shape,
         "strides": strides,
         "typestr": f"{'|' if size == 1 or is_bfloat else '<'}{kind}{size}",
-        "data": ((tensor.data or 0) + tensor.byte_offset, read_only),
+        "data": (tensor.data + tensor.byte_offset, read_only),
     }
-    array: Array = np.asarray(_CapsuleView(capsule, interface))
+    _capsule_set_name(capsule, taken)
+    array: Array = np.asarray(_CapsuleView(managed, interface))
     return array.view(ml_dtypes.bfloat16) if is_bfloat else array
 
 
@@ -212,7 +248,7 @@ def as_array(value: object, what: str) -> Array:
         what: how messages name it.
 
     Raises:
-        ArgumentTypeError: it is nothing of the kind.
+        ArgumentTypeError: it is nothing of the kind, or a list of arrays.
         ArgumentError: a tensor on another device, or one that its library refuses to share.
         DataTypeError: a data type without a counterpart.
     """
@@ -221,11 +257,14 @@ def as_array(value: object, what: str) -> Array:
             raise ArgumentTypeError(
                 f"{what} must be a plain array, got a MaskedArray, whose mask would be lost; pass .filled(0)"
             )
-        return cast("Array", value)
+        # What a subclass says of its shape or address may be anything; NumPy's own view of it is the memory's.
+        array = cast("Array", value)
+        return array if type(array) is np.ndarray else np.asarray(array)
     # A class has the methods of its instances, and calling them unbound was seen to crash NumPy.
     is_class = isinstance(value, type)
     if not is_class and hasattr(value, "__dlpack__"):
         return _dlpack(value, what)
+    _check_numbers(value, what)
     if not is_class and (hasattr(value, "__array__") or isinstance(value, list | tuple | int | float)):
         array = _converted(cast("Any", value), what)
         if array.dtype != object:
@@ -235,6 +274,25 @@ def as_array(value: object, what: str) -> Array:
         f"{what} must be a NumPy array or have __dlpack__ or __array__, "
         f"got {shown(given)} of type {type(given).__name__}"
     )
+
+
+def _check_numbers(value: object, what: str, depth: int = 1) -> None:
+    """Refuses arrays inside a list: NumPy would stack them to one of another shape, and the op would run on that.
+
+    Raises:
+        ArgumentTypeError: there is one.
+    """
+    if (
+        not isinstance(value, list | tuple) or depth > DEEPEST
+    ):  # NumPy says what is wrong with anything deeper
+        return
+    for item in cast("Sequence[object]", value):
+        _check_numbers(item, what, depth + 1)
+        if not isinstance(item, np.generic) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__")):
+            raise ArgumentTypeError(
+                f"{what} must be one array, got a list that holds a {type(item).__name__}; "
+                "pass the array itself, or np.stack(…) where an array of arrays is meant"
+            )
 
 
 def _converted(value: Any, what: str) -> Array:

@@ -15,6 +15,7 @@ from ..ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
 from ..ops.values import shown
 from .arrays import Array
 from .engine import Engine
+from .layouts import LayoutHandle
 from .logical_tensor import LogicalTensor
 from .op import Op
 from .options import CompileOptions
@@ -104,15 +105,13 @@ class Executable(Protocol):
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
-        """The outputs with their layouts chosen: `any` has become strided or opaque."""
+        """The outputs with their layouts chosen: `any` has become strided, or opaque with the `layout_id` of a layout
+        that `engine.layouts.give` made, which knows the size of the buffer.
+        """
         ...
 
     @property
     def explanation(self) -> Explanation: ...
-
-    def opaque_bytes(self, index: int) -> int:
-        """Size of the buffer of opaque output `index`."""
-        ...
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Computes `outputs` from `inputs`."""
@@ -135,7 +134,8 @@ class CompileRequest:
         ops: in topological order, on resolved tensors.
         inputs: concrete and strided. outputs: concrete; the layout may be `any`.
         described: the inputs as the user describes them: opaque where another partition's output is to be taken as
-            it lies. A backend that knows the layout may do so, and says it by `Executable.inputs`.
+            it lies, in a layout that the engine has given out. The backend that chose the layout may do so, and says
+            it by `Executable.inputs`.
         engine: where it will run.
         fpmath_mode: the graph's.
         values: values of shape operands, by tensor id.
@@ -206,8 +206,12 @@ class Backend(Protocol):
         """
         ...
 
-    def to_plain(self, tensor: Tensor) -> Array | None:
-        """A plain copy of an opaque tensor of this backend, or None where it is not its own."""
+    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
+        """A plain copy of an opaque tensor in a layout that this backend has given out; its buffer is large enough.
+
+        Raises:
+            UnsupportedError: the backend gives out no layouts.
+        """
         ...
 
 

@@ -32,6 +32,7 @@ def split_arguments(
     spelled = [names.spell(p.name) for p in schema.inputs]
     given: dict[str, object] = dict(named)
     repeated = schema.inputs[-1].repeat if schema.inputs else 1
+    positional = unpacked(schema, positional)
     if len(positional) > len(spelled) - 1 + repeated:
         raise PortError(
             f"{kind}: too many inputs; it takes at most {len(spelled) - 1 + repeated} ({', '.join(spelled)}), "
@@ -63,6 +64,15 @@ def split_arguments(
         tensors.append(value)  # pyright: ignore[reportArgumentType] -- Op says what is no tensor
         del given[name]
     return tensors, {name: value for name, value in given.items() if value is not None}
+
+
+def unpacked(schema: OpSchema, inputs: Sequence[object]) -> Sequence[object]:
+    """The inputs of an op that takes any number of them, also where they are given as one list or tuple."""
+    if len(inputs) == 1 and len(schema.inputs) == 1 and schema.inputs[0].repeat > 1:
+        only = inputs[0]
+        if isinstance(only, list | tuple):
+            return cast("Sequence[object]", only)
+    return inputs
 
 
 def schema_output_types(

@@ -11,16 +11,11 @@ from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
 from ..ops.values import integer, shown
 from .arrays import Array, as_array
 from .backend import Explanation
-from .caching import BoundedCache
-from .compiled_partition import CompiledPartition
 from .engine import Engine, Stream, check_engine, default_engine
-from .logical_tensor import LogicalTensor, as_plain
+from .logical_tensor import LogicalTensor
 from .options import CompileOptions
 from .partition import Partition
 from .tensor import Tensor, check_array
-
-MAX_COMPILED_SHAPES = 16
-"""Compiled partitions kept for different shapes of one partition."""
 
 Key = str | int | LogicalTensor
 
@@ -59,9 +54,9 @@ class Explanations(dict[int, Explanation | None]):
     """Explanations by partition id, with a text for people."""
 
     def __str__(self) -> str:
+        later = "compiled when it is executed and all shapes are known; ask on the thread that executes it"
         return "\n".join(
-            f"partition {number}, {explanation or 'compiled when it is executed and all shapes are known'}"
-            for number, explanation in self.items()
+            f"partition {number}, {explanation or later}" for number, explanation in self.items()
         )
 
 
@@ -109,49 +104,6 @@ def find(key: object, ids: Mapping[str, int], what: str) -> int:
     return tensor_id
 
 
-class _Stage:
-    """One partition, compiled now if its shapes are known and at execution otherwise."""
-
-    def __init__(self, partition: Partition, engine: Engine, options: CompileOptions) -> None:
-        self.partition = partition
-        self._engine = engine
-        self._options = options
-        self._by_shape: BoundedCache[tuple[tuple[int, ...], ...], CompiledPartition] = BoundedCache(
-            MAX_COMPILED_SHAPES
-        )
-        self.latest: CompiledPartition | None = None
-        # What flows between partitions here, and to the caller, are plain arrays.
-        self._outputs = [as_plain(t) for t in partition.output_ports]
-        if all(t.is_concrete for t in partition.input_ports):
-            self.latest = partition.compile_with(None, self._outputs, engine, options)
-        self._fixed = self.latest
-
-    @property
-    def has_no_choice(self) -> bool:
-        """Whether it is compiled and there were no strategies to choose from."""
-        explanation = None if self.latest is None else self.latest.explanation
-        return explanation is not None and not explanation.considered
-
-    def run(
-        self, inputs: Sequence[Array], outputs: Sequence[object], stream: Stream | None
-    ) -> tuple[Array, ...]:
-        compiled = self._fixed or self._for_shapes(inputs)
-        self.latest = compiled
-        return compiled.execute(stream, inputs, outputs)
-
-    def _for_shapes(self, inputs: Sequence[Array]) -> CompiledPartition:
-        key = tuple(array.shape for array in inputs)
-
-        def make() -> CompiledPartition:
-            tensors = [
-                port.with_shape(array.shape)
-                for port, array in zip(self.partition.input_ports, inputs, strict=True)
-            ]
-            return self.partition.compile_with(tensors, self._outputs, self._engine, self._options)
-
-        return self._by_shape.get(key, make)
-
-
 class CompiledGraph:
     """A graph that runs: call it with arrays, get arrays. Thread-safe.
 
@@ -178,8 +130,10 @@ class CompiledGraph:
         self._input_ids = labels(self.inputs, "input")
         self._output_ids = labels(self.outputs, "output")
         self._input_ports = {t.id: t for t in self.inputs}
-        self._stages = [_Stage(p, self.engine, options) for p in self.partitions]
-        if options.strategy is not None and all(stage.has_no_choice for stage in self._stages):
+        self._stages = [p.compile_in_graph(self.engine, options) for p in self.partitions]
+        if options.strategy is not None and all(
+            stage.explanation is not None and not stage.explanation.considered for stage in self._stages
+        ):
             raise ArgumentError(
                 f"strategy {shown(options.strategy)} can't be taken, for no partition of the graph has a choice; "
                 "leave strategy out"
@@ -215,10 +169,10 @@ class CompiledGraph:
             self._check_apart(arrays, targets)
         for stage in self._stages:
             ports = stage.partition
-            results = stage.run(
+            results = stage.execute(
+                stream,
                 [arrays[t.id] for t in ports.input_ports],
                 [targets.get(t.id) for t in ports.output_ports],
-                stream,
             )
             for tensor, array in zip(stage.partition.output_ports, results, strict=True):
                 arrays[tensor.id] = array
@@ -285,13 +239,12 @@ class CompiledGraph:
         return arrays
 
     def explain(self) -> Explanations:
-        """What was chosen for each partition, by partition id; None where it is not compiled yet. Print it."""
-        return Explanations(
-            {
-                stage.partition.id: None if stage.latest is None else stage.latest.explanation
-                for stage in self._stages
-            }
-        )
+        """What was chosen for each partition, by partition id. Print it.
+
+        A partition of unknown shapes, or with a shape operand, is compiled at execution, once for each of them: it
+        tells of this thread's latest call, and is None where this thread has made none.
+        """
+        return Explanations({stage.partition.id: stage.explanation for stage in self._stages})
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""

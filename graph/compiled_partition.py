@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import local
 from typing import TYPE_CHECKING
+
+from attrs import frozen
 
 from ..ops.errors import ArgumentError, ArgumentTypeError
 from ..ops.values import integer, shown
 from . import profiling
 from .arguments import Arguments, listed_arguments, shape_operand_value
-from .arrays import Array
+from .arrays import Array, as_array
 from .backend import Explanation
 from .caching import BoundedCache
 from .engine import Engine, Stream
@@ -22,11 +25,29 @@ if TYPE_CHECKING:  # a partition makes its compiled partitions
     from .partition import Partition
 
 MAX_SPECIALISATIONS = 16
-"""Executables that a compiled partition keeps for different values of its shape operands."""
+"""Executables that a compiled partition keeps for different shapes and values of shape operands."""
+
+
+@frozen
+class Specialisation:
+    """What an executable was made for, where a partition is compiled at execution.
+
+    Attributes:
+        shapes: of all inputs, in port order; empty where they were known at compile.
+        values: of the shape operands, in port order.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    values: tuple[tuple[int, ...], ...]
 
 
 class CompiledPartition:
     """A partition compiled for concrete tensors. Executing it is thread-safe.
+
+    With a shape operand among the inputs, and within a graph where shapes are unknown too, there is an executable for
+    each value that was met, the latest 16 of them. `outputs`, `backend`, `explanation` and `query_logical_tensor` then
+    tell of the latest call of `execute` or `bind` on the thread that asks; what other threads do does not change
+    them. `explanations` has all executables.
 
     Attributes:
         partition: what it was compiled from.
@@ -53,70 +74,91 @@ class CompiledPartition:
         self._operands = tuple(
             (position, tensor.id) for position, tensor in enumerate(inputs) if tensor.id in operands
         )
+        self._open = not all(t.is_concrete for t in inputs)
         self._names = port_names(partition.ops)
-        self._special: BoundedCache[tuple[tuple[int, ...], ...], Arguments] = BoundedCache(
-            MAX_SPECIALISATIONS
-        )
-        self._last: Arguments | None = None
-        if not self._operands:
-            self._last = self._specialise(())
-        else:
+        self._special: BoundedCache[Specialisation, Arguments] = BoundedCache(MAX_SPECIALISATIONS)
+        self._latest = local()
+        self._only: Arguments | None = None
+        if not self._operands and not self._open:
+            self._only = self._specialise(Specialisation((), ()))
+        elif not self._open:
             # Everything that does not depend on the values is checked now, so that mistakes show early.
             infer(partition.ops, {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}, {})
 
-    def _specialise(self, values: tuple[tuple[int, ...], ...]) -> Arguments:
-        by_id = {tensor_id: value for (_, tensor_id), value in zip(self._operands, values, strict=True)}
-        executable = self.partition.build(
-            self.inputs, self._declared_outputs, self.engine, by_id, self._options
-        )
-        return Arguments(executable, self.partition.ops)
+    def _specialise(self, key: Specialisation) -> Arguments:
+        by_id = {tensor_id: value for (_, tensor_id), value in zip(self._operands, key.values, strict=True)}
+        inputs = self.inputs
+        if self._open:
+            shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
+            inputs = self.partition.checked_inputs(shaped)
+        executable = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
+        return Arguments(executable, self.partition.ops, self.engine)
 
     def _arguments(self, inputs: Sequence[object]) -> Arguments:
-        """The executable for the values of the shape operands among these inputs."""
-        if not self._operands:
-            if self._last is None:
-                raise ArgumentError(f"{self.partition.ops[0]}: it was not compiled")
-            return self._last
+        """The executable for the shapes of these inputs and the values of the shape operands among them."""
+        if self._only is not None:
+            return self._only
         given = listed_arguments(self.partition.ops, "input", self.inputs, inputs)
-        key = tuple(
+        shapes = self._shapes(given) if self._open else []
+        values = [
             shape_operand_value(given[position], self.inputs[position], self._names[tensor_id])
             for position, tensor_id in self._operands
-        )
+        ]
+        key = Specialisation(tuple(shapes), tuple(values))
         arguments = self._special.get(key, lambda: self._specialise(key))
-        self._last = arguments  # for the queries; another thread may be at another value
+        self._latest.arguments = arguments
         return arguments
+
+    def _shapes(self, given: Sequence[object]) -> list[tuple[int, ...]]:
+        return [
+            as_array(value, f"{self._names[tensor.id]}, {tensor},").shape
+            for value, tensor in zip(given, self.inputs, strict=True)
+        ]
+
+    @property
+    def _asked_of(self) -> Arguments | None:
+        """What the queries tell of: the only executable there is, or the one of this thread's latest call."""
+        return self._only or getattr(self._latest, "arguments", None)
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
-        """The output tensors with layouts chosen; of the latest value where a shape operand decides."""
-        return self._last.executable.outputs if self._last is not None else self._declared_outputs
+        """The output tensors with layouts chosen; as declared where this thread has not called it yet."""
+        known = self._asked_of
+        return self._declared_outputs if known is None else known.executable.outputs
 
     @property
     def backend(self) -> str:
-        """Name of the backend that runs it; the claiming one until a shape operand's value is known."""
-        return self._last.executable.explanation.backend if self._last else str(self.partition.backend)
+        """Name of the backend that runs it; the claiming one where this thread has not called it yet."""
+        explanation = self.explanation
+        return str(self.partition.backend) if explanation is None else explanation.backend
 
     @property
     def specialisations(self) -> int:
-        """How many executables for values of shape operands are kept now."""
+        """How many executables for shapes and values of shape operands are kept now."""
         return len(self._special)
 
     @property
     def explanation(self) -> Explanation | None:
-        """What was chosen and why; None until the value of a shape operand is known."""
-        return None if self._last is None else self._last.executable.explanation
+        """What was chosen and why; None where it is chosen at execution and this thread has not called it yet."""
+        known = self._asked_of
+        return None if known is None else known.executable.explanation
+
+    @property
+    def explanations(self) -> dict[Specialisation, Explanation]:
+        """What was chosen for each of the shapes and values that are kept now, whichever thread brought them."""
+        return {key: one.executable.explanation for key, one in self._special.values().items()}
 
     def explain(self) -> Explanation:
         """What was chosen and why.
 
         Raises:
-            ArgumentError: a shape operand decides, and nothing was executed yet.
+            ArgumentError: it is chosen at execution, and this thread has not executed it yet.
         """
         explanation = self.explanation
         if explanation is None:
             raise ArgumentError(
                 f"{self.partition.ops[0]}: its kernels are chosen at the first execution, when the value of "
-                "the shape operand is known; execute it once before explain()"
+                "the shape operand is known; execute it once before explain(), on the same thread"
             )
         return explanation
 
@@ -159,21 +201,24 @@ class CompiledPartition:
         arguments = self._arguments(inputs)
         if not profiling.profiles:
             return arguments.execute(inputs, outputs)
-        with profiling.in_partition(self.partition.id, self.partition.label, self.backend):
+        backend = arguments.executable.explanation.backend
+        with profiling.in_partition(self.partition.id, self.partition.label, backend):
             return arguments.execute(inputs, outputs)
 
     def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
         """A callable that computes into these very arrays, with everything prepared once.
 
-        The arrays are kept alive by the callable and must have the compiled layouts, for no copies are made. It
-        is for one thread at a time; bind once per thread.
+        The arrays are kept alive by the callable and must have the compiled layouts, for no copies are made. They
+        can't be resized in place as long as it lives. It is for one thread at a time; bind once per thread.
 
         Raises:
             ArgumentError and others: as for `execute`, and for an array that would need a copy.
         """
         self.engine.check_open()
-        call = self._arguments(inputs).bind(inputs, outputs)
-        return profiling.watched(call, self.partition.id, self.partition.label, self.backend)
+        arguments = self._arguments(inputs)
+        backend = arguments.executable.explanation.backend
+        call = arguments.bind(inputs, outputs)
+        return profiling.watched(call, self.partition.id, self.partition.label, backend)
 
     def _check_stream(self, stream: Stream | None) -> None:
         self.engine.check_open()

@@ -13,7 +13,7 @@ from ..ops.schema import RESERVED, counts_allowed
 from ..ops.values import integer, listed
 from .arrays import Array, as_array, data_type_of
 from .backend import BACKENDS
-from .builder import schema_output_types
+from .builder import schema_output_types, unpacked
 from .caching import BoundedCache
 from .compiled_partition import CompiledPartition
 from .engine import Engine, check_engine, default_engine
@@ -42,7 +42,8 @@ def run_op(
     Args:
         kind: a registered kind or legacy name.
         inputs: arrays in port order; None for an optional one. A plain sequence for an input that is
-            also an attribute (`weights_shape`) is taken as the attribute.
+            also an attribute (`weights_shape`) is taken as the attribute. An op of any number of inputs
+            takes them one after another or as one list.
         attributes: under the names that the kind has; None values are left out.
         out: array for the output, or a sequence of them for several outputs.
         outputs: how many outputs to compute; as the attributes say if None.
@@ -67,6 +68,7 @@ def run_op(
         )
     if backend is not None and not isinstance(backend, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         BACKENDS.get(backend)  # says what is wrong with it
+    inputs = unpacked(schema, inputs)
     given = {name: value for name, value in attributes.items() if value is not None}
     own = {names.spell(spec.name) for spec in schema.attributes}
     most = max(counts_allowed(schema.inputs, schema.input_counts))

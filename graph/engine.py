@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from threading import RLock
 from typing import Any, TypeVar, cast
 
 from ..ops.errors import ArgumentError, ArgumentTypeError, ResourceError
 from ..ops.values import integer, shown
+from .layouts import Layouts
+from .locking import Lock
 
 T = TypeVar("T")
 
@@ -16,7 +17,10 @@ class Engine:
     """A device. There is one kind, `cpu`, with index 0.
 
     An engine owns the native handles that backends make for it, and frees them when it is closed or
-    collected. Usable as a context manager.
+    collected. Usable as a context manager. It belongs to its process and can be neither copied nor pickled.
+
+    Attributes:
+        layouts: the opaque layouts that were given out for it.
 
     Raises:
         ArgumentError: another kind or index.
@@ -28,8 +32,9 @@ class Engine:
             raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {shown(index)}")
         self.kind = kind
         self.index = 0
+        self.layouts = Layouts()
         self._resources: dict[Hashable, Any] = {}
-        self._lock = RLock()
+        self._lock = Lock()
         self._closed = False
 
     @property
@@ -55,6 +60,7 @@ class Engine:
         with self._lock:
             self._closed = True
             self._resources.clear()
+            self.layouts.clear()
 
     def __enter__(self) -> Engine:
         self.check_open()
@@ -62,6 +68,12 @@ class Engine:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __reduce__(self) -> str:
+        raise ArgumentTypeError(
+            "an engine, and what belongs to it, lives in one process and can't be copied or pickled; make an "
+            "Engine where it is needed, and pass arrays on"
+        )
 
     def __repr__(self) -> str:
         return f"Engine('{self.kind}', {self.index}){' closed' if self._closed else ''}"
@@ -96,7 +108,7 @@ def check_engine(engine: object) -> None:
 
 
 _default: list[Engine] = []
-_default_lock = RLock()
+_default_lock = Lock()
 
 
 def default_engine() -> Engine:

@@ -758,7 +758,8 @@ def concat(
     dst = src_0, src_1, … along axis
 
     Args:
-        src_i: Equal shapes, but for the axis. f32 or bf16 or f16 or f64.
+        src_i: Equal shapes, but for the axis. f32 or bf16 or f16 or f64. One after another, or
+            one list of them.
         axis: The axis, counted from the end where negative.
         out: array to write the result to; allocated if None.
         backend: name of the only backend to use, or None for the best one.

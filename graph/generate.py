@@ -24,6 +24,9 @@ WIDTH = 100
 SHOWN_COUNTS = 5
 """Numbers of outputs that a docstring lists one by one."""
 
+_MANY = " One after another, or one list of them."
+"""How inputs are given that an op takes any number of."""
+
 _TYPES = {
     AttributeType.s64: "int",
     AttributeType.s64_list: "Sequence[int]",
@@ -125,7 +128,10 @@ def _documentation(schema: OpSchema, names: OpNames, *, eager: bool) -> str:
     ports = {p.name: p for p in schema.inputs}
     parts = [schema.summary, "", *_formula(schema), "Args:"]
     parts += [
-        entry(names.spell(p.name), shaped(p.doc, tuple(t.value for t in schema.types[p.type])))
+        entry(
+            names.spell(p.name),
+            shaped(p.doc, tuple(t.value for t in schema.types[p.type])) + (_MANY if p.repeat > 1 else ""),
+        )
         for p in schema.inputs
     ]
     for spec in schema.attributes:
@@ -189,7 +195,7 @@ def signatures() -> str:
             both = any(spec.name == p.name for spec in schema.attributes)
             kind = "LogicalTensor" + (" | Sequence[int]" if both else "")
             if p.repeat > 1:
-                parameters.append(f"*{names.spell(p.name)}: {kind},")
+                parameters.append(f"*{names.spell(p.name)}: {kind} | Sequence[{kind}],")
             else:
                 parameters.append(f"{names.spell(p.name)}: {kind}{'' if p.required else ' | None = None'},")
         parameters += [

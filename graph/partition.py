@@ -138,11 +138,35 @@ class Partition:
         engine = default_engine() if engine is None else engine
         check_engine(engine)
         engine.check_open()
+        self._check_supported()
+        ins = self.checked_inputs(inputs)
+        for tensor in ins:
+            if tensor.layout_type is LayoutType.opaque:
+                engine.layouts.of(tensor, f"{port_names(self.ops)[tensor.id]}, {tensor},")
+        return CompiledPartition(self, ins, self._checked_outputs(outputs), engine, options)
+
+    def compile_in_graph(self, engine: Engine, options: CompileOptions) -> CompiledPartition:
+        """For plain arrays on all sides, as they flow through a graph; unknown sizes are those of each execution."""
+        self._check_supported()
+        ins = tuple(as_plain(t) if t.layout_type is LayoutType.opaque else t for t in self.input_ports)
+        if all(t.is_concrete for t in ins):
+            ins = self.checked_inputs(ins)
+        outs = self._checked_outputs([as_plain(t) for t in self.output_ports])
+        return CompiledPartition(self, ins, outs, engine, options)
+
+    def _check_supported(self) -> None:
         if not self.is_supported:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.why_not.items())
             raise UnsupportedError(f"{self.ops[0]}: no backend can run it ({reasons})")
-        ins = self._matched(inputs, self.input_ports, "input")
-        outs = self._matched(outputs, self.output_ports, "output")
+
+    def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
+        """The inputs to compile for, in port order.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, LayoutError: they don't fit the ports, or are
+                not concrete.
+        """
+        ins = self._matched(given, self.input_ports, "input")
         names = port_names(self.ops)
         for tensor in ins:
             if tensor.layout_type is LayoutType.any or tensor.layout_type is LayoutType.undef:
@@ -155,13 +179,18 @@ class Partition:
                     f"{names[tensor.id]}, {tensor}, must have all its sizes at compile; pass compile a "
                     "logical tensor that has them"
                 )
+        return tuple(ins)
+
+    def _checked_outputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
+        outs = self._matched(given, self.output_ports, "output")
+        names = port_names(self.ops)
         for tensor in outs:
             if tensor.layout_type not in (LayoutType.any, LayoutType.strided):
                 raise LayoutError(
                     f"{names[tensor.id]}, {tensor}, must be strided or 'any' at compile, got layout_type "
                     f"'{tensor.layout_type.value}'; with 'any' the backend chooses"
                 )
-        return CompiledPartition(self, tuple(ins), tuple(outs), engine, options)
+        return tuple(outs)
 
     def _matched(
         self, given: Sequence[LogicalTensor] | None, ports: tuple[LogicalTensor, ...], what: str
@@ -288,9 +317,6 @@ class _WithReasons:
     def explanation(self) -> Explanation:
         inner = self.executable.explanation
         return evolve(inner, rejected=(*self.reasons, *inner.rejected))
-
-    def opaque_bytes(self, index: int) -> int:
-        return self.executable.opaque_bytes(index)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         self.executable.run(inputs, outputs)

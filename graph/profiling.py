@@ -23,6 +23,7 @@ from time import perf_counter
 from attrs import frozen
 
 from ..ops.errors import ArgumentError
+from .locking import Lock
 
 
 class EventKind(Enum):
@@ -236,7 +237,7 @@ def _row(line: Line, total: float, indent: str) -> tuple[str, ...]:
 
 profiles: tuple[Profile, ...] = ()
 """The open ones. Whoever executes looks here first; it is empty nearly always."""
-_lock = threading.Lock()
+_lock = Lock()
 _current: ContextVar[tuple[int | None, str]] = ContextVar("partition", default=(None, ""))
 """Id and ops of the partition that is being executed; whoever hands work to another thread hands it on."""
 

@@ -509,7 +509,7 @@ class OpSignatures(ABC):
     def op(
         self,
         kind: Literal["Concat"],
-        *src_i: LogicalTensor,
+        *src_i: LogicalTensor | Sequence[LogicalTensor],
         axis: int,
         name: str | None = None,
     ) -> LogicalTensor:
@@ -518,7 +518,8 @@ class OpSignatures(ABC):
         dst = src_0, src_1, … along axis
 
         Args:
-            src_i: Equal shapes, but for the axis. f32 or bf16 or f16 or f64.
+            src_i: Equal shapes, but for the axis. f32 or bf16 or f16 or f64. One after another, or
+                one list of them.
             axis: The axis, counted from the end where negative.
             name: of the op and its output; made from the kind if None.
 
@@ -3279,7 +3280,7 @@ class OpSignatures(ABC):
     def op(
         self,
         kind: Literal["Wildcard"],
-        *src: LogicalTensor,
+        *src: LogicalTensor | Sequence[LogicalTensor],
         outputs: int | None = None,
         name: str | None = None,
     ) -> Any:
@@ -3287,7 +3288,7 @@ class OpSignatures(ABC):
 
         Args:
             src: Anything. f16 or bf16 or f32 or f64 or s64 or s32 or s8 or u8 or boolean or f8_e5m2
-                or f8_e4m3 or s4 or u4.
+                or f8_e4m3 or s4 or u4. One after another, or one list of them.
             outputs: how many outputs: 0 to 64; as the attributes say if None.
             name: of the op and its output; made from the kind if None.
 

@@ -19,6 +19,7 @@ from ..ops.schema import UNKNOWN_DIM
 from ..ops.values import shown
 from .arrays import Array, as_array, itemsize, numpy_type
 from .engine import Engine, check_engine, default_engine
+from .layouts import LayoutHandle, check_buffer
 from .logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
 
 
@@ -68,6 +69,13 @@ def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
         )
 
 
+def _check_logical(tensor: object) -> None:
+    if not isinstance(tensor, LogicalTensor):
+        raise ArgumentTypeError(
+            f"a Tensor needs a LogicalTensor first, got {shown(tensor)} of type {type(tensor).__name__}"
+        )
+
+
 class Tensor:
     """Data in memory, described by a logical tensor.
 
@@ -83,15 +91,10 @@ class Tensor:
     def __init__(
         self, logical_tensor: LogicalTensor, data: object = None, engine: Engine | None = None
     ) -> None:
-        if not isinstance(logical_tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                f"a Tensor needs a LogicalTensor first, got {shown(logical_tensor)} of type "
-                f"{type(logical_tensor).__name__}"
-            )
-        self.engine = default_engine() if engine is None else engine
-        check_engine(self.engine)
-        self.engine.check_open()
-        self.logical_tensor = logical_tensor
+        _check_logical(logical_tensor)
+        engine = default_engine() if engine is None else engine
+        check_engine(engine)
+        engine.check_open()
         if logical_tensor.layout_type is not LayoutType.strided:
             raise LayoutError(
                 f"{logical_tensor}: a Tensor needs layout_type 'strided', got "
@@ -103,38 +106,84 @@ class Tensor:
                     f"{logical_tensor}: strides {list(logical_tensor.element_strides)} overlap; "
                     "pass data, or strides that don't"
                 )
-            self.data: Array = allocate(logical_tensor)
+            array = allocate(logical_tensor)
         else:
-            self.data = as_array(data, str(logical_tensor))
-            check_array(self.data, logical_tensor, str(logical_tensor))
+            array = as_array(data, str(logical_tensor))
+            check_array(array, logical_tensor, str(logical_tensor))
+        self._set(logical_tensor, array, engine, None)
+
+    def _set(
+        self, logical_tensor: LogicalTensor, data: Array, engine: Engine, layout: LayoutHandle | None
+    ) -> None:
+        self._logical_tensor = logical_tensor
+        self._data = data
+        self._engine = engine
+        self._layout = layout
 
     @classmethod
-    def from_opaque(cls, logical_tensor: LogicalTensor, buffer: Array, engine: Engine) -> Tensor:
-        """A tensor in a backend's own layout; `buffer` holds its bytes."""
+    def from_opaque(cls, logical_tensor: LogicalTensor, buffer: object, engine: Engine) -> Tensor:
+        """A tensor in a layout that a backend chose.
+
+        Args:
+            logical_tensor: opaque, from `CompiledPartition.query_logical_tensor`.
+            buffer: the flat array of bytes that `execute` returned for it, or one that is to be written to.
+            engine: the engine that the partition was compiled for.
+
+        Raises:
+            LayoutError: the engine has given out no such layout for this type and shape.
+            ArgumentError: the buffer is no flat uint8 array without gaps, or smaller than the layout needs.
+            ArgumentTypeError: an argument of another type. ResourceError: the engine is closed.
+        """
+        _check_logical(logical_tensor)
+        check_engine(engine)
+        engine.check_open()
+        layout = engine.layouts.of(logical_tensor)
+        array = check_buffer(as_array(buffer, str(logical_tensor)), layout, str(logical_tensor))
         tensor = object.__new__(cls)
-        tensor.engine = engine
-        tensor.logical_tensor = logical_tensor
-        tensor.data = buffer
+        tensor._set(logical_tensor, array, engine, layout)
         return tensor
 
     @property
+    def logical_tensor(self) -> LogicalTensor:
+        """What it is."""
+        return self._logical_tensor
+
+    @property
+    def data(self) -> Array:
+        """The memory: an array of the elements, or the bytes of an opaque tensor."""
+        return self._data
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it belongs to."""
+        return self._engine
+
+    @property
+    def layout(self) -> LayoutHandle | None:
+        """The layout of an opaque tensor, None for a strided one."""
+        return self._layout
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of the elements, or of the opaque buffer."""
-        if self.logical_tensor.layout_type is LayoutType.opaque:
-            return self.data.nbytes
+        """Bytes of the elements, or of the opaque layout."""
+        if self.layout is not None:
+            return self.layout.nbytes
         return int(np.prod(self.data.shape, dtype=np.int64)) * itemsize(self.logical_tensor.data_type)
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array: a view, or a copy in plain layout for an opaque tensor."""
-        if self.logical_tensor.layout_type is not LayoutType.opaque:
+        """The elements as a NumPy array: a view, or a copy in plain layout for an opaque tensor.
+
+        Raises:
+            ResourceError: an opaque tensor's engine is closed.
+            ArgumentError: its buffer was made smaller since.
+        """
+        if self.layout is None:
             return self.data
         from .backend import BACKENDS  # a tensor is below backends, which name it in their protocol
 
-        for backend in BACKENDS:
-            plain = backend.to_plain(self)
-            if plain is not None:
-                return plain
-        raise ArgumentError(f"{self.logical_tensor}: no backend knows its opaque layout")
+        self.engine.check_open()
+        check_buffer(self.data, self.layout, str(self.logical_tensor))
+        return BACKENDS.get(self.layout.backend).to_plain(self, self.layout)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()

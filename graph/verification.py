@@ -62,8 +62,8 @@ def verify_on_integers(request: CompileRequest, executable: Executable) -> str |
     )  # fmt: skip
     expected = [allocate(t) for t in plain]
     reference.run(inputs, expected)
-    arguments = Arguments(executable, request.ops)
-    got = [arguments.plain(i, a, request.engine) for i, a in enumerate(arguments.execute(inputs, None))]
+    arguments = Arguments(executable, request.ops, request.engine)
+    got = [arguments.plain(i, a) for i, a in enumerate(arguments.execute(inputs, None))]
     for tensor, have, want in zip(plain, got, expected, strict=True):
         wrong = ~((have == want) | ((have != have) & (want != want)))
         if not all(op.kind in EXACT for op in request.ops):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, cast
@@ -62,8 +63,45 @@ class AtLeast:
 
 
 @frozen
+class Within:
+    """An integer of a range, both ends included."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def describe(self) -> str:
+        return f"between {self.lowest} and {self.highest}"
+
+    def canonical(self, value: Any) -> Any:
+        return value if self.lowest <= value <= self.highest else None
+
+
+def _in_f32(value: float) -> float:
+    """What becomes of a number in f32, the type that the ops compute in."""
+    try:
+        return cast("float", struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+@frozen
+class Finite:
+    """A float of at least `minimum` that is finite in f32."""
+
+    minimum: float = -math.inf
+
+    @property
+    def describe(self) -> str:
+        return "finite" if self.minimum == -math.inf else f"finite and at least {self.minimum:g}"
+
+    def canonical(self, value: Any) -> Any:
+        return value if self.minimum <= value and math.isfinite(_in_f32(value)) else None
+
+
+@frozen
 class Above:
-    """A finite float above `bound`."""
+    """A float that is finite and above `bound` in f32."""
 
     bound: float
 
@@ -72,7 +110,7 @@ class Above:
         return f"finite and above {self.bound:g}"
 
     def canonical(self, value: Any) -> Any:
-        return value if self.bound < value < math.inf else None
+        return value if self.bound < _in_f32(value) < math.inf else None
 
 
 @frozen
@@ -97,6 +135,7 @@ class OneOf:
 POSITIVE = AtLeast(1)
 NON_NEGATIVE = AtLeast(0)
 ABOVE_ZERO = Above(0)
+FINITE = Finite()
 
 
 def _attribute_type(value: AttributeType | str) -> AttributeType:

@@ -184,7 +184,7 @@ def _check_weights(
     fmt = ctx.attributes.string("weights_format")
     at = axis_positions(fmt, rank)
     inputs, outputs = weights[at["I"][0]], weights[at["O"][0]]
-    choices = [_documented_channels(side, src_channels, dst_channels, groups)]
+    choices = [_documented_channels(src_channels, dst_channels, groups)]
     if side.transposed:
         choices.append(_library_channels(src_channels, dst_channels, groups))
     if not any((not known(i) or i == inputs) and (not known(o) or o == outputs) for i, o in choices):
@@ -209,9 +209,8 @@ def _check_weights(
     return tuple(weights[a] for a in at["X"])
 
 
-def _documented_channels(side: _Side, src: int, dst: int, groups: int) -> tuple[int, int]:
-    """(I, O) of the weights as the documents give them: I is divided by the groups."""
-    del side  # both documents say the same; the transposed op has a second layout, `_library_channels`
+def _documented_channels(src: int, dst: int, groups: int) -> tuple[int, int]:
+    """(I, O) of the weights as both documents give them: I is divided by the groups."""
     return (src // groups if known(src) else UNKNOWN_DIM), dst
 
 

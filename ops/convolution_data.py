@@ -196,9 +196,7 @@ def _gathered(ctx: InferenceContext, how: _Kind, size: int, kernel: int, axis: i
     return result
 
 
-def _scattered(
-    ctx: InferenceContext, how: _Kind, size: int, kernel: int, axis: int, rank: int, want: int
-) -> int:
+def _scattered(ctx: InferenceContext, size: int, kernel: int, axis: int, rank: int, want: int) -> int:
     """Output size of one axis where windows are scattered; `want` is what the user says of it."""
     stride = ctx.attributes.integers("strides")[axis]
     extent = spatial.effective_kernel(kernel, ctx.attributes.integers("dilations")[axis])
@@ -244,7 +242,7 @@ def _infer(ctx: InferenceContext, how: _Kind) -> tuple[Shape, ...]:
             sizes[at] = UNKNOWN_DIM
         elif how.scatters:
             want = requested[at] if requested is not None else UNKNOWN_DIM
-            sizes[at] = _scattered(ctx, how, size, kernel, axis, rank, want)
+            sizes[at] = _scattered(ctx, size, kernel, axis, rank, want)
         else:
             sizes[at] = _gathered(ctx, how, size, kernel, axis, rank)
     result = tuple(sizes[a] for a in range(rank + 2))

@@ -22,8 +22,8 @@ _MODE = AttributeSpec(
     rule=OneOf(("gelu_erf", "gelu_tanh")),
     doc="With the error function, or the approximation with tanh.",
 )
-_MIN = real("min", "Lower bound.")
-_MAX = real("max", "Upper bound.")
+_MIN = real("min", "Lower bound.", rule=None)
+_MAX = real("max", "Upper bound.", rule=None)
 
 
 def _forward(kind: str, summary: str, formula: str, attributes: Sequence[AttributeSpec] = ()) -> OpSchema:

@@ -46,10 +46,6 @@ def _sizes(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple[i
         ShapeError: neither sizes nor scales, or not one per spatial axis.
     """
     rank = len(src) - 2
-    if rank < 1 or 0 in src[1:]:
-        raise ctx.error(
-            f"'src' must have a batch, channels and spatial axes of positive sizes, got shape {show(src)}"
-        )
     if len(ctx.inputs) > operand:
         sizes = ctx.values.get(operand)
         if sizes is None:
@@ -88,13 +84,22 @@ def _resized(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple
     return tuple(by_axis.get(axis, size) for axis, size in enumerate(src))
 
 
+def _check_data(ctx: InferenceContext, src: Shape) -> None:
+    if src is not None and (len(src) < 3 or 0 in src[1:]):
+        raise ctx.error(
+            f"'src' must have a batch, channels and spatial axes of positive sizes, got shape {show(src)}"
+        )
+
+
 def _forward(ctx: InferenceContext) -> tuple[Shape, ...]:
     src = ctx.inputs[0]
+    _check_data(ctx, src)
     return (None if src is None else _resized(ctx, src, 1),)
 
 
 def _backward(ctx: InferenceContext) -> tuple[Shape, ...]:
     src, diff_dst = ctx.inputs[0], ctx.inputs[1]
+    _check_data(ctx, src)
     # Scales of a few digits only say about what the sizes were; diff_dst has them.
     given = len(ctx.inputs) > 2 or ctx.attributes.get("sizes")
     if src is None or diff_dst is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .attributes import NON_NEGATIVE, POSITIVE, Attributes, AttributeSpec, AttributeType
+from .attributes import FINITE, POSITIVE, Attributes, AttributeSpec, AttributeType, Finite
 from .registry import REGISTRY
 from .schema import InferenceContext, OpSchema, Port, Shape
 from .shared import (
@@ -25,10 +25,8 @@ from .shared import (
 )
 
 _EPSILON_DOC = "Added to the variance, so that nothing is divided by zero."
-_EPSILON = AttributeSpec("epsilon", AttributeType.f32, required=True, rule=NON_NEGATIVE, doc=_EPSILON_DOC)
-_DEFAULT_EPSILON = AttributeSpec(
-    "epsilon", AttributeType.f32, default=1e-5, rule=NON_NEGATIVE, doc=_EPSILON_DOC
-)
+_EPSILON = AttributeSpec("epsilon", AttributeType.f32, required=True, rule=Finite(0), doc=_EPSILON_DOC)
+_DEFAULT_EPSILON = AttributeSpec("epsilon", AttributeType.f32, default=1e-5, rule=Finite(0), doc=_EPSILON_DOC)
 _BEGIN_NORM_AXIS = AttributeSpec(
     "begin_norm_axis",
     AttributeType.s64,
@@ -115,6 +113,7 @@ REGISTRY.register(
             AttributeSpec(
                 "momentum",
                 AttributeType.f32,
+                rule=FINITE,
                 doc="Share of the running statistics that stays; 0 if absent.",
             ),
             DATA_FORMAT,

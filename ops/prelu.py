@@ -5,9 +5,13 @@ Source: the oneDNN Graph documents of PReLU and PReLUBackward.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .attributes import Attributes
+from .formats import axis_positions
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
-from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, channels_of, flag, same, show
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
+from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, flag, same, show
 
 
 def _prelu(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -26,15 +30,18 @@ def _check_slope(ctx: InferenceContext, src: Shape, slope: Shape) -> None:
         raise ctx.error(f"'slope' must broadcast to 'src', {show(src)}, got shape {show(slope)}")
 
 
+def slope_axis(attributes: Attributes, src: Sequence[int], slope: Sequence[int]) -> int | None:
+    """The axis of src that a slope of one value per channel lies along; None for one that broadcasts as it is."""
+    if len(slope) != 1 or slope[0] == 1 or len(src) < 2 or not attributes.get("per_channel_broadcast", True):
+        return None
+    axis = axis_positions(attributes.string("data_format"), len(src) - 2)["C"][0]
+    return axis if src[axis] in (slope[0], UNKNOWN_DIM) else None
+
+
 def slope_view(ctx: InferenceContext, src: tuple[int, ...], slope: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the slope that broadcasts to src: one value per channel stands at the channels' axis."""
-    if len(slope) != 1 or slope[0] == 1 or len(src) < 2:
-        return slope
-    per_channel = ctx.attributes.get("per_channel_broadcast", True)
-    axis, size = channels_of(ctx, src)
-    if not per_channel or size not in (slope[0], -1):
-        return slope
-    return tuple(slope[0] if a == axis else 1 for a in range(len(src)))
+    axis = slope_axis(ctx.attributes, src, slope)
+    return slope if axis is None else tuple(slope[0] if a == axis else 1 for a in range(len(src)))
 
 
 def _prelu_backward(ctx: InferenceContext) -> tuple[Shape, ...]:

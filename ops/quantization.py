@@ -5,7 +5,7 @@ Source: the oneDNN Graph documents of each op.
 
 from __future__ import annotations
 
-from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneOf
+from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneOf, Within
 from .data_types import DataType
 from .registry import REGISTRY
 from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
@@ -30,7 +30,12 @@ _AXIS = AttributeSpec("axis", AttributeType.s64, default=1, doc="The axis that p
 _SCALES = AttributeSpec(
     "scales", AttributeType.f32_list, required=True, rule=ABOVE_ZERO, doc="One scale, or one per channel."
 )
-_ZPS = integers("zps", None, "Zero points, as many as scales or one; zeros if absent.", required=False)
+_ZPS = AttributeSpec(
+    "zps",
+    AttributeType.s64_list,
+    rule=Within(-(2**31), 2**31 - 1),
+    doc="Zero points, as many as scales or one; zeros if absent.",
+)
 _GROUP_SHAPE = integers(
     "group_shape", POSITIVE, "Elements that share a scale, per axis, for per_group.", required=False
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .attributes import NON_NEGATIVE, POSITIVE, AttributeSpec, AttributeType, OneOf
+from .attributes import FINITE, NON_NEGATIVE, POSITIVE, AttributeSpec, AttributeType, OneOf, Rule
 from .data_types import DataType
 from .formats import DATA_FORMATS, axis_positions
 from .schema import UNKNOWN_DIM, InferenceContext, InferShapes, Shape
@@ -20,16 +20,9 @@ SOURCE = "oneDNN Graph 3.2 to 3.9, {}"
 # --- attributes --------------------------------------------------------------------------------------
 
 
-def integers(name: str, rule: object, doc: str, *, required: bool = True, **more: Any) -> AttributeSpec:
-    """A list of integers, each under `rule`: POSITIVE, NON_NEGATIVE or None."""
-    return AttributeSpec(
-        name,
-        AttributeType.s64_list,
-        required=required,
-        rule=POSITIVE if rule is POSITIVE else NON_NEGATIVE if rule is NON_NEGATIVE else None,
-        doc=doc,
-        **more,
-    )
+def integers(name: str, rule: Rule | None, doc: str, *, required: bool = True, **more: Any) -> AttributeSpec:
+    """A list of integers, each under `rule`: POSITIVE or `AtLeast(2)`, say; None allows every integer."""
+    return AttributeSpec(name, AttributeType.s64_list, required=required, rule=rule, doc=doc, **more)
 
 
 def flag(name: str, default: bool, doc: str) -> AttributeSpec:
@@ -37,8 +30,8 @@ def flag(name: str, default: bool, doc: str) -> AttributeSpec:
     return AttributeSpec(name, AttributeType.bool, default=default, doc=doc)
 
 
-def real(name: str, doc: str, *, default: float | None = None, rule: OneOf | None = None) -> AttributeSpec:
-    """A float, required where it has no default."""
+def real(name: str, doc: str, *, default: float | None = None, rule: Rule | None = FINITE) -> AttributeSpec:
+    """A float, required where it has no default; finite unless another rule is given."""
     return AttributeSpec(
         name, AttributeType.f32, required=default is None, default=default, rule=rule, doc=doc
     )

@@ -1,9 +1,8 @@
-"""Random graphs of an anchor and what follows it, and their results in double precision, for tests of fusion."""
+"""Random graphs of an anchor and what follows it, for tests of fusion."""
 
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
-from onednn_graph.backends.numpy.kernels import KERNELS
 
 NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 ELTWISE = {
@@ -144,14 +143,3 @@ def arrays_for(graph, seed=0):
         values = np.abs(values) if tensor.name == "variance" else values
         result[tensor.name] = np.asarray(values).astype(NUMPY[tensor.data_type.value])
     return result
-
-
-def in_double(graph, arrays):
-    """Every tensor's value in f64, by the NumPy kernels, with no rounding in between."""
-    values = {t.id: arrays[t.name].astype(np.float64) for t in graph.inputs}
-    for op in graph.ops:
-        outputs = [np.empty(t.shape, np.float64) for t in op.outputs]
-        with np.errstate(all="ignore"):
-            KERNELS[op.kind](op, [values[t.id] for t in op.inputs], outputs)
-        values |= {t.id: a for t, a in zip(op.outputs, outputs, strict=True)}
-    return values

@@ -317,7 +317,10 @@ def test_compilation(backend, data):
     if made is not None and [t.shape for t in made.inputs] == [t.shape for t in good]:
         arrays = [np.ones(t.shape, "f4") for t in made.inputs]
         (result,) = made.execute(None, arrays)
-        plain = og.Tensor.from_opaque(made.outputs[0], result, made.engine).numpy()
+        lies = made.outputs[0]
+        if lies.layout_type == "opaque":
+            result = og.Tensor.from_opaque(lies, result, made.engine).numpy()
+        plain = result
         assert (plain == 18).all()
 
 

@@ -8,8 +8,10 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from hypothesis import HealthCheck, given, settings
+from onednn_graph.backends.onednn.arena import GUARDS
 from onednn_graph.backends.onednn.convolution import problem_of
 from onednn_graph.backends.onednn.enumerators import FpmathMode
+from onednn_graph.backends.onednn.plan import HostArray
 from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.problem import check as check_problem
 from onednn_graph.backends.onednn.selection import candidates
@@ -18,6 +20,13 @@ from oracle import DTYPES, Problem
 from strategies import SETTINGS, check, described, problems
 
 ENGINE = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _guards():
+    """Temporary memory is NaN until something writes it, and guards are around it."""
+    with GUARDS.on():
+        yield
 
 
 def engine():
@@ -51,8 +60,24 @@ def check_all(problem, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=FpmathMod
             frame.run()
             check(problem, out, fast=True)
         assert frame.intact(), candidate
+        check_views(candidate.plan)
         names.append(candidate.strategy)
     return names
+
+
+def reach(buffer):
+    """Bytes from its first element to behind its last."""
+    seen = HostArray.of(buffer)
+    if seen is None:
+        return buffer.desc.nbytes
+    return seen.dtype.itemsize + sum((d - 1) * s for d, s in zip(seen.shape, seen.strides, strict=True))
+
+
+def check_views(made):
+    """Every view lies inside of the memory that it looks at."""
+    for step in made.steps:
+        for _, buffer in step.arguments:
+            assert buffer.place + reach(buffer) <= buffer.root.desc.nbytes, (step.role, buffer)
 
 
 APPLYING = {
@@ -80,6 +105,43 @@ def test_each_strategy_where_it_applies(strategy, data_format, dtype, onednn):
     problem = replace(APPLYING[strategy], data_format=data_format, dtype=dtype)
     names = check_all(problem)
     assert any(name.startswith(strategy) for name in names), names
+
+
+PIECES = "depthwise by pieces of the width"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    ("changed", "split"),
+    [
+        ({}, True),
+        ({"kernel": (1, 4), "begin": (0, 3), "end": (0, 2)}, True),
+        ({"kernel": (5, 3)}, False),
+        ({"kernel": (2, 9), "size": (3, 9), "begin": (1, 0), "end": (0, 0)}, True),
+        ({"begin": (0, 0), "end": (0, 0)}, True),
+        ({"begin": (0, 6), "end": (0, 0)}, True),
+        ({"begin": (0, 0), "end": (0, 6)}, True),
+        ({"begin": (2, 6), "end": (2, 6)}, True),
+        ({"strides": (1, 2)}, True),
+        ({"strides": (2, 2), "end": (2, 5)}, True),
+        ({"dilations": (1, 2), "size": (9, 19)}, False),
+        ({"dilations": (2, 1), "size": (15, 10)}, False),
+        ({"groups": 5, "channels": (5, 5), "batch": 1}, True),
+        ({"groups": 17, "channels": (17, 17)}, True),
+        ({"groups": 3}, False),
+    ],
+    ids=str,
+)
+def test_wide_depthwise_kernels(changed, split, dtype, onednn):
+    """Padded, strided and dilated, and at the very end of memory."""
+    names = check_all(replace(APPLYING[PIECES], dtype=dtype, **changed), STRATEGIES)
+    assert names
+    pieces = any(name.startswith(PIECES) for name in names)
+    assert pieces is split or (split and not has_depthwise())
+
+
+def has_depthwise():
+    return any(name.startswith(PIECES) for name in check_all(APPLYING[PIECES], STRATEGIES))
 
 
 @given(problem=problems())

@@ -10,11 +10,12 @@ import pytest
 from onednn_graph.backends.numpy import backend as numpy_backend
 from onednn_graph.graph.serialization import load, loads, to_graph
 from onednn_graph.tools.check import Outcome, State, check, run_case
-from onednn_graph.tools.comparing import Rule, compare
+from onednn_graph.tools.comparing import Rule, compare, threshold
 from onednn_graph.tools.filling import fill
 from onednn_graph.tools.options import Case, FpmathSetting, ShapeSetting, parse
 from onednn_graph.tools.reference import Expected, reference
 from onednn_graph.tools.rewriting import rewrite
+from op_calls import EXAMPLES
 
 LARGEST = 2_000_000
 """Elements of a corpus graph up to which the tests run it."""
@@ -804,6 +805,122 @@ def test_a_few_outliers_of_many_pass_if_they_are_near():
     assert not judged(want, far, rule).ok
     assert not judged(want, many, rule).ok
     assert not judged(want, near, Rule()).ok
+
+
+R = 2.0**-10
+"""A threshold whose multiples f32 tells apart."""
+ROOT_MEAN_SQUARE = math.sqrt(12.5)
+"""Of 3 and 4."""
+
+
+@pytest.mark.parametrize(
+    ("want", "rule", "allowed"),
+    [
+        ([1.0], Rule(relative=R), R),
+        ([-4.0], Rule(relative=R), 4 * R),
+        ([1.1e-5], Rule(relative=R), 1.1e-5 * R),
+        ([0.9e-5], Rule(relative=R), R),
+        ([0.0], Rule(relative=R), R),
+        ([0.0], Rule(relative=1e-9), 2.0**-23),
+        ([0.9e-5], Rule(relative=1e-9), 2.0**-23),
+        ([0.999], Rule(relative=1e-6, absolute=R), R),
+        ([1.0], Rule(relative=1e-6, absolute=R), 1e-6),
+        ([1.0], Rule(relative=1e-6), 1e-6),
+        ([3.0, 4.0], Rule(typical=R), ROOT_MEAN_SQUARE * R),
+        ([3.0, 4.0], Rule(relative=R / 8, typical=R), ROOT_MEAN_SQUARE * R),
+        ([3.0, 4.0], Rule(relative=2 * R, typical=R), 6 * R),
+        ([np.inf, 3.0, 4.0], Rule(typical=R), ROOT_MEAN_SQUARE * R),
+    ],
+    ids=str,
+)
+def test_errors_just_above_each_threshold(want, rule, allowed):
+    """An element may be off by what is allowed, and not by a little more."""
+    place = int(np.isinf(want[0]))
+    for share, ok in ((0.97, True), (1.03, False)):
+        for sign in (1, -1):
+            got = np.array(want, np.float64)
+            got[place] += sign * share * allowed
+            expected = Expected(np.asarray(want, np.float64), None, False)
+            assert compare(0, og.DataType.f64, expected, got, rule).ok is ok
+
+
+def test_the_spread_that_is_allowed_is_eight_times_the_usual_one():
+    want, spread = np.ones(100), np.full(100, R)
+    for factor, ok in ((7.9, True), (8.1, False)):
+        got = want.copy()
+        got[7] += factor * R
+        assert judged(want, got, Rule(), spread=spread).ok is ok
+    spread[7] = 4 * R
+    usual = math.sqrt((99 + 16) / 100)
+    for place, factor, ok in ((7, 31.5, True), (7, 32.5, False), (8, 8 * usual - 0.1, True), (8, 8.8, False)):
+        got = want.copy()
+        got[place] += factor * R
+        assert judged(want, got, Rule(), spread=spread).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("count", "off", "ok"),
+    [
+        (4, 15.5, True),
+        (5, 15.5, False),
+        (4, 16.5, False),
+        (1, 16.5, False),
+        (5, 0.9, True),
+        (4096, 0.9, True),
+    ],
+)
+def test_how_many_outliers_there_may_be_and_how_far_off(count, off, ok):
+    """One of 1024, by sixteen times what is allowed."""
+    want = np.ones(4096)
+    got = want.copy()
+    got[:count] += off * R
+    assert judged(want, got, Rule(relative=R)).ok is ok
+    assert not judged(want, got, Rule()).ok
+
+
+@pytest.mark.parametrize(("off", "ok"), [(0.094, True), (0.098, False)])
+def test_outliers_together_must_be_small(off, ok):
+    """The norm of the difference is 2 · off, and that of what is expected 64, of which 3 in 1000 may be."""
+    want = np.ones(4096)
+    got = want.copy()
+    got[:4] += off
+    assert judged(want, got, Rule(relative=2.0**-6)).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "data_type", "position", "size"),
+    [
+        ("ReLU", "f32", 0, 4e-6), ("Exp", "f32", 0, 4e-6), ("GELU", "f32", 0, 4e-5), ("Tanh", "f32", 0, 4e-5),
+        ("SoftPlusBackward", "f32", 0, 4e-5), ("SigmoidBackward", "f32", 0, 4e-6), ("GELU", "bf16", 0, 2.0**-7),
+        ("GELU", "f16", 0, 2.0**-10), ("SoftMax", "f32", 0, 10 * 2.0**-23), ("SoftMax", "bf16", 0, 2.0**-7),
+        ("LogSoftmax", "f32", 0, 50 * 2.0**-23), ("LogSoftmax", "f16", 0, 5 * 2.0**-10),
+        ("SoftMaxBackward", "f32", 0, 40 * 2.0**-23), ("LogSoftmaxBackward", "bf16", 0, 20 * 2.0**-7),
+        ("SoftMax", "f32", 1, 4e-5), ("LayerNorm", "f32", 0, 6e-7), ("LayerNorm", "bf16", 0, 2.0**16 * 6e-7),
+        ("LayerNorm", "f16", 0, 2.0**13 * 6e-7), ("LayerNorm", "f32", 1, 5e-6), ("ReduceSum", "f32", 0, 2.0**-23),
+        ("ReduceMean", "f16", 0, 2.0**-10), ("ReduceL1", "f32", 0, 5 * 2.0**-23), ("ReduceL2", "bf16", 0, 5 * 2.0**-7),
+        ("AvgPool", "f32", 0, 10 * 2.0**-23), ("MaxPool", "f32", 0, 2.0**-23),
+        ("AvgPoolBackward", "f32", 0, 10 * 2.0**-23),
+        ("Interpolate", "f32", 0, 7 * 2.0**-23), ("PReLU", "f32", 0, 2 * 2.0**-23), ("MatMul", "f32", 0, 1e-5),
+        ("MatMul", "bf16", 0, 2.0**-7), ("Convolution", "f32", 0, 1e-5), ("Add", "f32", 0, 2.0**-23),
+        ("Divide", "f16", 0, 2.0**-10),
+    ],
+)  # fmt: skip
+def test_the_threshold_of_each_kind(kind, data_type, position, size):
+    op = EXAMPLES[kind][0].op(outputs=EXAMPLES[kind][0].outputs)
+    assert threshold(op, position, og.DataType(data_type)) == pytest.approx(size, rel=1e-12)
+
+
+def test_statistics_of_large_batches_may_be_off_by_more():
+    """Sums over more than 4096 elements, by the root of their number."""
+    x = og.LogicalTensor(0, "f32", (64, 256, 4))
+    vectors = [og.LogicalTensor(i, "f32", (4,)) for i in range(1, 3)]
+    outputs = [
+        og.LogicalTensor(10, "f32", x.shape),
+        *(og.LogicalTensor(i, "f32", (4,)) for i in range(11, 15)),
+    ]
+    op = og.Op(0, "BatchNormForwardTraining", [x, *vectors], outputs, epsilon=0.1)
+    assert threshold(op, 0, og.DataType.f32) == pytest.approx(6e-7)
+    assert threshold(op, 1, og.DataType.f32) == pytest.approx(5e-6 * 128 / 64)
 
 
 def test_zeros_are_mistrusted():

@@ -308,12 +308,6 @@ def test_any_is_plain_on_numpy():
     check(PROBLEM, compiled.execute(None, PROBLEM.arrays())[0], fast=True)
 
 
-def test_an_unknown_opaque_layout():
-    tensor = og.LogicalTensor(0, "f32", [2, 2], layout_type="opaque", layout_id=10_000)
-    with pytest.raises(og.ArgumentError, match="opaque"):
-        og.Tensor.from_opaque(tensor, np.zeros(64, np.uint8), og.Engine()).numpy()
-
-
 def test_tensors_as_arguments():
     src, diff_dst = PROBLEM.arrays()
     compiled = compiled_for(PROBLEM)

@@ -367,6 +367,10 @@ ROUNDING = {
         "Dequantize", a(np.ones((1, 1, 2, 4)), np.int8), scales=[1.0, 2, 3, 4], qtype="per_channel", axis=2,
         to=[[[[1, 1, 3, 3], [2, 2, 4, 4]]]],
     ),
+    "scales of three groups along the last axis": row(
+        "Quantize", np.full((1, 1, 2, 6), 8, F32), scales=[1.0, 2, 4, 8, 16, 0.5], qtype="per_channel", axis=2,
+        output_type="s8", to=a([[[[8, 8, 2, 2, 0, 0], [4, 4, 1, 1, 16, 16]]]], np.int8),
+    ),
     "zero points of grouped weights": row(
         "Quantize", np.zeros((2, 1, 1), F32), scales=[1.0], zps=[3, 4], qtype="per_channel", axis=1, output_type="s8",
         to=a([[[3]], [[4]]], np.int8),
@@ -380,6 +384,14 @@ ROUNDING = {
     "DynamicDequantize of s4": row("DynamicDequantize", a([-8, 7], ml_dtypes.int4), [0.5], to=[-4, 3.5]),
     "DynamicDequantize of u4": row(
         "DynamicDequantize", a([0, 15], ml_dtypes.uint4), [2.0], a([15], ml_dtypes.uint4), to=[-30, 0]
+    ),
+    "groups along both axes": row(
+        "DynamicDequantize", a([[1, 2, 3, 4], [5, 6, 7, 8]], np.int8), [[1.0, 10]], qtype="per_group",
+        group_shape=[2, 2], to=[[1, 2, 30, 40], [5, 6, 70, 80]],
+    ),
+    "groups along the first axis": row(
+        "DynamicDequantize", a([[1, 2], [3, 4], [5, 6], [7, 8]], np.int8), [[1.0, 10], [100, 1000]],
+        qtype="per_group", group_shape=[2, 1], to=[[1, 20], [3, 40], [500, 6000], [700, 8000]],
     ),
     "groups of s8": row(
         "DynamicDequantize", a([[1, 2, 3, 4], [5, 6, 7, 8]], np.int8), [[1.0, 10], [100, 1000]],
@@ -614,6 +626,22 @@ BY_HAND = {
         to=([[[-1], [1], [-1], [1]]], [[2, 7]], [[1, 4]]),
     ),
     "rms norm": row("RMSNorm", [[3.0, -3]], [2.0, 1], epsilon=0.0, to=[[2, -1]]),
+    # The mean of 1, 49, 25 and 25 is 25; of the last axis alone, or the first of the two, it would be another.
+    "rms norm over two axes": row(
+        "RMSNorm", [[[1.0, -7], [5, 5]], [[0, 0], [0, 10]]], [[10.0, 10], [5, 1]], begin_norm_axis=1, epsilon=0.0,
+        to=[[[2, -14], [5, 1]], [[0, 0], [0, 2]]],
+    ),
+    "rms norm over all axes but the first of three, from behind": row(
+        "RMSNorm", [[[1.0, -7], [5, 5]]], begin_norm_axis=-2, epsilon=75.0, to=[[[0.1, -0.7], [0.5, 0.5]]]
+    ),
+    # Means 4 and variances 9; then gamma and beta of both axes.
+    "layer norm over two axes": row(
+        "LayerNorm", [[[1.0, 7], [7, 1]], [[7, 7], [1, 1]]], [[1.0, 2], [3, 4]], [[0.0, 0], [1, 1]], epsilon=0.0,
+        begin_norm_axis=1, to=([[[-1, 2], [4, -3]], [[1, 2], [-2, -3]]], [4, 4], [9, 9]),
+    ),
+    "batch norm has the documents' epsilon": row(
+        "BatchNormInference", [[[1.0, 3]]], [3.0], [1.0], [1.0], [0.75], epsilon=0.25, **NCX, to=[[[1, 7]]]
+    ),
     "index of a negative axis": row(
         "GenIndex", [[5.0, 5, 5], [5, 5, 5]], axis=-2, to=a([[0, 0, 0], [1, 1, 1]], np.int32)
     ),

@@ -15,6 +15,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import library, quarantine
+from onednn_graph.backends.onednn.arena import ALIGNMENT, GUARDS, NAN_BYTE
 from onednn_graph.backends.onednn.enumerators import (
     Algorithm,
     Arg,
@@ -25,7 +26,7 @@ from onednn_graph.backends.onednn.enumerators import (
     Query,
 )
 from onednn_graph.backends.onednn.memory import MemoryDesc
-from onednn_graph.backends.onednn.plan import ALIGNMENT, Buffer, Plan, copy_step
+from onednn_graph.backends.onednn.plan import Buffer, Plan, copy_step
 from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.prototypes import PROTOTYPES
 from onednn_graph.ops.data_types import DataType
@@ -264,10 +265,41 @@ def test_a_chain_of_reorders_in_one_arena(native):
     assert plan.take() is not frame
     plan.give(frame)
     assert plan.take() is frame
-    assert frame.intact()
-    frame._arena[:4] = 0
-    assert not frame.intact()
+    with pytest.raises(og.ResourceError, match="without guards"):
+        frame.intact()
     assert plan.implementations[0].startswith("reorder x (")
+
+
+@pytest.mark.parametrize(
+    ("place", "seen"), [(-256, True), (-1, True), (0, False), (999, False), (1000, True), (1255, True)]
+)
+def test_guards_see_what_is_written_beside_an_arena(place, seen):
+    with GUARDS.on():
+        arena = GUARDS.arena(1000)
+    assert arena.start % ALIGNMENT == 0
+    assert arena.inside.ctypes.data == arena.start
+    assert (arena.inside == NAN_BYTE).all()
+    assert len(arena.inside) == 1000
+    arena.memory[arena.start - arena.memory.ctypes.data + place] ^= 1
+    assert arena.intact() != seen
+    assert GUARDS.arena(1000).zone == 0
+
+
+def test_frames_have_guards_where_they_are_on(native):
+    a, b = desc(native, (4, 4), (4, 1)), desc(native, (4, 4), (1, 4))
+    temporary = Buffer(b)
+    plan = Plan(
+        native,
+        [copy_step(native, "x", Buffer(a, 0), temporary), copy_step(native, "y", temporary, Buffer(a, 1))],
+    )
+    with GUARDS.on():
+        frame = plan.take()
+    assert frame.intact()
+    source, target = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    frame.point([source.ctypes.data, target.ctypes.data])
+    frame.run()
+    assert frame.intact()
+    np.testing.assert_array_equal(source.reshape(16), target)
 
 
 def test_a_primitive_that_fails_raises(native, monkeypatch):

@@ -11,6 +11,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.ops.attributes import canonical_value
 from onednn_graph.ops.schema import counts_allowed
+from onednn_graph.ops.shared import integers
 
 MOST = 64
 """How many tensors a port that repeats takes here."""
@@ -261,3 +262,15 @@ def test_the_comparison_sees_a_change(what, spoil, opset):
     before = differences(reference, BUILT_IN["ConvTranspose"])
     spoil(reference)
     assert differences(reference, BUILT_IN["ConvTranspose"]) != before
+
+
+@pytest.mark.parametrize(("rule", "least"), [(og.AtLeast(2), 2), (og.POSITIVE, 1), (og.NON_NEGATIVE, 0)])
+def test_every_rule_on_a_list_of_integers_holds(rule, least):
+    spec = integers("sizes", rule, "Sizes.")
+    assert canonical_value(spec, [least, least + 1], "Op", "sizes") == (least, least + 1)
+    with pytest.raises(og.AttributeValueError, match="a list of .* s64 values, got"):
+        canonical_value(spec, [least + 1, least - 1], "Op", "sizes")
+
+
+def test_a_list_of_integers_without_a_rule_takes_all():
+    assert canonical_value(integers("axes", None, "Axes."), [-3, 0], "Op", "axes") == (-3, 0)

@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.graph import generate
+from onednn_graph.tools import op_table
 
 PACKAGE = Path(og.__file__).parent
 LAYERS = ["ops", "graph", "backends"]
@@ -79,9 +80,8 @@ def test_types_are_shipped():
 
 
 def test_generated_files_are_of_today(tmp_path):
-    """`python -m onednn_graph.graph.generate .` would change nothing."""
+    """`python -m onednn_graph.graph.generate .` and `…tools.op_table .` would change nothing."""
     (tmp_path / "graph").mkdir()
-    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     generate.main(str(tmp_path))
     # The formatter has the last word on the layout of the generated modules.
     for name in ("graph/signatures.py", "graph/functions.py"):
@@ -89,9 +89,14 @@ def test_generated_files_are_of_today(tmp_path):
             ast.dump(ast.parse((root / name).read_text(encoding="utf-8"))) for root in (tmp_path, ROOT)
         )
         assert made == kept, f"{name} is out of date; run python -m onednn_graph.graph.generate ."
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == (ROOT / "README.md").read_text(
-        encoding="utf-8"
-    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, table, after = readme.partition(op_table.BEGIN)
+    (tmp_path / "README.md").write_text(
+        before + table + after[after.index(op_table.END) :], encoding="utf-8"
+    )  # without its rows
+    op_table.main(str(tmp_path))
+    made = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert made == readme, "the op table is out of date; run python -m onednn_graph.tools.op_table ."
 
 
 def test_every_op_has_a_kernel_a_function_and_a_signature():
@@ -121,6 +126,20 @@ def test_public_things_are_documented():
 
 def test_versions_agree():
     assert PROJECT["project"]["version"] == og.__version__
+
+
+def test_the_facade_runs_under_its_own_name_only():
+    """A second copy of it would register its backends twice, and have classes of its own."""
+    script = (
+        "import onednn_graph as og\n"
+        "for name in ('', '.importers', '.tools'):\n"
+        "    try: __import__('onednn_graph.graph._package' + name)\n"
+        "    except ImportError as error: print(error)\n"
+        "import sys; print([n for n in sys.modules if '_package' in n], list(og.backends()))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert told.count("import onednn_graph\n") == 3
+    assert told.endswith("[] ['onednn', 'numpy', 'native']\n")
 
 
 def test_importing_loads_no_more_than_it_needs():

@@ -373,7 +373,7 @@ def test_compiled_at_the_first_call_for_each_shape_and_bounded(backend):
         check(sized, model({"x": src, "dy": diff_dst})["dw"])
     assert model.explain()[0].backend == backend
     stage = model._stages[0]
-    assert len(stage._by_shape) == 16
+    assert stage.specialisations == 16
     with pytest.raises(og.ShapeError, match="batch"):
         model({"x": np.zeros((2, 6, 5, 3), np.float32), "dy": np.zeros((3, 4, 4, 4), np.float32)})
     assert "x, dy → dw" in repr(model)

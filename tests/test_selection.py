@@ -4,11 +4,14 @@ import json
 import math
 import multiprocessing
 
+import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import tuning
+from onednn_graph.backends.onednn.convolution import problem_of
 from onednn_graph.backends.onednn.cost import AMOUNTS, CostModel, Work, measured, model_for
-from onednn_graph.backends.onednn.enumerators import CpuIsa
+from onednn_graph.backends.onednn.enumerators import CpuIsa, FpmathMode
+from onednn_graph.backends.onednn.primitive import NativeEngine
 from onednn_graph.backends.onednn.strategies import STRATEGIES
 from oracle import Problem
 from strategies import check
@@ -25,9 +28,9 @@ def folder(onednn, tmp_path, monkeypatch):
     return path
 
 
-def graph_of(problem, **input_options):
+def graph_of(problem, fpmath_mode="strict"):
     src, diff_dst = problem.arrays()
-    graph = og.Graph()
+    graph = og.Graph(fpmath_mode=fpmath_mode)
     x, dy = graph.input("x", problem.dtype, src.shape), graph.input("dy", problem.dtype, diff_dst.shape)
     graph.op(problem.kind, x, dy, weights_shape=problem.weights_shape, name="dw", **problem.attributes)
     return graph
@@ -246,10 +249,52 @@ def test_the_key_has_everything_that_times_depend_on(field, folder, monkeypatch)
     if field == "threads":
         monkeypatch.setattr(type(selection_engine()), "threads", property(lambda self: 77))
     elif field == "isa":
-        monkeypatch.setattr(type(selection_engine()), "effective_isa", property(lambda self: "avx2"))
+        monkeypatch.setattr(
+            type(selection_engine()), "effective_isa", property(lambda self: "of a new machine")
+        )
     else:
         other = replace(DENSE, **{field: {"dtype": "bf16", "data_format": "NCX", "batch": 5}[field]})
     graph_of(other).compile(tune="measure", tune_seconds=0.01)
+    assert len(list(folder.glob("*.json"))) == 2
+
+
+def key_for(
+    engine, data_format="NXC", bias=False, gap=0, layout_type="strided", fpmath="strict", turned=False
+):
+    """The key of one problem in a certain way."""
+    order = (0, 2, 3, 1) if turned else (0, 1, 2, 3)
+    data = [(2, 8, 8, 16), (2, 8, 8, 32)]
+    tensors = []
+    for i, shape in enumerate(data):
+        made = np.empty([shape[a] for a in order], np.float32).transpose(np.argsort(order))
+        strides = [s // 4 for s in made.strides]
+        strides[0] += gap if i == 0 else 0
+        tensors.append(og.LogicalTensor(i, "f32", shape, strides=strides))
+    dw = og.LogicalTensor(2, "f32", (3, 3, 16, 32), layout_type=layout_type)
+    common = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    ops = [og.Op(0, DENSE.kind, tensors, [dw], weights_shape=[3, 3, 16, 32], **common)]
+    if bias:
+        ops.append(og.Op(1, "BiasAddBackward", tensors[1:], [og.LogicalTensor(3, "f32", (32,))]))
+    return tuning.key_of(engine, problem_of(ops, FpmathMode[fpmath]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"bias": True}, {"gap": 16}, {"layout_type": "any"}, {"turned": True}, {"fpmath": "bf16"}, {"fpmath": "any"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_key_tells_ways_apart_that_take_other_times(other):
+    engine = NativeEngine()
+    assert key_for(engine) == key_for(engine)
+    assert key_for(engine, **other) != key_for(engine)
+
+
+def test_times_of_one_fpmath_mode_are_not_those_of_another(folder):
+    for mode in ("strict", "bf16", "strict"):
+        graph = graph_of(DENSE, mode)
+        graph.compile(tune="measure", tune_seconds=0.01)
     assert len(list(folder.glob("*.json"))) == 2
 
 

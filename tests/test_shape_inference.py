@@ -395,7 +395,7 @@ for _kind, _vectors in (
         bad(_kind, SHAPE, f"'{_name}'", "[6]", "[5]", inputs={_index: (5,)})
         bad(_kind, SHAPE, f"'{_name}'", "[1, 6]", inputs={_index: (1, 6)})
 for _kind in ("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"):
-    bad(_kind, VALUE, "'epsilon'", "non-negative", "-0.1", epsilon=-0.1)
+    bad(_kind, VALUE, "'epsilon'", "at least 0", "-0.1", epsilon=-0.1)
     bad(_kind, SHAPE, "batch", "[6]", inputs={0: (6,)} if "Back" not in _kind else {0: (6,), 1: (6,)})
     bad(_kind, TYPE, "f16", types={4: "f16"})
 bad("BatchNormTrainingBackward", SHAPE, "'diff_dst'", "[2, 4, 5, 1]", inputs={1: (2, 4, 5, 1)})
@@ -510,8 +510,11 @@ def automatic():
                     kind, VALUE, (*says, "'nothing'", spec.rule.values[0]), attributes={name: "nothing"}
                 )
             elif spec.rule is not None and spec.type is AttributeType.s64_list:
-                least = -1 if spec.rule == og.NON_NEGATIVE else 0
-                yield Bad(kind, VALUE, (*says, f"{least}"), attributes={name: [1, least]})
+                wrong = next(v for v in (0, -1, -(2**31) - 1) if spec.rule.canonical(v) is None)
+                yield Bad(kind, VALUE, (*says, f"{wrong}"), attributes={name: [1, wrong]})
+            elif spec.type is AttributeType.f32 and spec.name not in ("min", "max"):
+                for value in (float("inf"), -1e39):
+                    yield Bad(kind, VALUE, says, attributes={name: value})
         if not schema.attributes:
             yield Bad(kind, VALUE, ("'axis'", "no attributes"), attributes={"axis": 1})
 

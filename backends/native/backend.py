@@ -18,6 +18,7 @@ from ...graph.backend import (
     Pattern,
 )
 from ...graph.engine import Engine
+from ...graph.layouts import LayoutHandle
 from ...graph.logical_tensor import LogicalTensor, as_plain
 from ...graph.op import Op
 from ...graph.profiling import EventKind
@@ -42,10 +43,6 @@ class NativeExecutable:
     outputs: tuple[LogicalTensor, ...]
     explanation: Explanation = field(repr=False)
     _frames: list[Frame] = Factory(list[Frame])
-
-    def opaque_bytes(self, index: int) -> int:
-        """Outputs are plain here."""
-        return self.outputs[index].nbytes
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each of its partitions."""
@@ -104,10 +101,6 @@ class EndExecutable:
         return Explanation(
             backend="native", strategy="End marks outputs", implementations=(), scratch_bytes=0
         )
-
-    def opaque_bytes(self, index: int) -> int:
-        """There are no outputs."""
-        raise UnsupportedError(f"End has no output {index}")
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Does nothing."""
@@ -196,6 +189,6 @@ class NativeBackend:
             raise UnsupportedError(f"native oneDNN Graph's partition failed verification, {wrong}")
         return executable
 
-    def to_plain(self, tensor: Tensor) -> Array | None:
-        """It gives out no opaque tensors."""
-        return None
+    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
+        """It gives out no layouts."""
+        raise UnsupportedError(f"{tensor}: the backend 'native' gives out no layouts")

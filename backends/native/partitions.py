@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from threading import Lock
 from weakref import WeakKeyDictionary, WeakSet
 
 from attrs import frozen
 
+from ...graph.locking import Lock
 from ...graph.op import Op
 from ...graph.topology import Topology
 from ...ops.errors import UnsupportedError

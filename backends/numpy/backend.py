@@ -17,6 +17,7 @@ from ...graph.backend import (
     single_op,
 )
 from ...graph.engine import Engine
+from ...graph.layouts import LayoutHandle
 from ...graph.logical_tensor import LogicalTensor, as_plain, type_and_shape
 from ...graph.op import Op
 from ...graph.profiling import EventKind
@@ -47,10 +48,6 @@ class NumpyExecutable:
             implementations=tuple(f"numpy:{op.kind}" for op, _ in self.steps),
             scratch_bytes=None,
         )
-
-    def opaque_bytes(self, index: int) -> int:
-        """NumPy has no opaque layouts."""
-        raise UnsupportedError(f"output {index} of a NumPy partition is never opaque")
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Runs each kernel; tensors between them are allocated.
@@ -126,6 +123,6 @@ class NumpyBackend:
         steps = tuple((op, KERNELS[op.kind]) for op in request.ops)
         return NumpyExecutable(steps, request.inputs, outputs, request.engine)
 
-    def to_plain(self, tensor: Tensor) -> Array | None:
-        """NumPy has no opaque layouts."""
-        return None
+    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
+        """NumPy gives out no layouts."""
+        raise UnsupportedError(f"{tensor}: NumPy has no layouts of its own")

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.op import Op
-from .binary import channel_axis
-from .kernels import Array, kernel, store, wide
+from ...ops.prelu import slope_axis
+from .kernels import Array, along, kernel, store, wide
 
 
 def _aligned(op: Op, src: Array, slope: Array) -> Array:
     """The slope with an axis for each of src's; a single axis is that of the channels where it fits."""
-    if slope.ndim == 1 and slope.size > 1 and src.ndim > 1:
-        axis = channel_axis(op, src.ndim)
-        if op.attributes.get("per_channel_broadcast", True) and src.shape[axis] == slope.size:
-            return slope.reshape(tuple(-1 if a == axis else 1 for a in range(src.ndim)))
+    axis = slope_axis(op.attributes, src.shape, slope.shape)
+    if axis is not None:
+        return along(slope, axis, src.ndim)
     return slope.reshape((1,) * (src.ndim - slope.ndim) + slope.shape)
 
 

@@ -19,18 +19,19 @@ from ...graph.backend import (
     single_op,
 )
 from ...graph.engine import Engine
+from ...graph.layouts import LayoutHandle
 from ...graph.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
 from ...graph.op import Op
 from ...graph.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
 from . import convolution, fork, table
-from .assembly import Unfit
+from .assembly import Assembly, Unfit
 from .blocks import in_blocks
 from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
 from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan, copy_step
+from .plan import Buffer, Frame, HostStep, Plan
 from .prepared import Prepared, Ready
 from .primitive import NativeEngine
 from .quarantine import is_proven
@@ -81,12 +82,6 @@ class PlanExecutable:
         finally:
             self.plan.give(frame)
 
-    def opaque_bytes(self, index: int) -> int:
-        """Size of an output in the layout that the primitive chose."""
-        layout_id = self.outputs[index].layout_id
-        layout = self.engine.resource("onednn.layouts", _Layouts).get(layout_id)
-        return layout.desc.nbytes if layout is not None else self.outputs[index].nbytes
-
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
         arrays = (*inputs, *outputs)
@@ -105,7 +100,8 @@ class PlanExecutable:
         """The same with addresses, memory objects and arguments prepared."""
         arrays = (*inputs, *outputs)
         frame = Frame(self.plan)
-        addresses, ready = self._addresses(arrays)
+        # Constants are prepared by primitives.
+        addresses, ready = fork.run(self._addresses, arrays)
         frame.point(addresses)
         engine = self.engine
         run = partial(self._run_blocks, addresses) if self.blocks else frame.run
@@ -132,10 +128,6 @@ class ZerosExecutable:
         return Explanation(
             backend="onednn", strategy="zeros of an empty batch", implementations=(), scratch_bytes=0
         )
-
-    def opaque_bytes(self, index: int) -> int:
-        """Outputs are plain here."""
-        return self.outputs[index].nbytes
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Fills the outputs with zeros."""
@@ -196,8 +188,8 @@ class OnednnBackend:
         inputs = tuple(
             d if t.id in known else t for t, d in zip(request.inputs, request.described, strict=True)
         )
-        low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED, known)
         try:
+            low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED, known)
             low.lower_all()
             layouts = low.finish()
         except Unfit as error:
@@ -239,9 +231,13 @@ class OnednnBackend:
 
     def _opaque_inputs(self, request: CompileRequest) -> dict[int, OpaqueLayout]:
         """The layouts of inputs that can be taken as they lie."""
-        layouts = request.engine.resource("onednn.layouts", _Layouts)
-        found = {t.id: layouts.get(t.layout_id) for t in request.described}
-        return {i: layout for i, layout in found.items() if layout is not None and layout.own_axes}
+        found: dict[int, OpaqueLayout] = {}
+        for tensor in request.described:
+            if tensor.layout_type is LayoutType.opaque:
+                content = request.engine.layouts.of(tensor).content
+                if isinstance(content, OpaqueLayout) and content.own_axes:
+                    found[tensor.id] = content
+        return found
 
     def _weight_gradient(self, request: CompileRequest) -> Executable:
         """The first candidate that is trusted, or that passes verification where that is asked for."""
@@ -282,19 +278,19 @@ class OnednnBackend:
             rejected.append(f"{candidate.name} failed verification, {wrong}")
         raise UnsupportedError(f"no kernel of the library is left ({'; '.join(rejected)})")
 
-    def to_plain(self, tensor: Tensor) -> Array | None:
+    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
         """A plain copy of a tensor in one of the library's layouts."""
-        layouts = tensor.engine.resource("onednn.layouts", _Layouts)
-        found = layouts.get(tensor.logical_tensor.layout_id)
-        if found is None:
-            return None
-        result = np.empty(tensor.logical_tensor.dims, numpy_type(tensor.logical_tensor.data_type))
+        found = layout.content
+        if not isinstance(found, OpaqueLayout):
+            raise UnsupportedError(f"{tensor}: its layout is not one of the library's")
+        result = np.empty(layout.shape, numpy_type(layout.data_type))
         engine = native_engine(tensor.engine)
-        step = copy_step(engine, "to plain", Buffer(found.desc, 0), Buffer(found.plain, 1))
-        if step is None:
-            raise LibraryError(f"oneDNN has no reorder from {found.desc.describe()} to a plain layout")
-        plan = Plan(engine, [step])
-        plan.run([address(tensor.data), address(result)])
+        copies = Assembly(engine)
+        try:
+            copies.copy("to plain", Buffer(found.desc, 0), Buffer(found.plain, 1))
+        except Unfit as error:
+            raise LibraryError(f"oneDNN can't bring the tensor to a plain layout, {error}") from error
+        fork.run(Plan(engine, copies.steps).run, [address(tensor.data), address(result)])
         return result
 
 
@@ -303,25 +299,6 @@ def gradient_first(ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(sorted(ops, key=lambda op: op.kind not in WEIGHT_GRADIENTS))
 
 
-class _Layouts:
-    """Opaque layouts that were given out for an engine, by id; equal layouts share one."""
-
-    def __init__(self) -> None:
-        self._layouts: list[OpaqueLayout] = []
-
-    def id_of(self, layout: OpaqueLayout) -> int:
-        for number, known in enumerate(self._layouts):
-            if known.desc == layout.desc and known.plain == layout.plain:
-                return number
-        self._layouts.append(layout)
-        return len(self._layouts) - 1
-
-    def get(self, layout_id: int | None) -> OpaqueLayout | None:
-        if layout_id is None or layout_id >= len(self._layouts):
-            return None
-        return self._layouts[layout_id]
-
-
 def _opaque(engine: Engine, tensor: LogicalTensor, layout: OpaqueLayout) -> LogicalTensor:
-    layout_id = engine.resource("onednn.layouts", _Layouts).id_of(layout)
-    return evolve_tensor(tensor, layout_type=LayoutType.opaque, layout_id=layout_id)
+    handle = engine.layouts.give("onednn", tensor, layout.desc.nbytes, layout, layout.same)
+    return evolve_tensor(tensor, layout_type=LayoutType.opaque, layout_id=handle.id)

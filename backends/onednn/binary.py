@@ -4,53 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...graph.logical_tensor import LogicalTensor
 from ...graph.op import Op
 from ...ops.formats import axis_positions
 from .assembly import Unfit
+from .elementwise import elementwise, takes
 from .enumerators import Algorithm, Arg
 from .fusing import BINARY, Link, result_of
 from .lowering import Lowered, Lowering
-from .plan import Buffer
 
-COMMUTES = ("Add", "Maximum", "Minimum", "Multiply")
 SQUARED = "SquaredDifference"
 
 
 def _emit(
-    low: Lowering, op: Op, links: Sequence[Link], algorithm: Algorithm, first: Buffer, second: Buffer
+    low: Lowering,
+    op: Op,
+    links: Sequence[Link],
+    algorithm: Algorithm,
+    operands: tuple[LogicalTensor, LogicalTensor],
+    axis: int | None = None,
 ) -> None:
+    """A binary primitive on the tensor that has all elements and one that broadcasts to it.
+
+    A vector stands at `axis`.
+    """
     result = result_of(op, links)
-    attributes, more = low.attributes(links, op.outputs[0])
-    desc = low.describe(
-        "binary", low.engine, algorithm, first.desc, second.desc,
-        low.wanted_like(result, first), attributes,
-    )  # fmt: skip
-    low.single("binary", desc, [(Arg.SRC, first), (Arg.SRC_1, second), *more], result)
+    first = low.elementwise(operands[0])
+    view = elementwise(first, [(operands[1], axis)], links)
+    seen = view.see(low, first), view.see(low, low.beside(operands[1], first, axis))
+    attributes, more = low.attributes(links, op.outputs[0], elementwise=view)
+    made = view.like_first(low, low.type_of(result))
+    target = view.see(low, made)
+    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target.desc, attributes)
+    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, target)])
+    low.produce(result, made)
 
 
 def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A binary primitive; the operand that has all of the result's elements comes first where that is free."""
+    """A binary primitive.
+
+    Raises:
+        Unfit: no operand has all elements of the result, or only the second one of a Divide.
+    """
     dims = op.outputs[0].dims
-    operands = list(op.inputs)
-    if op.kind in COMMUTES and operands[0].dims != dims:
-        operands.reverse()
-    whole = [t for t in operands if t.dims == dims]
-    rank = max(len(dims), 1)
-    # A blocked layout goes through where both have it; an operand that broadcasts must be plain.
-    buffers = [low.read(t) if t in whole and len(dims) else low.aligned(t, rank) for t in operands]
+    first, second = op.inputs
+    before: list[Link] = []
     if op.kind == SQUARED:
-        square = Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_square)
-        _emit(low, op, [square, *links], Algorithm.binary_sub, *buffers)
-        return
-    _emit(low, op, links, BINARY[op.kind], *buffers)
+        before = [Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_square)]
+    if first.dims != dims:
+        if second.dims != dims:
+            raise Unfit("both operands broadcast")
+        if op.kind == "Subtract":  # a - b = -(b - a)
+            before = [Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_linear, alpha=-1)]
+        elif op.kind == "Divide":
+            raise Unfit("the dividend broadcasts")
+        first, second = second, first
+    algorithm = Algorithm.binary_sub if op.kind == SQUARED else BINARY[op.kind]
+    _emit(low, op, [*before, *links], algorithm, (first, second))
 
 
 def bias_add(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A binary primitive with the bias at the channels' axis."""
     rank = len(op.outputs[0].dims)
     axis = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
-    src, bias = low.read(op.inputs[0]), low.aligned(op.inputs[1], rank, axis)
-    _emit(low, op, links, Algorithm.binary_add, src, bias)
+    _emit(low, op, links, Algorithm.binary_add, (op.inputs[0], op.inputs[1]), axis)
 
 
 def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -71,7 +88,7 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(op.outputs[0], low.look(target, low.desc((shape[axis],), (1,), target.desc.data_type)))
 
 
-LOWERED = {kind: Lowered(binary, fuses=True) for kind in (*BINARY, SQUARED)} | {
-    "BiasAdd": Lowered(bias_add, fuses=True),
+LOWERED = {kind: Lowered(binary, fuses=True, takes=takes) for kind in (*BINARY, SQUARED)} | {
+    "BiasAdd": Lowered(bias_add, fuses=True, takes=takes),
     "BiasAddBackward": Lowered(bias_add_backward),
 }

@@ -11,6 +11,7 @@ from ...graph.logical_tensor import LayoutType, LogicalTensor
 from ...graph.op import Op
 from ...ops.weights_gradient import weights_gradient
 from .enumerators import FpmathMode
+from .memory import canonical_strides
 from .primitive import NativeEngine
 from .problem import MAX_SPATIAL_RANK, NATIVE_TYPES, Problem, View, check, make_problem
 from .selection import Candidate, candidates, choose
@@ -60,7 +61,11 @@ def problem_of(ops: Sequence[Op], fpmath: FpmathMode) -> Problem:
     op = ops[0]
     src, diff_dst, weights, *bias = operands(ops)
     gradient = weights_gradient(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
-    views = [View(t.dims, t.element_strides) for t in (src, diff_dst, weights)]
+    views = [_view(t) for t in (src, diff_dst, weights)]
     free = weights.layout_type is LayoutType.any
     problem = make_problem(gradient, src.data_type, *views, fpmath=fpmath, free_weights=free)
-    return evolve(problem, bias=View(bias[0].dims, bias[0].element_strides)) if bias else problem
+    return evolve(problem, bias=_view(bias[0])) if bias else problem
+
+
+def _view(tensor: LogicalTensor) -> View:
+    return View(tensor.dims, canonical_strides(tensor.dims, tensor.element_strides))

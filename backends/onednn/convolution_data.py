@@ -23,9 +23,6 @@ from .primitive import PrimitiveAttributes, PrimitiveDesc
 from .problem import MAX_SPATIAL_RANK
 from .tensors import Quantized
 
-LIFTED = 2
-"""A blocked convolution has at least so many channels a group; with fewer, the library works on plain layouts."""
-
 
 @frozen(kw_only=True)
 class _Operands:
@@ -48,9 +45,9 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     output = op.outputs[0]
     integers = [low.quantized(t) for t in op.inputs[:2]]
     quantized = integers if all(integers) else [None, None]
-    bias, links = _bias(low, op, links)
+    bias, links = _bias(op, links)
     result = result_of(op, links) if links or bias is None else bias.result
-    source = low.ordered(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
+    source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
     weights, weights_desc = _weights(low, op, p, quantized[1])
     scales, points = _scales(op, quantized, p)
     attributes, more = low.attributes(links, output, order, scales, points)
@@ -63,13 +60,13 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             data=source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type),
             weights=weights_desc,
             bias=None if bias_buffer is None else bias_buffer.desc,
-            result=_wanted(low, result, output, order),
+            result=_wanted(low, result, output, order, links),
         ),
         attributes,
     )
     if links and "gemm" in desc.implementation:
         raise Unfit("an operand in the user's layout drives the library to im2col")
-    data_arg, data_query, out_arg, out_query = _places(op, desc)
+    data_arg, data_query, out_arg, out_query = _places(op)
     arguments = [
         (data_arg, low.bring("data", source, desc.memory_desc(data_query))),
         (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
@@ -89,7 +86,7 @@ class _Bias:
     result: LogicalTensor
 
 
-def _bias(low: Lowering, op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
+def _bias(op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
     if any(port.name == "bias" for port in op.input_ports[2:]):
         return _Bias(op.inputs[2], op.outputs[0]), links
     if links and links[0].axis is not None and links[0].operand is not None and not scatters_back(op):
@@ -112,9 +109,15 @@ def _bias_vector(low: Lowering, tensor: LogicalTensor, integers: bool) -> Buffer
     return low.dense(tensor, DataType.f32 if integers else None)
 
 
-def _wanted(low: Lowering, result: LogicalTensor, output: LogicalTensor, order: Sequence[int]) -> MemoryDesc:
+def _wanted(
+    low: Lowering,
+    result: LogicalTensor,
+    output: LogicalTensor,
+    order: Sequence[int],
+    links: Sequence[Link],
+) -> MemoryDesc:
     """The user's layout where it is channels-last; any otherwise, for blocked ones are faster."""
-    wanted = low.wanted(result, order)
+    wanted = low.wanted(result, order, links)
     strides = wanted.strides if low.is_port(result) else None
     if strides is not None and _is_channels_last(wanted.shape, strides):
         return wanted
@@ -184,7 +187,7 @@ def _scales(
     )
 
 
-def _places(op: Op, desc: PrimitiveDesc) -> tuple[int, Query, int, Query]:
+def _places(op: Op) -> tuple[int, Query, int, Query]:
     """Where data and result are among the primitive's arguments."""
     if op.kind == "ConvolutionBackwardData":
         return Arg.DIFF_DST, Query.diff_dst_md, Arg.DIFF_SRC, Query.diff_src_md

@@ -18,6 +18,7 @@ from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from ...ops.weights_gradient import WeightsGradient
 from .assembly import Assembly, Unfit
+from .choice import add, matmul
 from .cost import convolution_work, matmul_work, sum_work
 from .enumerators import Arg, Query
 from .memory import MemoryDesc, OpaqueLayout
@@ -26,10 +27,8 @@ from .primitive import (
     ConvolutionGeometry,
     NativeEngine,
     PrimitiveDesc,
-    add,
     convolution_backward_weights,
     implementations,
-    matmul,
 )
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
@@ -163,7 +162,7 @@ class Draft(Assembly):
         shape = size if gradient.groups == 1 else (gradient.groups, *size)
         try:
             first = convolution_backward_weights(
-                self.engine, layouts[0], MemoryDesc.any(self.engine.lib, shape, self.gathered(compute)), layouts[1],
+                self.engine, layouts[0], self.any(shape, self.gathered(compute)), layouts[1],
                 geometry(gradient), self.problem.fpmath, bias,
             )  # fmt: skip
         except LibraryError as error:
@@ -188,9 +187,7 @@ class Draft(Assembly):
         """Multiplies a and b, which are of type `compute`, over their last two axes into c."""
         desc = matmul(self.engine, a.desc, b.desc, c.desc, self.problem.fpmath)
         if desc is None:
-            raise Unfit("the library has no such matmul")
-        if desc.implementation.startswith("ref"):
-            raise Unfit("its matmul would be the library's reference loop")
+            raise Unfit("the library has no such matmul, or a reference loop only")
         size = math.prod(a.desc.shape) * b.desc.shape[-1]
         batches = math.prod(a.desc.shape[:-2])
         nbytes = a.desc.nbytes + b.desc.nbytes + c.desc.nbytes

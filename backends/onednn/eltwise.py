@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...graph.op import Op
 from ...ops.attributes import Attributes
-from .enumerators import Algorithm, Arg, Propagation, Query
+from .elementwise import elementwise, takes
+from .enumerators import Algorithm, Arg, Propagation
 from .fusing import ELTWISE, Link, result_of
 from .lowering import Lowered, Lowering
 
@@ -15,13 +16,17 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive."""
     result = result_of(op, links)
     algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
-    src = low.read(op.inputs[0])
-    attributes, more = low.attributes(links, op.outputs[0])
+    whole = low.elementwise(op.inputs[0])
+    view = elementwise(whole, (), links)
+    src, made = view.see(low, whole), view.like_first(low, low.type_of(result))
+    dst = view.see(low, made)
+    attributes, more = low.attributes(links, op.outputs[0], elementwise=view)
     desc = low.describe(
         "eltwise_forward", low.engine, Propagation.forward_inference, algorithm, src.desc,
-        low.wanted_like(result, src), alpha, beta, attributes,
+        dst.desc, alpha, beta, attributes,
     )  # fmt: skip
-    low.single("eltwise", desc, [(Arg.SRC, src), *more], result)
+    low.run("eltwise", desc, [(Arg.SRC, src), *more, (Arg.DST, dst)])
+    low.produce(result, made)
 
 
 BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None, float, float]]] = {
@@ -54,8 +59,11 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive for the gradient."""
     by_src, by_dst, alpha, beta = BACKWARD[op.kind](op.attributes)
     use_dst = by_dst is not None and op.attributes.flag("use_dst")
-    data = low.read(op.inputs[0])
-    diff_dst = low.bring("diff_dst", low.read(op.inputs[1]), data.desc)
+    whole = low.elementwise(op.inputs[0])
+    view = elementwise(whole, [(op.inputs[1], None)])
+    data, diff_dst = view.see(low, whole), view.see(low, low.beside(op.inputs[1], whole))
+    made = view.like_first(low, whole.desc.data_type)
+    diff_src = view.see(low, made)
     attributes, _ = low.attributes((), op.outputs[0])
     algorithm = by_dst if use_dst and by_dst is not None else by_src
     hint = low.describe(
@@ -63,15 +71,14 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         data.desc, alpha, beta, attributes,
     )  # fmt: skip
     desc = low.describe(
-        "eltwise_backward", low.engine, algorithm, data.desc, diff_dst.desc,
+        "eltwise_backward", low.engine, algorithm, diff_src.desc, diff_dst.desc,
         data.desc, alpha, beta, hint, attributes,
     )  # fmt: skip
-    arguments = [(Arg.DST if use_dst else Arg.SRC, data), (Arg.DIFF_DST, diff_dst)]
-    low.single(
-        "eltwise gradient", desc, arguments, op.outputs[0], output=Arg.DIFF_SRC, query=Query.diff_src_md
-    )
+    arguments = [(Arg.DST if use_dst else Arg.SRC, data), (Arg.DIFF_DST, diff_dst), (Arg.DIFF_SRC, diff_src)]
+    low.run("eltwise gradient", desc, arguments)
+    low.produce(op.outputs[0], made)
 
 
-LOWERED = {kind: Lowered(forward, fuses=True) for kind in ELTWISE} | {
+LOWERED = {kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE} | {
     kind: Lowered(backward) for kind in BACKWARD
 }

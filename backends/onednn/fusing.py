@@ -95,6 +95,11 @@ class Link:
     quantize: Op | None = None
     normalize: Op | None = None
 
+    @property
+    def has_operand(self) -> bool:
+        """Whether it reads another tensor."""
+        return self.operand is not None or self.normalize is not None
+
 
 class Ops(Protocol):
     """What a chain must know of a partition."""

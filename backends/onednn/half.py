@@ -23,7 +23,7 @@ DROPPED = 23 - 10
 BIAS = 127 - 15
 """Difference of the exponents' biases."""
 SCALE = np.float32(2.0**BIAS)
-SIGN, MAGNITUDE = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF)
+MAGNITUDE = np.uint32(0x7FFF_FFFF)
 UNSPREAD = np.int32(-0x7000_0001)  # 0x8FFF_FFFF
 """Clears the copies of the sign that a shift has left in the exponent."""
 INFINITE, NEGATIVE_INFINITE = 0x7C00, 0xFC00
@@ -82,11 +82,11 @@ _CONVERSIONS = {("e", "f"): widen, ("f", "e"): narrow}
 def widen_by_pieces(half: Array, single: Array) -> None:
     """`single[:] = half`, from f16 to f32; by integer operations."""
     signed, unsigned, bits = half.view(np.int16), half.view(np.uint16), single.view(np.int32)
-    subnormals_count = _subnormals_count()
+    keeps_subnormals = _keeps_subnormals()
     for start in range(0, half.size, PIECE):
         piece = slice(start, start + PIECE)
         finite = signed[piece].max() < INFINITE and unsigned[piece].max() < NEGATIVE_INFINITE
-        if not (finite and subnormals_count):
+        if not (finite and keeps_subnormals):
             single[piece] = half[piece]
             continue
         out, value = bits[piece], single[piece]
@@ -125,7 +125,7 @@ def narrow_by_pieces(single: Array, half: Array) -> None:
             half[start + small] = single[start + small]
 
 
-def _subnormals_count() -> bool:
+def _keeps_subnormals() -> bool:
     """Whether this thread's arithmetic takes subnormal numbers for what they are; some libraries turn that off."""
     least = np.array([1], np.uint32).view(np.float32)
     return bool((least * SCALE)[0] != 0)

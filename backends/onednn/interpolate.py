@@ -9,7 +9,7 @@ from ...ops.formats import data_axes
 from .enumerators import Algorithm, Arg, Propagation, Query
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
-from .quarantine import post_op_is_wrong
+from .quarantine import window_post_op_is_wrong
 
 
 def _algorithm(op: Op) -> Algorithm:
@@ -21,11 +21,11 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A resampling primitive."""
     tensor, result = op.inputs[0], result_of(op, links)
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    src = low.ordered(low.read(tensor), order)
+    src = low.images(low.read(tensor), order)
     attributes, more = low.attributes(links, op.outputs[0], order)
     desc = low.describe(
         "resampling_forward", low.engine, Propagation.forward_inference, _algorithm(op), None,
-        src.desc, low.wanted(result, order), attributes,
+        src.desc, low.wanted(result, order, links), attributes,
     )  # fmt: skip
     low.single("resampling", desc, [(Arg.SRC, src), *more], result, order)
 
@@ -34,7 +34,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A resampling primitive for the gradient."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    diff_dst = low.ordered(low.read(op.inputs[1]), order)
+    diff_dst = low.images(low.read(op.inputs[1]), order)
     shape = tuple(result.dims[a] for a in order)
     attributes, _ = low.attributes((), result)
     source = low.temporary(shape, diff_dst.desc.data_type).desc
@@ -66,7 +66,7 @@ def why_not(op: Op) -> str | None:
 
 def takes(op: Op, link: Link) -> bool:
     """Post-ops that the kernels do right."""
-    return post_op_is_wrong(op, link) is None
+    return window_post_op_is_wrong(op, link) is None
 
 
 LOWERED = {

@@ -23,13 +23,15 @@ from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError
 from .assembly import Unfit
+from .choice import chosen
+from .elementwise import Elementwise
 from .enumerators import Algorithm, Arg, FpmathMode, Query
 from .fusing import Link, chain
 from .memory import OpaqueLayout
 from .plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from .prepared import Prepared
-from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc, described, reorder
-from .quarantine import REFERENCE
+from .primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
+from .quarantine import post_op_is_wrong
 from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
@@ -52,7 +54,7 @@ class Lowered:
 
     lower: Lower
     fuses: bool = False
-    takes: Callable[[Op, Link], bool] = lambda op, link: True
+    takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(op, link) is None
     why_not: Callable[[Op], str | None] = lambda op: None
 
 
@@ -95,16 +97,24 @@ class Lowering(Tensors):
         order: Sequence[int] | None = None,
         scales: Mapping[int, tuple[int, Sequence[float]]] | None = None,
         zero_points: Mapping[int, int] | None = None,
+        elementwise: Elementwise | None = None,
     ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
         """Attributes of a primitive that takes `links` along, and the arguments that they need.
 
         Args:
             links: what follows the op.
             result: the op's own result, to which operands broadcast.
-            order: of the primitive's axes, if they are not the tensor's.
+            order: of the primitive's axes, if it is a kernel for images.
             scales: argument → (mask, values). zero_points: argument → value.
+            elementwise: how an elementwise primitive sees its tensors.
         """
         rank = max(len(result.dims), 1)
+
+        def seen(operand: Buffer) -> Buffer:
+            if elementwise is not None:
+                return elementwise.see(self, operand)
+            return operand if order is None else self.images(operand, order)
+
         post_ops: list[PostOp] = []
         arguments: list[tuple[int, Buffer]] = []
         all_scales, all_points = dict(scales or {}), dict(zero_points or {})
@@ -117,8 +127,7 @@ class Lowering(Tensors):
                 for algorithm, vector in zip(
                     (Algorithm.binary_mul, Algorithm.binary_add), self._folded(link.normalize), strict=True
                 ):
-                    operand = self.spread(vector, rank, link.axis)
-                    operand = operand if order is None else self.ordered(operand, order)
+                    operand = seen(self.spread(vector, rank, link.axis))
                     place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                     arguments.append((place, operand))
                     post_ops.append(PostOp(algorithm, operand=operand.desc))
@@ -128,9 +137,13 @@ class Lowering(Tensors):
                 continue
             operand: Buffer | None = None
             if link.operand is not None:
-                operand = self.aligned(link.operand, rank, link.axis)
-                if order is not None:
-                    operand = self.ordered(operand, order)
+                # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
+                data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
+                operand = seen(
+                    self.aligned(link.operand, rank, link.axis, data_type)
+                    if elementwise is None
+                    else self.beside(link.operand, elementwise.first, link.axis, data_type)
+                )
                 place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                 arguments.append((place, operand))
             post_ops.append(
@@ -176,13 +189,12 @@ class Lowering(Tensors):
         """A primitive descriptor.
 
         Raises:
-            Unfit: the library has none, or only a reference loop.
+            Unfit: the library has none that may run.
         """
-        desc = described(self.engine, function, *arguments)
+        reasons: list[str] = []
+        desc = chosen(self.engine, function, *arguments, reasons=reasons, references=self.takes_reference)
         if desc is None:
-            raise Unfit(f"the library has no {function} for these descriptors")
-        if desc.implementation.startswith(REFERENCE) and not self.takes_reference:
-            raise Unfit(f"the library has a reference loop only for this {function}")
+            raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")
         return desc
 
     def run(self, role: str, desc: PrimitiveDesc, arguments: Sequence[tuple[int, Buffer]]) -> None:
@@ -200,32 +212,9 @@ class Lowering(Tensors):
         query: Query = Query.dst_md,
     ) -> None:
         """Adds a step of one output, which makes `result`."""
-        made = Buffer(desc.memory_desc(query))
+        made = Buffer(desc.memory_desc(query).canonical(channels_last=order is not None))
         self.run(role, desc, (*arguments, (output, made)))
         self.produce(result, made, order)
-
-    def copy_scaled(
-        self,
-        what: str,
-        source: Buffer,
-        target: Buffer,
-        scales: Mapping[int, tuple[int, Buffer]],
-        zero_points: Mapping[int, Buffer],
-    ) -> None:
-        """A copy that quantises or dequantises: argument → mask and values."""
-        desc = reorder(
-            self.engine,
-            source.desc,
-            target.desc,
-            {argument: mask for argument, (mask, _) in scales.items()},
-            dict.fromkeys(zero_points, 0),
-        )
-        if desc is None or desc.implementation.startswith(REFERENCE):
-            raise Unfit("the library has no reorder with such scales")
-        arguments = [(Arg.SRC, source), (Arg.DST, target)]
-        arguments += [(Arg.ATTR_SCALES | argument, values) for argument, (_, values) in scales.items()]
-        arguments += [(Arg.ATTR_ZERO_POINTS | argument, values) for argument, values in zero_points.items()]
-        self.steps.append(Step(what, desc, tuple(arguments), is_copy=True))
 
     # --- ops -----------------------------------------------------------------------------------------
 

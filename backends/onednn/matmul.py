@@ -49,7 +49,11 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         data_type = DataType.f32 if all(integers) else None
         bias = low.aligned(op.inputs[2], rank, None, data_type)
     attributes, more = low.attributes(links, output, None, scales, points)
-    target = low.wanted(result) if matrix == output.dims else low.temporary(matrix, low.type_of(result)).desc
+    target = (
+        low.wanted(result, None, links)
+        if matrix == output.dims
+        else low.temporary(matrix, low.type_of(result)).desc
+    )
     # Constant weights are brought to the layout that the library likes best, once.
     free = (
         low.is_constant(weights)

@@ -11,11 +11,66 @@ from attrs import frozen
 
 from ...graph.arrays import numpy_type
 from ...ops.data_types import DataType
+from ...ops.errors import LibraryError
 from .enumerators import Query
 from .library import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
 
 TYPES_BY_NUMBER = {number: data_type for data_type, number in DATA_TYPES.items()}
 ITEM_SIZES = {number: numpy_type(data_type).itemsize for data_type, number in DATA_TYPES.items()}
+
+
+LARGEST_DIM = 2**31 - 1
+"""The largest axis that the library is given: its kernels count in 32 bits, and divide by zero beyond."""
+
+
+def canonical_strides(
+    shape: Sequence[int], strides: Sequence[int], *, channels_last: bool = False
+) -> tuple[int, ...]:
+    """The strides with those of axes of one element, which mean nothing, replaced by what follows from the others.
+
+    The library reads layouts off all strides, and crashes or computes nonsense where those of axes of one element do
+    not fit; its primitive cache takes descriptors as equal that differ in nothing else. So for one kind of primitive
+    every tensor that lies in one way has one descriptor. Axes that lie in no known order have those of one element
+    outermost.
+
+    Args:
+        shape: sizes.
+        strides: in elements.
+        channels_last: what lies channels-last, with the channels as axis 1, and row-major too is taken as the former;
+            kernels for images, which go by it, are faster then.
+    """
+    if all(d != 1 for d in shape):
+        return tuple(strides)
+    rank = len(shape)
+    row_major = tuple(range(rank))
+    orders = [row_major]
+    if rank > 2:
+        orders.insert(0 if channels_last and shape[1] != 1 else 1, (0, *range(2, rank), 1))
+    for order in orders:
+        steps = [strides[a] for a in order if shape[a] != 1]
+        if steps == sorted(steps, reverse=True):
+            return _filled(shape, strides, order)
+    outermost = max((s * d for d, s in zip(shape, strides, strict=True) if d != 1), default=1)
+    return tuple(s if d != 1 else outermost for d, s in zip(shape, strides, strict=True))
+
+
+def _filled(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides for axes of one element, as if the axes lay in this order."""
+    made, step = list(strides), 1
+    for axis in reversed(order):
+        if shape[axis] == 1:
+            made[axis] = step
+        step = made[axis] * max(shape[axis], 1)
+    return tuple(made)
+
+
+def packed(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides of the axes in the same order as they lie, without gaps."""
+    made, step = [0] * len(shape), 1
+    for axis in sorted(range(len(shape)), key=lambda a: (strides[a], shape[a] != 1, -a)):
+        made[axis] = step
+        step *= max(shape[axis], 1)
+    return canonical_strides(shape, made)
 
 
 class MemoryDesc:
@@ -27,13 +82,18 @@ class MemoryDesc:
 
     @classmethod
     def strided(
-        cls, lib: Library, shape: Sequence[int], data_type: DataType, strides: Sequence[int]
+        cls,
+        lib: Library,
+        shape: Sequence[int],
+        data_type: DataType,
+        strides: Sequence[int],
     ) -> MemoryDesc:
-        """A plain layout; strides in elements.
+        """A plain layout; strides in elements, those of axes of one element as `canonical_strides` gives them.
 
         Raises:
-            LibraryError: strides that the library does not allow, such as overlapping ones.
+            LibraryError: strides that the library does not allow, such as overlapping ones, or an axis too large.
         """
+        _check_sizes(shape)
         return cls(
             lib,
             lib.new(
@@ -47,7 +107,12 @@ class MemoryDesc:
 
     @classmethod
     def any(cls, lib: Library, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
-        """A layout that the primitive chooses."""
+        """A layout that the primitive chooses.
+
+        Raises:
+            LibraryError: an axis too large.
+        """
+        _check_sizes(shape)
         return cls(
             lib,
             lib.new(
@@ -80,6 +145,23 @@ class MemoryDesc:
         if self._query_int(Query.inner_nblks_s32):
             return None
         return self._query_dims(Query.strides)[: self._query_int(Query.ndims_s32)] or None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there is memory between the elements of a plain layout that belongs to none of them."""
+        strides, shape = self.strides, self.shape
+        return strides is not None and any(
+            have != want and d != 1
+            for d, have, want in zip(shape, strides, packed(shape, strides), strict=True)
+        )
+
+    def canonical(self, *, channels_last: bool = False) -> MemoryDesc:
+        """The same memory with `canonical_strides`; a blocked layout is as it is."""
+        strides, shape = self.strides, self.shape
+        if strides is None:
+            return self
+        wanted = canonical_strides(shape, strides, channels_last=channels_last)
+        return self if wanted == strides else MemoryDesc.strided(self.lib, shape, self.data_type, wanted)
 
     @property
     def data_type(self) -> DataType:
@@ -150,6 +232,13 @@ class MemoryDesc:
         self.lib.c.dnnl_memory_desc_destroy(self.handle)
 
 
+def _check_sizes(shape: Sequence[int]) -> None:
+    if max(shape, default=0) > LARGEST_DIM:
+        raise LibraryError(
+            f"oneDNN's kernels count in 32 bits, and an axis of {list(shape)} has more than {LARGEST_DIM} elements"
+        )
+
+
 @frozen(eq=False)
 class OpaqueLayout:
     """A layout that a primitive chose for an output, and the plain one of the same elements.
@@ -162,3 +251,12 @@ class OpaqueLayout:
     desc: MemoryDesc
     plain: MemoryDesc
     own_axes: bool = False
+
+    def same(self, other: object) -> bool:
+        """Whether a tensor that lies in the other may be read as lying in this."""
+        return (
+            isinstance(other, OpaqueLayout)
+            and self.own_axes == other.own_axes
+            and self.desc == other.desc
+            and self.plain == other.plain
+        )

@@ -10,18 +10,18 @@ from ...graph.op import Op
 from ...ops.data_types import DataType
 from ...ops.formats import data_axes
 from .assembly import Unfit
+from .choice import add
 from .enumerators import Arg, NormalizationFlags, Propagation, Query
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .plan import Buffer, Step
-from .primitive import add
 
 F32 = DataType.f32
 
 
 def _canonical(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    return low.ordered(low.read(tensor), order), order
+    return low.images(low.read(tensor), order), order
 
 
 def _channels_first(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
@@ -108,7 +108,7 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """Gradients of batch normalisation by the batch's statistics."""
     src, order = _channels_first(low, op, op.inputs[0])
-    diff_dst = low.bring("diff_dst", low.ordered(low.read(op.inputs[1]), order), src.desc)
+    diff_dst = low.bring("diff_dst", low.images(low.read(op.inputs[1]), order), src.desc)
     scaled = len(op.inputs) > 4
     flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
     epsilon = op.attributes.real("epsilon")

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p
 from functools import partial
-from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -23,18 +22,16 @@ from attrs import frozen
 
 from ...graph import profiling
 from ...graph.arrays import Array, address, numpy_type
+from ...graph.locking import Lock
 from ...graph.profiling import EventKind
+from .arena import GUARDS, aligned
 from .batch import batch
+from .choice import reorder
 from .cost import Work, reorder_work
 from .enumerators import Arg
 from .memory import MemoryDesc
-from .primitive import NativeEngine, Primitive, PrimitiveDesc, reorder
+from .primitive import NativeEngine, Primitive, PrimitiveDesc
 from .prototypes import ExecArg
-
-ALIGNMENT = 64
-"""Temporaries start at a cache line."""
-GUARD, GUARD_BYTE = 256, 0xA5
-"""Bytes before and after the arena whose change shows a kernel that writes out of bounds."""
 
 
 @frozen(eq=False)
@@ -160,18 +157,19 @@ class HostStep:
 AnyStep = Step | HostStep
 
 
-def copy_step(engine: NativeEngine, what: str, source: Buffer, target: Buffer) -> Step | None:
-    """A copy between layouts and data types, or None where the library has none."""
-    desc = reorder(engine, source.desc, target.desc)
+def copy_step(
+    engine: NativeEngine, what: str, source: Buffer, target: Buffer, reasons: list[str] | None = None
+) -> Step | None:
+    """A copy between layouts and data types, or None where the library has none that may run.
+
+    Args:
+        reasons: receives why implementations were passed over.
+    """
+    desc = reorder(engine, source.desc, target.desc, reasons=reasons)
     if desc is None:
         return None
     work = reorder_work(desc.implementation, source.desc, target.desc)
     return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
-
-
-def aligned(size: int) -> int:
-    """So many bytes, up to the next cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class Plan:
@@ -288,9 +286,8 @@ class Frame:
         lib = plan.engine.lib
         self._destroy = lib.c.dnnl_memory_destroy
         self._memories: list[int] = []
-        self._arena = np.full(plan.scratch_bytes + ALIGNMENT + 2 * GUARD, GUARD_BYTE, np.uint8)
-        base = aligned(address(self._arena) + GUARD)
-        self._inside = base - address(self._arena)
+        self._arena = GUARDS.arena(plan.scratch_bytes)
+        base = self._arena.start
         self._plan = plan
         self._set_handle = lib.c.dnnl_memory_set_data_handle
         self._execute = lib.c.dnnl_primitive_execute
@@ -312,7 +309,7 @@ class Frame:
                     start = plan.offsets[root]
                     by_buffer[buffer] = memory(buffer.desc, base + start + buffer.place)
                     if root.zeroed:
-                        self._arena[self._inside + start :][: root.desc.nbytes] = 0
+                        self._arena.inside[start:][: root.desc.nbytes] = 0
                 else:
                     by_buffer[buffer] = memory(buffer.desc, None)
                     self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
@@ -401,10 +398,12 @@ class Frame:
             yield start, end
 
     def intact(self) -> bool:
-        """Whether the guard zones around the arena are untouched, for the fuzzer."""
-        before = self._arena[: self._inside]
-        after = self._arena[self._inside + self._plan.scratch_bytes :]
-        return bool((before == GUARD_BYTE).all() and (after == GUARD_BYTE).all())
+        """Whether the guard zones around the arena are untouched; see `arena.GUARDS`.
+
+        Raises:
+            ResourceError: the frame was made while guards were off.
+        """
+        return self._arena.intact()
 
     def __del__(self) -> None:
         for memory in self._memories:

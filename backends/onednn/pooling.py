@@ -15,7 +15,8 @@ from .fusing import Link, result_of
 from .library import dims
 from .lowering import Lowered, Lowering
 from .plan import Buffer
-from .quarantine import post_op_is_wrong
+from .quarantine import window_post_op_is_wrong
+from .tensors import HALVES
 
 
 @frozen
@@ -58,25 +59,38 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
     tensor, result = op.inputs[0], result_of(op, links)
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    src = low.ordered(low.read(tensor), order)
+    src = low.images(low.read(tensor), order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     attributes, more = low.attributes(links, op.outputs[0], order)
     pooling = _pooling(op, src.desc.shape, shape)
     desc = low.describe(
         "pooling_forward", low.engine, Propagation.forward_inference, pooling.algorithm,
-        src.desc, low.wanted(result, order), *pooling.arguments, attributes,
+        src.desc, low.wanted(result, order, links), *pooling.arguments, attributes,
     )  # fmt: skip
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
+
+
+def _check_sums(pooling: _Pooling, diff_dst: Buffer) -> None:
+    """Leaves gradients of windows that overlap to f32.
+
+    Raises:
+        Unfit: halves, in which the library would round after each window that an element is in.
+    """
+    w = pooling.windows
+    overlap = any(d * (k - 1) + 1 > s for k, d, s in zip(w.kernel, w.dilations, w.strides, strict=True))
+    if overlap and diff_dst.desc.data_type in HALVES:
+        raise Unfit("its gradients of overlapping windows are summed in halves")
 
 
 def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of an average pooling."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    diff_dst = low.ordered(low.read(op.inputs[0]), order)
+    diff_dst = low.images(low.read(op.inputs[0]), order)
     shape = tuple(result.dims[a] for a in order)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, shape, diff_dst.desc.shape)
+    _check_sums(pooling, diff_dst)
     source = low.any(shape, diff_dst.desc.data_type)
     hint = low.describe(
         "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm,
@@ -96,10 +110,11 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of a max pooling: forward once more for the places of the largest elements, then back."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    src = low.ordered(low.read(op.inputs[0]), order)
-    diff_dst = low.ordered(low.read(op.inputs[1]), order)
+    src = low.images(low.read(op.inputs[0]), order)
+    diff_dst = low.images(low.read(op.inputs[1]), order)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
+    _check_sums(pooling, diff_dst)
     forward_desc = low.describe(
         "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm, src.desc,
         low.any(diff_dst.desc.shape, src.desc.data_type), *pooling.arguments, attributes,
@@ -118,7 +133,7 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 def takes(op: Op, link: Link) -> bool:
     """Post-ops that the kernels do right."""
-    return post_op_is_wrong(op, link) is None
+    return window_post_op_is_wrong(op, link) is None
 
 
 LOWERED = {

@@ -5,50 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...graph.op import Op
-from ...ops.formats import axis_positions
-from .enumerators import Arg, Propagation, Query
+from ...ops.prelu import slope_axis
+from .elementwise import Elementwise, elementwise
+from .enumerators import Arg, Propagation
 from .fusing import Link
 from .lowering import Lowered, Lowering
 from .plan import Buffer
 
 
-def _slope(low: Lowering, op: Op) -> Buffer:
-    rank = len(op.inputs[0].dims)
-    slope = op.inputs[1]
-    axis: int | None = None
-    if len(slope.dims) == 1 and slope.dims[0] > 1 and op.attributes.get("per_channel_broadcast", True):
-        axis = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
-        if op.inputs[0].dims[axis] != slope.dims[0]:
-            axis = None
-    return low.aligned(slope, rank, axis)
+def _operands(low: Lowering, op: Op) -> tuple[Elementwise, Buffer, Buffer]:
+    """The view of the primitive, data, and slopes as it sees them."""
+    whole = low.elementwise(op.inputs[0])
+    axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
+    if whole.desc.strides is None:  # slopes per channel would have to be blocked too
+        whole = low.plain(op.inputs[0])
+    view = elementwise(whole, [(op.inputs[1], axis)])
+    return view, view.see(low, whole), view.see(low, low.beside(op.inputs[1], whole, axis))
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive."""
-    src, slope = low.read(op.inputs[0]), _slope(low, op)
+    view, src, slope = _operands(low, op)
+    made = view.like_first(low, src.desc.data_type)
+    dst = view.see(low, made)
     attributes, _ = low.attributes((), op.outputs[0])
     desc = low.describe(
-        "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc,
-        src.desc, attributes,
-    )  # fmt: skip
-    low.single("prelu", desc, [(Arg.SRC, src), (Arg.WEIGHTS, slope)], op.outputs[0])
+        "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc, dst.desc, attributes
+    )
+    low.run("prelu", desc, [(Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DST, dst)])
+    low.produce(op.outputs[0], made)
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive for both gradients."""
-    src, slope = low.dense(op.inputs[0]), _slope(low, op)
-    diff_dst = low.bring("diff_dst", low.read(op.inputs[2]), src.desc)
+    view, src, slope = _operands(low, op)
+    diff_dst = view.see(low, low.beside(op.inputs[2], view.first))
+    made = view.like_first(low, src.desc.data_type)
+    diff_src = view.see(low, made)
     attributes, _ = low.attributes((), op.outputs[0])
     hint = low.describe(
         "prelu_forward", low.engine, Propagation.forward_training, src.desc, slope.desc,
         src.desc, attributes,
     )  # fmt: skip
     desc = low.describe(
-        "prelu_backward", low.engine, src.desc, slope.desc, src.desc,
+        "prelu_backward", low.engine, src.desc, slope.desc, diff_src.desc,
         slope.desc, diff_dst.desc, hint, attributes,
     )  # fmt: skip
-    diff_src = Buffer(desc.memory_desc(Query.diff_src_md))
-    diff_slope = Buffer(desc.memory_desc(Query.diff_weights_md))
+    full = op.inputs[1].dims == op.inputs[0].dims
+    slopes = (
+        view.like_first(low, slope.desc.data_type)
+        if full
+        else low.temporary(op.inputs[1].dims or (1,), slope.desc.data_type)
+    )
+    diff_slope = low.look(slopes, slope.desc)
     low.run(
         "prelu gradient",
         desc,
@@ -57,12 +66,8 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             (Arg.DIFF_WEIGHTS, diff_slope),
         ],
     )  # fmt: skip
-    low.produce(op.outputs[0], diff_src)
-    dims = op.outputs[1].dims or (1,)
-    plain = low.bring(
-        "diff_slope", diff_slope, low.temporary(diff_slope.desc.shape, diff_slope.desc.data_type).desc
-    )
-    low.produce(op.outputs[1], low.look(plain, low.temporary(dims, plain.desc.data_type).desc))
+    low.produce(op.outputs[0], made)
+    low.produce(op.outputs[1], slopes)
 
 
 LOWERED = {"PReLU": Lowered(forward), "PReLUBackward": Lowered(backward)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes import c_char_p, c_float, c_void_p
+from ctypes import c_char_p, c_void_p
 
 from attrs import frozen
 
@@ -38,11 +38,16 @@ class NativeEngine:
 
 
 class PrimitiveDesc:
-    """An owned `dnnl_primitive_desc_t`, standing on one of the implementations that the library offers."""
+    """An owned `dnnl_primitive_desc_t`, standing on one of the implementations that the library offers.
 
-    def __init__(self, engine: NativeEngine, handle: int) -> None:
+    Attributes:
+        function: what made it, `matmul` of `dnnl_matmul_primitive_desc_create`, say.
+    """
+
+    def __init__(self, engine: NativeEngine, handle: int, function: str) -> None:
         self.engine = engine
         self.handle = handle
+        self.function = function
 
     @property
     def implementation(self) -> str:
@@ -66,7 +71,8 @@ class PrimitiveDesc:
 
     def clone(self) -> PrimitiveDesc:
         """A copy that stays on the present implementation."""
-        return PrimitiveDesc(self.engine, self.engine.lib.new("dnnl_primitive_desc_clone", self.handle))
+        handle = self.engine.lib.new("dnnl_primitive_desc_clone", self.handle)
+        return PrimitiveDesc(self.engine, handle, self.function)
 
     @property
     def scratchpad(self) -> MemoryDesc:
@@ -130,12 +136,14 @@ class PrimitiveAttributes:
         zero_points: Mapping[int, int] | None = None,
     ) -> None:
         self.lib = lib
+        self.post_ops = tuple(post_ops)
+        self.scales, self.zero_points = dict(scales or {}), dict(zero_points or {})
         self.handle = lib.new("dnnl_primitive_attr_create")
         self._set("dnnl_primitive_attr_set_scratchpad_mode", SCRATCHPAD_USER)
         self._set("dnnl_primitive_attr_set_fpmath_mode", fpmath)
-        for argument, mask in (scales or {}).items():
+        for argument, mask in self.scales.items():
             self._set("dnnl_primitive_attr_set_scales_mask", argument, mask)
-        for argument, mask in (zero_points or {}).items():
+        for argument, mask in self.zero_points.items():
             self._set("dnnl_primitive_attr_set_zero_points_mask", argument, mask)
         if post_ops:
             self._append(post_ops)
@@ -168,7 +176,7 @@ def described(engine: NativeEngine, function: str, *arguments: object) -> Primit
     create = getattr(engine.lib.c, f"dnnl_{function}_primitive_desc_create")
     # Objects are passed whole, and not as handles, so that they live until the call is over.
     status = create(ctypes.byref(handle), *[getattr(one, "handle", one) for one in arguments])
-    return PrimitiveDesc(engine, handle.value or 0) if status == SUCCESS else None
+    return PrimitiveDesc(engine, handle.value or 0, function) if status == SUCCESS else None
 
 
 @frozen(kw_only=True)
@@ -196,48 +204,6 @@ def convolution_backward_weights(
         engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, bias,
         dst, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
         dims(geometry.pads_end), None, attributes,
-    )  # fmt: skip
-
-
-def reorder(
-    engine: NativeEngine,
-    source: MemoryDesc,
-    target: MemoryDesc,
-    scales: Mapping[int, int] | None = None,
-    zero_points: Mapping[int, int] | None = None,
-) -> PrimitiveDesc | None:
-    """A copy between layouts and data types, with scales as in `PrimitiveAttributes`; None where there is none."""
-    attributes = PrimitiveAttributes(engine.lib, FpmathMode.strict, (), scales, zero_points)
-    return described(
-        engine, "reorder", source, engine, target, engine,
-        attributes,
-    )  # fmt: skip
-
-
-def matmul(
-    engine: NativeEngine,
-    a: MemoryDesc,
-    b: MemoryDesc,
-    c: MemoryDesc,
-    fpmath: FpmathMode = FpmathMode.strict,
-) -> PrimitiveDesc | None:
-    """C = a · b over the last two axes, the others being batches; None where the library has none."""
-    attributes = PrimitiveAttributes(engine.lib, fpmath)
-    return described(engine, "matmul", engine, a, b, None, c, attributes)
-
-
-def add(
-    engine: NativeEngine,
-    terms: Sequence[MemoryDesc],
-    total: MemoryDesc,
-    factors: Sequence[float] | None = None,
-) -> PrimitiveDesc | None:
-    """The sum of tensors of one shape, each times its factor; None where the library has none."""
-    attributes = PrimitiveAttributes(engine.lib)
-    count = len(terms)
-    return described(
-        engine, "sum", engine, total, count, (c_float * count)(*(factors or [1.0] * count)),
-        (c_void_p * count)(*[term.handle for term in terms]), attributes,
     )  # fmt: skip
 
 

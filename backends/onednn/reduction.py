@@ -36,7 +36,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     result = result_of(op, links)
     attributes, more = low.attributes(links, output)
     algorithm, p = ALGORITHMS[op.kind]
-    target = low.wanted(result) if keep else low.temporary(kept, low.type_of(result)).desc
+    target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
     desc = low.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
     low.single("reduction", desc, [(Arg.SRC, src), *more], result)
     if not keep:

@@ -14,7 +14,9 @@ from ...graph.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_
 from ...graph.op import Op
 from ...ops.data_types import DataType
 from .assembly import Assembly, Unfit
-from .memory import MemoryDesc, OpaqueLayout
+from .collapse import spread_shape
+from .fusing import Link
+from .memory import MemoryDesc, OpaqueLayout, canonical_strides, packed
 from .plan import Buffer
 from .primitive import NativeEngine
 
@@ -88,6 +90,10 @@ class Tensors(Assembly, ABC):
         shape, strides = (plain.dims, plain.element_strides) if plain.dims else ((1,), (1,))
         return Buffer(self.desc(shape, strides, tensor.data_type), number)
 
+    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A plain layout, with strides of axes of one element that the library takes."""
+        return super().desc(shape, canonical_strides(shape, strides), data_type)
+
     def is_port(self, tensor: LogicalTensor) -> bool:
         """Whether somebody outside reads the tensor."""
         return tensor.id in self._ports
@@ -118,14 +124,9 @@ class Tensors(Assembly, ABC):
         wanted = data_type or self.type_of(tensor)
         if buffer.desc.data_type is wanted:
             return buffer
-        shape = buffer.desc.shape
-        strides = buffer.desc.strides
-        dense = strides is not None and sorted(strides) == sorted(row_major(shape))
-        return self.bring(
-            label_of(tensor),
-            buffer,
-            self.desc(shape, strides if dense and strides else row_major(shape), wanted),
-        )
+        shape, strides = buffer.desc.shape, buffer.desc.strides
+        steps = row_major(shape) if strides is None else packed(shape, strides)
+        return self.bring(label_of(tensor), buffer, self.desc(shape, steps, wanted))
 
     def _located(self, tensor: LogicalTensor) -> Buffer:
         if tensor.id not in self._where:
@@ -157,13 +158,40 @@ class Tensors(Assembly, ABC):
 
     def spread(self, buffer: Buffer, rank: int, axis: int | None, *, scalar: bool = False) -> Buffer:
         """A dense buffer with `rank` axes, as `aligned` says."""
-        shape = () if scalar else buffer.desc.shape
-        if axis is not None and len(shape) == 1:
-            shape = tuple(shape[0] if a == axis else 1 for a in range(rank))
-        wide = (1,) * (rank - len(shape)) + tuple(shape)
+        wide = spread_shape(() if scalar else buffer.desc.shape, rank, axis)
         if wide == buffer.desc.shape:
             return buffer
         return self.look(buffer, self.desc(wide, row_major(wide), buffer.desc.data_type))
+
+    def elementwise(self, tensor: LogicalTensor) -> Buffer:
+        """The tensor as elementwise primitives are given it: axes in any order, or blocked, but without gaps."""
+        buffer = self.read(tensor)
+        strides, shape = buffer.desc.strides, buffer.desc.shape
+        if strides is None:
+            return buffer
+        return self.bring(
+            label_of(tensor), buffer, self.desc(shape, packed(shape, strides), buffer.desc.data_type)
+        )
+
+    def beside(
+        self,
+        tensor: LogicalTensor,
+        first: Buffer,
+        axis: int | None = None,
+        data_type: DataType | None = None,
+    ) -> Buffer:
+        """An operand of an elementwise primitive: as `first` lies where it has all elements, else as `aligned` says."""
+        shape, strides = first.desc.shape, first.desc.strides
+        if spread_shape(tensor.dims, len(shape), axis) != shape:
+            return self.aligned(tensor, len(shape), axis, data_type)
+        if tensor.dims == shape:
+            buffer = self.read(tensor, data_type)
+        else:
+            buffer = self.aligned(tensor, len(shape), axis, data_type)
+        if strides is not None:
+            return self.bring(label_of(tensor), buffer, self.desc(shape, strides, buffer.desc.data_type))
+        same = buffer.desc.data_type is first.desc.data_type
+        return self.bring(label_of(tensor), buffer, first.desc) if same else buffer
 
     def look(self, buffer: Buffer, desc: MemoryDesc) -> Buffer:
         """The same memory under another descriptor."""
@@ -173,27 +201,35 @@ class Tensors(Assembly, ABC):
         """The same memory with its axes in another order."""
         if tuple(order) == tuple(range(len(order))):
             return buffer
-        return self.look(buffer, buffer.desc.permuted(order))
+        return self.look(buffer, buffer.desc.permuted(order).canonical())
 
-    def any(self, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
-        """A layout that the primitive chooses."""
-        return MemoryDesc.any(self.engine.lib, shape, data_type)
+    def images(self, buffer: Buffer, order: Sequence[int]) -> Buffer:
+        """The same memory with its axes in another order, N, C and the spatial ones, as kernels for images know it."""
+        there = self.ordered(buffer, order)
+        desc = there.desc.canonical(channels_last=True)
+        return there if desc is there.desc else self.look(there, desc)
 
-    def wanted(self, tensor: LogicalTensor, order: Sequence[int] | None = None) -> MemoryDesc:
-        """The descriptor to ask for a result: the user's layout, or any."""
+    def wanted(
+        self, tensor: LogicalTensor, order: Sequence[int] | None = None, links: Sequence[Link] = ()
+    ) -> MemoryDesc:
+        """The descriptor to ask for a result: the user's layout, or any.
+
+        Args:
+            tensor: the result.
+            order: of the primitive's axes, N, C and the spatial ones, if it is a kernel for images.
+            links: what goes along; second operands are read from wrong places where the result has gaps.
+        """
         shape = tensor.dims or (1,)
         axes = tuple(order) if order is not None else tuple(range(len(shape)))
         port = self._ports.get(tensor.id)
-        if port is not None and port.desc.data_type is self.type_of(tensor) and not self._may_choose(tensor):
-            return port.desc.permuted(axes) if order is not None else port.desc
+        if (
+            port is not None
+            and port.desc.data_type is self.type_of(tensor)
+            and not self._may_choose(tensor)
+            and not (port.desc.has_gaps and any(link.has_operand for link in links))
+        ):
+            return port.desc if order is None else port.desc.permuted(axes).canonical(channels_last=True)
         return self.any([shape[a] for a in axes], self.type_of(tensor))
-
-    def wanted_like(self, tensor: LogicalTensor, source: Buffer) -> MemoryDesc:
-        """The same for primitives that are fast only where the result lies as `source` does."""
-        wanted = self.wanted(tensor)
-        if wanted.strides is None or wanted.strides == source.desc.strides:
-            return wanted
-        return self.any(source.desc.shape, self.type_of(tensor))
 
     def is_constant(self, tensor: LogicalTensor) -> bool:
         """Whether the tensor is an input whose content does not change."""

@@ -23,6 +23,7 @@ from platformdirs import user_cache_path
 
 from ...graph.arrays import Array, address, numpy_type
 from ...graph.options import CompileOptions, Tune
+from . import fork
 from .plan import Frame
 from .primitive import NativeEngine
 from .problem import DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
@@ -118,7 +119,7 @@ def tuned(
         likely = [one for one in found if one.estimated_seconds <= PLAUSIBLE * found[0].estimated_seconds][
             :MOST_MEASURED
         ]
-        times = measure(problem, likely, options.tune_seconds)
+        times = fork.run(measure, problem, likely, options.tune_seconds)
         remember(key, times)
     result = [attrs.evolve(one, measured_seconds=times.get(one.name)) for one in found]
     return sorted(result, key=lambda one: (one.measured_seconds is None, one.measured_seconds or 0.0))

@@ -8,6 +8,12 @@ primitives run what they can, NumPy the rest. Names and semantics are oneDNN Gra
 
 from importlib.metadata import version as _version
 
+if __name__ != "onednn_graph":  # a checkout offers this folder by its path too, and backends register once
+    raise ImportError(
+        f"{__name__} is where the sources of onednn_graph lie; import onednn_graph", name=__name__
+    )
+
+
 from onednn_graph.backends.native.backend import NativeBackend as _NativeBackend
 from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op

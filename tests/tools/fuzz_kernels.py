@@ -127,6 +127,7 @@ class Guarded:
 def child(args) -> None:
     import numpy as np
     from onednn_graph.backends.onednn import problem as op
+    from onednn_graph.backends.onednn.arena import GUARDS
     from onednn_graph.backends.onednn.enumerators import FpmathMode
     from onednn_graph.backends.onednn.primitive import NativeEngine
     from onednn_graph.backends.onednn.selection import candidates, choose
@@ -139,6 +140,7 @@ def child(args) -> None:
     from onednn_graph.ops.data_types import DataType
     from onednn_graph.ops.weights_gradient import weights_gradient
 
+    GUARDS.switch_on()
     engine = NativeEngine()
     log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
     rng = random.Random(args.seed)

@@ -52,7 +52,7 @@ def data_layout(draft: Draft, view: View, data: Data, compute: DataType) -> Memo
     """The descriptor of src or diff_dst for a convolution."""
     problem = draft.problem
     if data is Data.free:
-        return MemoryDesc.any(draft.engine.lib, view.shape, compute)
+        return draft.any(view.shape, compute)
     strides = view.strides
     converts = compute != problem.data_type
     if data is Data.channels_last or (converts and problem.channels_last):

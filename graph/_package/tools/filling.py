@@ -252,9 +252,9 @@ class _Filler:
         """What the tensor holds for the op to see such values, or as many steps of the quantization between."""
         if tensor.data_type in FLOATING:
             return values
-        return np.clip(np.rint(values), -8, 8) + self._zero_point(tensor, use)
+        return np.clip(np.rint(values), -8, 8) + self._zero_point(use)
 
-    def _zero_point(self, tensor: LogicalTensor, use: Use) -> float:
+    def _zero_point(self, use: Use) -> float:
         zps = next((op.attributes.get("zps") for op in use.via if op.kind == "Dequantize"), None)
         return float(zps[0]) if isinstance(zps, tuple) and zps else 0.0
 
@@ -266,7 +266,7 @@ class _Filler:
         low, high = PRODUCT_RANGES.get(tensor.data_type, (-4, 4))
         values = wanted.integers(low, high)
         if tensor.data_type not in FLOATING:
-            zero = self._zero_point(tensor, use)
+            zero = self._zero_point(use)
             middle = (low + high) // 2 if zero > high else 0
             return np.where(wanted.uniform() < self._density, values - middle, 0.0) + zero
         quantized = [v for v in use.via if v.kind == "Quantize"]

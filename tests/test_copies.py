@@ -1,0 +1,138 @@
+"""Copies between layouts and types, with scales and zero points: what the library gets wrong must not show."""
+
+import ml_dtypes
+import numpy as np
+import onednn_graph as og
+import pytest
+
+SCALE, POINT = 0.5, 130
+TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "u8": np.uint8, "s8": np.int8}
+GAP = 99
+
+
+def ramp(shape, dtype="f32"):
+    """Small integers, each different from its neighbours on every axis."""
+    return (np.arange(np.prod(shape)) % 61 - (0 if dtype == "u8" else 30)).reshape(shape).astype(TYPES[dtype])
+
+
+def placed(shape, strides, dtype):
+    """An array with these strides, in elements, in memory full of one number; and all of that memory."""
+    room = np.full(1 + sum((d - 1) * s for d, s in zip(shape, strides, strict=True)), GAP, TYPES[dtype])
+    steps = [s * room.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(room, shape, steps), room
+
+
+def made(kind, array, strides, types, out_strides, **attributes):
+    """What one op makes of an array that lies so; all of the memory of the result."""
+    shape = array.shape
+    graph = og.Graph()
+    tensors = [
+        og.LogicalTensor(number, dtype, shape, strides=steps)
+        for number, (dtype, steps) in enumerate(zip(types, (strides, out_strides), strict=True))
+    ]
+    graph.add_op(og.Op(0, kind, tensors[:1], tensors[1:], **attributes))
+    graph.finalize()
+    (partition,) = graph.get_partitions()
+    compiled = partition.compile()
+    x, _ = placed(shape, strides, types[0])
+    x[...] = array
+    y, room = placed(shape, out_strides, types[1])
+    compiled.execute(None, [x], [y])
+    return y, room
+
+
+def quantized(array, dtype="u8", scale=SCALE, point=POINT):
+    low, high = (0, 255) if dtype == "u8" else (-128, 127)
+    return np.clip(np.rint(array.astype(np.float64) / scale) + point, low, high)
+
+
+def last(shape):
+    """Strides of channels-last memory, for (N, C, X) tensors."""
+    strides, step = [0] * len(shape), 1
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[axis], step = step, step * shape[axis]
+    return strides
+
+
+def rows(shape):
+    return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+
+
+@pytest.mark.parametrize("size", range(1, 16))
+@pytest.mark.parametrize("channels", [3, 16, 64, 128])
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+def test_quantize_of_channels_last_data_keeps_its_zero_point(onednn, dtype, channels, size):
+    shape = (1, channels, size, size)
+    x = ramp(shape)
+    point = POINT if dtype == "u8" else -5
+    attributes = {"scales": [SCALE], "zps": [point], "qtype": "per_tensor"}
+    for source, target in (
+        (last(shape), rows(shape)),
+        (rows(shape), last(shape)),
+        (last(shape), last(shape)),
+    ):
+        y, _ = made("Quantize", x, source, ("f32", dtype), target, **attributes)
+        np.testing.assert_array_equal(y, quantized(x, dtype, point=point))
+
+
+@pytest.mark.parametrize("size", [1, 5, 7, 8])
+@pytest.mark.parametrize("channels", [3, 16, 64, 128])
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+def test_dequantize_into_another_layout_keeps_its_zero_point(onednn, dtype, channels, size):
+    shape = (2, channels, size, size)
+    x = ramp(shape, dtype)
+    attributes = {"scales": [SCALE], "zps": [7], "qtype": "per_tensor"}
+    for source, target in (
+        (last(shape), rows(shape)),
+        (rows(shape), last(shape)),
+        (last(shape), last(shape)),
+    ):
+        y, _ = made("Dequantize", x, source, (dtype, "f32"), target, **attributes)
+        np.testing.assert_array_equal(y, (x.astype(np.float64) - 7) * SCALE)
+
+
+@pytest.mark.parametrize("out", ["rows", "last"])
+@pytest.mark.parametrize("types", [("bf16", "f16"), ("f16", "bf16")], ids="-".join)
+@pytest.mark.parametrize("shape", [(3, 5), (2, 64, 7, 7), (1, 16, 40, 40)], ids=str)
+def test_a_half_is_cast_to_the_other_half(onednn, shape, types, out):
+    strides = rows(shape) if out == "rows" or len(shape) < 3 else last(shape)
+    x = ramp(shape, types[0])
+    for source in (rows(shape), strides, [3 * s for s in strides]):
+        for target in (strides, [4 * s for s in strides]):
+            y, room = made("TypeCast", x, source, types, target)
+            np.testing.assert_array_equal(y.astype(np.float32), x.astype(np.float32))
+            y[...] = GAP
+            assert (room == GAP).all()
+
+
+def test_the_result_of_a_fused_chain_is_cast_from_one_half_to_the_other(onednn):
+    graph = og.Graph()
+    x, w = graph.input("x", "bf16", (6, 8)), graph.input("w", "bf16", (8, 5))
+    y = graph.op("TypeCast", graph.op("ReLU", graph.op("MatMul", x, w)), output_type="f16")
+    graph.output(y)
+    a, b = (np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32) for shape in ((6, 8), (8, 5)))
+    (got,) = graph.compile()({"x": a.astype(TYPES["bf16"]), "w": b.astype(TYPES["bf16"])}).values()
+    np.testing.assert_array_equal(got, np.maximum(a @ b, 0))  # small enough for every type to hold
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 8])
+@pytest.mark.parametrize("shape", [(6145,), (97, 103), (3, 7, 11, 43), (20_001,), (4, 8)], ids=str)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_a_copy_into_gaps_writes_every_element_and_nothing_else(onednn, dtype, shape, step):
+    x = ramp(shape, dtype)
+    strides = [step * s for s in rows(shape)]
+    y, room = made("Reorder", x, rows(shape), (dtype, dtype), strides)
+    np.testing.assert_array_equal(y, x)
+    y[...] = GAP
+    assert (room == GAP).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_a_result_into_gaps_is_whole(onednn, dtype):
+    shape = (97, 103)
+    x = ramp(shape, dtype)
+    strides = [4 * 103 + 8, 4]
+    y, room = made("Abs", x, rows(shape), (dtype, dtype), strides)
+    np.testing.assert_array_equal(y, np.abs(x))
+    y[...] = GAP
+    assert (room == GAP).all()

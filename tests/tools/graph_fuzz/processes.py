@@ -1,0 +1,110 @@
+"""Child processes: work that may crash is done in forks of a process that never called the library itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Message = dict[str, Any]
+MOST_BYTES = 8 << 30
+"""Address space of a child: a graph that wants more must not take the machine with it."""
+
+
+@dataclass
+class Ended:
+    """How a child ended.
+
+    Attributes:
+        messages: what it sent.
+        status: `ok`, `signal:NAME`, `exit:CODE` or `hang`.
+        errors: the end of its stderr.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    status: str = "ok"
+    errors: str = ""
+
+
+def in_child(work: Callable[[Callable[[Message], None]], None], timeout: float) -> Ended:
+    """Runs `work` in a fork; it takes a function that sends a message here.
+
+    Args:
+        timeout: seconds without a message until it counts as hung.
+    """
+    readable, writable = os.pipe()
+    with tempfile.TemporaryFile() as errors:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            _be_child(work, readable, writable, errors.fileno())
+        os.close(writable)
+        ended = Ended()
+        hung = False
+        for message in _lines(readable, timeout):
+            if message is None:
+                hung = True
+                os.kill(child, signal.SIGKILL)
+                break
+            ended.messages.append(message)
+        os.close(readable)
+        _, status = os.waitpid(child, 0)
+        if hung:
+            ended.status = "hang"
+        elif os.WIFSIGNALED(status):
+            ended.status = f"signal:{signal.Signals(os.WTERMSIG(status)).name}"
+        elif os.WEXITSTATUS(status):
+            ended.status = f"exit:{os.WEXITSTATUS(status)}"
+        errors.seek(0, os.SEEK_END)
+        errors.seek(max(0, errors.tell() - 600))
+        ended.errors = errors.read().decode(errors="replace")
+    return ended
+
+
+def _be_child(
+    work: Callable[[Callable[[Message], None]], None], readable: int, writable: int, errors: int
+) -> None:
+    code = 0
+    try:
+        os.close(readable)
+        os.dup2(errors, 2)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        work(lambda message: _send(writable, message))
+    except BaseException:
+        traceback.print_exc()
+        code = 3
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # no handlers of the parent's
+
+
+def _send(writable: int, message: Message) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(writable, data) :]
+
+
+def _lines(readable: int, timeout: float) -> Iterator[Message | None]:
+    """Messages as they come; None where none came in time."""
+    rest, last = b"", time.monotonic()
+    while True:
+        ready, _, _ = select.select([readable], [], [], max(0.0, last + timeout - time.monotonic()))
+        if not ready:
+            yield None
+            return
+        data = os.read(readable, 1 << 16)
+        if not data:
+            return
+        last = time.monotonic()
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
