@@ -29,7 +29,12 @@ MODELS = (
     "convnext_tiny", "vit_b_16", "swin_t", "lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large",
     "fcn_resnet50",
 )  # fmt: skip
-INT8 = {"int8": {}, "int8 s8": {"activations": "s8"}, "int8 per tensor": {"per_channel": False}}
+INT8 = {
+    "int8": {},
+    "int8 s8": {"activations": "s8"},
+    "int8 per tensor": {"per_channel": False},
+    "int8 operators": {"layout": "QOperator"},
+}
 """How models are quantised; without more words u8 activations, and weights per channel."""
 MORE_INT8 = ("resnet18", "mobilenet_v2", "mobilenet_v3_small", "googlenet", "regnet_y_400mf")
 """Models that are quantised in all these ways, the others in the first."""

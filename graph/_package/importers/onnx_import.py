@@ -12,9 +12,9 @@ from onednn_graph.graph.logical_tensor import as_shape, format_shape
 from onednn_graph.importers.imported import Imported
 from onednn_graph.importers.libraries import library
 from onednn_graph.importers.onnx_checks import NodeChecks, check_structure, invalid, label_of
-from onednn_graph.importers.onnx_layers import TABLE
 from onednn_graph.importers.onnx_ops import Node, constant_scalar
 from onednn_graph.importers.onnx_patterns import erf_gelus, gelu
+from onednn_graph.importers.onnx_quantized import TABLE
 from onednn_graph.importers.onnx_types import NUMBERS, numpy_type_of
 from onednn_graph.importers.results import finished
 from onednn_graph.importers.translation import (

@@ -1,4 +1,4 @@
-"""ONNX ops in ops of oneDNN Graph: convolutions, poolings, normalisation, quantisation, resizing."""
+"""ONNX ops in ops of oneDNN Graph: convolutions, poolings, normalisation, resizing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from onednn_graph.importers.layers import (
 )
 from onednn_graph.importers.onnx_ops import Node, onnx_op
 from onednn_graph.importers.onnx_shapes import TABLE
-from onednn_graph.importers.onnx_types import numpy_type_of
-from onednn_graph.importers.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from onednn_graph.importers.translation import Translation, Unmapped, Value, shape_of, sizes
 from onednn_graph.ops.spatial import effective_kernel, same_pads
 
 __all__ = ["TABLE"]
@@ -161,41 +160,6 @@ def _attention(t: Translation, node: Node) -> Value:
 def _heads(t: Translation, x: Value, count: int) -> Value:
     n, length, width = sizes(x)
     return transpose(t, reshape(t, x, (n, length, count, width // count)), (0, 2, 1, 3))
-
-
-# --- quantisation ----------------------------------------------------------------------------------------
-
-
-def _scales(node: Node, what: str) -> dict[str, object]:
-    scales, zps = node.constant(1, "scale"), node.constant(2, "zero point")
-    if scales is None or node.get("block_size", 0) or scales.ndim > 1:
-        raise Unmapped(f"a {what} in blocks, or without a scale")
-    if scales.dtype != np.float32:
-        raise Unmapped(f"a {what} with scales of {scales.dtype}; they must be f32")
-    if any(not scale > 0 for scale in scales.reshape(-1)):
-        raise Unmapped(f"a {what} with a scale that is not above 0")
-    zeros = [0] * scales.size if zps is None else [int(z) for z in zps.reshape(-1)]
-    if scales.size == 1:
-        return {"scales": [float(scales.reshape(-1)[0])], "zps": zeros}
-    axis = axis_of(node[0], node.get("axis", 1))
-    return {"scales": [float(s) for s in scales], "zps": zeros, "qtype": "per_channel", "axis": axis}
-
-
-@onnx_op("QuantizeLinear")
-def _quantize(t: Translation, node: Node) -> Value:
-    zps = node.constant(2, "zero point")
-    output = zps.dtype if zps is not None else numpy_type_of(node.get("output_dtype") or 2)
-    kinds = {"int8": "s8", "uint8": "u8"}
-    if str(output) not in kinds:
-        raise Unmapped(f"a quantisation to {output}; s8 and u8 can be done")
-    return t.op("Quantize", node[0], output_type=kinds[str(output)], **_scales(node, "quantisation"))
-
-
-@onnx_op("DequantizeLinear")
-def _dequantize(t: Translation, node: Node) -> Value:
-    if str(dtype_of(node[0])) not in ("int8", "uint8"):
-        raise Unmapped(f"a dequantisation of {dtype_of(node[0])}; s8 and u8 can be done")
-    return t.op("Dequantize", node[0], **_scales(node, "dequantisation"))
 
 
 # --- resizing --------------------------------------------------------------------------------------------
