@@ -80,7 +80,7 @@ class Within:
 def _in_f32(value: float) -> float:
     """What becomes of a number in f32, the type that the ops compute in."""
     try:
-        return cast("float", struct.unpack("f", struct.pack("f", value))[0])
+        return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
 
