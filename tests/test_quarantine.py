@@ -87,6 +87,11 @@ def multiplied(
     return Case(Offered(function, implementation, layouts, isa), (*steps, dims((0, 0)), attributes))
 
 
+def product(target, operand):
+    """A matrix product with an operand added to it."""
+    return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
+
+
 def reaching(kernel, taps, step, made, apart=0):
     """A deconvolution of 4 positions along each axis."""
     return multiplied(
@@ -139,6 +144,25 @@ BOUNDS = [
     ),
     ("reorder from gaps", reordered("jit:blk", GAP, rows(GAP.shape)), reordered("jit:uni", GAP, rows(GAP.shape))),
     ("reorder into gaps", reordered("jit:blk", rows(GAP.shape), GAP), reordered("jit:blk", rows(DATA), last(DATA))),
+    (
+        "im2col with an operand of all elements",
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 1, 1)),
+    ),
+    (
+        "an operand of all elements with im2col",
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
+        multiplied("convolution_forward", "jit:avx512_core", F32, operand=(1, 8, 4, 4)),
+    ),
+    *(
+        (f"product with an operand into {what}", product(wrong, (1, 1, 1, 8)), product(right, operand))
+        for what, wrong, right, operand in (
+            ("gaps between batches", desc((2, 3, 8, 8), (256, 64, 8, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
+            ("turned batches", desc((2, 3, 8, 8), (192, 8, 24, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
+            ("columns", desc((2, 3, 8, 8), (192, 64, 1, 8)), desc((2, 3, 8, 8), (192, 64, 1, 8)), (1, 1, 1, 1)),
+            ("gaps of several", desc((2, 3, 8, 8), (256, 64, 8, 1)), desc((1, 3, 8, 8), (99, 64, 8, 1)), (1, 1, 1, 8)),
+        )
+    ),
     (
         "depthwise int8 with an operand",
         multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE, operand=(1, 8, 1, 1)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Generic, ParamSpec
+from typing import Generic, ParamSpec, cast
 
 from attrs import frozen
 
@@ -220,7 +220,7 @@ def _positions_outside(case: Case) -> bool:
 
 def _reaches_all(case: Case) -> bool:
     """Whether every position of a deconvolution's result gets a product, as far as the axes tell one by one."""
-    numbers = [tuple(one) for one in case.arguments if isinstance(one, Dims)]
+    numbers = [tuple(cast("Sequence[int]", one)) for one in case.arguments if isinstance(one, Dims)]
     src, dst = case.layout(Query.src_md).shape[2:], case.layout(Query.dst_md).shape[2:]
     kernel = case.layout(Query.weights_md).shape[-len(src) :]
     return all(
@@ -233,6 +233,19 @@ def _depthwise_with_operand(case: Case) -> bool:
     weights = case.layout(Query.weights_md).shape
     grouped = len(weights) > len(case.layout(Query.src_md).shape)
     return grouped and weights[1] == weights[2] == 1 and bool(_operands(case))
+
+
+def _result_elsewhere(case: Case) -> bool:
+    """Whether a product with a second operand of several elements goes to batches that don't lie as rows do."""
+    target = case.layout(Query.dst_md)
+    strides, step = target.strides, 1
+    if not any(math.prod(operand.shape) > 1 for operand in _operands(case)):
+        return False
+    for axis in reversed(range(len(target.shape))):
+        if target.shape[axis] > 1 and strides is not None and strides[axis] != step:
+            return True
+        step *= target.shape[axis]
+    return False
 
 
 WITHOUT_VNNI = ("sse41", "avx", "avx2", "avx512_core")
@@ -260,6 +273,12 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             _depthwise_with_operand,
             "wrong values in all channels but the first of 2 and 3",
         ),
+        Entry(
+            "x64:gemm",
+            "a second operand has elements along another axis than the channels",
+            _operand_off_channels,
+            "elements of the operand taken from the wrong places, in bf16",
+        ),
     ),
     "deconvolution_forward": (
         INTEGERS,
@@ -273,7 +292,16 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             for kernel in ("jit_deconvolution", "jit_uni_int8")
         ),
     ),
-    "matmul": (INTEGERS,),
+    "matmul": (
+        INTEGERS,
+        Entry(
+            "",
+            "a second operand has more than one element and the result is not dense rows",
+            _result_elsewhere,
+            "takes the operand's elements by where the result lies, as if that were row-major: wrong values and "
+            "crashes with gaps between batches and with transposed ones, by gemm and brg alike",
+        ),
+    ),
     "pooling_forward": (OFF_CHANNELS,),
     "resampling_forward": (
         OFF_CHANNELS,
