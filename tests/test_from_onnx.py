@@ -299,7 +299,9 @@ def test_every_op_of_the_table_is_tried():
     elsewhere = {"Split", "Dropout", "CastLike", "Upsample", "Erf"}
     newer = {"Swish"} if NEWEST < 24 else set()
     newer |= {"RMSNormalization", "Attention"} if NEWEST < 23 else set()
-    quantized = {kind for kind in TABLE if "QLinear" in kind or "QGemm" in kind}  # test_from_onnx_quantized.py
+    quantized = {
+        kind for kind in TABLE if "QLinear" in kind or "QGemm" in kind
+    }  # test_from_onnx_quantized.py
     assert set(TABLE) - tried - elsewhere - newer - quantized == set()
 
 

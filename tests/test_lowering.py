@@ -9,6 +9,8 @@ from error_bounds import UNIT, beyond, bounded, check, check_graph, rounded
 from hypothesis import given
 from hypothesis import strategies as st
 from onednn_graph.backends.numpy.kernels import KERNELS
+from onednn_graph.backends.onednn.library import load
+from onednn_graph.backends.onednn.quarantine import WITHOUT_VNNI
 from onednn_graph.backends.onednn.table import LOWERED
 from op_calls import EXAMPLES
 from random_graphs import ANCHORS, arrays_for, random_graph
@@ -191,6 +193,15 @@ def numpy_alone(graph, arrays):
     return graph.compile(backend="numpy")(arrays)
 
 
+def anchor(role):
+    """The one step of a quantised op; on CPUs whose 8-bit sums saturate, the step in f32 among those that convert."""
+    if load().effective_isa not in WITHOUT_VNNI:
+        return lambda names: [name.split()[0] for name in names] == [role]
+    return lambda names: (
+        sum(name.split()[0] == role for name in names) == 1 and not any("int8" in n for n in names)
+    )
+
+
 @pytest.mark.parametrize("ends", ["f32", "u8", "relu u8"])
 def test_quantized_convolutions_stay_integers(onednn, ends):
     graph = og.Graph()
@@ -204,7 +215,7 @@ def test_quantized_convolutions_stay_integers(onednn, ends):
     got = model(arrays)[y]
     assert len(model.partitions) == 1
     (explanation,) = model.explain().values()
-    assert [name.split()[0] for name in explanation.implementations] == ["convolution"], str(explanation)
+    assert anchor("convolution")(explanation.implementations), str(explanation)
     want = numpy_alone(graph, arrays)[y]
     np.testing.assert_array_equal(got, want)  # scales are powers of two: nothing is rounded before the end
 
@@ -220,7 +231,7 @@ def test_quantized_matmul(onednn):
     model = graph.compile()
     arrays = fill(graph)
     (explanation,) = model.explain().values() if model(arrays) else ()
-    assert [name.split()[0] for name in explanation.implementations] == ["matmul"], str(explanation)
+    assert anchor("matmul")(explanation.implementations), str(explanation)
     difference = model(arrays)[y].astype(int) - numpy_alone(graph, arrays)[y].astype(int)
     assert np.abs(difference).max() <= 1
 

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn import library, quarantine
+from onednn_graph.backends.onednn import library, proven, quarantine
 from onednn_graph.backends.onednn.arena import ALIGNMENT, GUARDS, NAN_BYTE
 from onednn_graph.backends.onednn.enumerators import (
     Algorithm,
@@ -356,10 +356,10 @@ def test_known_bad_kernels_are_barred(implementation, problem):
     assert implementation in reason
 
 
-@pytest.mark.parametrize("implementation", sorted(quarantine.PROVEN))
+@pytest.mark.parametrize("implementation", sorted(proven.PROVEN["convolution_backward_weights"]))
 def test_every_proven_kernel_may_run_something(implementation):
     assert quarantine.barred(implementation, gradient(FINE), DataType.f32) is None
-    assert quarantine.is_proven(implementation)
+    assert proven.is_proven("convolution_backward_weights", implementation)
 
 
 @pytest.mark.parametrize("problem", [p for name, p in BARRED if not name.startswith("ref")], ids=str)
@@ -387,7 +387,7 @@ def test_the_reference_loop_never_runs_unasked(dtype, onednn):
 
 
 def test_an_unproven_kernel_is_verified(onednn, monkeypatch):
-    monkeypatch.setattr(quarantine, "PROVEN", frozenset())
+    monkeypatch.setattr(proven, "PROVEN", {})
     graph = og.Graph()
     src, diff_dst = FINE.arrays()
     x, dy = graph.input("x", "f32", src.shape), graph.input("dy", "f32", diff_dst.shape)

@@ -1,150 +1,359 @@
-"""Each bound of the quarantine's rules for weight gradients, with a problem on both sides of it."""
+"""What must not run of the library's primitives: each rule with cases on both sides, and what happens instead."""
 
+import ml_dtypes
+import numpy as np
+import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn.quarantine import PROVEN, TABLE, barred, is_proven
+from attrs import field, frozen
+from onednn_graph.backends.onednn import proven
+from onednn_graph.backends.onednn.choice import chosen
+from onednn_graph.backends.onednn.enumerators import Algorithm, Arg, Query
+from onednn_graph.backends.onednn.library import dims, load
+from onednn_graph.backends.onednn.memory import MemoryDesc
+from onednn_graph.backends.onednn.primitive import NativeEngine, PostOp, PrimitiveAttributes
+from onednn_graph.backends.onednn.quarantine import PRIMITIVES, REFERENCE, UNASKED, Case, refused, unaskable
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.ops.weights_gradient import WeightsGradient
 
-F32, BF16 = DataType.f32, DataType.bf16
+DECONVOLUTION = "deconvolution_forward"
+F32, U8, S8 = DataType.f32, DataType.u8, DataType.s8
 
 
-def gradient(
-    channels=(32, 32), src=(40, 40), dst=None, kernel=(3, 3), strides=None, begin=None, end=None, dilations=None,
-    groups=1,
-):  # fmt: skip
-    """A problem as the rules see it: `dst` is given where a rule looks at it, and worked out otherwise."""
-    rank = len(kernel)
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    begin, end = begin or (0,) * rank, end or (0,) * rank
-    fitting = tuple(
-        (x + b + e - (d * (k - 1) + 1)) // s + 1
-        for x, b, e, d, k, s in zip(src, begin, end, dilations, kernel, strides, strict=True)
+def desc(shape, strides, dtype=F32):
+    return MemoryDesc.strided(load(), shape, dtype, strides)
+
+
+def rows(shape, dtype=F32):
+    return desc(shape, [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))], dtype)
+
+
+def last(shape, dtype=F32):
+    return rows((shape[0], *shape[2:], shape[1]), dtype).permuted(
+        (0, len(shape) - 1, *range(1, len(shape) - 1))
     )
-    return WeightsGradient(
-        exchanged=False, batch=2, groups=groups, rows=channels[1] // groups, columns=channels[0] // groups,
-        src_spatial=src, dst_spatial=dst or fitting, kernel=kernel, strides=strides, pads_begin=begin, pads_end=end,
-        dilations=dilations, src_axes=None, dst_axes=None, weights_axes=None,
+
+
+@frozen
+class Isa:
+    effective_isa: str
+
+
+@frozen
+class Machine:
+    lib: Isa
+
+
+@frozen(eq=False)
+class Offered:
+    """A primitive descriptor as a CPU of some instruction set would offer it."""
+
+    function: str
+    implementation: str
+    layouts: dict = field(factory=dict)
+    isa: str = "avx512_core_bf16"
+
+    @property
+    def engine(self):
+        return Machine(Isa(self.isa))
+
+    def memory_desc(self, what):
+        return self.layouts[what]
+
+
+def reordered(implementation, source, target, zero=None, mask=0):
+    scales = {Arg.DST: mask}
+    points = {} if zero is None else {Arg.DST: 0}
+    attributes = PrimitiveAttributes(load(), scales=scales, zero_points=points)
+    layouts = {Query.src_md: source, Query.dst_md: target}
+    return Case(Offered("reorder", implementation, layouts), (source, None, target, None, attributes))
+
+
+def multiplied(
+    function, implementation, dtype=U8, isa="avx512_core_bf16", weights=(8, 8, 1, 1), operand=None, **more
+):
+    """A convolution, a deconvolution or a product; operand: shape of a post-op's."""
+    source = more.get("source", last((1, 8, 4, 4), dtype))
+    post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
+    attributes = PrimitiveAttributes(load(), post_ops=post)
+    layouts = {
+        Query.src_md: source,
+        Query.weights_md: rows(weights, S8),
+        Query.dst_md: more.get("target", last((1, 8, 4, 4))),
+    }
+    steps = [
+        dims(more.get("strides", (1, 1))),
+        dims(more.get("dilates", (0, 0))),
+        dims(more.get("pads", (0, 0))),
+    ]
+    return Case(Offered(function, implementation, layouts, isa), (*steps, dims((0, 0)), attributes))
+
+
+def product(target, operand):
+    """A matrix product with an operand added to it."""
+    return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
+
+
+def reaching(kernel, taps, step, made, apart=0):
+    """A deconvolution of 4 positions along each axis."""
+    return multiplied(
+        DECONVOLUTION, f"{kernel}:avx512_core_vnni", weights=(8, 8, taps, taps), strides=(step, step),
+        dilates=(apart, apart), target=last((1, 8, made, made)),
     )  # fmt: skip
 
 
-WIDE = {"src": (40, 90), "strides": (1, 3)}
-ROWS = [  # implementation, what it must not run, what it may, what differs
-    ("jit_1x1:avx512_core", {"channels": (15, 32), "kernel": (1, 1), "strides": (2, 1)},
-     {"channels": (16, 32), "kernel": (1, 1), "strides": (2, 1)}, "16 input channels"),
-    ("jit_1x1:avx512_core", {"channels": (17, 32), "kernel": (1, 1), "strides": (1, 2)},
-     {"channels": (32, 17), "kernel": (1, 1), "strides": (1, 2)}, "output channels don't matter"),
-    ("jit_1x1:avx512_core", {"channels": (3, 32), "kernel": (1, 1), "strides": (1, 2)},
-     {"channels": (3, 32), "kernel": (1, 1), "strides": (1, 1)}, "a stride"),
-    ("jit_1x1:avx2", {"channels": (24, 32), "kernel": (1,), "src": (9,), "strides": (2,)},
-     {"channels": (48, 32), "kernel": (1,), "src": (9,), "strides": (2,)}, "other instruction sets too"),
-    ("jit_bf16_1x1:avx512_core_bf16", {"channels": (2, 32), "kernel": (1, 1), "strides": (2, 2)},
-     {"channels": (2, 32), "kernel": (1, 1)}, "a stride"),
-    ("jit_bf16_1x1:avx512_core", {"channels": (31, 32), "kernel": (1, 1), "strides": (2, 2)},
-     {"channels": (32, 32), "kernel": (1, 1), "strides": (2, 2)}, "a multiple of 16"),
-    ("jit_bf16_1x1:avx512_core", {"channels": (64, 32), "groups": 8, "kernel": (1, 1), "strides": (2, 2)},
-     {"channels": (64, 32), "groups": 4, "kernel": (1, 1), "strides": (2, 2)}, "channels of a group"),
+def resampled(implementation, source, operand, function="resampling_forward"):
+    post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
+    attributes = PrimitiveAttributes(load(), post_ops=post)
+    return Case(Offered(function, implementation, {Query.src_md: source}), (attributes,))
 
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (38, 29)}, {**WIDE, "end": (0, 7), "dst": (38, 28)}, "28 wide"),
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (38, 29)}, {**WIDE, "end": (0, 6), "dst": (38, 29)}, "7 zeros"),
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (38, 29), "strides": (1, 2)},
-     {**WIDE, "end": (0, 7), "dst": (38, 29), "strides": (2, 1)}, "the stride of the width"),
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (28, 29)}, {**WIDE, "end": (7, 0), "dst": (29, 28)}, "width"),
 
-    # The extent of a dilated kernel is 2·(3 − 1) + 1 = 5; with a stride of 2 there must be 7 positions.
-    ("jit:avx512_core", {"src": (6, 9, 9), "kernel": (3, 1, 1), "dilations": (2, 1, 1), "strides": (2, 1, 1),
-     "end": (1, 0, 0)}, {"src": (7, 9, 9), "kernel": (3, 1, 1), "dilations": (2, 1, 1), "strides": (2, 1, 1),
-     "end": (1, 0, 0)}, "room for the extent and a stride"),
-    ("jit:avx512_core", {"src": (9, 9, 3), "kernel": (1, 1, 3), "begin": (0, 0, 1)},
-     {"src": (9, 9, 3), "kernel": (1, 1, 3)}, "padding"),
-    ("jit:avx512_core", {"src": (9, 3, 9), "kernel": (1, 3, 1), "begin": (0, 1, 0)},
-     {"src": (9, 3, 9), "kernel": (1, 3, 1), "begin": (1, 0, 1)}, "padding of the same axis"),
-    ("jit:avx512_core", {"src": (3, 9, 9), "kernel": (3, 1, 1), "end": (1, 0, 0)},
-     {"src": (3, 9), "kernel": (3, 1), "end": (1, 0)}, "three axes"),
-
-    ("jit_bf16:avx512_core", {"src": (3, 9), "kernel": (3, 1), "end": (1, 0)},
-     {"src": (4, 9), "kernel": (3, 1), "end": (1, 0)}, "room, in 2-D too"),
-    ("jit_bf16:avx512_core_bf16", {"src": (4,), "kernel": (3,), "end": (1,), "strides": (2,), "dst": (4,)},
-     {"src": (5,), "kernel": (3,), "end": (1,), "strides": (2,), "dst": (4,)}, "room, in 1-D too"),
-    ("jit_bf16:avx512_core", {"channels": (32, 16), "groups": 2, "src": (9, 9)},
-     {"channels": (32, 32), "groups": 2, "src": (9, 9)}, "output channels of a group"),
-    ("jit_bf16:avx512_core", {"channels": (16, 32), "groups": 2, "src": (9, 9)},
-     {"channels": (16, 32), "groups": 1, "src": (9, 9)}, "groups"),
-
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31), "dst": (5, 29)},
-     {"channels": (24, 32), "dilations": (2, 1), "src": (9, 30), "dst": (5, 28)}, "28 wide"),
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31)},
-     {"channels": (32, 24), "dilations": (2, 1), "src": (9, 31)}, "16 input channels"),
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 2), "src": (9, 33)},
-     {"channels": (24, 32), "dilations": (1, 2), "src": (9, 33)}, "the height's dilation"),
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31)},
-     {"channels": (24, 32), "dilations": (2, 1, 1), "kernel": (3, 3, 3), "src": (9, 31, 31)}, "two axes"),
-
-    ("jit_bf16:avx512_core", {"src": (9, 9), "strides": (1, 2), "dst": (7, 3)},
-     {"src": (9, 9), "strides": (1, 2), "dst": (7, 4)}, "4 wide"),
-    ("jit_bf16:avx512_core", {"src": (9, 9), "strides": (2, 2), "dst": (3, 3)},
-     {"src": (9, 9), "strides": (2, 1), "dst": (3, 3)}, "the stride of the width"),
+DATA = (1, 64, 7, 7)
+GAP = desc((2, 3, 8, 8), (400, 128, 16, 1))
+DEPTHWISE = (8, 1, 1, 3, 3)
+INT8 = [
+    (name, multiplied(function, implementation, isa=isa), multiplied(function, implementation, F32, isa))
+    for function in ("convolution_forward", DECONVOLUTION, "matmul")
+    for name, implementation, isa in (
+        (f"{function} without VNNI", "gemm:jit", "avx2"),
+        (f"{function} by a kernel without VNNI", "brgconv:avx512_core", "avx512_core_bf16"),
+    )
+]
+BOUNDS = [
+    *INT8,
+    ("int8 with VNNI", multiplied("matmul", "x", isa="avx512_core"), multiplied("matmul", "x", isa="avx512_core_vnni")),
+    ("a kernel's VNNI", multiplied("matmul", "brg:avx2"), multiplied("matmul", "brg:avx2_vnni")),
+    ("signed data", multiplied("matmul", "brg:sse41", S8), multiplied("matmul", "brg:avx512_core_vnni", S8)),
+    (
+        "reorder moves with a zero point",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("jit:uni", last(DATA), last(DATA, U8), zero=130),
+    ),
+    (
+        "reorder with a zero point moves",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("jit:uni", last(DATA), rows(DATA, U8)),
+    ),
+    (
+        "reorder with one scale and a zero point",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130, mask=2),
+    ),
+    (
+        "reorder by jit:uni",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("simple:any", last(DATA), rows(DATA, U8), zero=130),
+    ),
+    ("reorder from gaps", reordered("jit:blk", GAP, rows(GAP.shape)), reordered("jit:uni", GAP, rows(GAP.shape))),
+    ("reorder into gaps", reordered("jit:blk", rows(GAP.shape), GAP), reordered("jit:blk", rows(DATA), last(DATA))),
+    (
+        "im2col with an operand of all elements",
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 1, 1)),
+    ),
+    (
+        "an operand of all elements with im2col",
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
+        multiplied("convolution_forward", "jit:avx512_core", F32, operand=(1, 8, 4, 4)),
+    ),
+    *(
+        (f"product with an operand into {what}", product(wrong, (1, 1, 1, 8)), product(right, operand))
+        for what, wrong, right, operand in (
+            ("gaps between batches", desc((2, 3, 8, 8), (256, 64, 8, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
+            ("turned batches", desc((2, 3, 8, 8), (192, 8, 24, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
+            ("columns", desc((2, 3, 8, 8), (192, 64, 1, 8)), desc((2, 3, 8, 8), (192, 64, 1, 8)), (1, 1, 1, 1)),
+            ("gaps of several", desc((2, 3, 8, 8), (256, 64, 8, 1)), desc((1, 3, 8, 8), (99, 64, 8, 1)), (1, 1, 1, 8)),
+        )
+    ),
+    (
+        "depthwise int8 with an operand",
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE, operand=(1, 8, 1, 1)),
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE),
+    ),
+    (
+        "an operand of a depthwise int8",
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE, operand=(1, 1, 1, 1)),
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=(4, 2, 2, 3, 3), operand=(1, 1, 1, 1)),
+    ),
+    *(
+        (f"{kernel} reaches {what}", reaching(kernel, **few), reaching(kernel, **all_))
+        for kernel in ("jit_deconvolution", "jit_uni_int8")
+        for what, few, all_ in (
+            ("every position", {"taps": 1, "step": 2, "made": 7}, {"taps": 2, "step": 2, "made": 8}),
+            ("the last position", {"taps": 2, "step": 2, "made": 9}, {"taps": 1, "step": 1, "made": 4}),
+            (
+                "between dilated taps",
+                {"taps": 2, "step": 2, "apart": 1, "made": 9},
+                {"taps": 2, "step": 1, "apart": 1, "made": 6},
+            ),
+        )
+    ),
+    (
+        "resampling of channels-last data with an operand per channel",
+        resampled("simple:any", last(DATA), (1, 64, 1, 1)),
+        resampled("simple:any", rows(DATA), (1, 64, 1, 1)),
+    ),
+    (
+        "an operand per channel of a resampling",
+        resampled("simple:any", last(DATA), (1, 64, 1, 1)),
+        resampled("simple:any", last(DATA), (1, 1, 1, 1)),
+    ),
+    *(
+        (
+            f"{function} with an operand of {what}",
+            resampled("jit:avx512_core", rows(DATA), operand, function),
+            resampled("jit:avx512_core", rows(DATA), (1, 64, 1, 1), function),
+        )
+        for function in ("resampling_forward", "pooling_forward")
+        for what, operand in (("all elements", DATA), ("rows", (1, 1, 1, 7)), ("images", (2, 1, 1, 1)))
+    ),
+    (
+        "resampling by simple:any",
+        resampled("simple:any", last(DATA), (1, 64, 1, 1)),
+        resampled("jit:avx2", last(DATA), (1, 64, 1, 1)),
+    ),
+    ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
+    (
+        "reference loops within",
+        multiplied(DECONVOLUTION, "conv:any+ref:any", F32),
+        multiplied(DECONVOLUTION, "conv:any+jit:avx2", F32),
+    ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("implementation", "inside", "outside", "what"), ROWS, ids=[f"{row[0]}, {row[3]}" for row in ROWS]
-)
-def test_each_bound_has_two_sides(implementation, inside, outside, what):
-    data_type = BF16 if "bf16" in implementation else F32
-    reason = barred(implementation, gradient(**inside), data_type)
+@pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
+def test_a_rule_holds_on_its_side_only(onednn, wrong, right):
+    reason = refused(wrong)
     assert reason is not None
-    assert reason.startswith(f"{implementation} is barred when ")
-    assert barred(implementation, gradient(**outside), data_type) is None
+    assert refused(right) is None
 
 
-def test_every_rule_has_a_row():
-    """For each rule some row is barred by that rule alone."""
-    alone = set()
-    for implementation, inside, _, _ in ROWS:
-        problem = gradient(**inside)
-        found = [
-            entry for entry in TABLE if implementation.startswith(entry.implementation) and entry.applies(problem, F32)
-        ]  # fmt: skip
-        if len(found) == 1:
-            alone.add((found[0].implementation, found[0].condition))
-    everywhere = {(entry.implementation, entry.condition) for entry in TABLE if entry.condition != "always"}
-    assert everywhere - alone == set()
+def test_every_rule_has_cases_on_both_sides(onednn):
+    for function, entries in PRIMITIVES.items():
+        for entry in entries:
+            sides = {
+                entry.applies(case)
+                for _, *both in BOUNDS
+                for case in both
+                if case.desc.function == function
+                and case.desc.implementation.startswith(entry.implementation)
+            }
+            assert sides == {True, False}, (function, entry.condition)
+
+
+def test_reference_loops_run_where_that_is_allowed(onednn):
+    assert refused(multiplied("matmul", "ref:any", F32), references=True) is None
+    assert refused(multiplied("matmul", f"{REFERENCE}_int8:any", U8, "avx2"), references=True) is None
 
 
 @pytest.mark.parametrize(
-    ("place", "others"),
+    ("target", "asked"),
     [
-        (0, ["jit:avx512_core", "jit:avx2", "jit_dw:avx512_core", "brg:avx512_core", "x64:gemm:jit"]),
-        (7, ["jit:avx2", "jit_dw:avx512_core", "jit_1x1:avx512_core", "brg:avx512_core"]),
-        (15, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
-        (17, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
+        (desc((20_001,), (4,)), False),
+        (desc((20_001,), (1,)), True),
+        (desc((2, 3), (12, 4)), False),
+        (desc((2, 3), (4, 12)), False),
+        (desc((2, 3), (9, 1)), True),
+        (desc((1, 3), (1, 4)), False),  # the one of the first axis is next to nothing
+        (desc((1, 1), (8, 4)), True),
     ],
 )
-def test_rules_are_for_their_implementation_only(place, others):
-    implementation, inside, _, _ = ROWS[place]
-    assert barred(implementation, gradient(**inside), F32)
-    for other in others:
-        assert barred(other, gradient(**inside), F32) is None
+def test_the_library_is_not_asked_for_reorders_of_elements_apart(onednn, target, asked):
+    arguments = (rows(target.shape), None, target, None)
+    assert (unaskable("reorder", arguments) is None) is asked
+    assert unaskable("matmul", arguments) is None
+    assert set(UNASKED) == {"reorder"}
+    engine = NativeEngine()
+    reasons = []
+    made = chosen(
+        engine, "reorder", rows(target.shape), engine, target, engine, PrimitiveAttributes(engine.lib), reasons=reasons
+    )  # fmt: skip
+    assert (made is not None) is asked
+    assert bool(reasons) is not asked
 
 
-@pytest.mark.parametrize("implementation", ["ref:any", "ref"])
-def test_reference_loops_are_always_barred(implementation):
-    assert "100 to 700 times slower" in barred(implementation, gradient(), F32)
-    assert barred("jit:ref", gradient(), F32) is None
+def test_another_implementation_takes_the_place_of_a_barred_one(onednn):
+    engine = NativeEngine()
+    source, target = last(DATA), rows(DATA, U8)
+    attributes = PrimitiveAttributes(engine.lib, scales={Arg.DST: 0}, zero_points={Arg.DST: 0})
+    reasons = []
+    made = chosen(engine, "reorder", source, engine, target, engine, attributes, reasons=reasons)
+    assert made is None or made.implementation != "jit:uni"
+    assert "jit:uni is barred" in reasons[0]
 
 
-def test_an_implementation_is_proven_by_its_whole_name():
-    assert all(map(is_proven, PROVEN))
-    for name in (
-        "jit",
-        "jit:avx512",
-        "jit:avx512_core_fp16",
-        "brg:avx512_core_amx",
-        "jit_bf16:avx512_core_",
-        "",
-    ):
-        assert not is_proven(name)
+# --- what is not proven ---------------------------------------------------------------------------------
 
 
-def test_no_reference_loop_is_proven():
-    assert not [name for name in PROVEN if name.startswith("ref")]
+def chained(spoils=lambda text: False, monkeypatch=None):
+    """A sum, its square and ReLU on two small tensors; the plans of which `spoils` is true are wrong."""
+    if monkeypatch is not None:
+        from onednn_graph.backends.onednn.backend import PlanExecutable
+
+        run = PlanExecutable.run
+
+        def wrong(self, inputs, outputs):
+            run(self, inputs, outputs)
+            if spoils(self.explanation.strategy):
+                outputs[0].reshape(-1)[-1] += 1
+
+        monkeypatch.setattr(PlanExecutable, "run", wrong)
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", (4, 6)), graph.input("y", "f32", (4, 6))
+    graph.op("ReLU", graph.op("Add", x, y), name="z")
+    return graph.compile()
+
+
+def answers(model):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6) - 12
+    np.testing.assert_array_equal(model({"x": x, "y": np.ones_like(x)})["z"], np.maximum(x + 1, 0))
+    return model.explain()[0]
+
+
+def test_what_is_proven_is_not_verified(onednn):
+    explanation = answers(chained())
+    assert explanation.backend == "onednn"
+    assert not explanation.verified
+
+
+def test_a_plan_with_an_unproven_implementation_is_verified(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    explanation = answers(chained())
+    assert explanation.backend == "onednn"
+    assert explanation.strategy.startswith("fused")
+    assert explanation.verified
+
+
+def test_a_fused_plan_that_fails_goes_on_unfused(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    explanation = answers(chained(lambda strategy: strategy.startswith("fused"), monkeypatch))
+    assert explanation.backend == "onednn"
+    assert not explanation.strategy.startswith("fused")
+    assert any("failed verification" in reason for reason in explanation.rejected)
+
+
+def test_a_plan_that_fails_in_every_way_is_numpys(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    assert answers(chained(lambda strategy: True, monkeypatch)).backend == "numpy"
+
+
+def test_another_name_of_a_proven_function_is_not_proven():
+    assert proven.is_proven("reorder", "jit:uni")
+    assert not proven.is_proven("reorder", "jit:uni_2")
+    assert not proven.is_proven("matmul", "brg:avx512_core_amx")
+    assert not proven.is_proven("shuffle", "jit:uni")
+
+
+@pytest.mark.parametrize("size", [(5, 7), (1, 1), (4, 4)])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_resampling_of_channels_last_data_with_an_operand_per_channel(onednn, dtype, mode, size):
+    graph = og.Graph()
+    shape = (1, *size, 24)
+    x, b = graph.input("x", dtype, shape), graph.input("b", dtype, (24,))
+    up = graph.op("Interpolate", x, mode=mode, sizes=[2 * s for s in size], data_format="NXC")
+    graph.op("Multiply", up, b, name="y")
+    kind = ml_dtypes.bfloat16 if dtype == "bf16" else np.float32
+    a = np.full(shape, 2, kind)
+    c = (np.arange(24) + 1).astype(kind)
+    got = graph.compile()({"x": a, "b": c})["y"]
+    want = np.broadcast_to(2 * c.astype(np.float32), got.shape)
+    np.testing.assert_array_equal(got.astype(np.float32), want)

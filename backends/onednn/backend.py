@@ -31,10 +31,10 @@ from .library import load
 from .lowering import Lowering
 from .memory import OpaqueLayout
 from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan
+from .plan import Buffer, Frame, HostStep, Plan, Step
 from .prepared import Prepared, Ready
 from .primitive import NativeEngine
-from .quarantine import is_proven
+from .proven import is_proven
 
 WEIGHT_GRADIENTS = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights")
 """Kinds that are lowered by a choice among strategies (`convolution.py`); all others are in `table.py`."""
@@ -53,6 +53,7 @@ class PlanExecutable:
         order: for each array that the plan takes, its place among the inputs and outputs.
         prepared: what it takes beside them, made of constant inputs.
         blocks: bytes to add to the arguments' addresses, for each time that the plan runs.
+        fuses: whether primitives do more than one op each.
     """
 
     plan: Plan
@@ -63,6 +64,7 @@ class PlanExecutable:
     explanation: Explanation = field(repr=False)
     prepared: Prepared | None = None
     blocks: tuple[tuple[int, ...], ...] = ()
+    fuses: bool = False
 
     def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], Ready | None]:
         """Addresses of all arguments, and what must live as long as they are used."""
@@ -181,28 +183,57 @@ class OnednnBackend:
         return self._plan(request)
 
     def _plan(self, request: CompileRequest) -> Executable:
-        """The ops as primitives one after another, each with what it takes along."""
+        """The ops as primitives one after another, each with what it takes along; with nothing if that proves wrong."""
+        failures: list[str] = []
+        for fuses in (True, False):
+            verified = request.options.verify
+            executable = self._lowered(
+                request, {} if verified else self._opaque_inputs(request), fuses, failures
+            )
+            if not verified and unproven(executable):
+                verified = True  # on plain inputs
+                executable = self._lowered(request, {}, fuses, failures)
+            if not verified:
+                return executable
+            wrong = request.verifier(executable)
+            if wrong is None:
+                return evolve(executable, explanation=evolve(executable.explanation, verified=True))
+            failures.append(f"the plan failed verification, {wrong}")
+            if not fuses or not executable.fuses:
+                break
+        raise UnsupportedError("; ".join(failures))
+
+    def _lowered(
+        self, request: CompileRequest, known: dict[int, OpaqueLayout], fuses: bool, failures: Sequence[str]
+    ) -> PlanExecutable:
+        """A plan of primitives.
+
+        Args:
+            known: layouts of inputs that are taken as they lie.
+            fuses: whether primitives take along what follows.
+            failures: of plans that were tried before.
+        """
         engine = native_engine(request.engine)
         blocks = in_blocks(request, engine.lib.threads)
-        known = self._opaque_inputs(request) if blocks is None and not request.options.verify else {}
+        known = known if blocks is None else {}
         inputs = tuple(
             d if t.id in known else t for t, d in zip(request.inputs, request.described, strict=True)
         )
+        block = request if blocks is None else blocks.request
         try:
-            low = Lowering(engine, request if blocks is None else blocks.request, table.LOWERED, known)
+            low = Lowering(engine, block, table.LOWERED, known, fuses=fuses)
             low.lower_all()
             layouts = low.finish()
         except Unfit as error:
-            raise UnsupportedError(f"{request.ops[0]}: {error}") from error
+            raise UnsupportedError("; ".join((*failures, f"{request.ops[0]}: {error}"))) from error
         only_host = all(isinstance(step, HostStep) for step in low.steps)
         if low.steps and (only_host or (request.forced and low.hosted)):
-            raise UnsupportedError(
-                f"no primitive of the library is left ({'; '.join(dict.fromkeys(low.reasons))})"
-            )
+            reasons = "; ".join(dict.fromkeys((*failures, *low.reasons)))
+            raise UnsupportedError(f"no primitive of the library is left ({reasons})")
         prepared = low.prepared() if blocks is None else None
         plan = Plan(engine, low.steps)
         chains = ["+".join(op.kind for op in ops) for ops in low.fused]
-        executable = PlanExecutable(
+        return PlanExecutable(
             plan,
             tuple(range(len(request.inputs) + len(request.outputs))),
             request.engine,
@@ -217,17 +248,13 @@ class OnednnBackend:
                 + ("" if blocks is None else f", in {len(blocks.offsets)} blocks of heads"),
                 implementations=plan.implementations,
                 scratch_bytes=plan.scratch_bytes,
-                rejected=tuple(dict.fromkeys(low.reasons)),
-                verified=request.options.verify,
+                rejected=tuple(dict.fromkeys((*failures, *low.reasons))),
                 prepared=() if prepared is None else prepared.plan.implementations,
             ),
             prepared,
             () if blocks is None else blocks.offsets,
+            fuses=bool(low.fused),
         )
-        wrong = request.verifier(executable) if request.options.verify else None
-        if wrong is not None:
-            raise UnsupportedError(f"the plan failed verification, {wrong}")
-        return executable
 
     def _opaque_inputs(self, request: CompileRequest) -> dict[int, OpaqueLayout]:
         """The layouts of inputs that can be taken as they lie."""
@@ -251,8 +278,6 @@ class OnednnBackend:
         found = convolution.lower(engine, request, rejected)
         considered = tuple(candidate.considered for candidate in found)
         for candidate in found:
-            unproven = not is_proven(candidate.implementation) or len(request.ops) > 1
-            must_verify = request.options.verify or unproven
             executable = PlanExecutable(
                 candidate.plan,
                 order,
@@ -268,10 +293,13 @@ class OnednnBackend:
                     implementations=candidate.plan.implementations,
                     scratch_bytes=candidate.plan.scratch_bytes,
                     rejected=tuple(rejected),
-                    verified=must_verify,
                     considered=considered,
                 ),
             )
+            must_verify = request.options.verify or bool(unproven(executable)) or len(request.ops) > 1
+            if must_verify:
+                explanation = evolve(executable.explanation, verified=True)
+                executable = evolve(executable, explanation=explanation)
             wrong = request.verifier(executable) if must_verify else None
             if wrong is None:
                 return executable
@@ -292,6 +320,16 @@ class OnednnBackend:
             raise LibraryError(f"oneDNN can't bring the tensor to a plain layout, {error}") from error
         fork.run(Plan(engine, copies.steps).run, [address(tensor.data), address(result)])
         return result
+
+
+def unproven(executable: PlanExecutable) -> tuple[str, ...]:
+    """The implementations of a plan that the fuzzers have not covered."""
+    prepared = () if executable.prepared is None else executable.prepared.plan.steps
+    return tuple(
+        step.implementation
+        for step in (*executable.plan.steps, *prepared)
+        if isinstance(step, Step) and not is_proven(step.desc.function, step.implementation)
+    )
 
 
 def gradient_first(ops: Sequence[Op]) -> tuple[Op, ...]:

@@ -66,6 +66,7 @@ class Lowering(Tensors):
         request: what is compiled.
         table: op kind → how it is lowered.
         opaque: layouts of inputs that lie as another partition left them, by tensor id.
+        fuses: whether primitives take along what follows their op.
 
     Attributes:
         fused: for each primitive that took others along, its op and theirs.
@@ -79,6 +80,8 @@ class Lowering(Tensors):
         request: CompileRequest,
         table: Mapping[str, Lowered],
         opaque: Mapping[int, OpaqueLayout] | None = None,
+        *,
+        fuses: bool = True,
     ) -> None:
         super().__init__(engine, request, opaque)
         self.fpmath = FpmathMode[request.fpmath_mode]
@@ -87,6 +90,7 @@ class Lowering(Tensors):
         self.reasons: list[str] = []
         self.takes_reference = False
         self._table = table
+        self._fuses = fuses
 
     # --- primitives ----------------------------------------------------------------------------------
 
@@ -174,8 +178,9 @@ class Lowering(Tensors):
 
         def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
             gamma, beta, mean, variance = inputs
-            np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
-            np.subtract(beta, mean * outputs[0], out=outputs[1])
+            with np.errstate(all="ignore"):  # negative variances give NaN, as in the library
+                np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
+                np.subtract(beta, mean * outputs[0], out=outputs[1])
 
         both = (*vectors, *made)
         seen = [HostArray.of(buffer) for buffer in both]
@@ -232,7 +237,7 @@ class Lowering(Tensors):
         if how is None:
             self._host(op)
             return
-        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses else []
+        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self._fuses else []
         for integers, through_f32 in self._ways(op):
             for count in range(len(links), -1, -1):
                 if self._attempt(op, how, links[:count], integers, through_f32):

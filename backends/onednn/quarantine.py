@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Generic, ParamSpec
+from typing import Generic, ParamSpec, cast
 
 from attrs import frozen
 
@@ -22,6 +22,7 @@ from ...ops.weights_gradient import WeightsGradient
 from .collapse import spread_shape
 from .enumerators import Query
 from .fusing import Link
+from .library import Dims
 from .memory import MemoryDesc
 from .primitive import PrimitiveAttributes, PrimitiveDesc
 
@@ -186,7 +187,135 @@ def _moves(case: Case) -> bool:
     return any(a != b for a, b, size in along if size > 1)
 
 
+def _loops(implementation: str) -> bool:
+    """Whether an implementation, or what it hands its work to, is a reference loop."""
+    return any(part.startswith(REFERENCE) for part in implementation.split("+"))
+
+
+def _without_vnni(case: Case) -> bool:
+    """Whether 8-bit products are added up in 16 bits, which saturate, as CPUs and kernels without VNNI do it."""
+    if case.layout(Query.src_md).data_type not in (DataType.s8, DataType.u8):
+        return False
+    name, isa = case.desc.implementation, case.desc.engine.lib.effective_isa
+    own = any(f":{low}" in name and f":{low}_" not in name for low in ("sse41", "avx2", "avx512_core"))
+    return own or isa in WITHOUT_VNNI
+
+
+def _operands(case: Case) -> list[MemoryDesc]:
+    """Second operands of its binary post-ops."""
+    return [one.operand for one in case.attributes.post_ops if one.operand is not None]
+
+
+def _operand_off_channels(case: Case) -> bool:
+    """Whether a second operand has more than one element along another axis than the channels."""
+    return any(
+        size > 1 and axis != 1 for operand in _operands(case) for axis, size in enumerate(operand.shape)
+    )
+
+
+def _positions_outside(case: Case) -> bool:
+    """Whether the positions of a resampling's source, its last axis, are not adjacent."""
+    strides = case.layout(Query.src_md).strides
+    return strides is None or strides[-1] != 1
+
+
+def _reaches_all(case: Case) -> bool:
+    """Whether every position of a deconvolution's result gets a product, as far as the axes tell one by one."""
+    numbers = [tuple(cast("Sequence[int]", one)) for one in case.arguments if isinstance(one, Dims)]
+    src, dst = case.layout(Query.src_md).shape[2:], case.layout(Query.dst_md).shape[2:]
+    kernel = case.layout(Query.weights_md).shape[-len(src) :]
+    return all(
+        len({i * s + t * (d + 1) - p for i in range(size) for t in range(k)} & set(range(out))) == out
+        for size, out, k, s, d, p in zip(src, dst, kernel, *(n[: len(src)] for n in numbers[:3]), strict=True)
+    )
+
+
+def _depthwise_with_operand(case: Case) -> bool:
+    weights = case.layout(Query.weights_md).shape
+    grouped = len(weights) > len(case.layout(Query.src_md).shape)
+    return grouped and weights[1] == weights[2] == 1 and bool(_operands(case))
+
+
+def _result_elsewhere(case: Case) -> bool:
+    """Whether a product with a second operand of several elements goes to batches that don't lie as rows do."""
+    target = case.layout(Query.dst_md)
+    strides, step = target.strides, 1
+    if not any(math.prod(operand.shape) > 1 for operand in _operands(case)):
+        return False
+    for axis in reversed(range(len(target.shape))):
+        if target.shape[axis] > 1 and strides is not None and strides[axis] != step:
+            return True
+        step *= target.shape[axis]
+    return False
+
+
+WITHOUT_VNNI = ("sse41", "avx", "avx2", "avx512_core")
+"""Instruction sets whose 8-bit products are added up in 16 bits."""
+INTEGERS = Entry[[Case]](
+    "",
+    "the operands are 8-bit integers and the CPU or the kernel has no VNNI",
+    _without_vnni,
+    "sums of two products saturate at 16 bits, and weights of signed data are halved against that and rounded",
+)
+
+OFF_CHANNELS = Entry[[Case]](
+    "",
+    "a second operand has elements along another axis than the channels",
+    _operand_off_channels,
+    "elements of the operand taken from the wrong places",
+)
+
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
+    "convolution_forward": (
+        INTEGERS,
+        Entry(
+            "jit_uni_int8",
+            "it is depthwise with a second operand of a post-op",
+            _depthwise_with_operand,
+            "wrong values in all channels but the first of 2 and 3",
+        ),
+        Entry(
+            "x64:gemm",
+            "a second operand has elements along another axis than the channels",
+            _operand_off_channels,
+            "elements of the operand taken from the wrong places, in bf16",
+        ),
+    ),
+    "deconvolution_forward": (
+        INTEGERS,
+        *(
+            Entry[[Case]](
+                kernel,
+                "some position of the result gets no product",
+                lambda case: not _reaches_all(case),
+                "what was in registers in the place of zero, with strides above the kernel and behind the last window",
+            )
+            for kernel in ("jit_deconvolution", "jit_uni_int8")
+        ),
+    ),
+    "matmul": (
+        INTEGERS,
+        Entry(
+            "",
+            "a second operand has more than one element and the result is not dense rows",
+            _result_elsewhere,
+            "takes the operand's elements by where the result lies, as if that were row-major: wrong values and "
+            "crashes with gaps between batches and with transposed ones, by gemm and brg alike",
+        ),
+    ),
+    "pooling_forward": (OFF_CHANNELS,),
+    "resampling_forward": (
+        OFF_CHANNELS,
+        Entry(
+            "simple:any",
+            "a second operand has more than one element and the positions of the source are not adjacent",
+            lambda case: (
+                any(math.prod(operand.shape) > 1 for operand in _operands(case)) and _positions_outside(case)
+            ),
+            "takes the operand's elements by where the result lies, as if that were row-major: per channel and "
+            "channels-last",
+        ),
+    ),
     "reorder": (
         Entry(
             "jit:uni",
@@ -245,38 +374,9 @@ def refused(case: Case, *, references: bool = False) -> str | None:
         references: whether the library's reference loops may run.
     """
     implementation = case.desc.implementation
-    if implementation.startswith(REFERENCE) and not references:
-        return f"the library has a reference loop only for this {case.desc.function}"
+    if _loops(implementation):
+        return None if references else f"the library has a reference loop only for this {case.desc.function}"
     return _first(PRIMITIVES.get(case.desc.function, ()), implementation, case)
-
-
-PROVEN = frozenset(
-    {
-        "brg:avx512_core",
-        "brg:avx512_core_bf16",
-        "gemm:jit:bf16",
-        "gemm:jit:f32",
-        "jit:avx2",
-        "jit:avx512_core",
-        "jit_1x1:avx2",
-        "jit_1x1:avx512_core",
-        "jit_bf16:avx512_core",
-        "jit_bf16:avx512_core_bf16",
-        "jit_bf16_1x1:avx512_core",
-        "jit_bf16_1x1:avx512_core_bf16",
-        "jit_dw:avx2",
-        "jit_dw:avx512_core",
-        "jit_dw:avx512_core_bf16",
-        "jit_dw:sse41",
-        "x64:gemm:jit",
-    }
-)
-"""Implementations that the fuzzer has covered. Any other is verified on integer data at each compile."""
-
-
-def is_proven(implementation: str) -> bool:
-    """Whether the fuzzer has covered it, so that TABLE tells all that is known to be wrong with it."""
-    return implementation in PROVEN
 
 
 def barred(implementation: str, problem: WeightsGradient, data_type: DataType) -> str | None:

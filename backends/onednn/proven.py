@@ -1,0 +1,240 @@
+"""Implementations of the library that the fuzzers have covered, so that the quarantine tells all that is known of them.
+
+Every other one, of a CPU that no sweep has run on, say, is verified on integer data at each compile. Names come from
+`tests/tools/fuzz_kernels.py` for weight gradients and `tests/tools/fuzz_primitives.py` for all others, run with every
+instruction set up to AVX-512 with bf16 and VNNI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PROVEN: Mapping[str, frozenset[str]] = {
+    "batch_normalization_backward": frozenset(
+        {
+            "bnorm_jit:avx512_core_bf16",
+            "bnorm_tbb_jit:avx2",
+            "bnorm_tbb_jit:avx512_core_bf16",
+            "bnorm_tbb_jit:sse41",
+            "ncsp_bnorm:any",
+            "nspc_bnorm:any",
+        }
+    ),
+    "batch_normalization_forward": frozenset(
+        {
+            "bnorm_jit:avx2",
+            "bnorm_jit:avx512_core",
+            "bnorm_tbb_jit:avx2",
+            "bnorm_tbb_jit:avx512_core",
+            "bnorm_tbb_jit:sse41",
+            "ncsp_bnorm:any",
+            "nspc_bnorm:any",
+        }
+    ),
+    "binary": frozenset(
+        {
+            "jit:uni",
+        }
+    ),
+    "concat": frozenset(
+        {
+            "simple:any",
+        }
+    ),
+    "convolution_backward_data": frozenset(
+        {
+            "brg_fwd:avx2+brgconv:avx2",
+            "brgconv_strided:avx2",
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit_1x1:avx2",
+            "jit_bf16:avx512_core_bf16",
+            "jit_dw:avx2",
+            "x64:gemm:jit",
+        }
+    ),
+    "convolution_backward_weights": frozenset(
+        {
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit_1x1:avx2",
+            "jit_1x1:avx512_core",
+            "jit_bf16:avx512_core",
+            "jit_bf16:avx512_core_bf16",
+            "jit_bf16_1x1:avx512_core",
+            "jit_bf16_1x1:avx512_core_bf16",
+            "jit_dw:avx2",
+            "jit_dw:avx512_core",
+            "jit_dw:avx512_core_bf16",
+            "jit_dw:sse41",
+            "x64:gemm:jit",
+        }
+    ),
+    "convolution_forward": frozenset(
+        {
+            "brgconv:avx2",
+            "brgconv:avx2_vnni",
+            "brgconv:avx512_core",
+            "brgconv:avx512_core_bf16",
+            "brgconv:avx512_core_vnni",
+            "brgconv_1x1:avx2",
+            "brgconv_1x1:avx512_core",
+            "brgconv_1x1:avx512_core_bf16",
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit:sse41",
+            "jit_1x1:avx2",
+            "jit_1x1:avx512_core",
+            "jit_bf16:avx512_core_bf16",
+            "jit_dw:avx2",
+            "jit_dw:sse41",
+            "jit_int8:avx512_core_vnni",
+            "jit_uni_int8:avx2",
+            "jit_uni_int8:avx2_vnni",
+            "jit_uni_int8:sse41",
+            "x64:gemm:jit",
+            "x64:gemm_s8s8s32:jit",
+            "x64:gemm_s8u8s32:jit",
+        }
+    ),
+    "deconvolution_forward": frozenset(
+        {
+            "brg_conv:avx2+brgconv_strided:avx2",
+            "brg_conv:avx2_vnni+brgconv:avx2_vnni",
+            "brg_conv:avx512_core_vnni+brgconv:avx512_core_vnni",
+            "conv:any+brg_fwd:avx512_core_bf16+brgconv:avx512_core_bf16",
+            "conv:any+jit:avx2",
+            "conv:any+jit:avx512_core",
+            "conv:any+jit_bf16:avx512_core_bf16",
+            "conv:any+x64:gemm:jit",
+            "conv:any+x64:gemm_s8s8s32:jit",
+            "conv:any+x64:gemm_s8u8s32:jit",
+            "jit_deconvolution:avx512_core_vnni",
+            "jit_uni_int8:avx2",
+            "jit_uni_int8:avx2_vnni",
+            "jit_uni_int8:sse41",
+        }
+    ),
+    "eltwise_backward": frozenset(
+        {
+            "jit:avx",
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit:avx512_core_bf16",
+            "jit:sse41",
+        }
+    ),
+    "eltwise_forward": frozenset(
+        {
+            "jit:avx",
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit:avx512_core_bf16",
+            "jit:sse41",
+        }
+    ),
+    "layer_normalization_backward": frozenset(
+        {
+            "jit:uni",
+            "simple:any",
+        }
+    ),
+    "layer_normalization_forward": frozenset(
+        {
+            "jit:uni",
+            "simple:any",
+        }
+    ),
+    "matmul": frozenset(
+        {
+            "brg:avx2_vnni",
+            "brg:avx512_core",
+            "brg:avx512_core_bf16",
+            "brg:avx512_core_vnni",
+            "gemm:jit",
+            "gemm:jit:bf16",
+            "gemm:jit:f32",
+        }
+    ),
+    "pooling_backward": frozenset(
+        {
+            "jit:avx",
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit:avx512_core_bf16",
+            "jit:sse41",
+            "simple_nchw:any",
+            "simple_nhwc:any",
+        }
+    ),
+    "pooling_forward": frozenset(
+        {
+            "jit:avx",
+            "jit:avx2",
+            "jit:avx512_core",
+            "jit:sse41",
+            "jit_int:avx2",
+            "jit_int:sse41",
+            "simple_nchw:any",
+            "simple_nhwc:any",
+        }
+    ),
+    "prelu_backward": frozenset(
+        {
+            "jit_uni",
+        }
+    ),
+    "prelu_forward": frozenset(
+        {
+            "jit_uni",
+        }
+    ),
+    "reduction": frozenset(
+        {
+            "jit:avx2",
+            "jit:avx512_core_bf16",
+        }
+    ),
+    "reorder": frozenset(
+        {
+            "jit:uni",
+            "simple:any",
+        }
+    ),
+    "resampling_backward": frozenset(
+        {
+            "jit:avx512_core",
+            "simple:any",
+        }
+    ),
+    "resampling_forward": frozenset(
+        {
+            "jit:avx2",
+            "jit:avx512_core_bf16",
+            "simple:any",
+        }
+    ),
+    "softmax_backward": frozenset(
+        {
+            "jit:avx512_core_bf16",
+        }
+    ),
+    "softmax_forward": frozenset(
+        {
+            "jit:avx2",
+            "jit:avx512_core_bf16",
+        }
+    ),
+    "sum": frozenset(
+        {
+            "jit_xf16_avx512_core_bf16",
+            "simple:any",
+        }
+    ),
+}
+"""What made the primitive → names of implementations."""
+
+
+def is_proven(function: str, implementation: str) -> bool:
+    """Whether the fuzzers have covered an implementation of what `function` makes."""
+    return implementation in PROVEN.get(function, ())

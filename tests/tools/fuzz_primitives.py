@@ -1,0 +1,341 @@
+"""Runs every implementation that the library offers of random primitives, in child processes.
+
+    python tests/tools/fuzz_primitives.py --trials 3000 --isa AVX2 --out findings.jsonl
+    python tests/tools/fuzz_primitives.py --trials 3000 --which trusted   # nothing that is barred: must find nothing
+
+Trials are drawn as in `primitive_trials.py`: what the lowerings ask the library for, in all their layouts, types,
+post-ops, scales and zero points, and somewhat more. A child describes one, runs each implementation twice on guarded
+and poisoned memory, and compares every element with NumPy's, gaps with the poison that was in them, and the padding
+of blocks with zero. It says what it is about to do before it does it, so that a crash has a name; the parent
+restarts children after one. `--only NUMBER` with `--seed` repeats a trial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+GUARD = 4096
+PATTERN, POISON = 0xA5, 0xCD
+
+
+def offsets(desc):
+    """Place of each element, padding included, in elements; and which of them are padding."""
+    import numpy as np
+    from onednn_graph.backends.onednn.enumerators import Query
+
+    rank = desc._query_int(Query.ndims_s32)
+    padded = desc._query_dims(Query.padded_dims)[:rank]
+    strides = desc._query_dims(Query.strides)[:rank]
+    count = desc._query_int(Query.inner_nblks_s32)
+    blocks, axes = desc._query_dims(Query.inner_blks)[:count], desc._query_dims(Query.inner_idxs)[:count]
+    places, padding = np.zeros((1,) * rank, np.int64), np.zeros((1,) * rank, bool)
+    for axis in range(rank):
+        at, own, step = np.arange(padded[axis]), np.zeros(padded[axis], np.int64), 1
+        for size, of in zip(reversed(blocks), reversed(axes), strict=True):
+            if of == axis:
+                own += at % size * step
+                at = at // size
+            step *= size
+        own += at * strides[axis]
+        along = [-1 if a == axis else 1 for a in range(rank)]
+        places = places + own.reshape(along)
+        padding = padding | (np.arange(padded[axis]) >= desc.shape[axis]).reshape(along)
+    padding = np.broadcast_to(padding, padded)
+    return np.broadcast_to(places, padded), padding
+
+
+class Guarded:
+    """An argument's memory between two guard zones, poisoned where no element lies."""
+
+    def __init__(self, desc, array=None):
+        import numpy as np
+        from onednn_graph.graph.arrays import numpy_type
+
+        self.desc, self.dtype = desc, numpy_type(desc.data_type)
+        size = desc.nbytes
+        self.room = np.full(size + 2 * GUARD + 64, PATTERN, np.uint8)
+        self.start = GUARD + (-(self.room.ctypes.data + GUARD)) % 64
+        self.inside = self.room[self.start : self.start + size]
+        self.elements = self.inside[: size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
+        self.places, self.padding = offsets(desc)
+        self.address = self.room.ctypes.data + self.start
+        self.array = array
+        self.fill()
+
+    def fill(self):
+        """As before the primitive runs."""
+        import numpy as np
+
+        self.inside[:] = POISON
+        if self.array is not None:
+            self.elements[self.places[self.padding]] = 0
+            with np.errstate(all="ignore"):
+                values = self.array.astype(np.float32) if self.dtype.itemsize < 4 else self.array
+                self.elements[self.places[~self.padding]] = values.astype(self.dtype).ravel()
+        self.before = self.inside.copy()
+
+    def read(self):
+        import numpy as np
+
+        return self.elements[self.places[~self.padding]].astype(np.float64).reshape(self.desc.shape)
+
+    def faults(self, written):
+        """What else is wrong: guards, gaps, padding, an input that changed."""
+        import numpy as np
+
+        found = []
+        if (self.room[: self.start] != PATTERN).any() or (
+            self.room[self.start + self.inside.size :] != PATTERN
+        ).any():
+            found.append("writes out of bounds")
+        if not written:
+            if not np.array_equal(self.inside, self.before):
+                found.append("an input changed")
+            return found
+        own = np.zeros(self.inside.size, bool)
+        each = (self.places.ravel()[:, None] * self.dtype.itemsize + np.arange(self.dtype.itemsize)).ravel()
+        own[each] = True
+        if (self.inside[~own] != POISON).any():
+            found.append("writes into gaps")
+        padding = self.elements[self.places[self.padding]]
+        if padding.size and (padding.view(np.uint8) != 0).any():
+            found.append("padding is not zero")
+        return found
+
+
+def wrong(got, want, dtype, trial):
+    """Which elements are wrong."""
+    import numpy as np
+    from onednn_graph.graph.arrays import numpy_type
+    from primitive_trials import LIMITS, RELATIVE
+
+    with np.errstate(all="ignore"):
+        if dtype in LIMITS:
+            low, high = LIMITS[dtype]
+            inexact = trial.absolute > 0
+            expected = np.clip(np.rint(want), low, high)
+            # What rounds differently after an inexact function may be off by one.
+            near = np.abs(want - np.floor(want) - 0.5) < 1e-2
+            off = np.abs(got - expected)
+            return (off > 0) & ~((off <= 1) & near & inexact) & ~np.isnan(want)
+        rounded = want.astype(np.float32)
+        if numpy_type(dtype).itemsize == 2:
+            rounded = rounded.astype(numpy_type(dtype)).astype(np.float32)
+        rounded = rounded.astype(np.float64)
+        close = np.abs(got - rounded) <= trial.tolerance * RELATIVE[dtype] * np.abs(rounded) + trial.absolute
+        if dtype.value != "f32" and trial.absolute:
+            close |= np.abs(got - rounded) <= 2 * RELATIVE[dtype]
+        return ~(close | (got == rounded) | np.isnan(want) | (np.isinf(rounded) & (np.abs(got) > 3e4)))
+
+
+def attempt(engine, maker, desc, trial):
+    """Runs one implementation on guarded memory; what was wrong."""
+    import numpy as np
+    from onednn_graph.backends.onednn.enumerators import Arg, Query
+    from onednn_graph.backends.onednn.plan import Buffer, Plan, Step
+
+    def layout(where):
+        return desc.memory_desc(where) if isinstance(where, Query) else where
+
+    steps, arguments, memory = [], [], []
+
+    def place(desc, array):
+        memory.append(Guarded(desc, array))
+        return Buffer(desc, len(memory) - 1)
+
+    for number, (where, array) in trial.inputs.items():
+        own = layout(where)
+        places, _ = offsets(own)
+        sums = own.nbytes != (int(places.max()) + 1) * own.itemsize
+        sums = sums and (own.strides is None or "convolution" in trial.function)
+        if number == Arg.WEIGHTS and sums:
+            # A layout with sums at its end, which only the library's reorder makes.
+            from onednn_graph.backends.onednn.choice import reorder
+
+            plain = maker.plain(own.shape, own.data_type, "rows")
+            how = reorder(engine, plain, own)
+            if how is None:
+                return None
+            target = Buffer(own)
+            steps.append(Step("pack", how, ((Arg.SRC, place(plain, array)), (Arg.DST, target))))
+            arguments.append((number, target))
+            continue
+        arguments.append((number, place(own, array)))
+    if trial.workspace is not None:
+        hint, ins, outs = trial.workspace
+        workspace = Buffer(hint.memory_desc(Query.workspace_md))
+        listed = [(number, place(layout(where), array)) for number, (where, array) in ins.items()]
+        listed += [(number, Buffer(layout(where))) for number, (where, array) in outs.items()]
+        steps.append(Step("before", hint, (*listed, (Arg.WORKSPACE, workspace))))
+        arguments.append((Arg.WORKSPACE, workspace))
+    inputs = len(memory)
+    results = []
+    for number, (where, want) in trial.outputs.items():
+        arguments.append((number, place(layout(where), None)))
+        results.append(want)
+    steps.append(Step("trial", desc, tuple(arguments)))
+    plan = Plan(engine, steps)
+    frame = plan.take()
+    problems = []
+    for _ in range(2):
+        for one in memory:
+            one.fill()
+        frame.point([one.address for one in memory])
+        frame.run()
+        for number, one in enumerate(memory):
+            problems += [f"argument {number}: {fault}" for fault in one.faults(number >= inputs)]
+        for one, want in zip(memory[inputs:], results, strict=True):
+            got = one.read()
+            bad = wrong(got, np.broadcast_to(want, got.shape), one.desc.data_type, trial)
+            if bad.any():
+                at = tuple(int(i) for i in np.argwhere(bad)[0])
+                problems.append(
+                    f"wrong: {int(bad.sum())} of {bad.size}, the first at {list(at)}: {got[at]} instead of {want[at]}"
+                )
+        if not frame.intact():
+            problems.append("writes out of the scratchpad")
+    return problems
+
+
+def child(args) -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from onednn_graph.backends.onednn.primitive import NativeEngine, described, implementations
+    from onednn_graph.backends.onednn.quarantine import Case, refused, unaskable
+    from onednn_graph.ops.errors import LibraryError
+    from primitive_trials import FAMILIES, Maker, Undrawn
+
+    engine = NativeEngine()
+    log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
+    families = args.families.split(",") if args.families else list(FAMILIES)
+    tags = {}
+    for number in range(args.skip, args.trials):
+        if args.only is not None and number != args.only:
+            continue
+        rng = random.Random(f"{args.seed} {number}")
+        family = rng.choice(families)
+        maker = Maker(engine, rng)
+        maker.tags = tags
+        log.write(
+            json.dumps({"begin": {"n": number, "seed": args.seed, "family": family, "impl": "drawing"}})
+            + "\n"
+        )
+        try:
+            trial = FAMILIES[family](maker)
+        except Undrawn:
+            continue
+        tag = {"n": number, "seed": args.seed, "family": family, "impl": "describing", "q": trial.q}
+        if args.which == "trusted" and unaskable(trial.function, trial.arguments):
+            continue
+        log.write(json.dumps({"begin": tag}) + "\n")
+        first = described(engine, trial.function, *trial.arguments)
+        if first is None:
+            log.write(json.dumps({"none": family}) + "\n")
+            continue
+        for desc in implementations(first):
+            name = desc.implementation
+            if name.startswith("ref") and args.which != "references":
+                continue
+            if args.which == "trusted" and refused(Case(desc, tuple(trial.arguments))):
+                continue
+            tag["impl"] = name
+            log.write(json.dumps({"begin": tag}) + "\n")
+            try:
+                problems = attempt(engine, maker, desc, trial)
+            except LibraryError as error:
+                problems = [str(error)]
+            if problems is not None:
+                kind = "bad" if problems else "ok"
+                log.write(
+                    json.dumps({kind: name, "problems": problems[:4], **({"tag": tag} if problems else {})})
+                    + "\n"
+                )
+    log.write(json.dumps({"end": True}) + "\n")
+
+
+def parent(args) -> int:
+    counts, findings = collections.Counter(), 0
+    seed, done = args.seed, 0
+    with open(args.out, "a", buffering=1) as out:
+        while done < args.trials:
+            count, skip = min(args.batch, args.trials - done), 0
+            if args.only is not None:
+                count = args.only + 1
+            while True:
+                with tempfile.TemporaryDirectory() as folder:
+                    log = Path(folder, "log")
+                    env = dict(os.environ, ONEDNN_MAX_CPU_ISA=args.isa.upper(), MALLOC_PERTURB_="205")
+                    command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--trials",
+                               str(count), "--skip", str(skip), "--families", args.families,
+                               "--which", args.which]  # fmt: skip
+                    command += [] if args.only is None else ["--only", str(args.only)]
+                    try:
+                        run = subprocess.run(
+                            command, env=env, capture_output=True, text=True, timeout=args.timeout
+                        )
+                        code, err = run.returncode, run.stderr[-2000:]
+                    except subprocess.TimeoutExpired:
+                        code, err = "timeout", ""
+                    lines = (
+                        [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+                    )
+                begun = None
+                for line in lines:
+                    if "begin" in line:
+                        begun = line["begin"]
+                    elif "ok" in line or "bad" in line:
+                        good = "ok" in line
+                        counts[begun["family"], begun["impl"], "ok" if good else "bad"] += 1
+                        if not good:
+                            findings += 1
+                            out.write(json.dumps({"isa": args.isa, **line}) + "\n")
+                    elif "none" in line:
+                        counts[line["none"], "none", "none"] += 1
+                if any("end" in line for line in lines) and code == 0:
+                    break
+                findings += 1
+                out.write(json.dumps({"isa": args.isa, "crash": code, "stderr": err, "tag": begun}) + "\n")
+                counts[begun["family"] if begun else "start", begun["impl"] if begun else "", "crash"] += 1
+                if begun is None or code == 1:  # an exception in Python is this tool's own
+                    print(err, file=sys.stderr)
+                    return 2
+                skip = begun["n"] + 1
+            done += count
+            seed += 1
+            if args.only is not None:
+                break
+    for key, number in sorted(counts.items()):
+        print(args.isa, *key, number)
+    print(f"{done} trials, {findings} findings", flush=True)
+    return 1 if findings else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=250, help="trials per child process")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--isa", default="default", help="ONEDNN_MAX_CPU_ISA of the children")
+    parser.add_argument("--families", default="", help="which families, comma-separated; all if empty")
+    parser.add_argument("--out", default="fuzz-primitives.jsonl")
+    parser.add_argument("--which", default="all", choices=["all", "trusted", "references"])
+    parser.add_argument("--only", type=int, help="number of one trial of the seed's batch")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        child(args)
+        return 0
+    return parent(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
