@@ -106,6 +106,10 @@ def resampled(implementation, source, operand, function="resampling_forward"):
     return Case(Offered(function, implementation, {Query.src_md: source}), (attributes,))
 
 
+def pooled(algorithm):
+    return Case(Offered("pooling_forward", "jit:sse41"), (algorithm, PrimitiveAttributes(load())))
+
+
 DATA = (1, 64, 7, 7)
 GAP = desc((2, 3, 8, 8), (400, 128, 16, 1))
 DEPTHWISE = (8, 1, 1, 3, 3)
@@ -119,6 +123,11 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
+    (
+        "averages",
+        pooled(Algorithm.pooling_avg_exclude_padding),
+        pooled(Algorithm.pooling_max),
+    ),
     ("int8 with VNNI", multiplied("matmul", "x", isa="avx512_core"), multiplied("matmul", "x", isa="avx512_core_vnni")),
     ("a kernel's VNNI", multiplied("matmul", "brg:avx2"), multiplied("matmul", "brg:avx2_vnni")),
     ("signed data", multiplied("matmul", "brg:sse41", S8), multiplied("matmul", "brg:avx512_core_vnni", S8)),

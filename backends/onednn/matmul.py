@@ -87,6 +87,8 @@ def _scaled(
     if len(found.scales) == 1:
         return (0, found.scales), found.zero_point
     columns = axes - 2 if turned else axes - 1
+    if axes == 1:
+        raise Unfit("the elements of a vector of weights are summed, and can't have a scale each")
     if argument != Arg.WEIGHTS or found.axis != columns:
         raise Unfit("the library's matmul has one scale, or one per column of the weights")
     return (1 << (rank - 1), found.scales), found.zero_point

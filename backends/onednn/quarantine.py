@@ -20,7 +20,7 @@ from ...ops.formats import data_axes
 from ...ops.spatial import effective_kernel
 from ...ops.weights_gradient import WeightsGradient
 from .collapse import spread_shape
-from .enumerators import Query
+from .enumerators import Algorithm, Query
 from .fusing import Link
 from .library import Dims
 from .memory import MemoryDesc
@@ -236,6 +236,11 @@ def _depthwise_with_operand(case: Case) -> bool:
     return grouped and weights[1] == weights[2] == 1 and bool(_operands(case))
 
 
+def _averages(case: Case) -> bool:
+    ways = (Algorithm.pooling_avg_include_padding, Algorithm.pooling_avg_exclude_padding)
+    return any(argument in ways for argument in case.arguments if isinstance(argument, Algorithm))
+
+
 def _result_elsewhere(case: Case) -> bool:
     """Whether a product with a second operand of several elements goes to batches that don't lie as rows do."""
     target = case.layout(Query.dst_md)
@@ -303,7 +308,15 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "crashes with gaps between batches and with transposed ones, by gemm and brg alike",
         ),
     ),
-    "pooling_forward": (OFF_CHANNELS,),
+    "pooling_forward": (
+        OFF_CHANNELS,
+        Entry(
+            "jit:sse41",
+            "it averages",
+            _averages,
+            "crashes on data that does not begin at a multiple of 16 bytes, which it adds from memory",
+        ),
+    ),
     "resampling_forward": (
         OFF_CHANNELS,
         Entry(
