@@ -1,6 +1,5 @@
 """What must not run of the library's primitives: each rule with cases on both sides, and what happens instead."""
 
-import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -349,20 +348,3 @@ def test_another_name_of_a_proven_function_is_not_proven():
     assert not proven.is_proven("reorder", "jit:uni_2")
     assert not proven.is_proven("matmul", "brg:avx512_core_amx")
     assert not proven.is_proven("shuffle", "jit:uni")
-
-
-@pytest.mark.parametrize("size", [(5, 7), (1, 1), (4, 4)])
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_resampling_of_channels_last_data_with_an_operand_per_channel(onednn, dtype, mode, size):
-    graph = og.Graph()
-    shape = (1, *size, 24)
-    x, b = graph.input("x", dtype, shape), graph.input("b", dtype, (24,))
-    up = graph.op("Interpolate", x, mode=mode, sizes=[2 * s for s in size], data_format="NXC")
-    graph.op("Multiply", up, b, name="y")
-    kind = ml_dtypes.bfloat16 if dtype == "bf16" else np.float32
-    a = np.full(shape, 2, kind)
-    c = (np.arange(24) + 1).astype(kind)
-    got = graph.compile()({"x": a, "b": c})["y"]
-    want = np.broadcast_to(2 * c.astype(np.float32), got.shape)
-    np.testing.assert_array_equal(got.astype(np.float32), want)

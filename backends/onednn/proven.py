@@ -12,8 +12,12 @@ from collections.abc import Mapping
 PROVEN: Mapping[str, frozenset[str]] = {
     "batch_normalization_backward": frozenset(
         {
+            "bnorm_jit:avx2",
+            "bnorm_jit:avx512_core",
             "bnorm_jit:avx512_core_bf16",
+            "bnorm_jit:sse41",
             "bnorm_tbb_jit:avx2",
+            "bnorm_tbb_jit:avx512_core",
             "bnorm_tbb_jit:avx512_core_bf16",
             "bnorm_tbb_jit:sse41",
             "ncsp_bnorm:any",
@@ -24,8 +28,10 @@ PROVEN: Mapping[str, frozenset[str]] = {
         {
             "bnorm_jit:avx2",
             "bnorm_jit:avx512_core",
+            "bnorm_jit:avx512_core_bf16",
             "bnorm_tbb_jit:avx2",
             "bnorm_tbb_jit:avx512_core",
+            "bnorm_tbb_jit:avx512_core_bf16",
             "bnorm_tbb_jit:sse41",
             "ncsp_bnorm:any",
             "nspc_bnorm:any",
@@ -44,12 +50,20 @@ PROVEN: Mapping[str, frozenset[str]] = {
     "convolution_backward_data": frozenset(
         {
             "brg_fwd:avx2+brgconv:avx2",
+            "brg_fwd:avx512_core+brgconv:avx512_core",
+            "brg_fwd:avx512_core_bf16+brgconv:avx512_core_bf16",
             "brgconv_strided:avx2",
+            "brgconv_strided:avx512_core",
             "jit:avx2",
             "jit:avx512_core",
             "jit_1x1:avx2",
+            "jit_1x1:avx512_core",
+            "jit_bf16:avx512_core",
             "jit_bf16:avx512_core_bf16",
+            "jit_bf16_1x1:avx512_core_bf16",
             "jit_dw:avx2",
+            "jit_dw:avx512_core",
+            "jit_dw:avx512_core_bf16",
             "x64:gemm:jit",
         }
     ),
@@ -72,26 +86,37 @@ PROVEN: Mapping[str, frozenset[str]] = {
     ),
     "convolution_forward": frozenset(
         {
+            "brdgmm_dw:avx2",
+            "brdgmm_dw:avx512_core",
             "brgconv:avx2",
             "brgconv:avx2_vnni",
             "brgconv:avx512_core",
             "brgconv:avx512_core_bf16",
             "brgconv:avx512_core_vnni",
             "brgconv_1x1:avx2",
+            "brgconv_1x1:avx2_vnni",
             "brgconv_1x1:avx512_core",
             "brgconv_1x1:avx512_core_bf16",
+            "brgconv_1x1:avx512_core_vnni",
             "jit:avx2",
             "jit:avx512_core",
             "jit:sse41",
             "jit_1x1:avx2",
             "jit_1x1:avx512_core",
+            "jit_bf16:avx512_core",
             "jit_bf16:avx512_core_bf16",
+            "jit_bf16_1x1:avx512_core",
+            "jit_bf16_1x1:avx512_core_bf16",
             "jit_dw:avx2",
+            "jit_dw:avx512_core",
+            "jit_dw:avx512_core_bf16",
             "jit_dw:sse41",
             "jit_int8:avx512_core_vnni",
+            "jit_int8_1x1:avx512_core_vnni",
             "jit_uni_int8:avx2",
             "jit_uni_int8:avx2_vnni",
             "jit_uni_int8:sse41",
+            "jit_uni_int8_1x1:avx2_vnni",
             "x64:gemm:jit",
             "x64:gemm_s8s8s32:jit",
             "x64:gemm_s8u8s32:jit",
@@ -99,13 +124,28 @@ PROVEN: Mapping[str, frozenset[str]] = {
     ),
     "deconvolution_forward": frozenset(
         {
+            "brg_conv:avx2+brgconv_1x1:avx2",
             "brg_conv:avx2+brgconv_strided:avx2",
             "brg_conv:avx2_vnni+brgconv:avx2_vnni",
+            "brg_conv:avx2_vnni+brgconv_strided:avx2_vnni",
+            "brg_conv:avx512_core+brgconv_strided:avx512_core",
+            "brg_conv:avx512_core_bf16+brgconv:avx512_core_bf16",
             "brg_conv:avx512_core_vnni+brgconv:avx512_core_vnni",
+            "brg_conv:avx512_core_vnni+brgconv_strided:avx512_core_vnni",
+            "conv:any+brg_fwd:avx512_core+brgconv:avx512_core",
+            "conv:any+brg_fwd:avx512_core+brgconv_1x1:avx512_core",
             "conv:any+brg_fwd:avx512_core_bf16+brgconv:avx512_core_bf16",
+            "conv:any+brgconv_strided:avx2",
+            "conv:any+brgconv_strided:avx512_core",
             "conv:any+jit:avx2",
             "conv:any+jit:avx512_core",
+            "conv:any+jit_1x1:avx2",
+            "conv:any+jit_1x1:avx512_core",
+            "conv:any+jit_bf16:avx512_core",
             "conv:any+jit_bf16:avx512_core_bf16",
+            "conv:any+jit_bf16_1x1:avx512_core_bf16",
+            "conv:any+jit_dw:avx2",
+            "conv:any+jit_dw:avx512_core",
             "conv:any+x64:gemm:jit",
             "conv:any+x64:gemm_s8s8s32:jit",
             "conv:any+x64:gemm_s8u8s32:jit",
@@ -131,6 +171,8 @@ PROVEN: Mapping[str, frozenset[str]] = {
             "jit:avx512_core",
             "jit:avx512_core_bf16",
             "jit:sse41",
+            "jit_int8:avx2",
+            "jit_int8:sse41",
         }
     ),
     "layer_normalization_backward": frozenset(
@@ -172,6 +214,7 @@ PROVEN: Mapping[str, frozenset[str]] = {
             "jit:avx",
             "jit:avx2",
             "jit:avx512_core",
+            "jit:avx512_core_bf16",
             "jit:sse41",
             "jit_int:avx2",
             "jit_int:sse41",
@@ -192,7 +235,9 @@ PROVEN: Mapping[str, frozenset[str]] = {
     "reduction": frozenset(
         {
             "jit:avx2",
+            "jit:avx512_core",
             "jit:avx512_core_bf16",
+            "jit:sse41",
         }
     ),
     "reorder": frozenset(
@@ -210,23 +255,29 @@ PROVEN: Mapping[str, frozenset[str]] = {
     "resampling_forward": frozenset(
         {
             "jit:avx2",
+            "jit:avx512_core",
             "jit:avx512_core_bf16",
+            "jit:sse41",
             "simple:any",
         }
     ),
     "softmax_backward": frozenset(
         {
+            "jit:avx512_core",
             "jit:avx512_core_bf16",
         }
     ),
     "softmax_forward": frozenset(
         {
             "jit:avx2",
+            "jit:avx512_core",
             "jit:avx512_core_bf16",
+            "jit:sse41",
         }
     ),
     "sum": frozenset(
         {
+            "jit_xf16_avx512_core",
             "jit_xf16_avx512_core_bf16",
             "simple:any",
         }
