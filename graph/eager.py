@@ -95,7 +95,7 @@ def run_op(
     # The schema's identity is in the key, for a user's op may be registered anew under its old name.
     frozen = tuple((name, _frozen(value)) for name, value in given.items())
     shapes = tuple((a.shape, a.strides, a.dtype) for a in arrays)
-    key = (id(schema), kind, shapes, frozen, backend, outputs, output_type)
+    key = (id(schema), kind, shapes, frozen, backend, _frozen(outputs), _frozen(output_type))
     cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
         "eager", lambda: BoundedCache(MAX_EAGER)
     )

@@ -186,6 +186,10 @@ class Tensor:
         return BACKENDS.get(self.layout.backend).to_plain(self, self.layout)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False and self.layout is not None:
+            raise ArgumentError(
+                f"{self.logical_tensor} is opaque and has no elements without a copy; leave copy out"
+            )
         array = self.numpy()
         if copy is False and dtype is not None and np.dtype(dtype) != array.dtype:
             raise ArgumentError(

@@ -303,6 +303,16 @@ def test_pins_hold_the_owner_of_a_view():
     base.resize(200, refcheck=False)
 
 
+@pytest.mark.parametrize("value", [[], [1], {}, np.zeros(3), np.array(1.5), 1.0, True], ids=repr)
+@pytest.mark.parametrize("name", ["outputs", "output_type"])
+def test_what_no_eager_call_can_be_kept_for(name, value):
+    """And what equals an argument of an earlier call is not taken for it."""
+    x = np.ones((2, 3), np.float32)
+    assert og.run_op("ReLU", [x], {}, outputs=1).shape == x.shape
+    with pytest.raises(og.OneDNNGraphError, match=name):
+        og.run_op("ReLU", [x], {}, **{name: value})
+
+
 # --- subclasses and odd memory as arguments ---------------------------------------------------------------
 
 

@@ -218,6 +218,14 @@ def test_a_tensor_is_written_to_and_read(chain):
         chain.one.execute(None, [chain.x, chain.v], [chain.tensor(read_only)])
 
 
+def test_elements_of_an_opaque_tensor_are_a_copy(chain):
+    tensor = chain.tensor()
+    for array in (np.asarray(tensor), np.array(tensor, copy=True), np.array(tensor, copy=None)):
+        np.testing.assert_array_equal(array, tensor.numpy())
+    with pytest.raises(og.ArgumentError, match="is opaque and has no elements without a copy"):
+        np.array(tensor, copy=False)
+
+
 def test_a_buffer_over_an_input(chain):
     """The result is computed aside, and only the layout's bytes are written."""
     expected = chain.tensor().numpy()
