@@ -147,6 +147,21 @@ def test_wide_depthwise_kernels(changed, split, dtype, onednn):
     assert pieces is split or (split and not has_depthwise())
 
 
+@pytest.mark.parametrize("dilations", [(1, 2), (2, 1), (3, 3), (1, 1)])
+def test_a_dilated_kernel_is_not_split(dilations, onednn):
+    """Its pieces would stand elsewhere; the library has had no kernel for them so far."""
+    problem = replace(APPLYING[PIECES], size=(25, 25), dilations=dilations)
+    tensors = [
+        described(i, "f32", array) for i, array in enumerate((*problem.arrays(), problem.expected(fast=True)))
+    ]
+    op = og.Op(
+        0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
+    )
+    (split,) = (strategy for strategy in STRATEGIES if strategy.name == PIECES)
+    reason = split.applies(problem_of([op], FpmathMode.strict))
+    assert reason == (None if dilations == (1, 1) else "the kernel is dilated")
+
+
 def has_depthwise():
     return any(name.startswith(PIECES) for name in check_all(APPLYING[PIECES], STRATEGIES))
 

@@ -1,11 +1,15 @@
 """Plans over time and in memory: arrays that change in place, results over inputs, views, outputs of one content."""
 
+import gc
+import weakref
+
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import blocks
 from onednn_graph.backends.onednn.library import load
+from onednn_graph.graph import verification
 from onednn_graph.graph.backend import CompileRequest
 
 SAME = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -520,3 +524,105 @@ def test_what_is_read_elsewhere_too_is_no_post_op(onednn, then):
     got, want = model(arrays), on_numpy(graph, arrays)
     for tensor in graph.outputs:
         np.testing.assert_allclose(got[tensor], want[tensor], rtol=1e-5, atol=1e-5)
+
+
+INT8 = {
+    "columns of a turned matrix": ("MatMul", (8, 16), (16, 16), {"axis": 0}, {"transpose_b": True}),
+    "rows of a turned matrix": ("MatMul", (8, 16), (16, 16), {"axis": 1}, {"transpose_b": True}),
+    "columns": ("MatMul", (8, 16), (16, 16), {"axis": 1}, {}),
+    "rows": ("MatMul", (8, 16), (16, 16), {"axis": 0}, {}),
+    "output channels": ("Convolution", (1, 5, 5, 16), (3, 3, 16, 16), {"axis": 3}, SAME),
+    "input channels": ("Convolution", (1, 5, 5, 16), (3, 3, 16, 16), {"axis": 2}, SAME),
+    "output channels of groups": ("Convolution", (1, 5, 5, 64), (3, 3, 16, 16), {"axis": 3}, SAME | {"groups": 4}),
+    "input channels of groups": ("Convolution", (1, 5, 5, 64), (3, 3, 16, 16), {"axis": 2}, SAME | {"groups": 4}),
+    "output channels, transposed": ("ConvTranspose", (1, 5, 5, 16), (3, 3, 16, 16), {"axis": 2}, SAME),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zero_point", [0, 2])
+@pytest.mark.parametrize("name", INT8)
+def test_scales_and_zero_points_of_int8_weights(onednn, name, zero_point):
+    """Sixteen scales fit every axis; what the library has no mask for, and zero points, must not be left out."""
+    kind, x_shape, w_shape, where, more = INT8[name]
+    graph = og.Graph()
+    x = graph.op("Dequantize", graph.input("x", "u8", x_shape), scales=[0.5], zps=[3])
+    w = graph.input("w", "s8", w_shape, property_type="constant")
+    scales = [0.25, 0.5, 1.0, 2.0] * 4
+    w = graph.op("Dequantize", w, scales=scales, zps=[zero_point] * 16, qtype="per_channel", **where)
+    y = graph.op(kind, x, w, **more)
+    rng = np.random.default_rng(0)
+    arrays = {
+        "x": rng.integers(0, 9, x_shape).astype(np.uint8),
+        "w": rng.integers(-4, 5, w_shape).astype(np.int8),
+    }
+    np.testing.assert_array_equal(graph.compile()(arrays)[y], on_numpy(graph, arrays)[y])
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+def test_a_transposed_convolution_of_as_many_channels_in_as_out(onednn, data_format):
+    """Weights whose channels were exchanged would fit too."""
+    shape = (1, 5, 6, 16) if data_format == "NXC" else (1, 16, 5, 6)
+    x, w = integers(*shape), integers(3, 3, 16, 16, seed=1)
+    got = og.conv_transpose(x, w, data_format=data_format, backend="onednn", **SAME)
+    np.testing.assert_array_equal(
+        got, og.conv_transpose(x, w, data_format=data_format, backend="numpy", **SAME)
+    )
+
+
+def test_statistics_of_an_empty_row(onednn):
+    x = np.zeros((4, 32), np.float32)
+    x[1] = -np.inf
+    for backend in ("onednn", "numpy"):
+        got, statistics = og.softmax(x, axis=-1, mode="inf_as_zero", outputs=2, backend=backend)
+        assert not got[1].any()
+        np.testing.assert_allclose(statistics[:, 0], [np.log(32), 0, np.log(32), np.log(32)], rtol=1e-6)
+
+
+def test_a_constant_lives_as_long_as_what_was_made_of_it(onednn):
+    """Another array at the same address would be taken for it."""
+    graph = og.Graph()
+    fused_convolution(graph, constant=True)
+    model = graph.compile()
+    arrays = {t.name: integers(*t.shape, seed=i) for i, t in enumerate(graph.inputs)}
+    model(arrays)
+    kept = weakref.ref(arrays["w"])
+    del arrays["w"]
+    gc.collect()
+    assert kept() is not None
+    model(arrays | {"w": integers(3, 3, 16, 32, seed=5)})
+    gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.parametrize("shared", [(0, 1), (0, 2), (1, 2)], ids=str)
+@pytest.mark.parametrize("backend", ["onednn", "numpy"])
+def test_two_outputs_in_one_memory_are_refused(onednn, backend, shared):
+    x, dy = og.LogicalTensor(0, "f32", (4, 6)), og.LogicalTensor(1, "f32", (4, 6))
+    vectors = [og.LogicalTensor(i, "f32", shape) for i, shape in ((2, (4,)), (3, (4,)), (4, (6,)), (5, (6,)))]
+    outputs = [og.LogicalTensor(6, "f32", (4, 6)), *(og.LogicalTensor(i, "f32", (6,)) for i in (7, 8))]
+    graph = og.Graph()
+    graph.add_op(og.Op(0, "LayerNormBackward", [x, dy, *vectors], outputs))
+    graph.finalize()
+    compiled = graph.get_partitions(backend=backend)[0].compile()
+    ins = [np.ones(t.dims, np.float32) for t in compiled.inputs]
+    outs = [np.empty(t.dims, np.float32) for t in compiled.outputs]
+    compiled.execute(None, ins, outs)
+    first, second = shared
+    outs[second] = outs[first].reshape(-1)[: outs[second].size].reshape(outs[second].shape)
+    for call in (compiled.execute, compiled.bind):
+        with pytest.raises(og.ArgumentError, match="two outputs share memory"):
+            call(*((None, ins, outs) if call == compiled.execute else (ins, outs)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step"), [(np.float32, 2.0**-23), (ml_dtypes.bfloat16, 2.0**-7), (np.float16, 2.0**-7)]
+)
+def test_how_far_off_verification_lets_a_number_be(dtype, step):
+    """64 roundings of its type, relative to numbers above one; both halves are as bf16."""
+    want = np.array([0.0, 1.0, 8.0], dtype)
+    for share, close in ((0.9, True), (1.2, False)):
+        have = (want.astype(np.float64) + share * 64 * step * np.array([1, 1, 8])).astype(dtype)
+        assert (verification._close(have, want) == close).all()
+    assert verification._close(np.int8([3, 4, -5]), np.int8([4, 4, -5])).all()
+    assert not verification._close(np.int8([3]), np.int8([5])).any()
+    assert not verification._close(np.uint8([0]), np.uint8([255])).any()
