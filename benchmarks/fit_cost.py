@@ -1,6 +1,6 @@
 """Fits the cost model of the oneDNN backend to this machine.
 
-    python benchmarks/fit_cost.py --seconds 300 --out backends/onednn/cost_data.json
+    python benchmarks/fit_cost.py --seconds 300 --out backends/onednn/weight_gradients/cost_data.json
 
 Draws random layers, times every step of every candidate on them, and solves for the seconds per unit of work by
 a robust fit of the logarithm, a kind of primitive at a time. The entry of this instruction set and
@@ -26,15 +26,15 @@ from typing import Any
 import layers
 import numpy as np
 import onednn_graph as og
-from onednn_graph.backends.onednn.convolution import problem_of
-from onednn_graph.backends.onednn.cost import AMOUNTS, CostModel, Work
-from onednn_graph.backends.onednn.enumerators import CpuIsa, FpmathMode
-from onednn_graph.backends.onednn.library import load
-from onednn_graph.backends.onednn.plan import Frame
-from onednn_graph.backends.onednn.primitive import NativeEngine
-from onednn_graph.backends.onednn.problem import check
-from onednn_graph.backends.onednn.selection import Candidate, candidates
-from onednn_graph.backends.onednn.strategies import STRATEGIES
+from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
+from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.plan.plan import Frame
+from onednn_graph.backends.onednn.weight_gradients.cost import AMOUNTS, CostModel, Work
+from onednn_graph.backends.onednn.weight_gradients.problem import check
+from onednn_graph.backends.onednn.weight_gradients.selection import Candidate, candidates
+from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
+from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
 from onednn_graph.tools.information import cpu_name
 from peers import DTYPES, Case
 from scipy.optimize import least_squares, nnls

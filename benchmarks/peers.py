@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 from onednn_graph.backends.native.graph import NativeGraph
-from onednn_graph.backends.onednn.choice import matmul
-from onednn_graph.backends.onednn.cost import matmul_work
-from onednn_graph.backends.onednn.enumerators import Arg
-from onednn_graph.backends.onednn.memory import MemoryDesc
-from onednn_graph.backends.onednn.plan import Buffer, Plan, Step
-from onednn_graph.backends.onednn.primitive import NativeEngine
+from onednn_graph.backends.onednn.library.enumerators import Arg
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.plan.choice import matmul
+from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
+from onednn_graph.backends.onednn.weight_gradients.cost import matmul_work
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.tools.rivals import interleaved
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import layers
 import numpy as np
-from onednn_graph.backends.onednn.library import load
+from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.tools.information import cpu_name, installed
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 

@@ -77,8 +77,8 @@ def package_tree() -> str:
     if not package.exists():
         package.mkdir()
         for source in (
-            *(CHECKOUT / "graph" / "_package").iterdir(),
-            *(CHECKOUT / n for n in ("backends", "graph", "ops")),
+            *(CHECKOUT / "graph" / "_facade").iterdir(),
+            *(CHECKOUT / n for n in ("backends", "graph", "ops", "tools")),
         ):
             (package / source.name).symlink_to(source)
     return _tree.name

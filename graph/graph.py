@@ -11,20 +11,20 @@ from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
 from ..ops.values import integer, shown
-from .backend import Explanation
-from .builder import schema_output_types, snake_case
-from .compiled_graph import CompiledGraph
-from .drawable import Drawable
-from .engine import Engine, check_kind
-from .inference import infer, merge_shapes
-from .logical_tensor import LogicalTensor, PropertyType, format_shape
-from .op import Op
-from .options import CompileOptions, Tune
-from .partition import Partition
-from .partitioner import Policy, partition
-from .progress import show_progress
-from .signatures import OpSignatures
-from .topology import topological
+from .compile.backend import Explanation
+from .compile.compiled_graph import CompiledGraph
+from .compile.options import CompileOptions, Tune
+from .compile.partition import Partition
+from .compile.partitioner import Policy, partition
+from .functions.signatures import OpSignatures
+from .model.builder import schema_output_types, snake_case
+from .model.inference import infer, merge_shapes
+from .model.logical_tensor import LogicalTensor, PropertyType, format_shape
+from .model.op import Op
+from .model.topology import topological
+from .pictures.drawable import Drawable
+from .runtime.engine import Engine, check_kind
+from .runtime.progress import show_progress
 
 
 class FpmathMode(StrEnum):
@@ -391,7 +391,7 @@ class Graph(OpSignatures, Drawable):
             GraphFileError: the file can't be read or is no such graph; the message has the place in the file.
             OneDNNGraphError: what the file describes breaks a rule; likewise.
         """
-        from .serialization import read_graph  # it makes graphs, and so comes after this module
+        from .io.serialization import read_graph  # it makes graphs, and so comes after this module
 
         return read_graph(path)
 
@@ -403,20 +403,20 @@ class Graph(OpSignatures, Drawable):
         Raises:
             GraphFileError: the file can't be written.
         """
-        from .serialization import save_graph
+        from .io.serialization import save_graph
 
         save_graph(self, path)
 
     @classmethod
     def from_json(cls, text: str) -> Graph:
         """A graph from the text of such a file; see `load`."""
-        from .serialization import read_graph
+        from .io.serialization import read_graph
 
         return read_graph(text=text)
 
     def to_json(self) -> str:
         """The text that `save` writes."""
-        from .serialization import write_graph
+        from .io.serialization import write_graph
 
         return write_graph(self)
 

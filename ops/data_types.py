@@ -1,7 +1,7 @@
 """Data types, under oneDNN Graph's own names.
 
 Source: `dnnl_graph_logical_tensor_t` and the op documents. No arrays here: the NumPy side of each type
-is in `graph/arrays.py`, the library's enumerators in `backends/onednn/library.py`.
+is in `graph/runtime/arrays.py`, the library's enumerators in `backends/onednn/library/loading.py`.
 """
 
 from __future__ import annotations

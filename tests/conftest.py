@@ -1,10 +1,12 @@
 """What all tests share."""
 
 import os
+import tomllib
 from pathlib import Path
 
 import onednn_graph as og
 import pytest
+from c_headers import text_of_headers
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -13,6 +15,8 @@ settings.register_profile(
 settings.load_profile("tests")
 
 ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+"""What is said of the project for tools."""
 MODEL_TABLE = pytest.StashKey[list]()
 
 
@@ -22,7 +26,7 @@ def onednn():
     reason = og.backends()["onednn"]
     if reason is not None:
         pytest.skip(f"backend onednn is not available: {reason}")
-    from onednn_graph.graph.backend import BACKENDS
+    from onednn_graph.graph.compile.backend import BACKENDS
 
     return BACKENDS.get("onednn")
 
@@ -57,3 +61,9 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def _shown(value):
     return f"{value:.1e}" if isinstance(value, float) else str(value)
+
+
+@pytest.fixture(scope="session")
+def headers():
+    """The text of the library's C headers."""
+    return text_of_headers()

@@ -19,8 +19,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
-from onednn_graph.backends.onednn import fusing
-from onednn_graph.backends.onednn.library import load
+from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.lowering import fusing
 from op_calls import EXAMPLES, SCHEMAS, Example
 
 DATA = Path(__file__).with_suffix(".json")

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint8, c_void_p
 from typing import Any
 
-from ...graph.logical_tensor import PropertyType
+from ...graph.model.logical_tensor import PropertyType
 from ...ops.errors import OutOfMemoryError, UnsupportedError
-from ..onednn.library import MAX_NDIMS, STATUSES, load
+from ..onednn.library.loading import MAX_NDIMS, STATUSES, load
 
 KINDS: dict[str, int] = {kind: number for number, kind in enumerate("""
     Abs AbsBackward Add AvgPool AvgPoolBackward BatchNormTrainingBackward BatchNormForwardTraining BatchNormInference

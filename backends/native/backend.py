@@ -8,25 +8,25 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from ...graph import profiling
-from ...graph.arrays import Array, address
-from ...graph.backend import (
+from ...graph.compile.backend import (
     SINGLE_OP_PRIORITY,
     CompileRequest,
     Executable,
     Explanation,
     Pattern,
 )
-from ...graph.engine import Engine
-from ...graph.layouts import LayoutHandle
-from ...graph.logical_tensor import LogicalTensor, as_plain
-from ...graph.op import Op
-from ...graph.profiling import EventKind
-from ...graph.tensor import Tensor
+from ...graph.model.logical_tensor import LogicalTensor, as_plain
+from ...graph.model.op import Op
+from ...graph.runtime import profiling
+from ...graph.runtime.arrays import Array, address
+from ...graph.runtime.engine import Engine
+from ...graph.runtime.layouts import LayoutHandle
+from ...graph.runtime.profiling import EventKind
+from ...graph.runtime.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
-from ..onednn import fork
 from ..onednn.backend import native_engine
-from ..onednn.library import load
+from ..onednn.library import fork
+from ..onednn.library.loading import load
 from .api import POLICY_DEBUG, POLICY_FUSION
 from .graph import Frame, NativeGraph
 from .limits import why_not, why_not_together

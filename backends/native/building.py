@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from ctypes import POINTER, byref, c_float, c_int64, c_size_t, c_uint8, c_void_p
 from typing import Any
 
-from ...graph.logical_tensor import LogicalTensor, PropertyType
-from ...graph.op import Op
+from ...graph.model.logical_tensor import LogicalTensor, PropertyType
+from ...graph.model.op import Op
 from ...ops.attributes import AttributeSpec, AttributeType, AttributeValue
 from ...ops.errors import UnsupportedError
 from ...ops.schema import UNKNOWN_DIM as UNKNOWN
-from ..onednn.library import DATA_TYPES, MAX_NDIMS
+from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS
 from .api import (
     ATTRIBUTES,
     ENGINE_CPU,

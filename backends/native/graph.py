@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...graph.arrays import Array, address
 from ...graph.graph import Graph
-from ...graph.logical_tensor import LogicalTensor
-from ...graph.op import Op
+from ...graph.model.logical_tensor import LogicalTensor
+from ...graph.model.op import Op
+from ...graph.runtime.arrays import Array, address
 from ...ops.errors import LibraryError, UnsupportedError
-from ..onednn.primitive import NativeEngine
+from ..onednn.library.primitive import NativeEngine
 from .api import POLICY_FUSION, LogicalTensorStruct, call, functions, status_name
 from .building import LibraryPartition, created, described, inplace_pairs, memory_bytes, partitioned, pointers
 from .limits import why_not, why_not_tensor, why_not_together

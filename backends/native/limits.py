@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from ...graph.logical_tensor import LogicalTensor, may_overlap, row_major
-from ...graph.op import Op
+from ...graph.model.logical_tensor import LogicalTensor, may_overlap, row_major
+from ...graph.model.op import Op
 from ...ops.data_types import DataType
 from ...ops.schema import UNKNOWN_DIM
-from ..onednn.enumerators import CpuIsa
-from ..onednn.library import DATA_TYPES, MAX_NDIMS, load
+from ..onednn.library.enumerators import CpuIsa
+from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS, load
 from .api import KINDS, PROPERTIES, UNKNOWN_ID
 
 NEWER: dict[str, tuple[str, ...]] = {

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from attrs import frozen
 
-from ...graph.locking import Lock
-from ...graph.op import Op
-from ...graph.topology import Topology
+from ...graph.model.op import Op
+from ...graph.model.topology import Topology
+from ...graph.runtime.locking import Lock
 from ...ops.errors import UnsupportedError
 from .building import partitioned
 from .limits import why_not

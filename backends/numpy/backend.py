@@ -8,20 +8,20 @@ from time import perf_counter
 import numpy as np
 from attrs import frozen
 
-from ...graph import profiling
-from ...graph.backend import (
+from ...graph.compile.backend import (
     SINGLE_OP_PRIORITY,
     CompileRequest,
     Explanation,
     Pattern,
     single_op,
 )
-from ...graph.engine import Engine
-from ...graph.layouts import LayoutHandle
-from ...graph.logical_tensor import LogicalTensor, as_plain, type_and_shape
-from ...graph.op import Op
-from ...graph.profiling import EventKind
-from ...graph.tensor import Tensor, allocate
+from ...graph.model.logical_tensor import LogicalTensor, as_plain, type_and_shape
+from ...graph.model.op import Op
+from ...graph.runtime import profiling
+from ...graph.runtime.engine import Engine
+from ...graph.runtime.layouts import LayoutHandle
+from ...graph.runtime.profiling import EventKind
+from ...graph.runtime.tensor import Tensor, allocate
 from ...ops.errors import OutOfMemoryError, SchemaError, UnsupportedError
 from .kernels import KERNELS, Array, Kernel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.formats import axis_positions
 from .kernels import Array, along, kernel, register_kernel, store, wide
 

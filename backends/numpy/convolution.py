@@ -20,7 +20,7 @@ import numpy as np
 from attrs import frozen
 from numpy.lib.stride_tricks import as_strided
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.convolution import CONV_TRANSPOSE_BACKWARD_WEIGHTS, CONVOLUTION_BACKWARD_WEIGHTS
 from ...ops.formats import AxisMap
 from ...ops.weights_gradient import WeightsGradient, weights_gradient

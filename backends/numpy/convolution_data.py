@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from attrs import frozen
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.convolution_data import geometry, scatters
 from ...ops.weights_gradient import WeightsGradient
 from .convolution import grouped, view

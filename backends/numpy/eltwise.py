@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.attributes import Attributes
 from .kernels import Array, register_kernel, store, wide
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from attrs import frozen
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.data_types import DataType
 from ...ops.formats import axis_positions
 from .kernels import Array, kernel, store, wide

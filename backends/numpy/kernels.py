@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.errors import SchemaError
 from ...ops.registry import REGISTRY
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.errors import UnsupportedError
 from ...ops.movement import permutation
 from .kernels import Array, kernel, store

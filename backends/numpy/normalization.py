@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from .binary import channel_axis
 from .kernels import Array, along, kernel, store, wide
 from .kernels import mean as mean_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from attrs import frozen
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.attributes import Attributes
 from ...ops.formats import data_axes
 from ...ops.pooling import Windows, windows, with_ceil

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.prelu import slope_axis
 from .kernels import Array, along, kernel, store, wide
 

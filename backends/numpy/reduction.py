@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from .kernels import Array, mean, register_kernel, store, wide
 
 

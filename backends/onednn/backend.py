@@ -9,8 +9,7 @@ from itertools import zip_longest
 import numpy as np
 from attrs import evolve, field, frozen
 
-from ...graph.arrays import Array, address, numpy_type
-from ...graph.backend import (
+from ...graph.compile.backend import (
     SINGLE_OP_PRIORITY,
     CompileRequest,
     Executable,
@@ -18,26 +17,29 @@ from ...graph.backend import (
     Pattern,
     single_op,
 )
-from ...graph.engine import Engine
-from ...graph.layouts import LayoutHandle
-from ...graph.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
-from ...graph.op import Op
-from ...graph.tensor import Tensor
+from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
+from ...graph.model.op import Op
+from ...graph.runtime.arrays import Array, address, numpy_type
+from ...graph.runtime.engine import Engine
+from ...graph.runtime.layouts import LayoutHandle
+from ...graph.runtime.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
-from . import convolution, fork, table
-from .assembly import Assembly, Unfit
-from .blocks import in_blocks
-from .library import load
-from .lowering import Lowering
-from .memory import OpaqueLayout
-from .patterns import HOSTED, PATTERNS
-from .plan import Buffer, Frame, HostStep, Plan, Step
-from .prepared import Prepared, Ready
-from .primitive import NativeEngine
+from .library import fork
+from .library.loading import load
+from .library.memory import OpaqueLayout
+from .library.primitive import NativeEngine
+from .lowering import table
+from .lowering.blocks import in_blocks
+from .lowering.lowering import Lowering
+from .lowering.patterns import HOSTED, PATTERNS
+from .plan.assembly import Assembly, Unfit
+from .plan.plan import Buffer, Frame, HostStep, Plan, Step
+from .plan.prepared import Prepared, Ready
 from .proven import is_proven
+from .weight_gradients import weight_gradient
 
 WEIGHT_GRADIENTS = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights")
-"""Kinds that are lowered by a choice among strategies (`convolution.py`); all others are in `table.py`."""
+"""Kinds that are lowered by a choice among strategies; all others are in `lowering/table.py`."""
 
 
 def native_engine(engine: Engine) -> NativeEngine:
@@ -164,7 +166,7 @@ class OnednnBackend:
     def why_not(self, ops: Sequence[Op]) -> str | None:
         """The reason of the first op that no primitive can do, as far as the known shapes tell."""
         if any(op.kind in WEIGHT_GRADIENTS for op in ops):
-            return convolution.why_not(gradient_first(ops))
+            return weight_gradient.why_not(gradient_first(ops))
         for op in ops:
             reason = None if op.kind in HOSTED and len(ops) > 1 else table.why_not(op)
             if reason is not None:
@@ -274,8 +276,8 @@ class OnednnBackend:
             outputs = tuple(as_plain(t) for t in request.outputs)
             return ZerosExecutable(request.inputs, outputs, request.engine)
         places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}
-        order = tuple(places[t.id] for t in convolution.operands(request.ops))
-        found = convolution.lower(engine, request, rejected)
+        order = tuple(places[t.id] for t in weight_gradient.operands(request.ops))
+        found = weight_gradient.lower(engine, request, rejected)
         considered = tuple(candidate.considered for candidate in found)
         for candidate in found:
             executable = PlanExecutable(

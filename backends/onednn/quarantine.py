@@ -14,17 +14,17 @@ from typing import Generic, ParamSpec, cast
 
 from attrs import frozen
 
-from ...graph.op import Op
+from ...graph.model.op import Op
 from ...ops.data_types import DataType
 from ...ops.formats import data_axes
 from ...ops.spatial import effective_kernel
 from ...ops.weights_gradient import WeightsGradient
-from .collapse import spread_shape
-from .enumerators import Algorithm, Query
-from .fusing import Link
-from .library import Dims
-from .memory import MemoryDesc
-from .primitive import PrimitiveAttributes, PrimitiveDesc
+from .library.enumerators import Algorithm, Query
+from .library.loading import Dims
+from .library.memory import MemoryDesc
+from .library.primitive import PrimitiveAttributes, PrimitiveDesc
+from .lowering.collapse import spread_shape
+from .lowering.fusing import Link
 
 What = ParamSpec("What")
 

@@ -126,15 +126,15 @@ class Guarded:
 
 def child(args) -> None:
     import numpy as np
-    from onednn_graph.backends.onednn import problem as op
-    from onednn_graph.backends.onednn.arena import GUARDS
-    from onednn_graph.backends.onednn.enumerators import FpmathMode
-    from onednn_graph.backends.onednn.primitive import NativeEngine
-    from onednn_graph.backends.onednn.selection import candidates, choose
-    from onednn_graph.backends.onednn.strategies import STRATEGIES
-    from onednn_graph.graph.arrays import numpy_type
-    from onednn_graph.graph.logical_tensor import row_major
-    from onednn_graph.graph.options import CompileOptions
+    from onednn_graph.backends.onednn.library.enumerators import FpmathMode
+    from onednn_graph.backends.onednn.library.primitive import NativeEngine
+    from onednn_graph.backends.onednn.plan.arena import GUARDS
+    from onednn_graph.backends.onednn.weight_gradients import problem as op
+    from onednn_graph.backends.onednn.weight_gradients.selection import candidates, choose
+    from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
+    from onednn_graph.graph.compile.options import CompileOptions
+    from onednn_graph.graph.model.logical_tensor import row_major
+    from onednn_graph.graph.runtime.arrays import numpy_type
     from onednn_graph.ops.attributes import canonical_attributes
     from onednn_graph.ops.convolution import CONVOLUTION_BACKWARD_WEIGHTS as SCHEMA
     from onednn_graph.ops.data_types import DataType

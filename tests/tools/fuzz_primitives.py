@@ -29,7 +29,7 @@ PATTERN, POISON = 0xA5, 0xCD
 def offsets(desc):
     """Place of each element, padding included, in elements; and which of them are padding."""
     import numpy as np
-    from onednn_graph.backends.onednn.enumerators import Query
+    from onednn_graph.backends.onednn.library.enumerators import Query
 
     rank = desc._query_int(Query.ndims_s32)
     padded = desc._query_dims(Query.padded_dims)[:rank]
@@ -57,7 +57,7 @@ class Guarded:
 
     def __init__(self, desc, array=None):
         import numpy as np
-        from onednn_graph.graph.arrays import numpy_type
+        from onednn_graph.graph.runtime.arrays import numpy_type
 
         self.desc, self.dtype = desc, numpy_type(desc.data_type)
         size = desc.nbytes
@@ -114,7 +114,7 @@ class Guarded:
 def wrong(got, want, dtype, trial):
     """Which elements are wrong."""
     import numpy as np
-    from onednn_graph.graph.arrays import numpy_type
+    from onednn_graph.graph.runtime.arrays import numpy_type
     from primitive_trials import LIMITS, RELATIVE
 
     with np.errstate(all="ignore"):
@@ -139,8 +139,8 @@ def wrong(got, want, dtype, trial):
 def attempt(engine, maker, desc, trial):
     """Runs one implementation on guarded memory; what was wrong."""
     import numpy as np
-    from onednn_graph.backends.onednn.enumerators import Arg, Query
-    from onednn_graph.backends.onednn.plan import Buffer, Plan, Step
+    from onednn_graph.backends.onednn.library.enumerators import Arg, Query
+    from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
 
     def layout(where):
         return desc.memory_desc(where) if isinstance(where, Query) else where
@@ -158,7 +158,7 @@ def attempt(engine, maker, desc, trial):
         sums = sums and (own.strides is None or "convolution" in trial.function)
         if number == Arg.WEIGHTS and sums:
             # A layout with sums at its end, which only the library's reorder makes.
-            from onednn_graph.backends.onednn.choice import reorder
+            from onednn_graph.backends.onednn.plan.choice import reorder
 
             plain = maker.plain(own.shape, own.data_type, "rows")
             how = reorder(engine, plain, own)
@@ -207,7 +207,7 @@ def attempt(engine, maker, desc, trial):
 
 def child(args) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
-    from onednn_graph.backends.onednn.primitive import NativeEngine, described, implementations
+    from onednn_graph.backends.onednn.library.primitive import NativeEngine, described, implementations
     from onednn_graph.backends.onednn.quarantine import Case, refused, unaskable
     from onednn_graph.ops.errors import LibraryError
     from primitive_trials import FAMILIES, Maker, Undrawn

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from onednn_graph.backends.onednn.enumerators import Algorithm, Arg
-from onednn_graph.backends.onednn.library import DATA_TYPES, dims
-from onednn_graph.backends.onednn.memory import MemoryDesc
-from onednn_graph.backends.onednn.primitive import PostOp, PrimitiveAttributes
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg
+from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes
 from onednn_graph.ops.data_types import DataType as D
 from onednn_graph.ops.errors import LibraryError
 

@@ -7,10 +7,10 @@ import math
 from ctypes import c_float, c_void_p
 
 import numpy as np
-from onednn_graph.backends.onednn.enumerators import Algorithm, Arg, Propagation, Query
-from onednn_graph.backends.onednn.memory import MemoryDesc
-from onednn_graph.backends.onednn.primitive import PrimitiveAttributes, described
-from onednn_graph.graph.arrays import numpy_type
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import PrimitiveAttributes, described
+from onednn_graph.graph.runtime.arrays import numpy_type
 from onednn_graph.ops.data_types import DataType as D
 from trial_maker import (
     FLOATS,

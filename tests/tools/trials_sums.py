@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from onednn_graph.backends.onednn.enumerators import Arg, NormalizationFlags, Propagation, Query
-from onednn_graph.backends.onednn.memory import MemoryDesc
-from onednn_graph.backends.onednn.primitive import described
+from onednn_graph.backends.onednn.library.enumerators import Arg, NormalizationFlags, Propagation, Query
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import described
 from onednn_graph.ops.data_types import DataType as D
 from trial_maker import (
     Trial,

@@ -6,9 +6,9 @@ import itertools
 import math
 
 import numpy as np
-from onednn_graph.backends.onednn.enumerators import Algorithm, Arg, Propagation, Query
-from onednn_graph.backends.onednn.library import dims
-from onednn_graph.backends.onednn.primitive import described
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
+from onednn_graph.backends.onednn.library.loading import dims
+from onednn_graph.backends.onednn.library.primitive import described
 from onednn_graph.ops.data_types import DataType as D
 from trial_maker import (
     CHANNELS,

@@ -14,8 +14,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-TESTS = Path(__file__).parent.parent
-sys.path.insert(0, str(TESTS))
+SUPPORT = Path(__file__).parent.parent / "support"
+sys.path.insert(0, str(SUPPORT))
 from native_cases import END, START, cases  # noqa: E402 -- it is found only now
 
 SECONDS = 300
@@ -25,7 +25,7 @@ def run(first, last, unbarred):
     """Outcomes of the cases from `first` to `last`; what crashes ends a process, and the next goes on behind it."""
     outcomes = []
     while first < last:
-        command = [sys.executable, str(TESTS / "native_cases.py"), str(first), str(last), *unbarred]
+        command = [sys.executable, str(SUPPORT / "native_cases.py"), str(first), str(last), *unbarred]
         try:
             child = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
             printed, said, code = child.stdout, child.stderr, child.returncode

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph.backends.onednn import plan
-from onednn_graph.backends.onednn.arena import GUARDS
-from onednn_graph.graph.tensor import Tensor
+from onednn_graph.backends.onednn.plan import plan
+from onednn_graph.backends.onednn.plan.arena import GUARDS
+from onednn_graph.graph.runtime.tensor import Tensor
 
 from .case import TYPES, Case, build, build_open, varied
 from .data import array_of

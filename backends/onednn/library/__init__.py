@@ -1,0 +1,1 @@
+"""The library through ctypes: loading, enumerators, descriptors, primitives, machine code."""

@@ -1,0 +1,262 @@
+"""Memory descriptors: shape, data type and layout of a tensor as the library knows them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from ctypes import c_int
+
+from attrs import frozen
+
+from ....graph.runtime.arrays import numpy_type
+from ....ops.data_types import DataType
+from ....ops.errors import LibraryError
+from .enumerators import Query
+from .loading import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
+
+TYPES_BY_NUMBER = {number: data_type for data_type, number in DATA_TYPES.items()}
+ITEM_SIZES = {number: numpy_type(data_type).itemsize for data_type, number in DATA_TYPES.items()}
+
+
+LARGEST_DIM = 2**31 - 1
+"""The largest axis that the library is given: its kernels count in 32 bits, and divide by zero beyond."""
+
+
+def canonical_strides(
+    shape: Sequence[int], strides: Sequence[int], *, channels_last: bool = False
+) -> tuple[int, ...]:
+    """The strides with those of axes of one element, which mean nothing, replaced by what follows from the others.
+
+    The library reads layouts off all strides, and crashes or computes nonsense where those of axes of one element do
+    not fit; its primitive cache takes descriptors as equal that differ in nothing else. So for one kind of primitive
+    every tensor that lies in one way has one descriptor. Axes that lie in no known order have those of one element
+    outermost.
+
+    Args:
+        shape: sizes.
+        strides: in elements.
+        channels_last: what lies channels-last, with the channels as axis 1, and row-major too is taken as the former;
+            kernels for images, which go by it, are faster then.
+    """
+    if all(d != 1 for d in shape):
+        return tuple(strides)
+    rank = len(shape)
+    row_major = tuple(range(rank))
+    orders = [row_major]
+    if rank > 2:
+        orders.insert(0 if channels_last and shape[1] != 1 else 1, (0, *range(2, rank), 1))
+    for order in orders:
+        steps = [strides[a] for a in order if shape[a] != 1]
+        if steps == sorted(steps, reverse=True):
+            return _filled(shape, strides, order)
+    outermost = max((s * d for d, s in zip(shape, strides, strict=True) if d != 1), default=1)
+    return tuple(s if d != 1 else outermost for d, s in zip(shape, strides, strict=True))
+
+
+def _filled(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides for axes of one element, as if the axes lay in this order."""
+    made, step = list(strides), 1
+    for axis in reversed(order):
+        if shape[axis] == 1:
+            made[axis] = step
+        step = made[axis] * max(shape[axis], 1)
+    return tuple(made)
+
+
+def packed(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides of the axes in the same order as they lie, without gaps."""
+    made, step = [0] * len(shape), 1
+    for axis in sorted(range(len(shape)), key=lambda a: (strides[a], shape[a] != 1, -a)):
+        made[axis] = step
+        step *= max(shape[axis], 1)
+    return canonical_strides(shape, made)
+
+
+class MemoryDesc:
+    """An owned `dnnl_memory_desc_t`; equality is the library's."""
+
+    def __init__(self, lib: Library, handle: int) -> None:
+        self.lib = lib
+        self.handle = handle
+
+    @classmethod
+    def strided(
+        cls,
+        lib: Library,
+        shape: Sequence[int],
+        data_type: DataType,
+        strides: Sequence[int],
+    ) -> MemoryDesc:
+        """A plain layout; strides in elements, those of axes of one element as `canonical_strides` gives them.
+
+        Raises:
+            LibraryError: strides that the library does not allow, such as overlapping ones, or an axis too large.
+        """
+        _check_sizes(shape)
+        return cls(
+            lib,
+            lib.new(
+                "dnnl_memory_desc_create_with_strides",
+                len(shape),
+                dims(tuple(shape)),
+                DATA_TYPES[data_type],
+                dims(tuple(strides)),
+            ),
+        )
+
+    @classmethod
+    def any(cls, lib: Library, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A layout that the primitive chooses.
+
+        Raises:
+            LibraryError: an axis too large.
+        """
+        _check_sizes(shape)
+        return cls(
+            lib,
+            lib.new(
+                "dnnl_memory_desc_create_with_tag",
+                len(shape),
+                dims(tuple(shape)),
+                DATA_TYPES[data_type],
+                FORMAT_TAG_ANY,
+            ),
+        )
+
+    @classmethod
+    def clone(cls, lib: Library, handle: int) -> MemoryDesc:
+        """A copy of a descriptor that something else owns."""
+        return cls(lib, lib.new("dnnl_memory_desc_clone", handle))
+
+    def permuted(self, order: Sequence[int]) -> MemoryDesc:
+        """The same memory with its axes in another order, as in `numpy.transpose`."""
+        places = [0] * len(order)
+        for place, axis in enumerate(order):
+            places[axis] = place
+        return MemoryDesc(
+            self.lib,
+            self.lib.new("dnnl_memory_desc_permute_axes", self.handle, (c_int * len(places))(*places)),
+        )
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """Strides in elements of a plain layout; None for a blocked one, and for one that is not chosen yet."""
+        if self._query_int(Query.inner_nblks_s32):
+            return None
+        return self._query_dims(Query.strides)[: self._query_int(Query.ndims_s32)] or None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there is memory between the elements of a plain layout that belongs to none of them."""
+        strides, shape = self.strides, self.shape
+        return strides is not None and any(
+            have != want and d != 1
+            for d, have, want in zip(shape, strides, packed(shape, strides), strict=True)
+        )
+
+    def canonical(self, *, channels_last: bool = False) -> MemoryDesc:
+        """The same memory with `canonical_strides`; a blocked layout is as it is."""
+        strides, shape = self.strides, self.shape
+        if strides is None:
+            return self
+        wanted = canonical_strides(shape, strides, channels_last=channels_last)
+        return self if wanted == strides else MemoryDesc.strided(self.lib, shape, self.data_type, wanted)
+
+    @property
+    def data_type(self) -> DataType:
+        """Type of the elements."""
+        return TYPES_BY_NUMBER[self._query_int(Query.data_type)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a buffer for it."""
+        return int(self.lib.c.dnnl_memory_desc_get_size(self.handle))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryDesc) and bool(
+            self.lib.c.dnnl_memory_desc_equal(self.handle, other.handle)
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] -- equality without hashing
+
+    def _query_int(self, what: Query) -> int:
+        value = c_int()
+        self.lib.c.dnnl_memory_desc_query(self.handle, what, ctypes.byref(value))
+        return value.value
+
+    def _query_dims(self, what: Query) -> tuple[int, ...]:
+        pointer = ctypes.POINTER(Dims)()
+        self.lib.c.dnnl_memory_desc_query(self.handle, what, ctypes.byref(pointer))
+        return tuple(pointer.contents) if pointer else ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._query_dims(Query.dims)[: self._query_int(Query.ndims_s32)]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return ITEM_SIZES[self._query_int(Query.data_type)]
+
+    @property
+    def run(self) -> int:
+        """Elements that lie one behind the other without a gap: a block, or the fastest axes together."""
+        if self._query_int(Query.inner_nblks_s32):
+            return math.prod(self._query_dims(Query.inner_blks)[: self._query_int(Query.inner_nblks_s32)])
+        shape, length = self.shape, 1
+        for stride, size in sorted(zip(self._query_dims(Query.strides), shape, strict=False)):
+            if size > 1:
+                if stride != length:
+                    break
+                length *= size
+        return length
+
+    def describe(self) -> str:
+        """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say."""
+        rank = self._query_int(Query.ndims_s32)
+        if rank == 0:
+            return "empty"
+        strides = self._query_dims(Query.strides)[:rank]
+        blocks = self._query_int(Query.inner_nblks_s32)
+        sizes = self._query_dims(Query.inner_blks)[:blocks]
+        axes = self._query_dims(Query.inner_idxs)[:blocks]
+        letters = [chr(ord("a") + axis) for axis in range(rank)]
+        outer = sorted(range(rank), key=lambda axis: (-strides[axis], axis))
+        return "".join(letters[a].upper() if a in axes else letters[a] for a in outer) + "".join(
+            f"{size}{letters[axis]}" for size, axis in zip(sizes, axes, strict=True)
+        )
+
+    def __del__(self) -> None:
+        self.lib.c.dnnl_memory_desc_destroy(self.handle)
+
+
+def _check_sizes(shape: Sequence[int]) -> None:
+    if max(shape, default=0) > LARGEST_DIM:
+        raise LibraryError(
+            f"oneDNN's kernels count in 32 bits, and an axis of {list(shape)} has more than {LARGEST_DIM} elements"
+        )
+
+
+@frozen(eq=False)
+class OpaqueLayout:
+    """A layout that a primitive chose for an output, and the plain one of the same elements.
+
+    Attributes:
+        desc, plain: both of the same axes.
+        own_axes: whether these are the tensor's axes, so that other primitives can take the tensor as it lies.
+    """
+
+    desc: MemoryDesc
+    plain: MemoryDesc
+    own_axes: bool = False
+
+    def same(self, other: object) -> bool:
+        """Whether a tensor that lies in the other may be read as lying in this."""
+        return (
+            isinstance(other, OpaqueLayout)
+            and self.own_axes == other.own_axes
+            and self.desc == other.desc
+            and self.plain == other.plain
+        )

@@ -1,0 +1,227 @@
+"""Primitive descriptors and primitives: which implementations the library offers, and one of them ready to run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import c_char_p, c_void_p
+
+from attrs import frozen
+
+from .enumerators import Algorithm, FpmathMode, Query
+from .loading import (
+    CONVOLUTION_DIRECT,
+    ENGINE_CPU,
+    LAST_IMPL_REACHED,
+    SCRATCHPAD_USER,
+    STREAM_DEFAULT_FLAGS,
+    SUCCESS,
+    Library,
+    dims,
+    load,
+)
+from .memory import MemoryDesc
+
+
+class NativeEngine:
+    """`dnnl_engine_t` of the CPU and a stream on it, for the life of a user's Engine.
+
+    Attributes:
+        machine_code: whether what runs on it may use machine code of ours.
+    """
+
+    def __init__(self, *, machine_code: bool = True) -> None:
+        self.machine_code = machine_code
+        self.lib = load()
+        self.handle = self.lib.new("dnnl_engine_create", ENGINE_CPU, 0)
+        self.stream = self.lib.new("dnnl_stream_create", self.handle, STREAM_DEFAULT_FLAGS)
+
+    def __del__(self) -> None:
+        if hasattr(self, "stream"):
+            self.lib.c.dnnl_stream_destroy(self.stream)
+            self.lib.c.dnnl_engine_destroy(self.handle)
+
+
+class PrimitiveDesc:
+    """An owned `dnnl_primitive_desc_t`, standing on one of the implementations that the library offers.
+
+    Attributes:
+        function: what made it, `matmul` of `dnnl_matmul_primitive_desc_create`, say.
+    """
+
+    def __init__(self, engine: NativeEngine, handle: int, function: str) -> None:
+        self.engine = engine
+        self.handle = handle
+        self.function = function
+
+    @property
+    def implementation(self) -> str:
+        """The library's name of the implementation, `jit:avx512_core`, say."""
+        text = c_char_p()
+        self.engine.lib.c.dnnl_primitive_desc_query(self.handle, Query.impl_info_str, 0, ctypes.byref(text))
+        return (text.value or b"").decode()
+
+    def memory_desc(self, what: Query) -> MemoryDesc:
+        """The layout of one argument, as this implementation wants it."""
+        handle = self.engine.lib.c.dnnl_primitive_desc_query_md(self.handle, what, 0)
+        return MemoryDesc.clone(self.engine.lib, handle)
+
+    def next_implementation(self) -> bool:
+        """Moves on to the next implementation; False when there is none."""
+        lib = self.engine.lib
+        status = lib.c.dnnl_primitive_desc_next_impl(self.handle)
+        if status not in (SUCCESS, LAST_IMPL_REACHED):
+            lib.check(status, "dnnl_primitive_desc_next_impl")
+        return status == SUCCESS
+
+    def clone(self) -> PrimitiveDesc:
+        """A copy that stays on the present implementation."""
+        handle = self.engine.lib.new("dnnl_primitive_desc_clone", self.handle)
+        return PrimitiveDesc(self.engine, handle, self.function)
+
+    @property
+    def scratchpad(self) -> MemoryDesc:
+        """The memory that the primitive needs beside its arguments."""
+        return self.memory_desc(Query.scratchpad_md)
+
+    def create(self) -> Primitive:
+        """The primitive of the present implementation."""
+        return Primitive(
+            self.engine,
+            self.engine.lib.new("dnnl_primitive_create", self.handle),
+        )
+
+    def __del__(self) -> None:
+        self.engine.lib.c.dnnl_primitive_desc_destroy(self.handle)
+
+
+class Primitive:
+    """An owned `dnnl_primitive_t`; executing it is thread-safe, for its scratchpad is an argument."""
+
+    def __init__(self, engine: NativeEngine, handle: int) -> None:
+        self.engine = engine
+        self.handle = handle
+
+    def __del__(self) -> None:
+        self.engine.lib.c.dnnl_primitive_destroy(self.handle)
+
+
+@frozen
+class PostOp:
+    """What a primitive does to each element of its result before it writes it.
+
+    Attributes:
+        algorithm: of an eltwise, or of a binary where there is an operand.
+        alpha, beta: parameters of an eltwise.
+        operand: descriptor of a binary's second operand, which broadcasts to the result.
+    """
+
+    algorithm: Algorithm
+    alpha: float = 0.0
+    beta: float = 0.0
+    operand: MemoryDesc | None = None
+
+
+class PrimitiveAttributes:
+    """`dnnl_primitive_attr_t` with a user scratchpad.
+
+    Args:
+        lib: the library.
+        fpmath: what f32 may be multiplied as.
+        post_ops: in order.
+        scales, zero_points: argument → mask of the axes along which there is one each; 0 for one in all.
+    """
+
+    def __init__(
+        self,
+        lib: Library,
+        fpmath: FpmathMode = FpmathMode.strict,
+        post_ops: Sequence[PostOp] = (),
+        scales: Mapping[int, int] | None = None,
+        zero_points: Mapping[int, int] | None = None,
+    ) -> None:
+        self.lib = lib
+        self.post_ops = tuple(post_ops)
+        self.scales, self.zero_points = dict(scales or {}), dict(zero_points or {})
+        self.handle = lib.new("dnnl_primitive_attr_create")
+        self._set("dnnl_primitive_attr_set_scratchpad_mode", SCRATCHPAD_USER)
+        self._set("dnnl_primitive_attr_set_fpmath_mode", fpmath)
+        for argument, mask in self.scales.items():
+            self._set("dnnl_primitive_attr_set_scales_mask", argument, mask)
+        for argument, mask in self.zero_points.items():
+            self._set("dnnl_primitive_attr_set_zero_points_mask", argument, mask)
+        if post_ops:
+            self._append(post_ops)
+
+    def _set(self, function: str, *values: int) -> None:
+        self.lib.check(getattr(self.lib.c, function)(self.handle, *values), function)
+
+    def _append(self, post_ops: Sequence[PostOp]) -> None:
+        chain = self.lib.new("dnnl_post_ops_create")
+        try:
+            for one in post_ops:
+                if one.operand is None:
+                    status = self.lib.c.dnnl_post_ops_append_eltwise(
+                        chain, one.algorithm, one.alpha, one.beta
+                    )
+                else:
+                    status = self.lib.c.dnnl_post_ops_append_binary(chain, one.algorithm, one.operand.handle)
+                self.lib.check(status, "dnnl_post_ops_append")
+            self._set("dnnl_primitive_attr_set_post_ops", chain)
+        finally:
+            self.lib.c.dnnl_post_ops_destroy(chain)
+
+    def __del__(self) -> None:
+        self.lib.c.dnnl_primitive_attr_destroy(self.handle)
+
+
+def described(engine: NativeEngine, function: str, *arguments: object) -> PrimitiveDesc | None:
+    """What `dnnl_…_primitive_desc_create` makes, on the library's first implementation; None where it has none."""
+    handle = c_void_p()
+    create = getattr(engine.lib.c, f"dnnl_{function}_primitive_desc_create")
+    # Objects are passed whole, and not as handles, so that they live until the call is over.
+    status = create(ctypes.byref(handle), *[getattr(one, "handle", one) for one in arguments])
+    return PrimitiveDesc(engine, handle.value or 0, function) if status == SUCCESS else None
+
+
+@frozen(kw_only=True)
+class ConvolutionGeometry:
+    """The integers of a convolution descriptor; dilates are zero-based as in the library."""
+
+    strides: tuple[int, ...]
+    dilates: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+
+
+def convolution_backward_weights(
+    engine: NativeEngine,
+    src: MemoryDesc,
+    weights: MemoryDesc,
+    dst: MemoryDesc,
+    geometry: ConvolutionGeometry,
+    fpmath: FpmathMode = FpmathMode.strict,
+    bias: MemoryDesc | None = None,
+) -> PrimitiveDesc | None:
+    """The descriptor on the library's first implementation, or None when it has none."""
+    attributes = PrimitiveAttributes(engine.lib, fpmath)
+    return described(
+        engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, bias,
+        dst, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
+        dims(geometry.pads_end), None, attributes,
+    )  # fmt: skip
+
+
+def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:
+    """A descriptor for each implementation in turn, from `desc` on.
+
+    Once a primitive was made, the library's cache makes its iterator yield some implementations over and over (seen
+    with `jit_bf16_1x1`), so each name counts once.
+    """
+    seen: set[str] = set()
+    more = True
+    while more:
+        if desc.implementation not in seen:
+            seen.add(desc.implementation)
+            yield desc.clone()
+        more = desc.next_implementation()

@@ -1,0 +1,1 @@
+"""How ops become primitives: one module per family, and what is fused."""

@@ -1,0 +1,94 @@
+"""Lowering of the binary family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.op import Op
+from ....ops.formats import axis_positions
+from ..library.enumerators import Algorithm, Arg
+from ..plan.assembly import Unfit
+from .elementwise import elementwise, takes
+from .fusing import BINARY, Link, result_of
+from .lowering import Lowered, Lowering
+
+SQUARED = "SquaredDifference"
+
+
+def _emit(
+    low: Lowering,
+    op: Op,
+    links: Sequence[Link],
+    algorithm: Algorithm,
+    operands: tuple[LogicalTensor, LogicalTensor],
+    axis: int | None = None,
+) -> None:
+    """A binary primitive on the tensor that has all elements and one that broadcasts to it.
+
+    A vector stands at `axis`.
+    """
+    result = result_of(op, links)
+    first = low.elementwise(operands[0])
+    view = elementwise(first, [(operands[1], axis)], links)
+    seen = view.see(low, first), view.see(low, low.beside(operands[1], first, axis))
+    attributes, more = low.attributes(links, op.outputs[0], elementwise=view)
+    made = view.like_first(low, low.type_of(result))
+    target = view.see(low, made)
+    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target.desc, attributes)
+    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, target)])
+    low.produce(result, made)
+
+
+def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A binary primitive.
+
+    Raises:
+        Unfit: no operand has all elements of the result, or only the second one of a Divide.
+    """
+    dims = op.outputs[0].dims
+    first, second = op.inputs
+    before: list[Link] = []
+    if op.kind == SQUARED:
+        before = [Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_square)]
+    if first.dims != dims:
+        if second.dims != dims:
+            raise Unfit("both operands broadcast")
+        if op.kind == "Subtract":  # a - b = -(b - a)
+            before = [Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_linear, alpha=-1)]
+        elif op.kind == "Divide":
+            raise Unfit("the dividend broadcasts")
+        first, second = second, first
+    algorithm = Algorithm.binary_sub if op.kind == SQUARED else BINARY[op.kind]
+    _emit(low, op, [*before, *links], algorithm, (first, second))
+
+
+def bias_add(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A binary primitive with the bias at the channels' axis."""
+    rank = len(op.outputs[0].dims)
+    axis = axis_positions(op.attributes.string("data_format"), rank - 2)["C"][0]
+    _emit(low, op, links, Algorithm.binary_add, (op.inputs[0], op.inputs[1]), axis)
+
+
+def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A reduction over all axes but the channels."""
+    diff_dst = low.read(op.inputs[0])
+    shape = diff_dst.desc.shape
+    axis = axis_positions(op.attributes.string("data_format"), len(shape) - 2)["C"][0]
+    kept = tuple(d if a == axis else 1 for a, d in enumerate(shape))
+    if kept == shape:
+        raise Unfit("nothing is summed")
+    target = low.temporary(kept, low.type_of(op.outputs[0]))
+    attributes, _ = low.attributes((), op.outputs[0])
+    desc = low.describe(
+        "reduction", low.engine, Algorithm.reduction_sum, diff_dst.desc, target.desc, 0.0,
+        0.0, attributes,
+    )  # fmt: skip
+    low.run("reduction", desc, [(Arg.SRC, diff_dst), (Arg.DST, target)])
+    low.produce(op.outputs[0], low.look(target, low.desc((shape[axis],), (1,), target.desc.data_type)))
+
+
+LOWERED = {kind: Lowered(binary, fuses=True, takes=takes) for kind in (*BINARY, SQUARED)} | {
+    "BiasAdd": Lowered(bias_add, fuses=True, takes=takes),
+    "BiasAddBackward": Lowered(bias_add_backward),
+}

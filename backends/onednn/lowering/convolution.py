@@ -1,0 +1,246 @@
+"""Lowering of the convolution family's data side: convolutions, transposed ones, and their gradients by the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.op import Op
+from ....ops.convolution_data import geometry, scatters
+from ....ops.data_types import DataType
+from ....ops.formats import axis_positions
+from ....ops.weights_gradient import WeightsGradient
+from ..library.enumerators import Algorithm, Arg, Propagation, Query
+from ..library.loading import dims
+from ..library.memory import MemoryDesc
+from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
+from ..weight_gradients.problem import MAX_SPATIAL_RANK
+from .fusing import Link, result_of
+from .lowering import Lowered, Lowering
+from .tensors import Quantized
+
+
+@frozen(kw_only=True)
+class _Operands:
+    """What a convolution primitive is described by: descriptors in canonical axis order."""
+
+    data: MemoryDesc
+    weights: MemoryDesc
+    bias: MemoryDesc | None
+    result: MemoryDesc
+
+
+def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A convolution or deconvolution primitive.
+
+    A convolution takes channels-last data as they lie and chooses the layout otherwise; weights are always brought to
+    the layout that it chooses, which costs nothing at execution where they are constant.
+    """
+    p = geometry(op.kind, op.attributes, op.inputs[0].dims, op.inputs[1].dims, op.outputs[0].dims)
+    order = p.src_axes.order
+    output = op.outputs[0]
+    integers = [low.quantized(t) for t in op.inputs[:2]]
+    quantized = integers if all(integers) else [None, None]
+    bias, links = _bias(op, links)
+    result = result_of(op, links) if links or bias is None else bias.result
+    source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
+    weights, weights_desc = _weights(low, op, p, quantized[1])
+    scales, points = _scales(op, quantized, p)
+    attributes, more = low.attributes(links, output, order, scales, points)
+    bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
+    desc = _described(
+        low,
+        op,
+        p,
+        _Operands(
+            data=source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type),
+            weights=weights_desc,
+            bias=None if bias_buffer is None else bias_buffer.desc,
+            result=_wanted(low, result, output, order, links),
+        ),
+        attributes,
+    )
+    if links and "gemm" in desc.implementation:
+        raise Unfit("an operand in the user's layout drives the library to im2col")
+    data_arg, data_query, out_arg, out_query = _places(op)
+    arguments = [
+        (data_arg, low.bring("data", source, desc.memory_desc(data_query))),
+        (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
+        *more,
+    ]
+    if bias_buffer is not None:
+        arguments.append((Arg.BIAS, bias_buffer))
+    role = "deconvolution" if op.kind == "ConvTranspose" else "convolution"
+    low.single(role, desc, arguments, result, order, out_arg, out_query)
+
+
+@frozen
+class _Bias:
+    """The bias of a primitive: an input of the op, or a BiasAdd that follows."""
+
+    tensor: LogicalTensor
+    result: LogicalTensor
+
+
+def _bias(op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
+    if any(port.name == "bias" for port in op.input_ports[2:]):
+        return _Bias(op.inputs[2], op.outputs[0]), links
+    if links and links[0].axis is not None and links[0].operand is not None and not scatters_back(op):
+        first = links[0]
+        if first.axis == _channel_axis(op) and first.operand is not None:
+            return _Bias(first.operand, first.result), links[1:]
+    return None, links
+
+
+def scatters_back(op: Op) -> bool:
+    """Whether the op is a gradient, whose primitive has no bias."""
+    return op.kind.endswith("BackwardData")
+
+
+def _channel_axis(op: Op) -> int:
+    return 1 if op.attributes.string("data_format") == "NCX" else len(op.outputs[0].dims) - 1
+
+
+def _bias_vector(low: Lowering, tensor: LogicalTensor, integers: bool) -> Buffer:
+    return low.dense(tensor, DataType.f32 if integers else None)
+
+
+def _wanted(
+    low: Lowering,
+    result: LogicalTensor,
+    output: LogicalTensor,
+    order: Sequence[int],
+    links: Sequence[Link],
+) -> MemoryDesc:
+    """The user's layout where it is channels-last; any otherwise, for blocked ones are faster."""
+    wanted = low.wanted(result, order, links)
+    strides = wanted.strides if low.is_port(result) else None
+    if strides is not None and _is_channels_last(wanted.shape, strides):
+        return wanted
+    return low.any([output.dims[a] for a in order], low.type_of(result))
+
+
+def _channels_last(buffer: Buffer) -> bool:
+    strides = buffer.desc.strides
+    return strides is None or _is_channels_last(buffer.desc.shape, strides)
+
+
+def _is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the channels, axis 1, are adjacent and nothing else is in between."""
+    step = 1
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] != 1 and strides[axis] != step:
+            return False
+        step *= shape[axis]
+    return shape[1] > 1
+
+
+def _weights(low: Lowering, op: Op, p: WeightsGradient, found: Quantized | None) -> tuple[Buffer, MemoryDesc]:
+    """The weights as they lie, and the descriptor to ask for: (G, O, I, K) of the primitive, without G for one group.
+
+    A deconvolution's O is what the op makes, which is I of the geometry.
+    """
+    if found is None:
+        buffer = low.plain(op.inputs[1])
+        shape, strides = p.weights_axes.apply(op.inputs[1].dims, buffer.desc.strides or ())
+    else:
+        buffer = found.buffer
+        shape, strides = p.weights_axes.apply(op.inputs[1].dims, buffer.desc.strides or ())
+    axes = [0, 1, 2, *range(3, len(shape))]
+    if op.kind == "ConvTranspose":
+        axes[1], axes[2] = 2, 1
+    if p.groups == 1:
+        axes = axes[1:]
+    own, steps = [shape[a] for a in axes], [strides[a] for a in axes]
+    data_type = buffer.desc.data_type
+    return low.look(buffer, low.desc(own, steps, data_type)), low.any(own, data_type)
+
+
+def _scales(
+    op: Op, found: Sequence[Quantized | None], p: WeightsGradient
+) -> tuple[dict[int, tuple[int, Sequence[float]]], dict[int, int]]:
+    """Scales and zero points of quantised data and weights.
+
+    Raises:
+        Unfit: what the library has no mask for.
+    """
+    data, weights = found
+    if data is None or weights is None:
+        return {}, {}
+    if len(data.scales) > 1 or weights.zero_point:
+        raise Unfit("the library has one scale for the data, and no zero points of weights")
+    mask = 0
+    if len(weights.scales) > 1:
+        rank = len(op.inputs[1].dims) - 2
+        channels = axis_positions(op.attributes.string("weights_format"), rank)["O"][0]
+        made = p.columns if op.kind == "ConvTranspose" else p.rows
+        if len(weights.scales) != p.groups * made or weights.axis != channels:
+            raise Unfit("scales that are not per output channel")
+        mask = 1 if p.groups == 1 else 3
+    return (
+        {Arg.SRC: (0, data.scales), Arg.WEIGHTS: (mask, weights.scales)},
+        {Arg.SRC: data.zero_point},
+    )
+
+
+def _places(op: Op) -> tuple[int, Query, int, Query]:
+    """Where data and result are among the primitive's arguments."""
+    if op.kind == "ConvolutionBackwardData":
+        return Arg.DIFF_DST, Query.diff_dst_md, Arg.DIFF_SRC, Query.diff_src_md
+    return Arg.SRC, Query.src_md, Arg.DST, Query.dst_md
+
+
+def _described(
+    low: Lowering, op: Op, p: WeightsGradient, operands: _Operands, attributes: PrimitiveAttributes
+) -> PrimitiveDesc:
+    large = operands.result if scatters(op.kind) else operands.data
+    if tuple(large.shape[2:]) != p.src_spatial:
+        raise Unfit("positions that no window reaches")
+    numbers = (
+        dims(p.strides),
+        dims(tuple(d - 1 for d in p.dilations)),
+        dims(p.pads_begin),
+        dims(p.pads_end),
+    )
+    engine, bias = low.engine, None if operands.bias is None else operands.bias
+    data, weights, result = operands.data, operands.weights, operands.result
+    if op.kind == "ConvolutionBackwardData":
+        hint = low.describe(
+            "convolution_forward", engine, Propagation.forward_training, Algorithm.convolution_direct,
+            low.any(operands.result.shape, operands.data.data_type), weights, None,
+            low.any(operands.data.shape, operands.data.data_type), *numbers, attributes,
+        )  # fmt: skip
+        return low.describe(
+            "convolution_backward_data", engine, Algorithm.convolution_direct, result, weights, data, *numbers,
+            hint, attributes,
+        )  # fmt: skip
+    if op.kind == "ConvTranspose":
+        return low.describe(
+            "deconvolution_forward", engine, Propagation.forward_inference, Algorithm.deconvolution_direct, data,
+            weights, bias, result, *numbers, attributes,
+        )  # fmt: skip
+    return low.describe(
+        "convolution_forward", engine, Propagation.forward_inference, Algorithm.convolution_direct, data,
+        weights, bias, result, *numbers, attributes,
+    )  # fmt: skip
+
+
+def why_not(op: Op) -> str | None:
+    """A rank that the library does not have."""
+    shape = op.inputs[0].shape
+    if shape is not None and len(shape) - 2 > MAX_SPATIAL_RANK:
+        return f"oneDNN convolutions have 1 to 3 spatial axes, not {len(shape) - 2}"
+    return None
+
+
+_BOTH = Lowered(convolution, fuses=True, why_not=why_not)
+LOWERED = {
+    "Convolution": _BOTH,
+    "ConvTranspose": _BOTH,
+    "ConvTransposeBackwardData": Lowered(convolution, why_not=why_not),
+    "ConvolutionBackwardData": Lowered(convolution, why_not=why_not),
+}

@@ -1,0 +1,180 @@
+"""Fusing: what follows an op and can go along with its primitive as post-ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.op import Op
+from ....ops.attributes import Attributes
+from ....ops.formats import axis_positions
+from ..library.enumerators import Algorithm
+
+MOST_LINKS = 32
+"""oneDNN's limit on post-ops."""
+
+
+@frozen
+class PostEltwise:
+    """An eltwise with its parameters."""
+
+    algorithm: Algorithm
+    alpha: float
+    beta: float
+
+
+ELTWISE: Mapping[str, Callable[[Attributes], tuple[Algorithm, float, float]]] = {
+    "Abs": lambda a: (Algorithm.eltwise_abs, 0, 0),
+    "Clamp": lambda a: (Algorithm.eltwise_clip_v2, a.real("min"), a.real("max")),
+    "Elu": lambda a: (Algorithm.eltwise_elu, a.real("alpha"), 0),
+    "Exp": lambda a: (Algorithm.eltwise_exp, 0, 0),
+    "GELU": lambda a: (
+        Algorithm.eltwise_gelu_erf if a.string("mode") == "gelu_erf" else Algorithm.eltwise_gelu_tanh, 0, 0,
+    ),
+    "HardSigmoid": lambda a: (Algorithm.eltwise_hardsigmoid, a.real("alpha"), a.real("beta")),
+    "HardSwish": lambda a: (Algorithm.eltwise_hardswish, 1 / 6, 0.5),
+    "LeakyReLU": lambda a: (Algorithm.eltwise_relu, a.real("alpha"), 0),
+    "Log": lambda a: (Algorithm.eltwise_log, 0, 0),
+    "Mish": lambda a: (Algorithm.eltwise_mish, 0, 0),
+    "Pow": lambda a: (Algorithm.eltwise_pow, 1, a.real("beta")),
+    "Reciprocal": lambda a: (Algorithm.eltwise_pow, 1, -1),
+    "ReLU": lambda a: (Algorithm.eltwise_relu, 0, 0),
+    "Round": lambda a: (Algorithm.eltwise_round, 0, 0),
+    "Sigmoid": lambda a: (Algorithm.eltwise_logistic, 0, 0),
+    "SoftPlus": lambda a: (Algorithm.eltwise_soft_relu, a.real("beta"), 0),
+    "Sqrt": lambda a: (Algorithm.eltwise_sqrt, 0, 0),
+    "Square": lambda a: (Algorithm.eltwise_square, 0, 0),
+    "Tanh": lambda a: (Algorithm.eltwise_tanh, 0, 0),
+}  # fmt: skip
+"""Kind → algorithm, alpha and beta."""
+
+BINARY: Mapping[str, Algorithm] = {
+    "Add": Algorithm.binary_add,
+    "Divide": Algorithm.binary_div,
+    "Maximum": Algorithm.binary_max,
+    "Minimum": Algorithm.binary_min,
+    "Multiply": Algorithm.binary_mul,
+    "Subtract": Algorithm.binary_sub,
+}
+"""Kind → algorithm."""
+
+TURNED: Mapping[str, tuple[PostEltwise, Algorithm]] = {
+    "Subtract": (PostEltwise(Algorithm.eltwise_linear, -1, 0), Algorithm.binary_add),
+    "Divide": (PostEltwise(Algorithm.eltwise_pow, 1, -1), Algorithm.binary_mul),
+}
+"""Where the chain is the second operand: the eltwise that comes before another binary."""
+
+
+@frozen(kw_only=True)
+class Link:
+    """One step of a chain.
+
+    Attributes:
+        ops: the ops that it stands for.
+        result: the tensor that it makes.
+        algorithm: of the post-op; None where only the type changes.
+        alpha, beta: parameters of an eltwise.
+        before: an eltwise that comes first.
+        operand: second operand of a binary.
+        axis: where a vector operand stands, for a bias per channel.
+        quantize: the Quantize that ends the chain.
+        normalize: a BatchNormInference, which is a factor and a summand per channel.
+    """
+
+    ops: tuple[Op, ...]
+    result: LogicalTensor
+    algorithm: Algorithm | None = None
+    alpha: float = 0.0
+    beta: float = 0.0
+    before: PostEltwise | None = None
+    operand: LogicalTensor | None = None
+    axis: int | None = None
+    quantize: Op | None = None
+    normalize: Op | None = None
+
+    @property
+    def has_operand(self) -> bool:
+        """Whether it reads another tensor."""
+        return self.operand is not None or self.normalize is not None
+
+
+class Ops(Protocol):
+    """What a chain must know of a partition."""
+
+    def is_port(self, tensor: LogicalTensor) -> bool: ...
+
+    def users(self, tensor: LogicalTensor) -> Sequence[Op]: ...
+
+
+def chain(ops: Ops, op: Op) -> list[Link]:
+    """What follows the one output of `op`, each link on the result of the one before."""
+    links: list[Link] = []
+    tensor = op.outputs[0]
+    while len(op.outputs) == 1 and len(links) < MOST_LINKS and not ops.is_port(tensor):
+        found = _next(ops, tensor)
+        if found is None:
+            break
+        links.append(found)
+        tensor = links[-1].result
+        if links[-1].quantize is not None:
+            break
+    return links
+
+
+def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
+    users = ops.users(tensor)
+    if len(users) == 2:
+        return _swish(ops, tensor, users)
+    if len(users) != 1:
+        return None
+    op = users[0]
+    result = op.outputs[0] if op.outputs else None
+    if result is None or [t.id for t in op.inputs].count(tensor.id) != 1:
+        return None
+    if op.kind in ELTWISE:
+        algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
+        return Link(ops=(op,), result=result, algorithm=algorithm, alpha=alpha, beta=beta)
+    if op.kind in BINARY and result.dims == tensor.dims:
+        return _binary(op, tensor, result)
+    if op.kind == "BiasAdd" and op.inputs[0].id == tensor.id:
+        axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
+        return Link(ops=(op,), result=result, algorithm=Algorithm.binary_add, operand=op.inputs[1], axis=axis)
+    if op.kind == "BatchNormInference" and op.inputs[0].id == tensor.id:
+        axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
+        return Link(ops=(op,), result=result, axis=axis, normalize=op)
+    if op.kind in ("TypeCast", "Reorder"):
+        return Link(ops=(op,), result=result)
+    if op.kind == "Quantize" and len(set(op.attributes.reals("scales"))) == 1:
+        zps = op.attributes.get("zps") or (0,)
+        if isinstance(zps, tuple) and len(set(zps)) == 1 and result.data_type.value in ("u8", "s8"):
+            return Link(ops=(op,), result=result, quantize=op)
+    return None
+
+
+def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link:
+    first = op.inputs[0].id == tensor.id
+    other = op.inputs[1 if first else 0]
+    if first or op.kind not in TURNED:
+        return Link(ops=(op,), result=result, algorithm=BINARY[op.kind], operand=other)
+    before, algorithm = TURNED[op.kind]
+    return Link(ops=(op,), result=result, before=before, algorithm=algorithm, operand=other)
+
+
+def _swish(ops: Ops, tensor: LogicalTensor, users: Sequence[Op]) -> Link | None:
+    for gate, product in (users, users[::-1]):
+        if gate.kind != "Sigmoid" or product.kind != "Multiply":
+            continue
+        gated = gate.outputs[0]
+        both = {t.id for t in product.inputs} == {tensor.id, gated.id}
+        if both and not ops.is_port(gated) and len(ops.users(gated)) == 1:
+            swish = Algorithm.eltwise_swish
+            return Link(ops=(gate, product), result=product.outputs[0], algorithm=swish, alpha=1)
+    return None
+
+
+def result_of(op: Op, links: Sequence[Link]) -> LogicalTensor:
+    """What a primitive makes that takes `links` along."""
+    return links[-1].result if links else op.outputs[0]

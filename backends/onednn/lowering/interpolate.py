@@ -1,0 +1,75 @@
+"""Lowering of the interpolation family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph.model.op import Op
+from ....ops.formats import data_axes
+from ..library.enumerators import Algorithm, Arg, Propagation, Query
+from ..quarantine import window_post_op_is_wrong
+from .fusing import Link, result_of
+from .lowering import Lowered, Lowering
+
+
+def _algorithm(op: Op) -> Algorithm:
+    nearest = op.attributes.string("mode") == "nearest"
+    return Algorithm.resampling_nearest if nearest else Algorithm.resampling_linear
+
+
+def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A resampling primitive."""
+    tensor, result = op.inputs[0], result_of(op, links)
+    order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
+    src = low.images(low.read(tensor), order)
+    attributes, more = low.attributes(links, op.outputs[0], order)
+    desc = low.describe(
+        "resampling_forward", low.engine, Propagation.forward_inference, _algorithm(op), None,
+        src.desc, low.wanted(result, order, links), attributes,
+    )  # fmt: skip
+    low.single("resampling", desc, [(Arg.SRC, src), *more], result, order)
+
+
+def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A resampling primitive for the gradient."""
+    result = op.outputs[0]
+    order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
+    diff_dst = low.images(low.read(op.inputs[1]), order)
+    shape = tuple(result.dims[a] for a in order)
+    attributes, _ = low.attributes((), result)
+    source = low.temporary(shape, diff_dst.desc.data_type).desc
+    hint = low.describe(
+        "resampling_forward", low.engine, Propagation.forward_training, _algorithm(op), None,
+        source, low.any(diff_dst.desc.shape, diff_dst.desc.data_type), attributes,
+    )  # fmt: skip
+    desc = low.describe(
+        "resampling_backward", low.engine, _algorithm(op), None,
+        low.any(shape, diff_dst.desc.data_type), diff_dst.desc, hint, attributes,
+    )  # fmt: skip
+    low.single(
+        "resampling gradient",
+        desc,
+        [(Arg.DIFF_DST, diff_dst)],
+        result,
+        order,
+        Arg.DIFF_SRC,
+        Query.diff_src_md,
+    )
+
+
+def why_not(op: Op) -> str | None:
+    """What the library's resampling does not have."""
+    if op.attributes.string("coordinate_transformation_mode") != "half_pixel":
+        return "oneDNN's resampling has half_pixel coordinates only"
+    return None
+
+
+def takes(op: Op, link: Link) -> bool:
+    """Post-ops that the kernels do right."""
+    return window_post_op_is_wrong(op, link) is None
+
+
+LOWERED = {
+    "Interpolate": Lowered(forward, fuses=True, takes=takes, why_not=why_not),
+    "InterpolateBackward": Lowered(backward, why_not=why_not),
+}

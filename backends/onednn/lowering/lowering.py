@@ -1,0 +1,416 @@
+"""Lowering: from the ops of a partition to the steps of a plan.
+
+A `Lowering` knows where each tensor lies, in what layout and type, while ops are turned into primitives one after
+another. Layouts flow from primitive to primitive; a copy is made only where the next one asks for it. An op takes
+along, as post-ops, what follows it (`fusing.py`), as much of that as the library accepts. What it has no primitive for
+is a step on the host, so that a partition always becomes one plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
+
+import numpy as np
+from attrs import evolve, frozen
+
+from ....graph.compile.backend import BACKENDS, CompileRequest
+from ....graph.model.logical_tensor import LogicalTensor, PropertyType, as_plain, row_major
+from ....graph.model.op import Op
+from ....graph.runtime.arrays import Array, numpy_type
+from ....ops.data_types import DataType
+from ....ops.errors import LibraryError
+from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
+from ..library.memory import OpaqueLayout
+from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
+from ..plan.assembly import Unfit
+from ..plan.choice import chosen
+from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
+from ..plan.prepared import Prepared
+from ..quarantine import post_op_is_wrong
+from .elementwise import Elementwise
+from .fusing import Link, chain
+from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
+
+LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
+"""Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
+
+Lower = Callable[["Lowering", Op, Sequence[Link]], None]
+"""From an op, and what it takes along, to steps. Raises Unfit."""
+
+
+@frozen
+class Lowered:
+    """How ops of one kind are lowered.
+
+    Attributes:
+        lower: the function.
+        fuses: whether it takes post-ops along.
+        takes: which of them, for an op.
+        why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
+    """
+
+    lower: Lower
+    fuses: bool = False
+    takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(op, link) is None
+    why_not: Callable[[Op], str | None] = lambda op: None
+
+
+class Lowering(Tensors):
+    """The plan of one partition in the making.
+
+    Args:
+        engine: the library's engine.
+        request: what is compiled.
+        table: op kind → how it is lowered.
+        opaque: layouts of inputs that lie as another partition left them, by tensor id.
+        fuses: whether primitives take along what follows their op.
+
+    Attributes:
+        fused: for each primitive that took others along, its op and theirs.
+        hosted: ops that became steps on the host.
+        reasons: why something was not done in the first way tried.
+    """
+
+    def __init__(
+        self,
+        engine: NativeEngine,
+        request: CompileRequest,
+        table: Mapping[str, Lowered],
+        opaque: Mapping[int, OpaqueLayout] | None = None,
+        *,
+        fuses: bool = True,
+    ) -> None:
+        super().__init__(engine, request, opaque)
+        self.fpmath = FpmathMode[request.fpmath_mode]
+        self.fused: list[tuple[Op, ...]] = []
+        self.hosted: list[Op] = []
+        self.reasons: list[str] = []
+        self.takes_reference = False
+        self._table = table
+        self._fuses = fuses
+
+    # --- primitives ----------------------------------------------------------------------------------
+
+    def attributes(
+        self,
+        links: Sequence[Link],
+        result: LogicalTensor,
+        order: Sequence[int] | None = None,
+        scales: Mapping[int, tuple[int, Sequence[float]]] | None = None,
+        zero_points: Mapping[int, int] | None = None,
+        elementwise: Elementwise | None = None,
+    ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
+        """Attributes of a primitive that takes `links` along, and the arguments that they need.
+
+        Args:
+            links: what follows the op.
+            result: the op's own result, to which operands broadcast.
+            order: of the primitive's axes, if it is a kernel for images.
+            scales: argument → (mask, values). zero_points: argument → value.
+            elementwise: how an elementwise primitive sees its tensors.
+        """
+        rank = max(len(result.dims), 1)
+
+        def seen(operand: Buffer) -> Buffer:
+            if elementwise is not None:
+                return elementwise.see(self, operand)
+            return operand if order is None else self.images(operand, order)
+
+        post_ops: list[PostOp] = []
+        arguments: list[tuple[int, Buffer]] = []
+        all_scales, all_points = dict(scales or {}), dict(zero_points or {})
+        for link in links:
+            if link.quantize is not None:
+                all_scales[Arg.DST] = (0, link.quantize.attributes.reals("scales")[:1])
+                points = link.quantize.attributes.get("zps") or (0,)
+                all_points[Arg.DST] = int(points[0]) if isinstance(points, tuple) else 0
+            if link.normalize is not None:
+                for algorithm, vector in zip(
+                    (Algorithm.binary_mul, Algorithm.binary_add), self._folded(link.normalize), strict=True
+                ):
+                    operand = seen(self.spread(vector, rank, link.axis))
+                    place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
+                    arguments.append((place, operand))
+                    post_ops.append(PostOp(algorithm, operand=operand.desc))
+            if link.before is not None:
+                post_ops.append(PostOp(link.before.algorithm, link.before.alpha, link.before.beta))
+            if link.algorithm is None:
+                continue
+            operand: Buffer | None = None
+            if link.operand is not None:
+                # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
+                data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
+                operand = seen(
+                    self.aligned(link.operand, rank, link.axis, data_type)
+                    if elementwise is None
+                    else self.beside(link.operand, elementwise.first, link.axis, data_type)
+                )
+                place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
+                arguments.append((place, operand))
+            post_ops.append(
+                PostOp(link.algorithm, link.alpha, link.beta, None if operand is None else operand.desc)
+            )
+        for argument, (_, values) in all_scales.items():
+            arguments.append((Arg.ATTR_SCALES | argument, self.constant(np.asarray(values, np.float32))))
+        points_used = {argument: value for argument, value in all_points.items() if value}
+        for argument, value in points_used.items():
+            arguments.append((Arg.ATTR_ZERO_POINTS | argument, self.constant(np.asarray([value], np.int32))))
+        try:
+            made = PrimitiveAttributes(
+                self.engine.lib,
+                self.fpmath,
+                post_ops,
+                {argument: mask for argument, (mask, _) in all_scales.items()},
+                dict.fromkeys(points_used, 0),
+            )
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+        return made, arguments
+
+    def _folded(self, op: Op) -> tuple[Buffer, Buffer]:
+        """The factor and the summand per channel that a BatchNormInference is, made on the host."""
+        vectors = [self.dense(tensor, DataType.f32) for tensor in op.inputs[1:]]
+        made = [self.temporary(vectors[0].desc.shape, DataType.f32) for _ in range(2)]
+        epsilon = op.attributes.real("epsilon")
+
+        def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+            gamma, beta, mean, variance = inputs
+            with np.errstate(all="ignore"):  # negative variances give NaN, as in the library
+                np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
+                np.subtract(beta, mean * outputs[0], out=outputs[1])
+
+        both = (*vectors, *made)
+        seen = [HostArray.of(buffer) for buffer in both]
+        arrays = tuple(array for array in seen if array is not None)
+        self.steps.append(
+            HostStep("batch normalization, folded", run, tuple(enumerate(both)), arrays, len(vectors))
+        )
+        return made[0], made[1]
+
+    def describe(self, function: str, *arguments: object) -> PrimitiveDesc:
+        """A primitive descriptor.
+
+        Raises:
+            Unfit: the library has none that may run.
+        """
+        reasons: list[str] = []
+        desc = chosen(self.engine, function, *arguments, reasons=reasons, references=self.takes_reference)
+        if desc is None:
+            raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")
+        return desc
+
+    def run(self, role: str, desc: PrimitiveDesc, arguments: Sequence[tuple[int, Buffer]]) -> None:
+        """Adds a step."""
+        self.steps.append(Step(role, desc, tuple(arguments)))
+
+    def single(
+        self,
+        role: str,
+        desc: PrimitiveDesc,
+        arguments: Sequence[tuple[int, Buffer]],
+        result: LogicalTensor,
+        order: Sequence[int] | None = None,
+        output: int = Arg.DST,
+        query: Query = Query.dst_md,
+    ) -> None:
+        """Adds a step of one output, which makes `result`."""
+        made = Buffer(desc.memory_desc(query).canonical(channels_last=order is not None))
+        self.run(role, desc, (*arguments, (output, made)))
+        self.produce(result, made, order)
+
+    # --- ops -----------------------------------------------------------------------------------------
+
+    def lower_all(self) -> None:
+        """Lowers every op."""
+        for op in self.request.ops:
+            if op.kind not in LAZY or any(self.is_port(t) for t in op.outputs):
+                self.lower(op)
+
+    def lower(self, op: Op) -> None:
+        """Lowers one op, with as much of what follows as the library takes along, or as a step on the host."""
+        if op.id in self._done:
+            return
+        how = self._table.get(op.kind)
+        if how is None:
+            self._host(op)
+            return
+        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self._fuses else []
+        for integers, through_f32 in self._ways(op):
+            for count in range(len(links), -1, -1):
+                if self._attempt(op, how, links[:count], integers, through_f32):
+                    return
+        if self.request.forced:  # a slow kernel is better than none
+            self.takes_reference = True
+            try:
+                if any(self._attempt(op, how, (), *way) for way in self._ways(op)):
+                    return
+            finally:
+                self.takes_reference = False
+        self._host(op)
+
+    def absorb(self, op: Op, *others: Op) -> None:
+        """Says that the primitive of `op` does the others too."""
+        self._done.update(other.id for other in others)
+        self.fused.append((op, *others))
+
+    def _ways(self, op: Op) -> list[tuple[bool, bool]]:
+        """In order of preference: whether Dequantize is looked through, and whether halves become f32."""
+        ways = [(False, False)]
+        if any(self.quantized(t) is not None for t in op.inputs):
+            ways.insert(0, (True, False))
+        if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)):
+            ways.append((False, True))
+        return ways
+
+    def _attempt(
+        self, op: Op, how: Lowered, links: Sequence[Link], integers: bool, through_f32: bool
+    ) -> bool:
+        state = len(self.steps), dict(self._where), set(self._done), len(self.fused), len(self.hosted)
+        before = self.takes_integers, self.through_f32
+        self.takes_integers, self.through_f32 = integers, through_f32
+        self._done.update(one.id for one in (op, *[o for link in links for o in link.ops]))
+        try:
+            how.lower(self, op, links)
+        except (Unfit, LibraryError) as error:
+            self.reasons.append(f"{op}: {error}")
+            steps, self._where, self._done, fused, hosted = state
+            del self.steps[steps:], self.fused[fused:], self.hosted[hosted:]
+            return False
+        finally:
+            self.takes_integers, self.through_f32 = before
+        if links:
+            self.fused.append((op, *[one for link in links for one in link.ops]))
+        return True
+
+    def _host(self, op: Op) -> None:
+        """The op as a step on the host, on plain arrays in the types that it declares."""
+        inputs = [self._host_input(t) for t in op.inputs]
+        outputs = [self._host_output(t) for t in op.outputs]
+        ins = tuple(as_plain(t) for t in op.inputs)
+        outs = tuple(as_plain(t) for t in op.outputs)
+        executable = BACKENDS.get("numpy").compile(
+            evolve(self.request, ops=(op.with_tensors(ins, outs),), inputs=ins, outputs=outs)
+        )
+        both = (*inputs, *outputs)
+        self.steps.append(
+            HostStep(
+                f"{op.kind}",
+                executable.run,
+                tuple(enumerate(buffer for buffer, _ in both)),
+                tuple(seen for _, seen in both),
+                len(inputs),
+            )
+        )
+        self._done.add(op.id)
+        self.hosted.append(op)
+
+    def _host_input(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
+        if tensor.data_type in PRIMITIVE_TYPES:
+            buffer = self.plain(tensor, tensor.data_type)
+            return buffer, _seen(tensor, buffer.desc.strides or ())
+        buffer = self._located(tensor)
+        declared = next((t for t in self.request.inputs if t.id == tensor.id), None)
+        strides = declared.element_strides if declared is not None else row_major(tensor.dims)
+        return buffer, _seen(tensor, strides)
+
+    def _host_output(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
+        port = self._ports.get(tensor.id)
+        declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
+        if port is not None and not self._may_choose(tensor):
+            self._where[tensor.id] = port
+            return port, _seen(tensor, as_plain(declared).element_strides)
+        if tensor.data_type in PRIMITIVE_TYPES:
+            buffer = self.temporary(tensor.dims or (1,), tensor.data_type)
+        else:
+            size = max(math.prod(tensor.dims) * numpy_type(tensor.data_type).itemsize, 1)
+            buffer = self.temporary((size,), DataType.u8)
+        self._where[tensor.id] = buffer
+        return buffer, _seen(tensor, row_major(tensor.dims))
+
+    # --- the end -------------------------------------------------------------------------------------
+
+    def finish(self) -> tuple[OpaqueLayout | None, ...]:
+        """Brings every output to the user's array; the layout of each that was free to choose."""
+        moved: dict[Buffer, Buffer] = {}
+        layouts: list[OpaqueLayout | None] = []
+        for tensor in self.request.outputs:
+            port = self._ports[tensor.id]
+            lies = self._located(tensor)
+            layouts.append(None)
+            if lies.root is port:
+                continue
+            free = lies.root.argument is None and lies.root.constant is None and lies.root not in moved
+            whole = lies.place == 0 and lies.desc.nbytes == lies.root.desc.nbytes
+            if free and whole and self._may_choose(tensor) and lies.desc != port.desc:
+                layouts[-1] = OpaqueLayout(lies.desc, port.desc, own_axes=True)
+                moved[lies.root] = Buffer(lies.root.desc, port.argument)
+            elif free and whole and lies.desc == port.desc:
+                moved[lies.root] = Buffer(lies.root.desc, port.argument)
+            else:
+                self.copy(label_of(tensor), lies, port)
+        self.steps[:] = [_moved(step, moved) for step in self.steps]
+        return tuple(layouts)
+
+    def prepared(self) -> Prepared | None:
+        """Takes out of the steps what depends on constant inputs alone: it runs when these change.
+
+        Its results become further arguments of the plan.
+        """
+        constant = {
+            number for number, t in enumerate(self.request.inputs) if t.property_type is PropertyType.constant
+        }
+        ready: set[Buffer] = set()
+        early: list[AnyStep] = []
+        for step in self.steps:
+            reads, writes = _flow(step)
+            given = all(
+                b.root.argument in constant or b.root in ready or b.root.constant is not None for b in reads
+            )
+            if writes and given and all(b.root.argument is None and b.base is None for b in writes):
+                ready.update(writes)
+                early.append(step)
+        if not early:
+            return None
+        others = [step for step in self.steps if step not in early]
+        used = {b.root for step in others for _, b in step.arguments}
+        count = len(self.request.inputs) + len(self.request.outputs)
+        kept = [buffer for buffer in ready if buffer in used]
+        moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
+        self.steps[:] = [_moved(step, moved) for step in others]
+        plan = Plan(self.engine, [_moved(step, moved) for step in early])
+        return Prepared(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
+
+
+def _flow(step: AnyStep) -> tuple[list[Buffer], list[Buffer]]:
+    """What a step reads and writes; nothing of either for a primitive that is no copy."""
+    if isinstance(step, HostStep):
+        buffers = [buffer for _, buffer in step.arguments]
+        return buffers[: step.inputs], buffers[step.inputs :]
+    if not step.is_copy:
+        return [], []
+    return (
+        [buffer for argument, buffer in step.arguments if argument != Arg.DST],
+        [buffer for argument, buffer in step.arguments if argument == Arg.DST],
+    )
+
+
+def _seen(tensor: LogicalTensor, strides: Sequence[int]) -> HostArray:
+    dtype = numpy_type(tensor.data_type)
+    return HostArray(dtype, tensor.dims, tuple(s * dtype.itemsize for s in strides[: len(tensor.dims)]))
+
+
+def _moved(step: AnyStep, moved: Mapping[Buffer, Buffer]) -> AnyStep:
+    """The step with buffers in the place of others, views of them included."""
+
+    def instead(buffer: Buffer) -> Buffer:
+        if buffer in moved:
+            return moved[buffer]
+        if buffer.base is None or buffer.root not in moved:
+            return buffer
+        base = instead(buffer.base)
+        return Buffer(buffer.desc, base.root.argument, base=base, offset=buffer.offset)
+
+    return evolve(step, arguments=tuple((number, instead(buffer)) for number, buffer in step.arguments))

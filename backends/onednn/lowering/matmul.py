@@ -1,0 +1,118 @@
+"""Lowering of the matmul family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph.model.op import Op
+from ....ops.data_types import DataType
+from ....ops.matmul import matrix_shapes
+from ..library.enumerators import Arg, Query
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
+from .fusing import Link, result_of
+from .lowering import Lowered, Lowering
+from .tensors import Quantized
+
+
+def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A matmul primitive; transposed operands are looked at with their last axes exchanged."""
+    src, weights, output = op.inputs[0], op.inputs[1], op.outputs[0]
+    a_shape, b_shape = matrix_shapes(
+        src.dims, weights.dims, op.attributes.flag("transpose_a"), op.attributes.flag("transpose_b")
+    )
+    rank = max(len(a_shape), len(b_shape))
+    vectors = len(src.dims) == 1 or len(weights.dims) == 1
+    if vectors and links:
+        raise Unfit("post-ops need the axes of the matrices")
+    integers = [low.quantized(t) for t in (src, weights)]
+    scales: dict[int, tuple[int, Sequence[float]]] = {}
+    points: dict[int, int] = {}
+    operands: list[Buffer] = []
+    for tensor, flag, found, argument in (
+        (src, "transpose_a", integers[0], Arg.SRC),
+        (weights, "transpose_b", integers[1], Arg.WEIGHTS),
+    ):
+        turned = op.attributes.flag(flag) and len(tensor.dims) > 1
+        if all(integers) and found is not None:
+            scales[argument], points[argument] = _scaled(found, argument, turned, len(tensor.dims), rank)
+            operands.append(_matrix(low, found.buffer, rank, turned, argument))
+        else:
+            operands.append(_matrix(low, low.plain(tensor), rank, turned, argument))
+    result = result_of(op, links)
+    rows = () if vectors and len(src.dims) == 1 else (a_shape[-2],)
+    columns = () if vectors and len(weights.dims) == 1 else (b_shape[-1],)
+    matrix = (*output.dims[: len(output.dims) - len(rows) - len(columns)], a_shape[-2], b_shape[-1])
+    matrix = (1,) * (rank - len(matrix)) + matrix
+    bias: Buffer | None = None
+    if len(op.inputs) > 2:
+        data_type = DataType.f32 if all(integers) else None
+        bias = low.aligned(op.inputs[2], rank, None, data_type)
+    attributes, more = low.attributes(links, output, None, scales, points)
+    target = (
+        low.wanted(result, None, links)
+        if matrix == output.dims
+        else low.temporary(matrix, low.type_of(result)).desc
+    )
+    # Constant weights are brought to the layout that the library likes best, once.
+    free = (
+        low.is_constant(weights)
+        and all(integers) == any(integers)
+        and max(operands[1].desc.shape[:-2], default=1) == 1
+    )
+    weights_desc = low.any(operands[1].desc.shape, operands[1].desc.data_type) if free else operands[1].desc
+    desc = low.describe(
+        "matmul", low.engine, operands[0].desc, weights_desc, None if bias is None else bias.desc, target, attributes,
+    )  # fmt: skip
+    operands[1] = low.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
+    arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *more]
+    if bias is not None:
+        arguments.append((Arg.BIAS, bias))
+    low.single("matmul", desc, arguments, result)
+    if matrix != output.dims:
+        made = low.read(result)
+        low.produce(result, low.look(made, low.temporary(output.dims or (1,), made.desc.data_type).desc))
+
+
+def _scaled(
+    found: Quantized, argument: int, turned: bool, axes: int, rank: int
+) -> tuple[tuple[int, Sequence[float]], int]:
+    """Mask and scales, and the zero point, of an operand.
+
+    Raises:
+        Unfit: scales that are not one, or one per column of the weights; zero points of weights.
+    """
+    if argument == Arg.WEIGHTS and found.zero_point:
+        raise Unfit("the library's matmul has no zero points of weights")
+    if len(found.scales) == 1:
+        return (0, found.scales), found.zero_point
+    columns = axes - 2 if turned else axes - 1
+    if axes == 1:
+        raise Unfit("the elements of a vector of weights are summed, and can't have a scale each")
+    if argument != Arg.WEIGHTS or found.axis != columns:
+        raise Unfit("the library's matmul has one scale, or one per column of the weights")
+    return (1 << (rank - 1), found.scales), found.zero_point
+
+
+def _matrix(low: Lowering, buffer: Buffer, rank: int, turned: bool, argument: int) -> Buffer:
+    """An operand as a matrix with `rank` axes."""
+    shape, strides = list(buffer.desc.shape), list(buffer.desc.strides or ())
+    if not strides:
+        raise Unfit("a blocked layout")
+    if len(shape) == 1:
+        step = strides[0]
+        shape, strides = (
+            ([1, *shape], [shape[0] * step, step]) if argument == Arg.SRC else ([*shape, 1], [step, 1])
+        )
+    elif turned:
+        shape[-1], shape[-2] = shape[-2], shape[-1]
+        strides[-1], strides[-2] = strides[-2], strides[-1]
+    outer = max((d * s for d, s in zip(shape, strides, strict=True)), default=1)
+    missing = rank - len(shape)
+    if min(strides[-2:]) != 1 and min(shape[-2:]) > 1:
+        raise Unfit("a matrix whose elements are not adjacent")
+    desc = low.desc([1] * missing + shape, [outer] * missing + strides, buffer.desc.data_type)
+    return low.look(buffer, desc)
+
+
+LOWERED = {"MatMul": Lowered(matmul, fuses=True)}

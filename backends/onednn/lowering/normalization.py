@@ -1,0 +1,235 @@
+"""Lowering of the normalisation family."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....graph.model.logical_tensor import LogicalTensor, row_major
+from ....graph.model.op import Op
+from ....ops.data_types import DataType
+from ....ops.formats import data_axes
+from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
+from ..plan.assembly import Unfit
+from ..plan.choice import add
+from ..plan.plan import Buffer, Step
+from .fusing import Link, result_of
+from .lowering import Lowered, Lowering
+
+F32 = DataType.f32
+
+
+def _canonical(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
+    order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
+    return low.images(low.read(tensor), order), order
+
+
+def _channels_first(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
+    """The tensor as (N, C, X) with the positions adjacent: the library's sums over channels-last data lose digits.
+
+    Seen with `nspc_bnorm:any`, whose variances of ten thousand numbers were off by 1e-4.
+    """
+    source, order = _canonical(low, op, tensor)
+    shape = source.desc.shape
+    strides = source.desc.strides
+    if strides is None or strides[1] != 1 or shape[1] == 1:
+        return source, order
+    return low.bring("data", source, low.desc(shape, row_major(shape), source.desc.data_type)), order
+
+
+def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Batch normalisation by given statistics, with the ReLU that follows."""
+    src, order = _canonical(low, op, op.inputs[0])
+    flags = NormalizationFlags.use_global_stats | NormalizationFlags.use_scale | NormalizationFlags.use_shift
+    result = op.outputs[0]
+    relu = _relu(low, op)
+    if relu is not None:
+        flags |= NormalizationFlags.fuse_norm_relu
+        result = relu.outputs[0]
+    attributes, _ = low.attributes((), op.outputs[0])
+    desc = low.describe(
+        "batch_normalization_forward", low.engine, Propagation.forward_inference, src.desc,
+        src.desc, op.attributes.real("epsilon"), flags, attributes,
+    )  # fmt: skip
+    places = (Arg.SCALE, Arg.SHIFT, Arg.MEAN, Arg.VARIANCE)
+    vectors = [(place, low.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
+    low.single("batch normalization", desc, [(Arg.SRC, src), *vectors], result, order)
+    if relu is not None:
+        low.absorb(op, relu)
+
+
+def _relu(low: Lowering, op: Op) -> Op | None:
+    output = op.outputs[0]
+    users = low.users(output)
+    if low.is_port(output) or len(users) != 1 or users[0].kind != "ReLU":
+        return None
+    return users[0]
+
+
+def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Batch normalisation by the batch's statistics, and the running ones."""
+    src, order = _channels_first(low, op, op.inputs[0])
+    flags = NormalizationFlags.none
+    vectors: list[tuple[int, Buffer]] = []
+    for place, flag, index in (
+        (Arg.SCALE, NormalizationFlags.use_scale, 3),
+        (Arg.SHIFT, NormalizationFlags.use_shift, 4),
+    ):
+        if len(op.inputs) > index:
+            flags |= flag
+            vectors.append((place, low.dense(op.inputs[index], F32)))
+    attributes, _ = low.attributes((), op.outputs[0])
+    desc = low.describe(
+        "batch_normalization_forward", low.engine, Propagation.forward_training, src.desc,
+        src.desc, op.attributes.real("epsilon"), flags, attributes,
+    )  # fmt: skip
+    channels = src.desc.shape[1]
+    dst = Buffer(desc.memory_desc(Query.dst_md))
+    statistics = [low.temporary((channels,), F32) for _ in range(2)]
+    low.run(
+        "batch normalization",
+        desc,
+        [(Arg.SRC, src), *vectors, (Arg.DST, dst), (Arg.MEAN, statistics[0]), (Arg.VARIANCE, statistics[1])],
+    )
+    low.produce(op.outputs[0], dst, order)
+    momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
+    for index, batch in enumerate(statistics):
+        before = low.dense(op.inputs[1 + index], F32)
+        running = low.temporary((channels,), F32)
+        total = add(low.engine, [before.desc, batch.desc], running.desc, (momentum, 1 - momentum))
+        if total is None:
+            raise Unfit("the library has no such sum")
+        terms = ((Arg.MULTIPLE_SRC, before), (Arg.MULTIPLE_SRC + 1, batch), (Arg.DST, running))
+        low.steps.append(Step("running statistics", total, terms))
+        low.produce(op.outputs[1 + index], running)
+        low.produce(op.outputs[3 + index], batch)
+
+
+def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Gradients of batch normalisation by the batch's statistics."""
+    src, order = _channels_first(low, op, op.inputs[0])
+    diff_dst = low.bring("diff_dst", low.images(low.read(op.inputs[1]), order), src.desc)
+    scaled = len(op.inputs) > 4
+    flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
+    epsilon = op.attributes.real("epsilon")
+    attributes, _ = low.attributes((), op.outputs[0])
+    hint = low.describe(
+        "batch_normalization_forward", low.engine, Propagation.forward_training, src.desc,
+        src.desc, epsilon, flags, attributes,
+    )  # fmt: skip
+    desc = low.describe(
+        "batch_normalization_backward", low.engine, Propagation.backward, src.desc,
+        diff_dst.desc, src.desc, epsilon, flags, hint, attributes,
+    )  # fmt: skip
+    channels = src.desc.shape[1]
+    gamma = low.dense(op.inputs[4], F32) if scaled else low.ones(channels)
+    diff_src = Buffer(desc.memory_desc(Query.diff_src_md))
+    diff_gamma, diff_beta = (low.temporary((channels,), F32) for _ in range(2))
+    low.run(
+        "batch normalization gradient",
+        desc,
+        [
+            (Arg.SRC, src), (Arg.DIFF_DST, diff_dst), (Arg.MEAN, low.dense(op.inputs[2], F32)),
+            (Arg.VARIANCE, low.dense(op.inputs[3], F32)), (Arg.SCALE, gamma), (Arg.DIFF_SRC, diff_src),
+            (Arg.DIFF_SCALE, diff_gamma), (Arg.DIFF_SHIFT, diff_beta),
+        ],
+    )  # fmt: skip
+    low.produce(op.outputs[0], diff_src, order)
+    for tensor, made in zip(op.outputs[1:], (diff_gamma, diff_beta), strict=False):
+        low.produce(tensor, made)
+
+
+def _rows(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int, int]:
+    """The tensor as (rows, normalised elements)."""
+    first = op.attributes.integer("begin_norm_axis") % len(tensor.dims)
+    rows, inner = math.prod(tensor.dims[:first]), math.prod(tensor.dims[first:])
+    whole = low.dense(tensor)
+    return low.look(whole, low.desc((rows, inner), (inner, 1), whole.desc.data_type)), rows, inner
+
+
+def _vector(low: Lowering, tensor: LogicalTensor, size: int) -> Buffer:
+    whole = low.dense(tensor, F32)
+    return low.look(whole, low.desc((size,), (1,), F32))
+
+
+def _shaped(low: Lowering, made: Buffer, tensor: LogicalTensor) -> None:
+    low.produce(tensor, low.look(made, low.temporary(tensor.dims or (1,), made.desc.data_type).desc))
+
+
+def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Layer normalisation, on rows."""
+    src, rows, inner = _rows(low, op, op.inputs[0])
+    gamma, beta = (*op.inputs, None, None)[1:3]
+    flags = NormalizationFlags.none
+    vectors: list[tuple[int, Buffer]] = []
+    if op.attributes.flag("use_affine") and gamma is not None and beta is not None:
+        flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
+        vectors = [(Arg.SCALE, _vector(low, gamma, inner)), (Arg.SHIFT, _vector(low, beta, inner))]
+    keeps = len(op.outputs) > 1
+    result = result_of(op, links)
+    attributes, more = low.attributes(links, op.outputs[0])
+    target = low.temporary((rows, inner), low.type_of(result))
+    statistics = low.desc((rows,), (1,), F32)
+    desc = low.describe(
+        "layer_normalization_forward", low.engine,
+        Propagation.forward_training if keeps else Propagation.forward_inference, src.desc,
+        target.desc, statistics, op.attributes.real("epsilon"), flags, attributes,
+    )  # fmt: skip
+    arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target), *vectors, *more]
+    made = [Buffer(statistics), Buffer(statistics)] if keeps else []
+    arguments += list(zip((Arg.MEAN, Arg.VARIANCE), made, strict=False))
+    low.run("layer normalization", desc, arguments)
+    for tensor, buffer in zip((result, *op.outputs[1:]), (target, *made), strict=True):
+        _shaped(low, buffer, tensor)
+
+
+def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Gradients of layer normalisation, on rows."""
+    src, rows, inner = _rows(low, op, op.inputs[0])
+    diff_dst, _, _ = _rows(low, op, op.inputs[1])
+    mean, variance = (_vector(low, tensor, rows) for tensor in (*op.inputs,)[2:4])
+    scale = next(iter((*op.inputs,)[4:5]), None) if op.attributes.flag("use_affine") else None
+    wants = len(op.outputs) > 1
+    flags = NormalizationFlags.none
+    if scale is not None or wants:
+        flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
+    epsilon = op.attributes.real("epsilon")
+    statistics = low.desc((rows,), (1,), F32)
+    attributes, _ = low.attributes((), op.outputs[0])
+    hint = low.describe(
+        "layer_normalization_forward", low.engine, Propagation.forward_training, src.desc,
+        src.desc, statistics, epsilon, flags, attributes,
+    )  # fmt: skip
+    diff_src = low.temporary((rows, inner), src.desc.data_type)
+    desc = low.describe(
+        "layer_normalization_backward", low.engine,
+        Propagation.backward if flags else Propagation.backward_data, diff_src.desc,
+        diff_dst.desc, src.desc, statistics, epsilon, flags, hint, attributes,
+    )  # fmt: skip
+    arguments: list[tuple[int, Buffer]] = [
+        (Arg.SRC, src), (Arg.DIFF_DST, diff_dst), (Arg.MEAN, mean), (Arg.VARIANCE, variance),
+        (Arg.DIFF_SRC, diff_src),
+    ]  # fmt: skip
+    made = [low.temporary((inner,), F32) for _ in range(2)] if flags else []
+    if flags:  # the shift's value does not matter, but the library asks for it
+        gamma = _vector(low, scale, inner) if scale is not None else low.ones(inner)
+        arguments += [
+            (Arg.SCALE, gamma), (Arg.SHIFT, gamma), (Arg.DIFF_SCALE, made[0]), (Arg.DIFF_SHIFT, made[1]),
+        ]  # fmt: skip
+    low.run("layer normalization gradient", desc, arguments)
+    for tensor, buffer in zip(op.outputs, (diff_src, *made), strict=False):
+        _shaped(low, buffer, tensor)
+
+
+def takes(op: Op, link: Link) -> bool:
+    """What a layer normalisation takes along: another type of its result, scaled or not."""
+    return link.algorithm is None and link.normalize is None
+
+
+LOWERED = {
+    "BatchNormInference": Lowered(batch_inference),
+    "BatchNormForwardTraining": Lowered(batch_training),
+    "BatchNormTrainingBackward": Lowered(batch_backward),
+    "LayerNorm": Lowered(layer, fuses=True, takes=takes),
+    "LayerNormBackward": Lowered(layer_backward),
+}

@@ -1,0 +1,144 @@
+"""Lowering of the pooling family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from ....graph.model.op import Op
+from ....ops.formats import data_axes
+from ....ops.pooling import Windows, windows, with_ceil
+from ..library.enumerators import Algorithm, Arg, Propagation, Query
+from ..library.loading import dims
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
+from ..quarantine import window_post_op_is_wrong
+from .fusing import Link, result_of
+from .lowering import Lowered, Lowering
+from .tensors import HALVES
+
+
+@frozen
+class _Pooling:
+    """The integers of a pooling descriptor."""
+
+    algorithm: Algorithm
+    windows: Windows
+
+    @property
+    def arguments(self) -> tuple[object, ...]:
+        w = self.windows
+        ends = tuple(end + beyond for end, beyond in zip(w.pads_end, w.beyond, strict=True))
+        dilates = tuple(d - 1 for d in w.dilations)
+        return dims(w.strides), dims(w.kernel), dims(dilates), dims(w.pads_begin), dims(ends)
+
+
+def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
+    """The pooling of canonical shapes.
+
+    Raises:
+        Unfit: negative padding, or a window that lies in the padding alone.
+    """
+    found = windows(op.attributes, src[2:])
+    if found.dst != tuple(dst[2:]):
+        found = windows(with_ceil(op.attributes), src[2:])
+    if min(*found.pads_begin, *found.pads_end) < 0:
+        raise Unfit("the library has no negative padding")
+    for k, d, begin, end in zip(found.kernel, found.dilations, found.pads_begin, found.pads_end, strict=True):
+        if max(begin, end) > d * (k - 1):
+            raise Unfit("the library has no windows in the padding alone")
+    if op.kind.startswith("Max"):
+        return _Pooling(Algorithm.pooling_max, found)
+    if op.attributes.flag("exclude_pad"):
+        return _Pooling(Algorithm.pooling_avg_exclude_padding, found)
+    return _Pooling(Algorithm.pooling_avg_include_padding, found)
+
+
+def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
+    tensor, result = op.inputs[0], result_of(op, links)
+    order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
+    src = low.images(low.read(tensor), order)
+    shape = tuple(op.outputs[0].dims[a] for a in order)
+    attributes, more = low.attributes(links, op.outputs[0], order)
+    pooling = _pooling(op, src.desc.shape, shape)
+    desc = low.describe(
+        "pooling_forward", low.engine, Propagation.forward_inference, pooling.algorithm,
+        src.desc, low.wanted(result, order, links), *pooling.arguments, attributes,
+    )  # fmt: skip
+    low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
+
+
+def _check_sums(pooling: _Pooling, diff_dst: Buffer) -> None:
+    """Leaves gradients of windows that overlap to f32.
+
+    Raises:
+        Unfit: halves, in which the library would round after each window that an element is in.
+    """
+    w = pooling.windows
+    overlap = any(d * (k - 1) + 1 > s for k, d, s in zip(w.kernel, w.dilations, w.strides, strict=True))
+    if overlap and diff_dst.desc.data_type in HALVES:
+        raise Unfit("its gradients of overlapping windows are summed in halves")
+
+
+def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """The gradient of an average pooling."""
+    result = op.outputs[0]
+    order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
+    diff_dst = low.images(low.read(op.inputs[0]), order)
+    shape = tuple(result.dims[a] for a in order)
+    attributes, _ = low.attributes((), result)
+    pooling = _pooling(op, shape, diff_dst.desc.shape)
+    _check_sums(pooling, diff_dst)
+    source = low.any(shape, diff_dst.desc.data_type)
+    hint = low.describe(
+        "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm,
+        low.temporary(shape, diff_dst.desc.data_type).desc,
+        low.any(diff_dst.desc.shape, diff_dst.desc.data_type), *pooling.arguments, attributes,
+    )  # fmt: skip
+    desc = low.describe(
+        "pooling_backward", low.engine, pooling.algorithm, source, diff_dst.desc,
+        *pooling.arguments, hint, attributes,
+    )  # fmt: skip
+    low.single(
+        "pooling gradient", desc, [(Arg.DIFF_DST, diff_dst)], result, order, Arg.DIFF_SRC, Query.diff_src_md
+    )
+
+
+def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """The gradient of a max pooling: forward once more for the places of the largest elements, then back."""
+    result = op.outputs[0]
+    order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
+    src = low.images(low.read(op.inputs[0]), order)
+    diff_dst = low.images(low.read(op.inputs[1]), order)
+    attributes, _ = low.attributes((), result)
+    pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
+    _check_sums(pooling, diff_dst)
+    forward_desc = low.describe(
+        "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm, src.desc,
+        low.any(diff_dst.desc.shape, src.desc.data_type), *pooling.arguments, attributes,
+    )  # fmt: skip
+    dst = Buffer(forward_desc.memory_desc(Query.dst_md))
+    workspace = Buffer(forward_desc.memory_desc(Query.workspace_md))
+    low.run("pooling", forward_desc, [(Arg.SRC, src), (Arg.DST, dst), (Arg.WORKSPACE, workspace)])
+    diff_dst = low.bring("diff_dst", diff_dst, dst.desc)
+    desc = low.describe(
+        "pooling_backward", low.engine, pooling.algorithm, src.desc, diff_dst.desc,
+        *pooling.arguments, forward_desc, attributes,
+    )  # fmt: skip
+    arguments = [(Arg.DIFF_DST, diff_dst), (Arg.WORKSPACE, workspace)]
+    low.single("pooling gradient", desc, arguments, result, order, Arg.DIFF_SRC, Query.diff_src_md)
+
+
+def takes(op: Op, link: Link) -> bool:
+    """Post-ops that the kernels do right."""
+    return window_post_op_is_wrong(op, link) is None
+
+
+LOWERED = {
+    "AvgPool": Lowered(forward, fuses=True, takes=takes),
+    "MaxPool": Lowered(forward, fuses=True, takes=takes),
+    "AvgPoolBackward": Lowered(average_backward),
+    "MaxPoolBackward": Lowered(max_backward),
+}

@@ -1,0 +1,73 @@
+"""Lowering of the PReLU family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph.model.op import Op
+from ....ops.prelu import slope_axis
+from ..library.enumerators import Arg, Propagation
+from ..plan.plan import Buffer
+from .elementwise import Elementwise, elementwise
+from .fusing import Link
+from .lowering import Lowered, Lowering
+
+
+def _operands(low: Lowering, op: Op) -> tuple[Elementwise, Buffer, Buffer]:
+    """The view of the primitive, data, and slopes as it sees them."""
+    whole = low.elementwise(op.inputs[0])
+    axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
+    if whole.desc.strides is None:  # slopes per channel would have to be blocked too
+        whole = low.plain(op.inputs[0])
+    view = elementwise(whole, [(op.inputs[1], axis)])
+    return view, view.see(low, whole), view.see(low, low.beside(op.inputs[1], whole, axis))
+
+
+def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A PReLU primitive."""
+    view, src, slope = _operands(low, op)
+    made = view.like_first(low, src.desc.data_type)
+    dst = view.see(low, made)
+    attributes, _ = low.attributes((), op.outputs[0])
+    desc = low.describe(
+        "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc, dst.desc, attributes
+    )
+    low.run("prelu", desc, [(Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DST, dst)])
+    low.produce(op.outputs[0], made)
+
+
+def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A PReLU primitive for both gradients."""
+    view, src, slope = _operands(low, op)
+    diff_dst = view.see(low, low.beside(op.inputs[2], view.first))
+    made = view.like_first(low, src.desc.data_type)
+    diff_src = view.see(low, made)
+    attributes, _ = low.attributes((), op.outputs[0])
+    hint = low.describe(
+        "prelu_forward", low.engine, Propagation.forward_training, src.desc, slope.desc,
+        src.desc, attributes,
+    )  # fmt: skip
+    desc = low.describe(
+        "prelu_backward", low.engine, src.desc, slope.desc, diff_src.desc,
+        slope.desc, diff_dst.desc, hint, attributes,
+    )  # fmt: skip
+    full = op.inputs[1].dims == op.inputs[0].dims
+    slopes = (
+        view.like_first(low, slope.desc.data_type)
+        if full
+        else low.temporary(op.inputs[1].dims or (1,), slope.desc.data_type)
+    )
+    diff_slope = low.look(slopes, slope.desc)
+    low.run(
+        "prelu gradient",
+        desc,
+        [
+            (Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DIFF_DST, diff_dst), (Arg.DIFF_SRC, diff_src),
+            (Arg.DIFF_WEIGHTS, diff_slope),
+        ],
+    )  # fmt: skip
+    low.produce(op.outputs[0], made)
+    low.produce(op.outputs[1], slopes)
+
+
+LOWERED = {"PReLU": Lowered(forward), "PReLUBackward": Lowered(backward)}

@@ -1,0 +1,100 @@
+"""Lowering of the quantisation family: copies with scales."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....graph.model.op import Op
+from ....ops.data_types import DataType
+from ..library.enumerators import Arg
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
+from .fusing import Link
+from .lowering import Lowered, Lowering
+from .tensors import PRIMITIVE_TYPES
+
+
+def _scale(op: Op, values: Sequence[float], rank: int, channels: int) -> tuple[int, Sequence[float]]:
+    """Mask and values of scales."""
+    if op.attributes.string("qtype") == "per_tensor" or len(set(values)) == 1:
+        return 0, values[:1]
+    if len(values) != channels:
+        raise Unfit("scales per channel and group")
+    return 1 << (op.attributes.integer("axis") % rank), values
+
+
+def _points(low: Lowering, op: Op) -> Buffer | None:
+    values = op.attributes.get("zps") or (0,)
+    if not isinstance(values, tuple) or len(set(values)) > 1:
+        raise Unfit("the library has one zero point for all elements")
+    return low.constant(np.asarray(values[:1], np.int32)) if values[0] else None
+
+
+def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Quantize and Dequantize."""
+    source, result = low.plain(op.inputs[0]), op.outputs[0]
+    side = Arg.DST if op.kind == "Quantize" else Arg.SRC
+    rank = max(len(result.dims), 1)
+    channels = result.dims[op.attributes.integer("axis") % rank] if result.dims else 1
+    mask, values = _scale(op, op.attributes.reals("scales"), rank, channels)
+    points = _points(low, op)
+    target = _target(low, op)
+    low.copy_scaled(
+        op.kind.lower(),
+        source,
+        target,
+        {side: (mask, low.constant(np.asarray(values, np.float32)))},
+        {} if points is None else {side: points},
+    )
+    low.produce(result, target)
+
+
+def dynamic(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """DynamicQuantize and DynamicDequantize with scales per tensor or channel."""
+    source, result = low.plain(op.inputs[0]), op.outputs[0]
+    side = Arg.DST if op.kind == "DynamicQuantize" else Arg.SRC
+    scales = low.dense(op.inputs[1], DataType.f32)
+    count = max(op.inputs[1].dims, default=1)
+    rank = max(len(result.dims), 1)
+    mask = 0 if count == 1 else 1 << (op.attributes.integer("axis") % rank)
+    vector = low.look(scales, low.desc((count,), (1,), DataType.f32))
+    points: dict[int, Buffer] = {}
+    if len(op.inputs) > 2:
+        if max(op.inputs[2].dims, default=1) > 1:
+            raise Unfit("the library has one zero point for all elements")
+        whole = low.dense(op.inputs[2], DataType.s32)
+        points[side] = low.look(whole, low.desc((1,), (1,), DataType.s32))
+    target = _target(low, op)
+    low.copy_scaled(op.kind.lower(), source, target, {side: (mask, vector)}, points)
+    low.produce(result, target)
+
+
+def _target(low: Lowering, op: Op) -> Buffer:
+    result = op.outputs[0]
+    return low.temporary(result.dims or (1,), low.type_of(result))
+
+
+def type_cast(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A copy to another type."""
+    made = low.read(op.inputs[0], low.type_of(op.outputs[0]))
+    low.produce(op.outputs[0], made)
+
+
+def dynamic_why_not(op: Op) -> str | None:
+    """Groups and 4-bit integers, which reorders don't have."""
+    if op.attributes.string("qtype") == "per_group":
+        return "oneDNN's reorders have no scales per group"
+    if any(t.data_type not in PRIMITIVE_TYPES for t in op.inputs):
+        return "oneDNN 3.2 has no 4-bit integers"
+    return None
+
+
+LOWERED = {
+    "Quantize": Lowered(static),
+    "Dequantize": Lowered(static),
+    "DynamicQuantize": Lowered(dynamic, why_not=dynamic_why_not),
+    "DynamicDequantize": Lowered(dynamic, why_not=dynamic_why_not),
+    "TypeCast": Lowered(type_cast),
+}

@@ -1,0 +1,102 @@
+"""Lowering of the softmax family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.op import Op
+from ....graph.runtime.arrays import Array
+from ....ops.data_types import DataType
+from ..library.enumerators import Algorithm, Arg, Propagation, Query
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer, HostArray, HostStep
+from .fusing import Link
+from .lowering import Lowered, Lowering
+
+
+def _algorithm(op: Op) -> Algorithm:
+    return Algorithm.softmax_log if op.kind.startswith("Log") else Algorithm.softmax_accurate
+
+
+def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A softmax primitive, and what it does not have on the host: statistics, and zeros for rows of -inf."""
+    src = low.read(op.inputs[0])
+    result = op.outputs[0]
+    if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
+        raise Unfit("statistics need the result in f32")
+    attributes, _ = low.attributes((), result)
+    axis = op.attributes.integer("axis") % len(src.desc.shape)
+    desc = low.describe(
+        "softmax_forward", low.engine, Propagation.forward_inference, _algorithm(op), src.desc,
+        low.wanted(result), axis, attributes,
+    )  # fmt: skip
+    low.single("softmax", desc, [(Arg.SRC, src)], result)
+    if op.attributes.get("mode") == "inf_as_zero":
+        _empty_rows(low, src, low.read(result), axis)
+    if len(op.outputs) > 1:
+        _statistics(low, src, low.read(result), op.outputs[1], axis)
+
+
+def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
+    """Zeros for the NaN that the library gives where all of an axis is -inf: a look at one element of each."""
+    arrays = [HostArray.of(buffer) for buffer in (src, dst)]
+    if None in arrays:
+        raise Unfit("a blocked layout")
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        first = outputs[0].take(0, axis)
+        if np.isnan(first).any():
+            with np.errstate(invalid="ignore"):  # bf16's maximum warns of a NaN
+                largest: Array = inputs[0].max(axis=axis, keepdims=True)
+            np.copyto(outputs[0], 0, where=largest == -np.inf)
+
+    low.steps.append(
+        HostStep("rows of -inf", run, ((0, src), (1, dst)), tuple(a for a in arrays if a is not None), 1)
+    )
+
+
+def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, axis: int) -> None:
+    """The log of the sum, from the largest elements: log Σ exp(src) = src − log(dst) at each of them."""
+    target = low.temporary(stats.dims, DataType.f32)
+    arrays = [HostArray.of(buffer) for buffer in (src, dst, target)]
+    if None in arrays:
+        raise Unfit("a blocked layout")
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        with np.errstate(all="ignore"):
+            largest, share = (one.max(axis=axis, keepdims=True).astype(np.float32) for one in inputs)
+            outputs[0][...] = np.where(share == 0, 0, largest - np.log(share))
+
+    places = ((0, src), (1, dst), (2, target))
+    low.steps.append(HostStep("statistics", run, places, tuple(a for a in arrays if a is not None), 2))
+    low.produce(stats, target)
+
+
+def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A softmax primitive for the gradient."""
+    dst = low.read(op.inputs[1])
+    diff_dst = low.bring("diff_dst", low.read(op.inputs[0]), dst.desc)
+    result = op.outputs[0]
+    attributes, _ = low.attributes((), result)
+    axis = op.attributes.integer("axis") % len(dst.desc.shape)
+    hint = low.describe(
+        "softmax_forward", low.engine, Propagation.forward_training, _algorithm(op), dst.desc,
+        dst.desc, axis, attributes,
+    )  # fmt: skip
+    desc = low.describe(
+        "softmax_backward", low.engine, _algorithm(op), low.wanted(result), diff_dst.desc,
+        dst.desc, axis, hint, attributes,
+    )  # fmt: skip
+    arguments = [(Arg.DST, dst), (Arg.DIFF_DST, diff_dst)]
+    low.single("softmax gradient", desc, arguments, result, output=Arg.DIFF_SRC, query=Query.diff_src_md)
+
+
+LOWERED = {
+    "SoftMax": Lowered(forward),
+    "LogSoftmax": Lowered(forward),
+    "SoftMaxBackward": Lowered(backward),
+    "LogSoftmaxBackward": Lowered(backward),
+}

@@ -1,0 +1,299 @@
+"""Where the tensors of a partition lie while it is lowered: in what layout and type, and how to get them in another."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from ....graph.compile.backend import CompileRequest
+from ....graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain, row_major
+from ....graph.model.op import Op
+from ....graph.runtime.arrays import Array
+from ....ops.data_types import DataType
+from ..library.memory import MemoryDesc, OpaqueLayout, canonical_strides, packed
+from ..library.primitive import NativeEngine
+from ..plan.assembly import Assembly, Unfit
+from ..plan.plan import Buffer
+from .collapse import spread_shape
+from .fusing import Link
+
+PRIMITIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, DataType.s8, DataType.u8)
+"""Types that primitives take."""
+HALVES = (DataType.bf16, DataType.f16)
+
+
+@frozen
+class Quantized:
+    """A tensor as it was before a Dequantize.
+
+    Attributes:
+        buffer: the integers.
+        scales: one, or one per channel.
+        axis: of the channels.
+        zero_point: of all elements.
+    """
+
+    buffer: Buffer
+    scales: tuple[float, ...]
+    axis: int
+    zero_point: int
+
+
+class Tensors(Assembly, ABC):
+    """The tensors of one partition.
+
+    Args:
+        engine: the library's engine.
+        request: what is compiled.
+        opaque: layouts of inputs that lie as another partition left them, by tensor id.
+
+    Attributes:
+        through_f32: halves are computed in f32.
+        takes_integers: a Dequantize is looked through.
+    """
+
+    def __init__(
+        self, engine: NativeEngine, request: CompileRequest, opaque: Mapping[int, OpaqueLayout] | None = None
+    ) -> None:
+        super().__init__(engine)
+        self.request = request
+        self.through_f32 = False
+        self.takes_integers = True
+        self._producers = {t.id: op for op in request.ops for t in op.outputs}
+        self._users: dict[int, list[Op]] = {}
+        for op in request.ops:
+            for tensor_id in dict.fromkeys(t.id for t in op.inputs):
+                self._users.setdefault(tensor_id, []).append(op)
+        self._where: dict[int, Buffer] = {}
+        self._done: set[int] = set()
+        self._ports: dict[int, Buffer] = {}
+        count = len(request.inputs)
+        for number, tensor in enumerate((*request.inputs, *request.outputs)):
+            layout = (opaque or {}).get(tensor.id)
+            buffer = Buffer(layout.desc, number) if layout is not None else self._argument(tensor, number)
+            if number < count:
+                self._where[tensor.id] = buffer
+            else:
+                self._ports[tensor.id] = buffer
+
+    @abstractmethod
+    def lower(self, op: Op) -> None:
+        """Makes the op's outputs."""
+
+    def _argument(self, tensor: LogicalTensor, number: int) -> Buffer:
+        plain = as_plain(tensor)
+        if tensor.data_type not in PRIMITIVE_TYPES:  # only steps on the host see it, which don't look at this
+            return Buffer(self.desc((max(tensor.nbytes, 1),), (1,), DataType.u8), number)
+        shape, strides = (plain.dims, plain.element_strides) if plain.dims else ((1,), (1,))
+        return Buffer(self.desc(shape, strides, tensor.data_type), number)
+
+    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A plain layout, with strides of axes of one element that the library takes."""
+        return super().desc(shape, canonical_strides(shape, strides), data_type)
+
+    def is_port(self, tensor: LogicalTensor) -> bool:
+        """Whether somebody outside reads the tensor."""
+        return tensor.id in self._ports
+
+    def users(self, tensor: LogicalTensor) -> Sequence[Op]:
+        """The ops of the partition that read the tensor."""
+        return self._users.get(tensor.id, ())
+
+    def producer(self, tensor: LogicalTensor) -> Op | None:
+        """The op of the partition that makes the tensor."""
+        return self._producers.get(tensor.id)
+
+    def type_of(self, tensor: LogicalTensor) -> DataType:
+        """The type in which the tensor is computed: f32 in the place of halves that the library can't do."""
+        if self.through_f32 and tensor.data_type in HALVES:
+            return DataType.f32
+        return tensor.data_type
+
+    def read(self, tensor: LogicalTensor, data_type: DataType | None = None) -> Buffer:
+        """Where the tensor lies, in the order of its own axes and in the type that is computed in.
+
+        Raises:
+            Unfit: a type that no primitive takes.
+        """
+        if tensor.data_type not in PRIMITIVE_TYPES:
+            raise Unfit(f"oneDNN's primitives take no {tensor.data_type.value}")
+        buffer = self._located(tensor)
+        wanted = data_type or self.type_of(tensor)
+        if buffer.desc.data_type is wanted:
+            return buffer
+        shape, strides = buffer.desc.shape, buffer.desc.strides
+        steps = row_major(shape) if strides is None else packed(shape, strides)
+        return self.bring(label_of(tensor), buffer, self.desc(shape, steps, wanted))
+
+    def _located(self, tensor: LogicalTensor) -> Buffer:
+        if tensor.id not in self._where:
+            producer = self._producers.get(tensor.id)
+            if producer is None or producer.id in self._done:
+                raise Unfit(f"{tensor} is not computed")
+            self.lower(producer)
+        return self._where[tensor.id]
+
+    def plain(self, tensor: LogicalTensor, data_type: DataType | None = None) -> Buffer:
+        """The tensor in a layout of strides."""
+        buffer = self.read(tensor, data_type)
+        if buffer.desc.strides is not None:
+            return buffer
+        shape = buffer.desc.shape
+        return self.bring(label_of(tensor), buffer, self.desc(shape, row_major(shape), buffer.desc.data_type))
+
+    def dense(self, tensor: LogicalTensor, data_type: DataType | None = None) -> Buffer:
+        """The tensor in row-major order, without gaps."""
+        buffer = self.read(tensor, data_type)
+        shape = buffer.desc.shape
+        return self.bring(label_of(tensor), buffer, self.desc(shape, row_major(shape), buffer.desc.data_type))
+
+    def aligned(
+        self, tensor: LogicalTensor, rank: int, axis: int | None = None, data_type: DataType | None = None
+    ) -> Buffer:
+        """The tensor with `rank` axes, densely: ones in front, or around a vector that stands at `axis`."""
+        return self.spread(self.dense(tensor, data_type), rank, axis, scalar=not tensor.dims)
+
+    def spread(self, buffer: Buffer, rank: int, axis: int | None, *, scalar: bool = False) -> Buffer:
+        """A dense buffer with `rank` axes, as `aligned` says."""
+        wide = spread_shape(() if scalar else buffer.desc.shape, rank, axis)
+        if wide == buffer.desc.shape:
+            return buffer
+        return self.look(buffer, self.desc(wide, row_major(wide), buffer.desc.data_type))
+
+    def elementwise(self, tensor: LogicalTensor) -> Buffer:
+        """The tensor as elementwise primitives are given it: axes in any order, or blocked, but without gaps."""
+        buffer = self.read(tensor)
+        strides, shape = buffer.desc.strides, buffer.desc.shape
+        if strides is None:
+            return buffer
+        return self.bring(
+            label_of(tensor), buffer, self.desc(shape, packed(shape, strides), buffer.desc.data_type)
+        )
+
+    def beside(
+        self,
+        tensor: LogicalTensor,
+        first: Buffer,
+        axis: int | None = None,
+        data_type: DataType | None = None,
+    ) -> Buffer:
+        """An operand of an elementwise primitive: as `first` lies where it has all elements, else as `aligned` says."""
+        shape, strides = first.desc.shape, first.desc.strides
+        if spread_shape(tensor.dims, len(shape), axis) != shape:
+            return self.aligned(tensor, len(shape), axis, data_type)
+        if tensor.dims == shape:
+            buffer = self.read(tensor, data_type)
+        else:
+            buffer = self.aligned(tensor, len(shape), axis, data_type)
+        if strides is not None:
+            return self.bring(label_of(tensor), buffer, self.desc(shape, strides, buffer.desc.data_type))
+        same = buffer.desc.data_type is first.desc.data_type
+        return self.bring(label_of(tensor), buffer, first.desc) if same else buffer
+
+    def look(self, buffer: Buffer, desc: MemoryDesc) -> Buffer:
+        """The same memory under another descriptor."""
+        return Buffer(desc, buffer.root.argument, base=buffer)
+
+    def ordered(self, buffer: Buffer, order: Sequence[int]) -> Buffer:
+        """The same memory with its axes in another order."""
+        if tuple(order) == tuple(range(len(order))):
+            return buffer
+        return self.look(buffer, buffer.desc.permuted(order).canonical())
+
+    def images(self, buffer: Buffer, order: Sequence[int]) -> Buffer:
+        """The same memory with its axes in another order, N, C and the spatial ones, as kernels for images know it."""
+        there = self.ordered(buffer, order)
+        desc = there.desc.canonical(channels_last=True)
+        return there if desc is there.desc else self.look(there, desc)
+
+    def wanted(
+        self, tensor: LogicalTensor, order: Sequence[int] | None = None, links: Sequence[Link] = ()
+    ) -> MemoryDesc:
+        """The descriptor to ask for a result: the user's layout, or any.
+
+        Args:
+            tensor: the result.
+            order: of the primitive's axes, N, C and the spatial ones, if it is a kernel for images.
+            links: what goes along; second operands are read from wrong places where the result has gaps.
+        """
+        shape = tensor.dims or (1,)
+        axes = tuple(order) if order is not None else tuple(range(len(shape)))
+        port = self._ports.get(tensor.id)
+        if (
+            port is not None
+            and port.desc.data_type is self.type_of(tensor)
+            and not self._may_choose(tensor)
+            and not (port.desc.has_gaps and any(link.has_operand for link in links))
+        ):
+            return port.desc if order is None else port.desc.permuted(axes).canonical(channels_last=True)
+        return self.any([shape[a] for a in axes], self.type_of(tensor))
+
+    def is_constant(self, tensor: LogicalTensor) -> bool:
+        """Whether the tensor is an input whose content does not change."""
+        return any(
+            t.id == tensor.id and t.property_type is PropertyType.constant for t in self.request.inputs
+        )
+
+    def _may_choose(self, tensor: LogicalTensor) -> bool:
+        declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
+        return declared.layout_type is LayoutType.any
+
+    def produce(self, tensor: LogicalTensor, buffer: Buffer, order: Sequence[int] | None = None) -> None:
+        """Says that the tensor lies in `buffer`, whose axes are the tensor's in `order`."""
+        if order is not None:
+            inverse = sorted(range(len(order)), key=lambda place: order[place])
+            buffer = self.ordered(buffer, inverse)
+        self._where[tensor.id] = buffer
+
+    def sizes(self, op: Op, index: int, name: str) -> tuple[int, ...]:
+        """The integers of a shape operand, or of the attribute in its place.
+
+        Raises:
+            Unfit: the operand's value is not known.
+        """
+        if len(op.inputs) <= index:
+            return op.attributes.integers(name)
+        if op.inputs[index].id not in self.request.values:
+            raise Unfit(f"the value of '{name}' is not known")
+        return self.request.values[op.inputs[index].id]
+
+    def quantized(self, tensor: LogicalTensor) -> Quantized | None:
+        """The integers that a Dequantize of this partition makes the tensor from, or None."""
+        op = self.producer(tensor)
+        while op is not None and op.kind == "TypeCast" and len(self.users(tensor)) == 1:
+            tensor = op.inputs[0]
+            op = self.producer(tensor)
+        if not self.takes_integers or op is None or op.kind != "Dequantize":
+            return None
+        zps = op.attributes.get("zps") or (0,)
+        source = op.inputs[0]
+        if (
+            not isinstance(zps, tuple)
+            or len(set(zps)) > 1
+            or source.data_type not in (DataType.s8, DataType.u8)
+        ):
+            return None
+        scales = op.attributes.reals("scales")
+        if op.attributes.string("qtype") == "per_tensor" or len(set(scales)) == 1:
+            scales = scales[:1]
+        elif len(scales) != tensor.dims[op.attributes.integer("axis")]:
+            return None
+        axis = op.attributes.integer("axis") % max(len(tensor.dims), 1)
+        return Quantized(self._located(source), scales, axis, int(zps[0]))
+
+    def constant(self, values: Array) -> Buffer:
+        """A vector that the plan brings along."""
+        data_type = DataType.s32 if values.dtype == np.int32 else DataType.f32
+        return Buffer(self.desc(values.shape, row_major(values.shape), data_type), constant=values)
+
+    def ones(self, count: int) -> Buffer:
+        """A vector of ones."""
+        return self.constant(np.ones(count, np.float32))
+
+
+def label_of(tensor: LogicalTensor) -> str:
+    """A tensor in the names of steps."""
+    return tensor.name or f"tensor {tensor.id}"

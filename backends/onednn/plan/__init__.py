@@ -1,0 +1,1 @@
+"""Plans of primitives: steps, buffers, and the memory that they share."""

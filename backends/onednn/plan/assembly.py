@@ -1,0 +1,182 @@
+"""An assembly: steps of a plan in the making, and the buffers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ....graph.model.logical_tensor import row_major
+from ....ops.data_types import DataType
+from ....ops.errors import LibraryError
+from ..library import half
+from ..library.enumerators import Arg
+from ..library.memory import MemoryDesc
+from ..library.primitive import NativeEngine
+from .choice import reorder
+from .plan import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
+
+FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
+"""Types between which steps on the host convert."""
+
+
+class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
+    """Something that can't be done this way, with the reason."""
+
+
+class Assembly:
+    """Steps in order, on buffers.
+
+    Args:
+        engine: the library's engine.
+    """
+
+    def __init__(self, engine: NativeEngine) -> None:
+        self.engine = engine
+        self.steps: list[AnyStep] = []
+
+    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A plain layout.
+
+        Raises:
+            Unfit: strides that the library does not take.
+        """
+        try:
+            return MemoryDesc.strided(self.engine.lib, shape, data_type, strides)
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+
+    def any(self, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """A layout that the primitive chooses.
+
+        Raises:
+            Unfit: an axis that is too large for it.
+        """
+        try:
+            return MemoryDesc.any(self.engine.lib, shape, data_type)
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+
+    def temporary(
+        self,
+        shape: Sequence[int],
+        data_type: DataType,
+        strides: Sequence[int] | None = None,
+        *,
+        zeroed: bool = False,
+    ) -> Buffer:
+        """Memory of the plan's own, row-major unless strides are given."""
+        own = row_major(tuple(shape)) if strides is None else strides
+        return Buffer(self.desc(shape, own, data_type), zeroed=zeroed)
+
+    def copy(self, what: str, source: Buffer, target: Buffer) -> None:
+        """Copies between layouts and data types."""
+        reasons: list[str] = []
+        step = copy_step(self.engine, what, source, target, reasons)
+        one_by_one = step is None or step.implementation.startswith("simple")
+        types = {source.desc.data_type, target.desc.data_type}
+        converts_halves = DataType.f16 in types and len(types) > 1
+        if one_by_one and (converts_halves or reasons) and self._otherwise(what, source, target):
+            return
+        if step is None:
+            raise Unfit(
+                f"no reorder from {source.desc.describe()} to {target.desc.describe()}"
+                + "".join(f"; {reason}" for reason in reasons)
+            )
+        self.steps.append(step)
+
+    def _otherwise(self, what: str, source: Buffer, target: Buffer) -> bool:
+        """From or to f16, and into gaps, on the host: many times faster than the library does it element by element.
+
+        Another layout and the other half are reached through a plain copy in the other type, or in f32, and gaps
+        through a dense copy.
+        """
+        types = (source.desc.data_type, target.desc.data_type)
+        plain = source.desc.strides is not None and target.desc.strides is not None
+        if types[0] is types[1] and plain:
+            self._cast(what, source, target)
+            return True
+        if DataType.f16 in types and plain and set(types) <= FLOATS:
+            short, other = (source, target) if types[0] is DataType.f16 else (target, source)
+            strides = short.desc.strides or ()
+            dense = sorted(strides) == sorted(row_major(short.desc.shape))
+            if DataType.f32 in types and (strides == other.desc.strides or not dense):
+                self._cast(what, source, target)
+                return True
+            between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
+            staged = self.temporary(short.desc.shape, between, strides if dense else None)
+        elif target.desc.strides is not None:
+            staged = self.temporary(target.desc.shape, types[1])
+        else:
+            return False
+        if staged.desc in (source.desc, target.desc):
+            return False
+        self.copy(what, source, staged)
+        self.copy(what, staged, target)
+        return True
+
+    def _cast(self, what: str, source: Buffer, target: Buffer) -> None:
+        arrays = [array for array in map(HostArray.of, (source, target)) if array is not None]
+        flat = [array.flat for array in arrays]
+        same_order = source.desc.strides == target.desc.strides and None not in flat
+        seen = tuple(array for array in flat if array is not None) if same_order else tuple(arrays)
+        code = self.engine.machine_code
+        by = half.name(code) if source.desc.data_type is not target.desc.data_type else "numpy"
+        cast = half.cast if code else half.cast_without_code
+        arguments = ((0, source), (1, target))
+        self.steps.append(
+            HostStep(f"convert {what}", cast, arguments, seen, 1, is_copy=True, implementation=by)
+        )
+
+    def copy_scaled(
+        self,
+        what: str,
+        source: Buffer,
+        target: Buffer,
+        scales: Mapping[int, tuple[int, Buffer]],
+        zero_points: Mapping[int, Buffer],
+    ) -> None:
+        """A copy that quantises or dequantises: argument → mask and values, and argument → value.
+
+        Where nothing does that and a change of the layout at once, the type changes in the layout of the wider side.
+        """
+        step = self._scaled_step(what, source, target, scales, zero_points)
+        if step is not None:
+            self.steps.append(step)
+            return
+        wide = max(source, target, key=lambda one: one.desc.itemsize).desc
+        plain = row_major(wide.shape)
+        strides = plain if wide.strides is None or sorted(wide.strides) != sorted(plain) else wide.strides
+        first = self.bring(what, source, self.desc(wide.shape, strides, source.desc.data_type))
+        made = self.desc(wide.shape, strides, target.desc.data_type)
+        second = target if target.desc == made else Buffer(made)
+        step = self._scaled_step(what, first, second, scales, zero_points)
+        if step is None:
+            raise Unfit("the library has no reorder with such scales")
+        self.steps.append(step)
+        if second is not target:
+            self.copy(what, second, target)
+
+    def _scaled_step(
+        self,
+        what: str,
+        source: Buffer,
+        target: Buffer,
+        scales: Mapping[int, tuple[int, Buffer]],
+        zero_points: Mapping[int, Buffer],
+    ) -> Step | None:
+        masks = {argument: mask for argument, (mask, _) in scales.items()}
+        desc = reorder(self.engine, source.desc, target.desc, masks, dict.fromkeys(zero_points, 0))
+        if desc is None:
+            return None
+        arguments = [(Arg.SRC, source), (Arg.DST, target)]
+        arguments += [(Arg.ATTR_SCALES | argument, values) for argument, (_, values) in scales.items()]
+        arguments += [(Arg.ATTR_ZERO_POINTS | argument, values) for argument, values in zero_points.items()]
+        return Step(what, desc, tuple(arguments), is_copy=True)
+
+    def bring(self, what: str, source: Buffer, wanted: MemoryDesc) -> Buffer:
+        """`source` in a layout; its own memory where it lies so."""
+        if source.desc == wanted:
+            same = source.desc.strides == wanted.strides  # those of axes of one element may differ
+            return source if same else Buffer(wanted, source.root.argument, base=source)
+        target = Buffer(wanted)
+        self.copy(what, source, target)
+        return target

@@ -1,0 +1,89 @@
+"""Which of the library's implementations a primitive runs on: the first that the quarantine does not bar.
+
+Every primitive but the weight gradients, whose candidates `weight_gradients/draft.py` lists, is
+chosen here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ctypes import c_float, c_void_p
+
+from ..library.enumerators import FpmathMode
+from ..library.memory import MemoryDesc
+from ..library.primitive import NativeEngine, PrimitiveAttributes, PrimitiveDesc, described, implementations
+from ..quarantine import Case, refused, unaskable
+
+
+def chosen(
+    engine: NativeEngine,
+    function: str,
+    *arguments: object,
+    reasons: list[str] | None = None,
+    references: bool = False,
+) -> PrimitiveDesc | None:
+    """A primitive descriptor on the first implementation that may run.
+
+    Args:
+        function: what `dnnl_…_primitive_desc_create` makes it.
+        arguments: of that function, the attributes last.
+        reasons: receives why implementations were passed over.
+        references: whether the library's reference loops may run.
+
+    Returns:
+        None where the library has none, or none that may run.
+    """
+    passed = [] if reasons is None else reasons
+    reason = unaskable(function, arguments)
+    if reason is not None:
+        passed.append(reason)
+        return None
+    first = described(engine, function, *arguments)
+    if first is None or refused(Case(first, arguments), references=references) is None:
+        return first
+    for desc in implementations(first):
+        reason = refused(Case(desc, arguments), references=references)
+        if reason is None:
+            return desc
+        passed.append(reason)
+    return None
+
+
+def reorder(
+    engine: NativeEngine,
+    source: MemoryDesc,
+    target: MemoryDesc,
+    scales: Mapping[int, int] | None = None,
+    zero_points: Mapping[int, int] | None = None,
+    reasons: list[str] | None = None,
+) -> PrimitiveDesc | None:
+    """A copy between layouts and data types, with scales as in `PrimitiveAttributes`; None where there is none."""
+    attributes = PrimitiveAttributes(engine.lib, FpmathMode.strict, (), scales, zero_points)
+    return chosen(engine, "reorder", source, engine, target, engine, attributes, reasons=reasons)
+
+
+def matmul(
+    engine: NativeEngine,
+    a: MemoryDesc,
+    b: MemoryDesc,
+    c: MemoryDesc,
+    fpmath: FpmathMode = FpmathMode.strict,
+) -> PrimitiveDesc | None:
+    """C = a · b over the last two axes, the others being batches; None where the library has none."""
+    attributes = PrimitiveAttributes(engine.lib, fpmath)
+    return chosen(engine, "matmul", engine, a, b, None, c, attributes)
+
+
+def add(
+    engine: NativeEngine,
+    terms: Sequence[MemoryDesc],
+    total: MemoryDesc,
+    factors: Sequence[float] | None = None,
+) -> PrimitiveDesc | None:
+    """The sum of tensors of one shape, each times its factor; None where the library has none."""
+    attributes = PrimitiveAttributes(engine.lib)
+    count = len(terms)
+    return chosen(
+        engine, "sum", engine, total, count, (c_float * count)(*(factors or [1.0] * count)),
+        (c_void_p * count)(*[term.handle for term in terms]), attributes,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Weight gradients of convolutions: strategies, their cost, and the choice."""

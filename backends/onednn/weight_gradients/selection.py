@@ -1,0 +1,204 @@
+"""Which plan runs: every strategy on every implementation that goes with it, in order of its estimated time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from attrs import evolve, field, frozen
+
+from ....graph.compile.backend import Considered
+from ....graph.compile.options import CompileOptions, Tune
+from ....ops.data_types import DataType
+from ....ops.errors import ArgumentError, nearest
+from ....ops.weights_gradient import WeightsGradient
+from ..library.enumerators import CpuIsa
+from ..library.memory import OpaqueLayout
+from ..library.primitive import NativeEngine
+from ..plan.assembly import Unfit
+from ..plan.plan import Plan
+from ..quarantine import REFERENCE, barred
+from . import tuning
+from .cost import CostModel, model_for
+from .draft import Draft, Exhausted
+from .problem import Problem, is_small, lifted
+from .strategies import Strategy, usual
+
+LEAST_SCRATCH_LIMIT = 1 << 20
+"""Bytes of temporary memory that a kernel may always take."""
+DATA_PER_SCRATCH = 2
+"""How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
+converted to has to fit, and the library's own kernels for them take as much."""
+F32_BYTES = 4
+MARGIN, GEMM_MARGIN = 1.4, 1.8
+"""By how much an estimate has to be better than that of the usual way to be believed. Chosen on random layers so that
+almost none gets slower; im2col inside of the library is hardest to foresee."""
+
+
+@frozen(eq=False)
+class Candidate:
+    """One strategy on one implementation, as a plan.
+
+    Attributes:
+        strategy: the strategy's name.
+        implementation: of the convolution or the matmul.
+        compute: data type that it works in.
+        opaque: for each output the layout that the primitive chose, or None for the user's.
+        estimated_seconds, measured_seconds: see `Considered`.
+    """
+
+    strategy: str
+    implementation: str
+    compute: DataType
+    plan: Plan = field(repr=False)
+    opaque: tuple[OpaqueLayout | None, ...]
+    estimated_seconds: float = math.nan
+    measured_seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other candidates of its problem."""
+        return f"{self.strategy} [{self.implementation}]"
+
+    @property
+    def considered(self) -> Considered:
+        """Its line in an explanation."""
+        return Considered(
+            strategy=self.name,
+            estimated_seconds=self.estimated_seconds,
+            measured_seconds=self.measured_seconds,
+            scratch_bytes=self.plan.scratch_bytes,
+        )
+
+
+def trusted(implementation: str, gradient: WeightsGradient, data_type: DataType) -> str | None:
+    """Keeps out what the quarantine bars, the library's reference loops apart, which strategies ask for."""
+    return None if implementation.startswith(REFERENCE) else barred(implementation, gradient, data_type)
+
+
+def anything(implementation: str, gradient: WeightsGradient, data_type: DataType) -> str | None:
+    """Keeps nothing out; for the fuzzer."""
+    del implementation, gradient, data_type
+    return None
+
+
+def candidates(
+    engine: NativeEngine,
+    problem: Problem,
+    strategies: Sequence[Strategy],
+    rejected: list[str],
+    *,
+    trusted_only: bool = True,
+) -> Iterator[Candidate]:
+    """All plans for the problem, strategy by strategy, the library's preferred implementation first.
+
+    1-D problems are also looked at as 2-D ones of height 1, for which the library has more kernels.
+
+    Args:
+        rejected: receives the reason for each strategy that applies and yet came to nothing.
+        trusted_only: leave out what the quarantine bars. The fuzzer turns it off.
+    """
+    admits = trusted if trusted_only else anything
+    variants = [("", problem)]
+    if problem.gradient.spatial_rank == 1:
+        variants.append((" as 2-D", lifted(problem)))
+    for (suffix, variant), strategy in product(variants, strategies):
+        if strategy.applies(variant) is not None:
+            continue
+        pick = 0
+        while True:
+            draft = Draft(engine, variant, pick, admits)
+            try:
+                strategy.write(draft)
+                plan = draft.plan()
+            except Unfit as unfit:
+                if pick == 0 or not isinstance(unfit, Exhausted):
+                    rejected.append(f"{strategy.name}{suffix}: {unfit}")
+                break
+            yield Candidate(strategy.name + suffix, draft.convolution, draft.compute, plan, (draft.opaque,))
+            pick += 1
+            if not draft.picks:
+                break
+
+
+def cost_model(engine: NativeEngine) -> CostModel:
+    """The cost model that fits this process best."""
+    lib = engine.lib
+    return model_for(lib.effective_isa, lib.threads, [isa.name for isa in CpuIsa])
+
+
+def choose(
+    engine: NativeEngine,
+    problem: Problem,
+    strategies: Sequence[Strategy],
+    options: CompileOptions,
+    rejected: list[str],
+) -> list[Candidate]:
+    """The candidates in the order in which they are to be taken: the fastest first, by times or by estimate.
+
+    Args:
+        options: the user's; `strategy` leaves only what it names.
+        rejected: receives the reason for each strategy or implementation that was passed over.
+
+    Raises:
+        ArgumentError: no candidate has the name that the user wants; another backend must not step in then.
+    """
+    model = cost_model(engine)
+    found = [
+        evolve(one, estimated_seconds=model.seconds(one.plan.works))
+        for one in candidates(engine, problem, strategies, rejected)
+    ]
+    if options.strategy is not None:
+        wanted = [one for one in found if options.strategy in (one.name, one.strategy)]
+        if not wanted and found:
+            names = tuple(one.name for one in found)
+            raise ArgumentError(
+                f"strategy must be one that can do this problem, {', '.join(names)}, got '{options.strategy}'"
+                f"{nearest(options.strategy, names)}"
+            )
+        return wanted
+    found = _within(problem, found, options, rejected)
+    _sort(problem, found)
+    if options.tune is not Tune.off:
+        found = tuning.tuned(engine, problem, found, options)
+    return found
+
+
+def _sort(problem: Problem, found: list[Candidate]) -> None:
+    """By estimate, but nothing goes before the usual way without a margin."""
+    names = [one.strategy for one in found]
+    order = [strategy.name for strategy in usual(problem) if strategy.name in names]
+    first = names.index(order[0]) if order else -1
+    if order and is_small(problem.gradient):
+        found.insert(0, found.pop(first))
+        return
+
+    def weighed(place: int) -> float:
+        one = found[place]
+        margin = GEMM_MARGIN if one.strategy.startswith("gemm") else MARGIN
+        return one.estimated_seconds * (1.0 if place == first else margin)
+
+    found[:] = [found[place] for place in sorted(range(len(found)), key=weighed)]
+
+
+def _within(
+    problem: Problem, found: list[Candidate], options: CompileOptions, rejected: list[str]
+) -> list[Candidate]:
+    """The candidates whose temporary memory is below the limit; the least hungry one where none is."""
+    limit = options.scratch_limit
+    if limit is None:
+        data = sum(math.prod(view.shape) for view in (problem.src, problem.dst, problem.weights))
+        limit = max(DATA_PER_SCRATCH * data * F32_BYTES, LEAST_SCRATCH_LIMIT)
+    kept = [one for one in found if one.plan.scratch_bytes <= limit]
+    if not kept and found:
+        kept = [min(found, key=lambda one: one.plan.scratch_bytes)]
+        rejected.append(
+            f"the limit of {limit} bytes of temporary memory, which nothing keeps; what takes least is chosen"
+        )
+    rejected += [
+        f"{one.name}: its {one.plan.scratch_bytes} bytes of temporary memory are above the limit of {limit}"
+        for one in found
+        if one not in kept
+    ]
+    return kept

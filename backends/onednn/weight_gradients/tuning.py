@@ -1,0 +1,170 @@
+"""Choice by measurement, remembered for the user.
+
+A problem's times are kept in a small JSON file of their own, named by a hash of everything they depend on, so that
+processes don't disturb each other: a file is written aside and moved into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from platformdirs import user_cache_path
+
+from ....graph.compile.options import CompileOptions, Tune
+from ....graph.runtime.arrays import Array, address, numpy_type
+from ..library import fork
+from ..library.primitive import NativeEngine
+from ..plan.plan import Frame
+from .problem import DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
+
+if TYPE_CHECKING:
+    from .selection import Candidate
+
+FORMAT = 1
+"""Of the files; raised when older ones mean something else."""
+PLAUSIBLE = 3.0
+"""Candidates whose estimate is more than so many times the best one's are not measured."""
+MOST_MEASURED = 12
+"""Nor are more than so many."""
+NEAR_THE_BEST = 1.15
+"""What is so many times slower after half of the time is out."""
+LEAST_ROUNDS = 3
+
+
+class TuningCacheWarning(UserWarning):
+    """A file of remembered times can't be read or written; compilation goes on without."""
+
+
+def cache_folder() -> Path:
+    """Where remembered times are: `ONEDNN_GRAPH_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("ONEDNN_GRAPH_CACHE")
+    return Path(chosen) if chosen else user_cache_path("onednn_graph") / "tuned"
+
+
+def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
+    """Everything that times depend on."""
+    gradient = attrs.asdict(problem.gradient, filter=lambda field, _: not field.name.endswith("_axes"))
+    return {
+        "format": FORMAT,
+        "gradient": gradient,
+        "data_type": problem.data_type.value,
+        "strides": [list(view.strides) for view in (problem.src, problem.dst, problem.weights)],
+        "fpmath": problem.fpmath.name,
+        "free_weights": problem.free_weights,
+        "bias": problem.bias is not None,
+        "threads": engine.lib.threads,
+        "isa": engine.lib.effective_isa,
+        "library": list(engine.lib.version),
+        "machine_code": engine.machine_code,
+    }
+
+
+def _file(key: dict[str, Any]) -> Path:
+    text = json.dumps(key, sort_keys=True)
+    return cache_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def remembered(key: dict[str, Any]) -> dict[str, float]:
+    """Candidate's name → its time; empty where nothing is known."""
+    path = _file(key)
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        times = {str(name): float(seconds) for name, seconds in content["seconds"].items()}
+        if json.loads(json.dumps(key)) != content["key"] or not all(t > 0 for t in times.values()):
+            raise ValueError("it is of another problem")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        warnings.warn(
+            f"the tuning file {path} is ignored, for it can't be read ({error}); delete it", TuningCacheWarning,
+            stacklevel=2,
+        )  # fmt: skip
+        return {}
+    return times
+
+
+def remember(key: dict[str, Any], times: dict[str, float]) -> None:
+    """Keeps times for other processes and days."""
+    path = _file(key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
+            json.dump({"key": key, "seconds": times}, file, indent=1)
+        os.replace(file.name, path)
+    except OSError as error:
+        warnings.warn(f"times can't be kept in {path} ({error})", TuningCacheWarning, stacklevel=2)
+
+
+def tuned(
+    engine: NativeEngine, problem: Problem, found: Sequence[Candidate], options: CompileOptions
+) -> list[Candidate]:
+    """The candidates by measured time; those that were not measured keep their order behind them.
+
+    Args:
+        found: best estimate first.
+    """
+    key = key_of(engine, problem)
+    times = remembered(key)
+    if options.tune is Tune.measure and not times and found:
+        likely = [one for one in found if one.estimated_seconds <= PLAUSIBLE * found[0].estimated_seconds][
+            :MOST_MEASURED
+        ]
+        times = fork.run(measure, problem, likely, options.tune_seconds)
+        remember(key, times)
+    result = [attrs.evolve(one, measured_seconds=times.get(one.name)) for one in found]
+    return sorted(result, key=lambda one: (one.measured_seconds is None, one.measured_seconds or 0.0))
+
+
+def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dict[str, float]:
+    """The time of each candidate: the mean of the shortest and the median, over interleaved rounds."""
+    arrays = [np.zeros(0, np.uint8)] * 3
+    playing = (DIFF_DST, SRC) if problem.gradient.exchanged else (SRC, DIFF_DST)
+    for argument, view in zip(
+        (*playing, DIFF_WEIGHTS), (problem.src, problem.dst, problem.weights), strict=True
+    ):
+        arrays[argument] = _filled(problem, view, argument)
+    result: dict[str, float] = {}
+    frames: list[tuple[str, Frame, list[float]]] = []
+    for one in found:
+        frame = one.plan.take()
+        # dW may be opaque and then larger than the plain one.
+        outputs = [
+            np.empty(max(layout.desc.nbytes, 1), np.uint8) for layout in one.opaque if layout is not None
+        ]
+        frame.point([address(a) for a in (*arrays[:DIFF_WEIGHTS], *(outputs or arrays[DIFF_WEIGHTS:]))])
+        arrays += outputs  # kept alive
+        frame.run()
+        frames.append((one.name, frame, []))
+    # Half of the time for all, the other half for those that are near the best.
+    for share in (0.5, 0.5):
+        end = time.perf_counter() + seconds * share
+        rounds = 0
+        while time.perf_counter() < end or rounds < LEAST_ROUNDS:
+            rounds += 1
+            for _, frame, times in frames:
+                begin = time.perf_counter()
+                frame.run()
+                times.append(time.perf_counter() - begin)
+        found_times = {name: (min(times) + statistics.median(times)) / 2 for name, _, times in frames}
+        result |= found_times
+        least = min(found_times.values())
+        frames = [one for one in frames if found_times[one[0]] <= NEAR_THE_BEST * least]
+    return result
+
+
+def _filled(problem: Problem, view: View, seed: int) -> Array:
+    """Memory for a view, with small integers in it: zeros and denormals would be timed wrongly."""
+    size = 1 + sum((dim - 1) * step for dim, step in zip(view.shape, view.strides, strict=True))
+    values = np.random.default_rng(seed).integers(-2, 3, size)
+    return values.astype(numpy_type(problem.data_type))

@@ -1,0 +1,178 @@
+"""oneDNN Graph for Python.
+
+    import onednn_graph as og
+
+Build a `Graph` of `LogicalTensor`s and ops, compile it, call it with arrays; or call an op eagerly. oneDNN
+primitives run what they can, NumPy the rest. Names and semantics are oneDNN Graph's.
+"""
+
+from importlib.metadata import version as _version
+
+if __name__ != "onednn_graph":  # a checkout offers this folder by its path too, and backends register once
+    raise ImportError(
+        f"{__name__} is where the sources of onednn_graph lie; import onednn_graph", name=__name__
+    )
+
+
+from onednn_graph.backends.native.backend import NativeBackend as _NativeBackend
+from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
+from onednn_graph.backends.numpy.custom import register_op, unregister_op
+from onednn_graph.backends.numpy.kernels import Kernel
+from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
+from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
+from onednn_graph.graph.compile.backend import Considered, Explanation
+from onednn_graph.graph.compile.compiled_graph import CompiledGraph, Results
+from onednn_graph.graph.compile.compiled_partition import CompiledPartition
+from onednn_graph.graph.compile.options import CompileOptions, Tune
+from onednn_graph.graph.compile.partition import Partition
+from onednn_graph.graph.compile.partitioner import Policy
+from onednn_graph.graph.functions import generated as _functions
+from onednn_graph.graph.functions.eager import run_op
+from onednn_graph.graph.functions.generated import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
+from onednn_graph.graph.graph import FpmathMode, Graph
+from onednn_graph.graph.importers import Imported, ImportedModel, Report, from_onnx, from_torch
+from onednn_graph.graph.io.document import GraphFileError
+from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
+from onednn_graph.graph.model.op import Op
+from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
+from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
+from onednn_graph.graph.runtime.tensor import Tensor
+from onednn_graph.ops.attributes import (
+    NON_NEGATIVE,
+    POSITIVE,
+    AtLeast,
+    Attributes,
+    AttributeSpec,
+    AttributeType,
+    OneOf,
+)
+from onednn_graph.ops.data_types import DataType
+from onednn_graph.ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AttributeTypeError,
+    AttributeValueError,
+    BackendUnavailableWarning,
+    DataTypeError,
+    GraphError,
+    LayoutError,
+    LibraryError,
+    OneDNNGraphError,
+    OutOfMemoryError,
+    PortError,
+    ResourceError,
+    SchemaError,
+    ShapeError,
+    UnknownOpError,
+    UnsupportedError,
+)
+from onednn_graph.ops.registry import REGISTRY as _REGISTRY
+from onednn_graph.ops.schema import (
+    UNKNOWN_DIM,
+    InferenceContext,
+    OpNames,
+    OpSchema,
+    Port,
+    Shape,
+    shape_of_first_input,
+)
+
+__version__ = _version("onednn-graph")
+
+# In order of preference where priorities are equal; NumPy comes last and takes the rest.
+_BACKENDS.register(_OnednnBackend())
+_BACKENDS.register(_NumpyBackend())
+_BACKENDS.register(_NativeBackend(), on_request=True)
+
+
+def ops() -> tuple[OpSchema, ...]:
+    """The schemas of all registered ops, by kind."""
+    return tuple(_REGISTRY)
+
+
+def op_schema(kind: str) -> OpSchema:
+    """The schema of a kind or legacy name.
+
+    Raises:
+        UnknownOpError: nothing of that name is registered.
+    """
+    return _REGISTRY.resolve(kind)[0]
+
+
+def backends() -> dict[str, str | None]:
+    """Backend name → why it can't be used on this machine, or None when it can."""
+    return {backend.name: backend.unavailable() for backend in _BACKENDS}
+
+
+__all__ = [
+    "NON_NEGATIVE",
+    "POSITIVE",
+    "UNKNOWN_DIM",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "AtLeast",
+    "AttributeSpec",
+    "AttributeType",
+    "AttributeTypeError",
+    "AttributeValueError",
+    "Attributes",
+    "BackendUnavailableWarning",
+    "CompileOptions",
+    "CompiledGraph",
+    "CompiledPartition",
+    "Considered",
+    "DataType",
+    "DataTypeError",
+    "Engine",
+    "Event",
+    "EventKind",
+    "Explanation",
+    "FpmathMode",
+    "Graph",
+    "GraphError",
+    "GraphFileError",
+    "Imported",
+    "ImportedModel",
+    "InferenceContext",
+    "Kernel",
+    "LayoutError",
+    "LayoutType",
+    "LibraryError",
+    "Line",
+    "LogicalTensor",
+    "OneDNNGraphError",
+    "OneOf",
+    "Op",
+    "OpNames",
+    "OpSchema",
+    "OutOfMemoryError",
+    "Partition",
+    "Policy",
+    "Port",
+    "PortError",
+    "Profile",
+    "PropertyType",
+    "Report",
+    "ResourceError",
+    "Results",
+    "SchemaError",
+    "Shape",
+    "ShapeError",
+    "Stream",
+    "Tensor",
+    "Tune",
+    "UnknownOpError",
+    "UnsupportedError",
+    "backends",
+    "default_engine",
+    "from_onnx",
+    "from_torch",
+    "op_schema",
+    "ops",
+    "profile",
+    "register_op",
+    "run_op",
+    "shape_of_first_input",
+    "unregister_op",
+]
+__all__ += _functions.__all__

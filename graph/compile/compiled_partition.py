@@ -1,0 +1,239 @@
+"""CompiledPartition: a partition that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import local
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.values import integer, shown
+from ..model.inference import infer
+from ..model.logical_tensor import LogicalTensor, as_plain
+from ..model.op import port_names
+from ..runtime import profiling
+from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
+from ..runtime.arrays import Array, as_array
+from ..runtime.caching import BoundedCache
+from ..runtime.engine import Engine, Stream
+from .backend import Explanation
+from .options import CompileOptions
+
+if TYPE_CHECKING:  # a partition makes its compiled partitions
+    from .partition import Partition
+
+MAX_SPECIALISATIONS = 16
+"""Executables that a compiled partition keeps for different shapes and values of shape operands."""
+
+
+@frozen
+class Specialisation:
+    """What an executable was made for, where a partition is compiled at execution.
+
+    Attributes:
+        shapes: of all inputs, in port order; empty where they were known at compile.
+        values: of the shape operands, in port order.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    values: tuple[tuple[int, ...], ...]
+
+
+class CompiledPartition:
+    """A partition compiled for concrete tensors. Executing it is thread-safe.
+
+    With a shape operand among the inputs, and within a graph where shapes are unknown too, there is an executable for
+    each value that was met, the latest 16 of them. `outputs`, `backend`, `explanation` and `query_logical_tensor` then
+    tell of the latest call of `execute` or `bind` on the thread that asks; what other threads do does not change
+    them. `explanations` has all executables.
+
+    Attributes:
+        partition: what it was compiled from.
+        engine: where it runs.
+        inputs: the tensors it takes, in port order.
+        inplace_ports: pairs (input id, output id) that may share memory; no weight gradient has any.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        inputs: tuple[LogicalTensor, ...],
+        outputs: tuple[LogicalTensor, ...],
+        engine: Engine,
+        options: CompileOptions,
+    ) -> None:
+        self.partition = partition
+        self.engine = engine
+        self.inputs = inputs
+        self.inplace_ports: tuple[tuple[int, int], ...] = ()
+        self._declared_outputs = outputs
+        self._options = options
+        operands = partition.shape_operands
+        self._operands = tuple(
+            (position, tensor.id) for position, tensor in enumerate(inputs) if tensor.id in operands
+        )
+        self._open = not all(t.is_concrete for t in inputs)
+        self._names = port_names(partition.ops)
+        self._special: BoundedCache[Specialisation, Arguments] = BoundedCache(MAX_SPECIALISATIONS)
+        self._latest = local()
+        self._only: Arguments | None = None
+        if not self._operands and not self._open:
+            self._only = self._specialise(Specialisation((), ()))
+        elif not self._open:
+            # Everything that does not depend on the values is checked now, so that mistakes show early.
+            infer(partition.ops, {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}, {})
+
+    def _specialise(self, key: Specialisation) -> Arguments:
+        by_id = {tensor_id: value for (_, tensor_id), value in zip(self._operands, key.values, strict=True)}
+        inputs = self.inputs
+        if self._open:
+            shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
+            inputs = self.partition.checked_inputs(shaped)
+        executable = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
+        return Arguments(executable, self.partition.ops, self.engine)
+
+    def _arguments(self, inputs: Sequence[object]) -> Arguments:
+        """The executable for the shapes of these inputs and the values of the shape operands among them."""
+        if self._only is not None:
+            return self._only
+        given = listed_arguments(self.partition.ops, "input", self.inputs, inputs)
+        shapes = self._shapes(given) if self._open else []
+        values = [
+            shape_operand_value(given[position], self.inputs[position], self._names[tensor_id])
+            for position, tensor_id in self._operands
+        ]
+        key = Specialisation(tuple(shapes), tuple(values))
+        arguments = self._special.get(key, lambda: self._specialise(key))
+        self._latest.arguments = arguments
+        return arguments
+
+    def _shapes(self, given: Sequence[object]) -> list[tuple[int, ...]]:
+        return [
+            as_array(value, f"{self._names[tensor.id]}, {tensor},").shape
+            for value, tensor in zip(given, self.inputs, strict=True)
+        ]
+
+    @property
+    def _asked_of(self) -> Arguments | None:
+        """What the queries tell of: the only executable there is, or the one of this thread's latest call."""
+        return self._only or getattr(self._latest, "arguments", None)
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """The output tensors with layouts chosen; as declared where this thread has not called it yet."""
+        known = self._asked_of
+        return self._declared_outputs if known is None else known.executable.outputs
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that runs it; the claiming one where this thread has not called it yet."""
+        explanation = self.explanation
+        return str(self.partition.backend) if explanation is None else explanation.backend
+
+    @property
+    def specialisations(self) -> int:
+        """How many executables for shapes and values of shape operands are kept now."""
+        return len(self._special)
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """What was chosen and why; None where it is chosen at execution and this thread has not called it yet."""
+        known = self._asked_of
+        return None if known is None else known.executable.explanation
+
+    @property
+    def explanations(self) -> dict[Specialisation, Explanation]:
+        """What was chosen for each of the shapes and values that are kept now, whichever thread brought them."""
+        return {key: one.executable.explanation for key, one in self._special.values().items()}
+
+    def explain(self) -> Explanation:
+        """What was chosen and why.
+
+        Raises:
+            ArgumentError: it is chosen at execution, and this thread has not executed it yet.
+        """
+        explanation = self.explanation
+        if explanation is None:
+            raise ArgumentError(
+                f"{self.partition.ops[0]}: its kernels are chosen at the first execution, when the value of "
+                "the shape operand is known; execute it once before explain(), on the same thread"
+            )
+        return explanation
+
+    def query_logical_tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
+        """The input or output of that id, with its shape and layout as compiled.
+
+        Raises:
+            ArgumentError: no port has that id.
+        """
+        number = integer(id)
+        for tensor in (*self.inputs, *self.outputs):
+            if tensor.id == number:
+                return tensor
+        ids = [t.id for t in (*self.inputs, *self.outputs)]
+        raise ArgumentError(f"{self.partition.ops[0]}: no port has the id {shown(id)}; the ports are {ids}")
+
+    def execute(
+        self,
+        stream: Stream | None,
+        inputs: Sequence[object],
+        outputs: Sequence[object | None] | None = None,
+    ) -> tuple[Array, ...]:
+        """Computes the outputs.
+
+        Args:
+            stream: a stream of the engine that it was compiled for; None for that engine.
+            inputs: arrays or Tensors in the order of `inputs`. Arrays with other strides, another byte order
+                or unaligned memory are copied first; everything else is used as it is.
+            outputs: arrays or Tensors to write to, in the order of `outputs`; allocated where None. They may
+                lie anywhere, also over the inputs.
+
+        Returns:
+            The output arrays: those given, or new ones. An opaque output is its flat byte buffer.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, ResourceError: an argument does not
+                fit; nothing was computed then.
+        """
+        self._check_stream(stream)
+        arguments = self._arguments(inputs)
+        if not profiling.profiles:
+            return arguments.execute(inputs, outputs)
+        backend = arguments.executable.explanation.backend
+        with profiling.in_partition(self.partition.id, self.partition.label, backend):
+            return arguments.execute(inputs, outputs)
+
+    def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
+        """A callable that computes into these very arrays, with everything prepared once.
+
+        The arrays are kept alive by the callable and must have the compiled layouts, for no copies are made. They
+        can't be resized in place as long as it lives. It is for one thread at a time; bind once per thread.
+
+        Raises:
+            ArgumentError and others: as for `execute`, and for an array that would need a copy.
+        """
+        self.engine.check_open()
+        arguments = self._arguments(inputs)
+        backend = arguments.executable.explanation.backend
+        call, keep = arguments.bind(inputs, outputs)
+        return profiling.watched(call, self.partition.id, self.partition.label, backend, keep)
+
+    def _check_stream(self, stream: Stream | None) -> None:
+        self.engine.check_open()
+        if stream is None:
+            return
+        if not isinstance(stream, Stream):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                f"{self.partition.ops[0]}: stream must be an onednn_graph.Stream or None, got "
+                f"{shown(stream)} of type {type(stream).__name__}"
+            )
+        if stream.engine is not self.engine:
+            raise ArgumentError(
+                f"{self.partition.ops[0]}: the stream is of another engine than the one it was compiled for; "
+                "make it with Stream(compiled.engine)"
+            )
+
+    def __repr__(self) -> str:
+        return f"CompiledPartition({self.partition!r}, runs on {self.backend})"

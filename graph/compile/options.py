@@ -1,0 +1,68 @@
+"""Options of a compilation that backends act on."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+from attrs import field, frozen
+
+from ...ops.data_types import parse_enum
+from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.values import integer, shown
+
+
+class Tune(StrEnum):
+    """Whether measurements decide about kernels: `off` for the cost model alone, `cached` for what was measured
+    before, `measure` to measure what was not.
+    """
+
+    off = "off"
+    cached = "cached"
+    measure = "measure"
+
+
+def _tune(value: Tune | str | None) -> Tune:
+    return Tune.off if value is None else parse_enum(Tune, value, "tune")
+
+
+@frozen(kw_only=True)
+class CompileOptions:
+    """How to compile.
+
+    Attributes:
+        verify: check each chosen kernel on integer data against NumPy before handing it out.
+        tune: see `Tune`.
+        tune_seconds: time that measuring one partition may take.
+        strategy: take this one of the backend's strategies, as `explain()` names it, and no other.
+        scratch_limit: bytes of temporary memory that a kernel may take; by default twice what inputs and outputs
+            take, and 1 MiB at least. If nothing stays below it, what takes least is chosen.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: a value that is none.
+    """
+
+    verify: bool = False
+    tune: Tune = field(default=Tune.off, converter=_tune)
+    tune_seconds: float = 0.5
+    strategy: str | None = None
+    scratch_limit: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        seconds = self.tune_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"tune_seconds must be a number, got {shown(seconds)}")
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise ArgumentError(f"tune_seconds must be above 0, got {shown(seconds)}")
+        if self.strategy is not None and not isinstance(self.strategy, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                f"strategy must be a name that explain() shows or None, got {shown(self.strategy)}"
+            )
+        if self.scratch_limit is not None:
+            limit = integer(self.scratch_limit)
+            if limit is None:
+                raise ArgumentTypeError(
+                    f"scratch_limit must be a number of bytes or None, got {shown(self.scratch_limit)}"
+                )
+            if limit < 0:
+                raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")

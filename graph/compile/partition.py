@@ -1,0 +1,332 @@
+"""Partition: a claimed subgraph, on its way to something that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from ...ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataTypeError,
+    LayoutError,
+    ShapeError,
+    UnsupportedError,
+)
+from ...ops.values import shown
+from ..model.inference import infer, merge_shapes
+from ..model.logical_tensor import (
+    LayoutType,
+    LogicalTensor,
+    as_plain,
+    evolve_tensor,
+    format_shape,
+    may_overlap,
+)
+from ..model.op import port_names
+from ..runtime.arrays import Array
+from ..runtime.engine import Engine, check_engine, default_engine
+from .backend import BACKENDS, CompileRequest, Executable, Explanation
+from .compiled_partition import CompiledPartition
+from .options import CompileOptions, Tune
+from .partitioner import Claim
+from .verification import with_verifier
+
+
+class Partition:
+    """A subgraph that runs as one unit.
+
+    Attributes:
+        id: number within the list that `Graph.get_partitions` returned.
+        ops: in topological order.
+        input_ports: tensors that it reads and does not produce, in order of first use.
+        output_ports: tensors that it produces and that others, or the user, read.
+        backend: name of the backend that claimed it, or None.
+        why_not: for every other backend that was asked, why it is not the one.
+    """
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 -- oneDNN Graph's name
+        claim: Claim,
+        needed: set[int],
+        *,
+        fpmath_mode: str,
+        forced: bool,
+    ) -> None:
+        self.id = id
+        self.ops = claim.ops
+        self.backend = claim.backend.name if claim.backend is not None else None
+        self.why_not = dict(claim.why_not)
+        self.fpmath_mode = fpmath_mode
+        self.engine_kind = "cpu"
+        self._forced = forced
+        produced = {t.id: t for op in self.ops for t in op.outputs}
+        read = {t.id: t for op in self.ops for t in op.inputs}
+        self.input_ports = tuple(t for t in read.values() if t.id not in produced)
+        self.output_ports = tuple(t for t in produced.values() if t.id in needed)
+        self._shape_operands = {
+            tensor.id: str(op)
+            for op in self.ops
+            for port, tensor in zip(op.input_ports, op.inputs, strict=True)
+            if port.shape_operand and tensor.id not in produced
+        }
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether some backend runs it."""
+        return self.backend is not None
+
+    @property
+    def label(self) -> str:
+        """The kinds of its ops, for tables: `Convolution+BiasAdd+ReLU`."""
+        return "+".join(op.kind for op in self.ops)
+
+    @property
+    def shape_operands(self) -> tuple[int, ...]:
+        """Ids of the input ports whose values decide shapes."""
+        return tuple(self._shape_operands)
+
+    def compile(
+        self,
+        inputs: Sequence[LogicalTensor] | None = None,
+        outputs: Sequence[LogicalTensor] | None = None,
+        engine: Engine | None = None,
+        *,
+        verify: bool = False,
+        tune: Tune | str | None = None,
+        tune_seconds: float = 0.5,
+        strategy: str | None = None,
+        scratch_limit: int | None = None,
+    ) -> CompiledPartition:
+        """Compiles for concrete tensors.
+
+        Args:
+            inputs: the input ports with concrete shapes and their strides, in any order; the ports as they
+                are if None.
+            outputs: the output ports; unknown shapes are inferred, and `layout_type="any"` lets the
+                backend choose. The ports as they are if None.
+            engine: where it will run; the default engine if None.
+            verify: check each chosen kernel on integer data against NumPy before handing it out.
+            tune, tune_seconds, strategy, scratch_limit: see `CompileOptions`.
+
+        Returns:
+            A compiled partition. With a shape operand among the inputs it is compiled further at
+            execution, once for each value.
+
+        Raises:
+            UnsupportedError: no backend takes it; the message has each one's reason.
+            ArgumentError, ShapeError, LayoutError, DataTypeError, ResourceError: bad arguments.
+        """
+        options = CompileOptions(
+            verify=verify,
+            tune=tune,
+            tune_seconds=tune_seconds,
+            strategy=strategy,
+            scratch_limit=scratch_limit,
+        )
+        compiled = self.compile_with(inputs, outputs, engine, options)
+        if strategy is not None and compiled.explanation is not None and not compiled.explanation.considered:
+            raise ArgumentError(
+                f"{self.ops[0]}: strategy {shown(strategy)} can't be taken, for {compiled.backend} has nothing to "
+                "choose from here; leave strategy out"
+            )
+        return compiled
+
+    def compile_with(
+        self,
+        inputs: Sequence[LogicalTensor] | None,
+        outputs: Sequence[LogicalTensor] | None,
+        engine: Engine | None,
+        options: CompileOptions,
+    ) -> CompiledPartition:
+        """`compile` with its options in one object."""
+        engine = default_engine() if engine is None else engine
+        check_engine(engine)
+        engine.check_open()
+        self._check_supported()
+        ins = self.checked_inputs(inputs)
+        for tensor in ins:
+            if tensor.layout_type is LayoutType.opaque:
+                engine.layouts.of(tensor, f"{port_names(self.ops)[tensor.id]}, {tensor},")
+        return CompiledPartition(self, ins, self._checked_outputs(outputs), engine, options)
+
+    def compile_in_graph(self, engine: Engine, options: CompileOptions) -> CompiledPartition:
+        """For plain arrays on all sides, as they flow through a graph; unknown sizes are those of each execution."""
+        self._check_supported()
+        ins = tuple(as_plain(t) if t.layout_type is LayoutType.opaque else t for t in self.input_ports)
+        if all(t.is_concrete for t in ins):
+            ins = self.checked_inputs(ins)
+        outs = self._checked_outputs([as_plain(t) for t in self.output_ports])
+        return CompiledPartition(self, ins, outs, engine, options)
+
+    def _check_supported(self) -> None:
+        if not self.is_supported:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.why_not.items())
+            raise UnsupportedError(f"{self.ops[0]}: no backend can run it ({reasons})")
+
+    def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
+        """The inputs to compile for, in port order.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, LayoutError: they don't fit the ports, or are
+                not concrete.
+        """
+        ins = self._matched(given, self.input_ports, "input")
+        names = port_names(self.ops)
+        for tensor in ins:
+            if tensor.layout_type is LayoutType.any or tensor.layout_type is LayoutType.undef:
+                raise LayoutError(
+                    f"{names[tensor.id]}, {tensor}, must be strided or opaque at compile, got layout_type "
+                    f"'{tensor.layout_type.value}'; only outputs may be 'any'"
+                )
+            if not tensor.is_concrete:
+                raise ShapeError(
+                    f"{names[tensor.id]}, {tensor}, must have all its sizes at compile; pass compile a "
+                    "logical tensor that has them"
+                )
+        return tuple(ins)
+
+    def _checked_outputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
+        outs = self._matched(given, self.output_ports, "output")
+        names = port_names(self.ops)
+        for tensor in outs:
+            if tensor.layout_type not in (LayoutType.any, LayoutType.strided):
+                raise LayoutError(
+                    f"{names[tensor.id]}, {tensor}, must be strided or 'any' at compile, got layout_type "
+                    f"'{tensor.layout_type.value}'; with 'any' the backend chooses"
+                )
+        return tuple(outs)
+
+    def _matched(
+        self, given: Sequence[LogicalTensor] | None, ports: tuple[LogicalTensor, ...], what: str
+    ) -> list[LogicalTensor]:
+        """`given` in port order, with the ports' shapes where `given` leaves them open."""
+        if given is None:
+            return list(ports)
+        if isinstance(given, LogicalTensor):
+            raise ArgumentTypeError(
+                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor, got one, {given}; write [tensor]"
+            )
+        if not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor or None, got {shown(given)} of "
+                f"type {type(given).__name__}"
+            )
+        by_id: dict[int, LogicalTensor] = {}
+        for tensor in given:
+            if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ArgumentTypeError(
+                    f"{self.ops[0]}: {what}s must hold LogicalTensor objects, got {shown(tensor)} of type "
+                    f"{type(tensor).__name__}; arrays are given to execute"
+                )
+            by_id[tensor.id] = tensor
+        names = port_names(self.ops)
+        if set(by_id) != {t.id for t in ports} or len(given) != len(ports):
+            expected = ", ".join(f"'{names[t.id].port}' {t}" for t in ports)
+            raise ArgumentError(
+                f"{self.ops[0]}: compile needs each {what} port once, {expected}, got the ids "
+                f"{[t.id for t in given]}"
+            )
+        matched: list[LogicalTensor] = []
+        for port in ports:
+            tensor = by_id[port.id]
+            if tensor.data_type != port.data_type:
+                raise DataTypeError(
+                    f"{names[port.id]}, {port}, was {port.data_type.value} in the graph, got "
+                    f"{tensor.data_type.value} at compile; build the graph with that type"
+                )
+            merged = merge_shapes(
+                port.shape,
+                tensor.shape,
+                f"{names[port.id]}, {port}, has shape {format_shape(port.shape)} in the graph, got "
+                f"{format_shape(tensor.shape)} at compile; build the graph with that shape, or with -1 for "
+                "sizes that change",
+            )
+            matched.append(evolve_tensor(tensor, shape=merged))
+        return matched
+
+    def build(
+        self,
+        inputs: tuple[LogicalTensor, ...],
+        outputs: tuple[LogicalTensor, ...],
+        engine: Engine,
+        values: Mapping[int, tuple[int, ...]],
+        options: CompileOptions,
+    ) -> Executable:
+        """An executable for these tensors and values of shape operands, from the first backend that can."""
+        known = {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}
+        tensors, ops = infer(self.ops, known, values)
+        resolved = tuple(tensors[t.id] for t in outputs)
+        for tensor in resolved:
+            if tensor.layout_type is LayoutType.strided and may_overlap(tensor.dims, tensor.element_strides):
+                raise LayoutError(
+                    f"{port_names(self.ops)[tensor.id]}, {tensor}, has strides {list(tensor.element_strides)} "
+                    "that overlap; give each element a place of its own"
+                )
+        request = CompileRequest(
+            ops=tuple(ops),
+            inputs=tuple(as_plain(t) for t in inputs),
+            outputs=resolved,
+            engine=engine,
+            fpmath_mode=self.fpmath_mode,
+            values=values,
+            forced=self._forced,
+            options=options,
+            verifier=lambda executable: None,
+            described=inputs,
+        )
+        return self._first_that_can(request)
+
+    def _first_that_can(self, request: CompileRequest) -> Executable:
+        claimed = BACKENDS.get(self.backend)
+        others = () if self._forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
+        reasons: list[str] = []
+        for backend in (claimed, *others):
+            reason = backend.unavailable() or backend.why_not(request.ops)
+            if reason is not None:
+                reasons.append(f"{backend.name}: {reason}")
+                continue
+            try:
+                executable = backend.compile(with_verifier(request))
+            except UnsupportedError as error:
+                reasons.append(f"{backend.name}: {error}")
+                continue
+            return executable if not reasons else _WithReasons(executable, tuple(reasons))
+        forced, way = "", ""
+        if self._forced:
+            forced = f"backend '{self.backend}' was forced; "
+            way = "; leave backend out to let another one do it"
+        raise UnsupportedError(f"{self.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
+
+    def __repr__(self) -> str:
+        ops = ", ".join(str(op) for op in self.ops)
+        return f"Partition({self.id}: {ops} on {self.backend or 'no backend'})"
+
+
+@frozen(eq=False)
+class _WithReasons:
+    """An executable of a later backend, with the reasons of the earlier ones in its explanation."""
+
+    executable: Executable
+    reasons: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        return self.executable.inputs
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        return self.executable.outputs
+
+    @property
+    def explanation(self) -> Explanation:
+        inner = self.executable.explanation
+        return evolve(inner, rejected=(*self.reasons, *inner.rejected))
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        self.executable.run(inputs, outputs)
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        return self.executable.bind(inputs, outputs)

@@ -1,0 +1,166 @@
+"""The partitioner: backends claim convex subgraphs by the priority of their patterns."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from ...ops.errors import BackendUnavailableWarning, UnsupportedError
+from ..model.op import Op
+from ..model.topology import Topology
+from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
+
+
+class Policy(StrEnum):
+    """How ops are grouped: `fusion` as far as patterns go, `debug` one op a partition."""
+
+    fusion = "fusion"
+    debug = "debug"
+
+
+@frozen
+class Claim:
+    """Ops that go together, in topological order, who runs them, and why nobody else does.
+
+    Attributes:
+        backend: None where no backend can run them.
+        why_not: backend name → reason, for every backend that was asked but the one that has it.
+    """
+
+    ops: tuple[Op, ...]
+    backend: Backend | None
+    why_not: dict[str, str]
+
+
+def partition(
+    ops: Sequence[Op], policy: Policy, forced: str | None, outputs: Collection[int] = ()
+) -> list[Claim]:
+    """Claims that cover all ops, in an order in which they can run.
+
+    Args:
+        ops: in topological order, on resolved tensors.
+        policy: see `Policy`.
+        forced: name of the only backend to ask, or None for all but those that wait to be asked for.
+        outputs: ids of the graph's outputs.
+
+    Raises:
+        UnsupportedError: the forced backend can't run an op; the message has its reason.
+    """
+    backends = [BACKENDS.get(forced)] if forced is not None else list(BACKENDS.candidates())
+    unavailable = {b.name: reason for b in backends if (reason := b.unavailable()) is not None}
+    if forced is None:
+        _say_once(unavailable)
+    usable = [b for b in backends if b.name not in unavailable]
+    topology = Topology(ops, outputs)
+    claims: dict[int, tuple[Op, ...]] = {}
+    owners: dict[int, Backend] = {}
+    offers: list[tuple[Backend, Pattern]] = sorted(
+        (
+            (backend, pattern)
+            for backend in usable
+            for pattern in backend.patterns
+            if policy is Policy.fusion or pattern.priority <= SINGLE_OP_PRIORITY
+        ),
+        key=lambda offer: -offer[1].priority,
+    )
+    for backend, pattern in offers:
+        for op in topology.ops:
+            if id(op) in claims:
+                continue
+            matched = pattern.match(op, topology)
+            if not matched or any(id(member) in claims for member in matched):
+                continue
+            matched = tuple(sorted(matched, key=lambda member: topology.position[id(member)]))
+            if backend.why_not(matched) is None and topology.is_convex(matched, claims):
+                for member in matched:
+                    claims[id(member)] = matched
+                    owners[id(member)] = backend
+    return _in_order(topology, claims, owners, backends, unavailable, forced)
+
+
+def _in_order(
+    topology: Topology,
+    claims: dict[int, tuple[Op, ...]],
+    owners: dict[int, Backend],
+    backends: Sequence[Backend],
+    unavailable: dict[str, str],
+    forced: str | None,
+) -> list[Claim]:
+    """Claims in topological order of the claims, each with its reasons."""
+    result: list[Claim] = []
+    done: set[int] = set()
+    producer = {tensor.id: op for op in topology.ops for tensor in op.outputs}
+
+    def visit(op: Op) -> None:
+        stack = [op]
+        while stack:
+            top = stack[-1]
+            together = claims.get(id(top), (top,))
+            if id(top) in done:
+                stack.pop()
+                continue
+            waiting = [
+                producer[t.id]
+                for member in together
+                for t in member.inputs
+                if t.id in producer and id(producer[t.id]) not in done and producer[t.id] not in together
+            ]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            done.update(id(member) for member in together)
+            result.append(_claim(together, owners.get(id(top)), backends, unavailable, forced))
+
+    for op in topology.ops:
+        visit(op)
+    return result
+
+
+def _claim(
+    ops: tuple[Op, ...],
+    owner: Backend | None,
+    backends: Sequence[Backend],
+    unavailable: dict[str, str],
+    forced: str | None,
+) -> Claim:
+    why_not = {
+        backend.name: unavailable.get(backend.name)
+        or backend.why_not(ops)
+        or f"it can, but {owner.name if owner else 'nothing'} comes first"
+        for backend in backends
+        if backend is not owner
+    }
+    if owner is None and forced is not None:
+        raise UnsupportedError(
+            f"{ops[0]}: backend '{forced}' was forced and can't run it: {why_not[forced]}; "
+            "leave backend out to let another one do it"
+        )
+    return Claim(ops, owner, why_not)
+
+
+_said: set[str] = set()
+
+
+def _say_once(unavailable: dict[str, str]) -> None:
+    for name, reason in unavailable.items():
+        if name not in _said:
+            _said.add(name)
+            warnings.warn(
+                f"backend '{name}' is not available ({reason}); NumPy does its work",
+                BackendUnavailableWarning,
+                stacklevel=_frames_of_ours(),
+            )
+
+
+def _frames_of_ours() -> int:
+    """The stack level of the first caller outside of this package, whose line a warning should point at."""
+    package = __name__.partition(".")[0]
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,1 @@
+"""One function for each op: arrays in, array out."""

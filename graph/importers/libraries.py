@@ -1,0 +1,31 @@
+"""The frameworks, imported when they are needed.
+
+Their types are incomplete or not there when the code is checked, so whatever comes from them is `Any`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ...ops.errors import UnsupportedError
+
+
+def library(name: str, extra: str, wanted_by: str) -> Any:
+    """The module `name`.
+
+    Args:
+        extra: of the package, that installs it.
+        wanted_by: the function that needs it.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        raise UnsupportedError(
+            f"{wanted_by} needs the package {missing.split('.')[0]}, which is not installed; "
+            f"pip install 'onednn-graph[{extra}]'"
+        ) from None

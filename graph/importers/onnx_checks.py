@@ -1,0 +1,91 @@
+"""Whether an ONNX model is one: each name is made once and before it is read, and each node has what its op wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ops.errors import ArgumentError
+from ...ops.values import one_line
+from .libraries import library
+
+
+def invalid(what: str) -> ArgumentError:
+    """The error for a model that breaks ONNX's own rules."""
+    return ArgumentError(
+        f"from_onnx: the model is invalid: {what}; repair it, onnx.checker.check_model helps with that"
+    )
+
+
+def label_of(node: Any, number: int) -> str:
+    """What messages and ops call a node: its name, or that of its first output."""
+    return node.name or next((name for name in node.output if name), f"node {number}")
+
+
+def check_structure(graph: Any) -> None:
+    """Checks that all that nodes and outputs read is there, made by one, and in order.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    known: set[str] = set()
+    for info in graph.input:
+        if info.name in known:
+            raise invalid(f"two inputs have the name {info.name!r}")
+        known.add(info.name)
+    # An initializer with a place in the inputs is a default.
+    known.update(tensor.name for tensor in graph.initializer)
+    known.update(tensor.values.name for tensor in graph.sparse_initializer)
+    makers = {
+        name: label_of(node, number) for number, node in enumerate(graph.node) for name in node.output if name
+    }
+    for number, node in enumerate(graph.node):
+        label = label_of(node, number)
+        for name in node.input:
+            if not name or name in known:
+                continue
+            if name in makers:
+                raise invalid(
+                    f"node {label!r} ({node.op_type}) reads {name!r}, which node {makers[name]!r} makes only "
+                    "afterwards; nodes must stand behind those that they read from, without a cycle"
+                )
+            raise invalid(
+                f"node {label!r} ({node.op_type}) reads {name!r}, which no input, initializer or node makes"
+            )
+        for name in node.output:
+            if name in known:
+                raise invalid(f"node {label!r} ({node.op_type}) makes {name!r}, which is there already")
+            if name:
+                known.add(name)
+    for output in graph.output:
+        if output.name not in known:
+            raise invalid(f"its output {output.name!r} is made by no node")
+
+
+class NodeChecks:
+    """ONNX's own checks of a node: how many inputs, which attributes, and of which types."""
+
+    def __init__(self, onnx: Any, opset: int) -> None:
+        self._defs = library("onnx.defs", "onnx", "from_onnx")
+        self._checker = library("onnx.checker", "onnx", "from_onnx")
+        self._opset = opset
+        self._context = self._checker.C.CheckerContext()
+        self._context.ir_version = onnx.IR_VERSION
+        self._context.opset_imports = {"": opset}
+
+    def __call__(self, node: Any, label: str) -> None:
+        """Checks a node of ONNX's own op set.
+
+        Raises:
+            ArgumentError: its op can't be so.
+        """
+        try:
+            schema = self._defs.get_schema(node.op_type, self._opset, "")
+        except self._defs.SchemaError:  # an op that is newer than the package onnx
+            return
+        if schema.deprecated:  # refused altogether, although models have them
+            return
+        try:
+            self._checker.check_node(node, self._context)
+        except self._checker.ValidationError as error:
+            what = str(error).partition("==> Context")[0].strip()
+            raise invalid(f"node {label!r} ({node.op_type}): {one_line(what)}") from error

@@ -1,0 +1,341 @@
+"""From an ONNX model to a graph: reading it, folding what is constant, and translating node by node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ...ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    UnsupportedError,
+    nearest,
+)
+from ...ops.values import one_line, shown
+from ..model.logical_tensor import as_shape, format_shape
+from ..runtime.arrays import Array, data_type_of
+from .imported import Imported
+from .libraries import library
+from .onnx_checks import NodeChecks, check_structure, invalid, label_of
+from .onnx_ops import Node, constant_scalar
+from .onnx_patterns import erf_gelus, gelu
+from .onnx_quantized import TABLE
+from .onnx_types import NUMBERS, numpy_type_of
+from .results import finished
+from .translation import (
+    FAILURES,
+    Problem,
+    Translation,
+    Unmapped,
+    Value,
+    reason_of,
+    shape_of,
+    sizes,
+    unsupported,
+)
+
+OLDEST_OPSET = 11
+DEFAULT_DOMAINS = ("", "ai.onnx")
+SHAPES = ("Shape", "Size")
+FOLDED_LATER = {"DequantizeLinear": 19, "QuantizeLinear": 19}
+"""Ops that ONNX's reference has from this opset on only. What later versions added are types, blocks and attributes."""
+
+
+def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Imported:
+    """See `from_onnx`."""
+    onnx = library("onnx", "onnx", "from_onnx")
+    proto = _loaded(onnx, model)
+    opset = next((o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS), 0)
+    if opset < OLDEST_OPSET:
+        raise UnsupportedError(
+            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}; "
+            "convert it with onnx.version_converter.convert_version(model, 13)"
+        )
+    if proto.functions:
+        try:
+            proto = library("onnx.inliner", "onnx", "from_onnx").inline_local_functions(proto)
+        except Exception as error:  # whatever the inliner raises
+            raise invalid(
+                f"its functions can't be put in place of their calls ({one_line(error)})"
+            ) from error
+    return _Importer(onnx, proto, opset, dict(shapes or {})).run()
+
+
+def _loaded(onnx: Any, model: Any) -> Any:
+    """The ModelProto of a path, bytes, or itself."""
+    what, more = "the ModelProto", ""
+    read = None
+    if isinstance(model, str | os.PathLike):
+        path = os.fsdecode(cast("str | os.PathLike[str]", model))
+        what, read = shown(path), lambda: onnx.load(path)
+        if path.endswith(".json"):
+            more = "; a oneDNN Graph file is read by Graph.load"
+    elif isinstance(model, bytes | bytearray | memoryview):
+        content = bytes(cast("bytes", model))
+        what, read = "what the bytes hold", lambda: onnx.load_from_string(content)
+    elif not isinstance(model, onnx.ModelProto):
+        raise ArgumentTypeError(
+            f"from_onnx takes a path, bytes or an onnx.ModelProto, got {shown(model)} of type {type(model).__name__}"
+        )
+    try:
+        proto = cast("Any", model) if read is None else read()
+    except OSError as error:
+        raise ArgumentError(f"from_onnx can't read {what}: {error.strerror or one_line(error)}") from error
+    except onnx.checker.ValidationError as error:
+        raise ArgumentError(f"from_onnx can't read the weights of {what} ({one_line(error)})") from error
+    except Exception as error:  # each format of files has errors of its own
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}") from error
+    if not proto.HasField("graph"):
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model; it holds no graph{more}")
+    return proto
+
+
+class _Importer:
+    """One import."""
+
+    def __init__(self, onnx: Any, proto: Any, opset: int, shapes: dict[str, Sequence[int]]) -> None:
+        self.onnx = onnx
+        self.proto = proto
+        self.opset = opset
+        self.shapes = shapes
+        self.t = Translation()
+        self.values: dict[str, Value] = {}
+        self.problems: list[Problem] = []
+        self.broken: set[str] = set()
+        self.inputs: list[str] = []
+        self.check_node = NodeChecks(onnx, opset)
+
+    def run(self) -> Imported:
+        graph = self.proto.graph
+        check_structure(graph)
+        self._initializers(graph)
+        self._constant_nodes(graph.node)
+        self._inputs(graph)
+        gelus = erf_gelus(graph.node, lambda name: constant_scalar(self.values.get(name)))
+        alive = _alive(graph, gelus)
+        for number, node in enumerate(graph.node):
+            self._node(node, label_of(node, number), alive, gelus)
+        if self.problems:
+            raise unsupported(self.problems, "ONNX model")
+        results = {output.name: self.values[output.name] for output in graph.output}
+        return finished(self.t, self.inputs, results, "from_onnx")
+
+    # --- what is given ---
+
+    def _initializers(self, graph: Any) -> None:
+        if graph.sparse_initializer:
+            raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
+        for tensor in graph.initializer:
+            try:
+                dtype = numpy_type_of(tensor.data_type)
+            except Unmapped as error:
+                raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
+            try:
+                array = self.onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False)
+            except Exception as error:  # too few bytes, a file that is not there
+                raise ArgumentError(
+                    f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
+                ) from error
+            self._named(tensor.name, array)
+
+    def _named(self, name: str, array: Array) -> None:
+        self.values[name] = array
+        self.t.entitle(array, name)
+
+    def _constant_nodes(self, nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1:
+                try:
+                    array = _constant(self.onnx, node)
+                except FAILURES:  # what needs it will say that it can't be computed
+                    continue
+                if array is not None:
+                    self._named(node.output[0], array)
+
+    def _inputs(self, graph: Any) -> None:
+        for info in graph.input:
+            if info.name in self.values:  # an initializer with a place in the inputs: a default
+                continue
+            self.inputs.append(info.name)
+            kind = info.type.tensor_type
+            if not info.type.HasField("tensor_type"):
+                raise UnsupportedError(
+                    f"from_onnx: input {info.name!r} is no tensor; give the model tensors only"
+                )
+            shape = None
+            if kind.HasField("shape"):
+                shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
+            shape = self._fixed(info.name, shape)
+            try:
+                data_type = data_type_of(np.empty(0, numpy_type_of(kind.elem_type)), f"input {info.name!r}")
+            except Unmapped as error:
+                raise UnsupportedError(f"from_onnx: input {info.name!r}: {error}") from error
+            self.values[info.name] = self.t.input(info.name, data_type, shape)
+        for name in self.shapes:
+            if name not in self.inputs:
+                raise ArgumentError(
+                    f"from_onnx: shapes names {shown(name)}, which is no input of the model"
+                    f"{nearest(name, self.inputs)}; it has {', '.join(map(repr, self.inputs))}"
+                )
+
+    def _fixed(self, name: str, shape: list[int] | None) -> list[int] | None:
+        if name not in self.shapes:
+            return shape
+        wanted = list(as_shape(self.shapes[name], f"from_onnx: the shape of input {name!r}") or ())
+        if shape is not None and (
+            len(shape) != len(wanted)
+            or any(-1 not in (a, b) and a != b for a, b in zip(shape, wanted, strict=True))
+        ):
+            raise ArgumentError(
+                f"from_onnx: input {name!r} has shape {format_shape(tuple(shape))} in the model, got "
+                f"{format_shape(tuple(wanted))} in shapes; only sizes that are open can be chosen"
+            )
+        return wanted
+
+    # --- node by node ---
+
+    def _node(self, node: Any, label: str, alive: set[str], gelus: Mapping[str, str]) -> None:
+        needed = [index for index, name in enumerate(node.output) if name in alive]
+        if not needed or node.output[0] in self.values:
+            return
+        kind = node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}"
+        sources = [gelus[node.output[0]]] if node.output[0] in gelus else list(node.input)
+        if node.output[0] in gelus:
+            kind = "Gelu"
+        if any(name in self.broken for name in sources):
+            self.broken.update(node.output)
+            if kind not in TABLE:
+                self.problems.append(Problem(kind, label, "there is no translation for it"))
+            return
+        if kind == node.op_type and not node.domain and (kind in TABLE or kind in SHAPES):
+            self.check_node(node, label)
+        self.t.label = label
+        try:
+            inputs = [self.values[name] if name else None for name in sources]
+            made = self._translated(node, kind, inputs, max(needed) + 1)
+        except FAILURES as error:
+            self.problems.append(Problem(kind, label, reason_of(error)))
+            self.broken.update(node.output)
+            return
+        for name, value in zip(node.output, made, strict=False):
+            if name:
+                self.values[name] = value
+
+    def _translated(
+        self, node: Any, kind: str, inputs: Sequence[Value | None], outputs: int
+    ) -> Sequence[Value]:
+        if kind == "Gelu" != node.op_type and isinstance(inputs[0], np.ndarray):  # the pattern
+            return [gelu(inputs[0])]
+        attributes = {a.name: _python(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
+        if kind in SHAPES and inputs[0] is not None:
+            return [_shape(kind, inputs[0], attributes)]
+        keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
+        if all(value is None or isinstance(value, np.ndarray) for value in inputs) and not keep:
+            return self._folded(node, kind, inputs)
+        translate = TABLE.get(kind)
+        if translate is None:
+            raise Unmapped("there is no translation for it")
+        made = translate(
+            self.t,
+            Node(
+                kind=kind,
+                opset=self.opset,
+                inputs=tuple(inputs),
+                outputs=outputs,
+                listed=len(node.output),
+                attributes=attributes,
+            ),
+        )
+        results: list[Value] = list(made) if isinstance(made, Sequence) else [made]
+        if len(results) < outputs:
+            raise Unmapped(
+                f"its output {node.output[outputs - 1]!r}, number {outputs - 1}, has no counterpart"
+            )
+        return results
+
+    def _opsets(self, kind: str) -> Sequence[Any]:
+        """What a node is computed by: the model's opsets, or later ones for an op that the reference lacks there."""
+        oldest = FOLDED_LATER.get(kind, 0)
+        if self.opset >= oldest:
+            return self.proto.opset_import
+        return [self.onnx.helper.make_opsetid("", oldest)]
+
+    def _folded(self, node: Any, kind: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        """The outputs of a node whose inputs are all constant, by ONNX's own reference."""
+        given = zip(node.input, inputs, strict=True)
+        feeds: dict[str, Array] = {name: value for name, value in given if isinstance(value, np.ndarray)}
+        helper = self.onnx.helper
+        outputs = [name for name in node.output if name]
+        try:
+            model = helper.make_model(
+                helper.make_graph(
+                    [node],
+                    "constant",
+                    [helper.make_tensor_value_info(n, NUMBERS[a.dtype], a.shape) for n, a in feeds.items()],
+                    [self.onnx.ValueInfoProto(name=name) for name in outputs],
+                ),
+                opset_imports=self._opsets(kind),
+                ir_version=self.proto.ir_version,
+            )
+            evaluator = library("onnx.reference", "onnx", "from_onnx").ReferenceEvaluator(model)
+            made = dict(zip(outputs, evaluator.run(None, feeds), strict=True))
+        except Exception as error:  # the reference raises whatever its NumPy code does
+            raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
+        arrays = [np.asarray(made[name]) if name else np.empty(0) for name in node.output]
+        for name, array in zip(node.output, arrays, strict=True):
+            self.t.entitle(array, name)
+        return arrays
+
+
+def _alive(graph: Any, gelus: Mapping[str, str]) -> set[str]:
+    """Names that the outputs depend on."""
+    producers = {name: node for node in graph.node for name in node.output if name}
+    alive: set[str] = set()
+    waiting = [output.name for output in graph.output]
+    while waiting:
+        name = waiting.pop()
+        if name in alive:
+            continue
+        alive.add(name)
+        if name in gelus:
+            waiting.append(gelus[name])
+        elif name in producers:
+            waiting += [source for source in producers[name].input if source]
+    return alive
+
+
+def _constant(onnx: Any, node: Any) -> Array | None:
+    """The value of a Constant node; None for strings and sparse ones."""
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if attribute.name == "value":
+            return onnx.numpy_helper.to_array(value).astype(numpy_type_of(value.data_type), copy=False)
+        if attribute.name in ("value_float", "value_floats"):
+            return np.asarray(value, np.float32)
+        if attribute.name in ("value_int", "value_ints"):
+            return np.asarray(value, np.int64)
+    return None
+
+
+def _python(value: Any) -> Any:
+    """An attribute's value with text as str."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return list(value) if not isinstance(value, int | float | str) and hasattr(value, "__len__") else value
+
+
+def _shape(kind: str, value: Value, attributes: Mapping[str, Any]) -> Array:
+    if kind == "Size":
+        return np.asarray(np.prod(sizes(value), dtype=np.int64))
+    part = shape_of(value)[attributes.get("start", 0) : attributes.get("end")]
+    if -1 in part:
+        sizes(value)  # says what is missing
+    return np.asarray(part, np.int64)
+
+
+def _stays_quantized(value: Value | None) -> bool:
+    """Whether a constant is a quantised tensor that kernels take as it is: weights, say."""
+    return isinstance(value, np.ndarray) and value.ndim > 1 and str(value.dtype) in ("int8", "uint8")

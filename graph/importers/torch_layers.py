@@ -1,0 +1,398 @@
+"""ATen ops in ops of oneDNN Graph: convolutions, poolings, normalisation, attention, resizing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from .expressions import axis_of, concat, cut, reduce, squeeze, unsqueeze
+from .layers import (
+    attention,
+    batch_norm,
+    convolution,
+    group_norm,
+    interpolate,
+    layer_norm,
+    nearest_agrees,
+    pooling,
+    transposed_convolution,
+)
+from .torch_ops import aten
+from .torch_shapes import TABLE
+from .translation import Translation, Unmapped, Value, shape_of, sizes
+
+__all__ = ["TABLE"]
+
+
+def _spread(values: int | Sequence[int], count: int) -> list[int]:
+    """One value per spatial axis: torch lets one stand for all."""
+    listed = [values] if isinstance(values, int) else list(values)
+    return listed * count if len(listed) == 1 else listed
+
+
+@aten("convolution")
+def _convolution(
+    t: Translation,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Value:
+    count = len(shape_of(weight)) - 2
+    if len(shape_of(x)) == count + 1:
+        whole = _convolution(
+            t,
+            unsqueeze(t, x, [0]),
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+        )
+        return squeeze(t, whole, [0])
+    strides, pads, dilations = (_spread(v, count) for v in (stride, padding, dilation))
+    if transposed:
+        return transposed_convolution(
+            t, x, weight, bias, strides=strides, begin=pads, end=pads, dilations=dilations,
+            output_padding=_spread(output_padding, count), groups=groups,
+        )  # fmt: skip
+    return convolution(
+        t, x, weight, bias, strides=strides, begin=pads, end=pads, dilations=dilations, groups=groups
+    )
+
+
+@aten("conv1d.default", "conv2d.default", "conv3d.default")
+def _conv(
+    t: Translation,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Value:
+    return _convolution(t, x, weight, bias, stride, padding, dilation, False, [0], groups)
+
+
+@aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
+def _conv_transpose(
+    t: Translation,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+    dilation: Sequence[int],
+) -> Value:
+    return _convolution(t, x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+# --- poolings --------------------------------------------------------------------------------------------
+
+
+def _max_pool(
+    t: Translation,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil: bool,
+    count: int,
+) -> Value:
+    window, pads = _spread(kernel, count), _spread(padding, count)
+    return pooling(
+        t, "MaxPool", x, kernel=window, strides=_spread(stride or window, count), begin=pads, end=pads,
+        dilations=_spread(dilation, count), ceil=ceil,
+    )  # fmt: skip
+
+
+def _avg_pool(
+    t: Translation,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil: bool,
+    count_pads: bool,
+    divisor: int | None,
+    count: int,
+) -> Value:
+    window, pads = _spread(kernel, count), _spread(padding, count)
+    if divisor not in (None, math.prod(window)):
+        raise Unmapped(f"an average pooling that divides by {divisor}")
+    if divisor is not None and (ceil or (any(pads) and not count_pads)):
+        raise Unmapped("an average pooling with a divisor of its own where windows have fewer elements")
+    return pooling(
+        t, "AvgPool", x, kernel=window, strides=_spread(stride or window, count), begin=pads, end=pads,
+        dilations=[1] * count, ceil=ceil, exclude_pad=not count_pads,
+    )  # fmt: skip
+
+
+def _enter_poolings(count: int) -> None:
+    """The poolings of one spatial rank."""
+
+    def max_pool(
+        t: Translation, x: Value, k: list[int], s: list[int], p: list[int], d: list[int], c: bool
+    ) -> Value:
+        return _max_pool(t, x, k, s, p, d, c, count)
+
+    def with_indices(
+        t: Translation, x: Value, k: list[int], s: list[int], p: list[int], d: list[int], c: bool
+    ) -> list[Value]:
+        return [_max_pool(t, x, k, s, p, d, c, count)]
+
+    def avg_pool(
+        t: Translation, x: Value, k: list[int], s: list[int], p: list[int], c: bool, pads: bool = True,
+        divisor: int | None = None,
+    ) -> Value:  # fmt: skip
+        return _avg_pool(t, x, k, s, p, c, pads, divisor, count)
+
+    def adaptive_avg(t: Translation, x: Value, wanted: Sequence[int]) -> Value:
+        return _adaptive(t, x, wanted, "AvgPool", count)
+
+    def adaptive_max(t: Translation, x: Value, wanted: Sequence[int]) -> list[Value]:
+        return [_adaptive(t, x, wanted, "MaxPool", count)]
+
+    aten(f"max_pool{count}d")(max_pool)
+    aten(f"max_pool{count}d_with_indices")(with_indices)
+    aten(f"avg_pool{count}d")(avg_pool)
+    aten(f"adaptive_avg_pool{count}d", *([f"_adaptive_avg_pool{count}d"] if count > 1 else []))(adaptive_avg)
+    aten(f"adaptive_max_pool{count}d")(adaptive_max)
+
+
+def _adaptive(t: Translation, x: Value, wanted: Sequence[int], kind: str, count: int) -> Value:
+    """A pooling to a size: windows are equal where the size divides, and reduced one by one otherwise."""
+    have = sizes(x)[-count:]
+    target = [old if new is None else new for new, old in zip(_spread(wanted, count), have, strict=True)]  # pyright: ignore[reportUnnecessaryComparison] -- torch takes None
+    reduction = "ReduceMean" if kind == "AvgPool" else "ReduceMax"
+    if all(size == 1 for size in target):
+        return reduce(t, reduction, x, range(-count, 0), keep=True)
+    if any(old % new for old, new in zip(have, target, strict=True)):
+        for axis, size in zip(range(-count, 0), target, strict=True):
+            x = _reduced_to(t, reduction, x, axis_of(x, axis), size)
+        return x
+    window = [old // new for old, new in zip(have, target, strict=True)]
+    zeros = [0] * count
+    return pooling(
+        t, kind, x, kernel=window, strides=window, begin=zeros, end=zeros, dilations=[1] * count, ceil=False
+    )
+
+
+def _reduced_to(t: Translation, kind: str, x: Value, axis: int, wanted: int) -> Value:
+    """One axis of an adaptive pooling. Windows are products of one window of each axis, so that axes go one by one."""
+    have = sizes(x)[axis]
+    if have == wanted:
+        return x
+    parts: list[Value] = []
+    for place in range(wanted):
+        start, stop = place * have // wanted, -(-(place + 1) * have // wanted)
+        part = cut(t, x, axis, start, stop)
+        parts.append(part if stop == start + 1 else reduce(t, kind, part, [axis], keep=True))
+    return parts[0] if wanted == 1 else concat(t, parts, axis)
+
+
+for _count in (1, 2, 3):
+    _enter_poolings(_count)
+
+
+# --- normalisation ---------------------------------------------------------------------------------------
+
+
+@aten("_native_batch_norm_legit_no_training")
+def _batch_norm_core(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    mean: Value,
+    variance: Value,
+    momentum: float,
+    epsilon: float,
+) -> list[Value]:
+    return [batch_norm(t, x, gamma, beta, mean, variance, epsilon)]
+
+
+@aten("batch_norm")
+def _batch_norm(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    mean: Value | None,
+    variance: Value | None,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+    *_: object,
+) -> Value:
+    if training or mean is None or variance is None:
+        raise Unmapped("a batch normalisation by the statistics of the batch")
+    return batch_norm(t, x, gamma, beta, mean, variance, epsilon)
+
+
+@aten("native_layer_norm")
+def _layer_norm_core(
+    t: Translation,
+    x: Value,
+    normalised: Sequence[int],
+    gamma: Value | None,
+    beta: Value | None,
+    epsilon: float,
+) -> list[Value]:
+    return [layer_norm(t, x, gamma, beta, len(shape_of(x)) - len(normalised), epsilon)]
+
+
+@aten("layer_norm")
+def _layer_norm(
+    t: Translation,
+    x: Value,
+    normalised: Sequence[int],
+    gamma: Value | None,
+    beta: Value | None,
+    epsilon: float,
+    *_: object,
+) -> Value:
+    return layer_norm(t, x, gamma, beta, len(shape_of(x)) - len(normalised), epsilon)
+
+
+@aten("rms_norm")
+def _rms_norm(
+    t: Translation, x: Value, normalised: Sequence[int], gamma: Value | None, epsilon: float | None
+) -> Value:
+    if epsilon is None:
+        raise Unmapped("an epsilon that depends on the type; give it")
+    axis = len(shape_of(x)) - len(normalised)
+    return t.op(
+        "RMSNorm", x, *(() if gamma is None else (gamma,)), begin_norm_axis=axis, epsilon=float(epsilon)
+    )
+
+
+@aten("native_group_norm")
+def _group_norm_core(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    batch: int,
+    channels: int,
+    elements: int,
+    groups: int,
+    epsilon: float,
+) -> list[Value]:
+    return [group_norm(t, x, groups, gamma, beta, epsilon)]
+
+
+@aten("group_norm")
+def _group_norm(
+    t: Translation, x: Value, groups: int, gamma: Value | None, beta: Value | None, epsilon: float, *_: object
+) -> Value:
+    return group_norm(t, x, groups, gamma, beta, epsilon)
+
+
+@aten("instance_norm")
+def _instance_norm(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    mean: Value | None,
+    variance: Value | None,
+    use_input: bool,
+    momentum: float,
+    epsilon: float,
+    *_: object,
+) -> Value:
+    if use_input:
+        return group_norm(t, x, sizes(x)[1], gamma, beta, epsilon)
+    if mean is None or variance is None:
+        raise Unmapped("an instance normalisation without statistics")
+    return batch_norm(t, x, gamma, beta, mean, variance, epsilon)
+
+
+# --- attention and sizes ---------------------------------------------------------------------------------
+
+
+@aten("scaled_dot_product_attention")
+def _attention(
+    t: Translation,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    grouped: bool = False,
+) -> Value:
+    if dropout:
+        raise Unmapped("attention with dropout")
+    return attention(t, query, key, value, mask, causal=causal, scale=scale, grouped=grouped)
+
+
+def _wanted(x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None) -> list[int]:
+    """Spatial sizes of the output; what scales leave over would change the coordinates."""
+    have = sizes(x)[2:]
+    factors = list(scales or [None] * len(have))
+    target = (
+        list(given) if given else [math.floor(d * (s or 1.0)) for d, s in zip(have, factors, strict=True)]
+    )
+    for old, new, factor in zip(have, target, factors, strict=True):
+        if factor is not None and Fraction(factor) * old != new:
+            raise Unmapped(f"a resizing by {factor} from {old} elements, which leaves a part of one")
+    return target
+
+
+def _nearest(
+    t: Translation, x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None
+) -> Value:
+    target = _wanted(x, given, scales)
+    for size, want in zip(sizes(x)[2:], target, strict=True):
+        if size != want and not nearest_agrees(size, want, [p * size // want for p in range(want)]):
+            raise Unmapped(f"nearest elements of {size} for {want}, which are others in Interpolate")
+    return interpolate(t, x, target, "nearest")
+
+
+def _linear(
+    t: Translation, x: Value, given: Sequence[int] | None, align: bool, scales: Sequence[float | None] | None
+) -> Value:
+    target = _wanted(x, given, scales)
+    return interpolate(t, x, target, "linear", "align_corners" if align else "half_pixel")
+
+
+@aten("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+def _nearest_vec(
+    t: Translation, x: Value, given: Sequence[int] | None, scales: Sequence[float] | None
+) -> Value:
+    return _nearest(t, x, given, scales)
+
+
+@aten("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default")
+def _nearest_default(t: Translation, x: Value, given: Sequence[int], *scales: float | None) -> Value:
+    return _nearest(t, x, given, scales)
+
+
+@aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+def _linear_vec(
+    t: Translation, x: Value, given: Sequence[int] | None, align: bool, scales: Sequence[float] | None
+) -> Value:
+    return _linear(t, x, given, align, scales)
+
+
+@aten("upsample_linear1d.default", "upsample_bilinear2d.default", "upsample_trilinear3d.default")
+def _linear_default(
+    t: Translation, x: Value, given: Sequence[int], align: bool, *scales: float | None
+) -> Value:
+    return _linear(t, x, given, align, scales)

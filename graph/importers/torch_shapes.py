@@ -1,0 +1,281 @@
+"""ATen ops in ops of oneDNN Graph: shapes, parts, reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from .expressions import (
+    axis_of,
+    binary,
+    concat,
+    cut,
+    expand,
+    pad,
+    reduce,
+    repeat,
+    reshape,
+    select,
+    squeeze,
+    take,
+    transpose,
+    unsqueeze,
+)
+from .torch_ops import TABLE, aten, typed
+from .translation import Translation, Unmapped, Value, shape_of, sizes
+
+__all__ = ["TABLE"]
+
+
+# --- shapes ----------------------------------------------------------------------------------------------
+
+
+@aten("view.default", "reshape", "_unsafe_view")
+def _view(t: Translation, x: Value, shape: Sequence[int]) -> Value:
+    return reshape(t, x, shape)
+
+
+@aten("flatten.using_ints")
+def _flatten(t: Translation, x: Value, start: int = 0, end: int = -1) -> Value:
+    shape = sizes(x)
+    if not shape:
+        return reshape(t, x, [1])
+    start, end = axis_of(x, start), axis_of(x, end)
+    return reshape(t, x, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@aten("unflatten.int")
+def _unflatten(t: Translation, x: Value, axis: int, parts: Sequence[int]) -> Value:
+    axis = axis_of(x, axis)
+    shape = shape_of(x)
+    return reshape(t, x, (*shape[:axis], *parts, *shape[axis + 1 :]))
+
+
+@aten("permute")
+def _permute(t: Translation, x: Value, order: Sequence[int]) -> Value:
+    return transpose(t, x, order)
+
+
+@aten("transpose.int")
+def _transpose(t: Translation, x: Value, first: int, second: int) -> Value:
+    order = list(range(len(shape_of(x))))
+    if order:
+        first, second = axis_of(x, first), axis_of(x, second)
+        order[first], order[second] = order[second], order[first]
+    return transpose(t, x, order)
+
+
+@aten("t", "numpy_T")
+def _t(t: Translation, x: Value) -> Value:
+    return transpose(t, x, list(reversed(range(len(shape_of(x))))))
+
+
+@aten("unsqueeze")
+def _unsqueeze(t: Translation, x: Value, axis: int) -> Value:
+    return unsqueeze(t, x, [axis])
+
+
+@aten("squeeze")
+def _squeeze(t: Translation, x: Value, axes: int | Sequence[int] | None = None) -> Value:
+    shape = sizes(x)
+    wanted = range(len(shape)) if axes is None else [axes] if isinstance(axes, int) else axes
+    return squeeze(t, x, [axis for axis in wanted if shape and shape[axis] == 1])
+
+
+@aten("expand")
+def _expand(t: Translation, x: Value, shape: Sequence[int], *_: object) -> Value:
+    have = sizes(x)
+    old = (1,) * (len(shape) - len(have)) + have
+    return expand(t, x, [o if d == -1 else d for d, o in zip(shape, old, strict=True)])
+
+
+@aten("repeat")
+def _repeat(t: Translation, x: Value, counts: Sequence[int]) -> Value:
+    shape = sizes(x)
+    return repeat(t, reshape(t, x, (1,) * (len(counts) - len(shape)) + shape), counts)
+
+
+@aten("cat")
+def _cat(t: Translation, values: Sequence[Value], axis: int = 0) -> Value:
+    # torch leaves out tensors of shape [0], whatever the others have.
+    kept = [value for value in values if shape_of(value) != (0,)]
+    return concat(t, kept or values, axis)
+
+
+@aten("stack")
+def _stack(t: Translation, values: Sequence[Value], axis: int = 0) -> Value:
+    return concat(t, [unsqueeze(t, value, [axis]) for value in values], axis)
+
+
+@aten("slice.Tensor")
+def _slice(
+    t: Translation, x: Value, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Value:
+    size = shape_of(x)[axis]
+    return cut(t, x, axis, 0 if start is None else start, size if end is None else end, step)
+
+
+@aten("narrow")
+def _narrow(t: Translation, x: Value, axis: int, start: int, length: int) -> Value:
+    start = start + shape_of(x)[axis] if start < 0 else start
+    return cut(t, x, axis, start, start + length)
+
+
+@aten("select.int")
+def _select(t: Translation, x: Value, axis: int, index: int) -> Value:
+    return select(t, x, axis, index)
+
+
+@aten("unbind.int")
+def _unbind(t: Translation, x: Value, axis: int = 0) -> list[Value]:
+    return [select(t, x, axis, index) for index in range(shape_of(x)[axis])]
+
+
+@aten("split_with_sizes")
+def _split_with_sizes(t: Translation, x: Value, counts: Sequence[int], axis: int = 0) -> list[Value]:
+    starts = [sum(counts[:i]) for i in range(len(counts))]
+    return [cut(t, x, axis, start, start + count) for start, count in zip(starts, counts, strict=True)]
+
+
+@aten("split.Tensor")
+def _split(t: Translation, x: Value, size: int, axis: int = 0) -> list[Value]:
+    total = shape_of(x)[axis]
+    return [cut(t, x, axis, start, min(start + size, total)) for start in range(0, total, size)]
+
+
+@aten("chunk")
+def _chunk(t: Translation, x: Value, count: int, axis: int = 0) -> list[Value]:
+    return _split(t, x, -(-shape_of(x)[axis] // count), axis)
+
+
+@aten("index_select")
+def _index_select(t: Translation, x: Value, axis: int, indices: Value) -> Value:
+    if not isinstance(indices, np.ndarray):
+        raise Unmapped("its indices are computed at execution")
+    return take(t, x, axis, indices.reshape(-1))
+
+
+@aten("embedding")
+def _embedding(t: Translation, *_: object) -> Value:
+    raise Unmapped("a look-up in a table, which oneDNN Graph has no op for; begin behind it")
+
+
+@aten("constant_pad_nd")
+def _constant_pad_nd(t: Translation, x: Value, pads: Sequence[int], value: float = 0) -> Value:
+    rank = len(shape_of(x))
+    begin, end = [0] * rank, [0] * rank
+    for place in range(len(pads) // 2):  # from the last axis on
+        begin[rank - 1 - place], end[rank - 1 - place] = pads[2 * place], pads[2 * place + 1]
+    return pad(t, x, begin, end, float(value))
+
+
+@aten("pad")
+def _pad(
+    t: Translation, x: Value, pads: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Value:
+    if mode != "constant":
+        raise Unmapped(f"padding of mode {mode!r}; only constants can be put around")
+    return _constant_pad_nd(t, x, pads, value or 0.0)
+
+
+@aten("pixel_shuffle")
+def _pixel_shuffle(t: Translation, x: Value, factor: int) -> Value:
+    *batch, c, h, w = sizes(x)
+    n, r = len(batch), factor
+    parts = reshape(t, x, (*batch, c // r**2, r, r, h, w))
+    parts = transpose(t, parts, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return reshape(t, parts, (*batch, c // r**2, h * r, w * r))
+
+
+# --- reductions ------------------------------------------------------------------------------------------
+
+
+def _axes(axes: int | Sequence[int] | None) -> Sequence[int]:
+    return [] if axes is None else [axes] if isinstance(axes, int) else axes
+
+
+def _reduce_dims(
+    t: Translation,
+    x: Value,
+    axes: int | Sequence[int] | None,
+    keep: bool = False,
+    dtype: object = None,
+    *,
+    kind: str,
+) -> Value:
+    return reduce(t, kind, typed(t, x, dtype), _axes(axes), keep)
+
+
+def _reduce_all(t: Translation, x: Value, dtype: object = None, *, kind: str) -> Value:
+    return reduce(t, kind, typed(t, x, dtype), [], keep=False)
+
+
+for _names, _kind in (
+    ("mean.dim", "ReduceMean"), ("sum.dim_IntList", "ReduceSum"), ("amax", "ReduceMax"), ("amin", "ReduceMin"),
+    ("prod.dim_int", "ReduceProd"),
+):  # fmt: skip
+    TABLE[f"aten.{_names}"] = partial(_reduce_dims, kind=_kind)
+for _names, _kind in (
+    ("mean.default", "ReduceMean"), ("sum.default", "ReduceSum"), ("max.default", "ReduceMax"),
+    ("min.default", "ReduceMin"), ("prod.default", "ReduceProd"),
+):  # fmt: skip
+    TABLE[f"aten.{_names}"] = partial(_reduce_all, kind=_kind)
+
+
+@aten("linalg_vector_norm")
+def _vector_norm(
+    t: Translation,
+    x: Value,
+    order: float = 2,
+    axes: Sequence[int] | None = None,
+    keep: bool = False,
+    dtype: object = None,
+) -> Value:
+    kinds = {1: "ReduceL1", 2: "ReduceL2"}
+    if order not in kinds:
+        raise Unmapped(f"a norm of order {order}")
+    return reduce(t, kinds[int(order)], typed(t, x, dtype), _axes(axes), keep)
+
+
+@aten("var.correction")
+def _var(
+    t: Translation,
+    x: Value,
+    axes: Sequence[int] | None = None,
+    correction: float | None = None,
+    keep: bool = False,
+) -> Value:
+    shape = sizes(x)
+    counted = [axis_of(x, axis) for axis in _axes(axes)] or list(range(len(shape)))
+    mean = reduce(t, "ReduceMean", x, counted, keep=True)
+    total = reduce(t, "ReduceSum", binary(t, "SquaredDifference", x, mean), counted, keep)
+    rest = math.prod(shape[axis] for axis in counted) - (1 if correction is None else correction)
+    if rest <= 0:
+        raise Unmapped("a variance of too few elements")
+    return binary(t, "Multiply", total, 1 / rest)
+
+
+@aten("_softmax", "_log_softmax")
+def _softmax_core(
+    t: Translation, x: Value, axis: int, half_to_float: bool, *, kind: str = "SoftMax"
+) -> Value:
+    if half_to_float:
+        raise Unmapped("a softmax from half precision to f32")
+    return t.op(kind, x, axis=axis_of(x, axis))
+
+
+def _softmax(t: Translation, x: Value, axis: int, dtype: object = None, *, kind: str = "SoftMax") -> Value:
+    return t.op(kind, typed(t, x, dtype), axis=axis_of(x, axis))
+
+
+TABLE["aten._log_softmax"] = partial(_softmax_core, kind="LogSoftmax")
+TABLE["aten.softmax.int"] = _softmax
+TABLE["aten.log_softmax.int"] = partial(_softmax, kind="LogSoftmax")
+
+
+@aten("_safe_softmax")
+def _safe_softmax(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
+    return t.op("SoftMax", typed(t, x, dtype), axis=axis_of(x, axis), mode="inf_as_zero")

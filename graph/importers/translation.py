@@ -1,0 +1,247 @@
+"""A graph under construction, and what could not be translated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from ...ops.data_types import DataType
+from ...ops.errors import OneDNNGraphError, UnsupportedError
+from ...ops.values import one_line
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, PropertyType
+from ..runtime.arrays import Array, data_type_of, numpy_type
+
+NAMES_SHOWN = 4
+"""Nodes of one problem that a message names."""
+
+
+class Unmapped(Exception):  # noqa: N818 -- not an error of the user's: it never leaves the importers
+    """Why a node can't become ops of oneDNN Graph; the message stands behind the node's name."""
+
+
+FAILURES = (Unmapped, OneDNNGraphError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
+"""What a translation may end in. Built-in errors come of nodes whose attributes and inputs contradict each other."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a node has no translation."""
+    if isinstance(error, Unmapped | OneDNNGraphError):
+        return str(error)
+    return f"its attributes and inputs don't fit together ({type(error).__name__}: {one_line(error)})"
+
+
+@frozen(eq=False)
+class Padded:
+    """A tensor with zeros around it that are not there yet: a convolution takes them as its padding.
+
+    Attributes:
+        base: the tensor without them.
+        begin, end: how many, per axis.
+    """
+
+    base: LogicalTensor
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+
+
+@frozen(eq=False)
+class Reshaped:
+    """The elements of a tensor under another shape, not yet copied: several reshapes in a row become one, or none.
+
+    Attributes:
+        base: the tensor.
+        shape: the new shape, all sizes known.
+    """
+
+    base: LogicalTensor
+    shape: tuple[int, ...]
+
+
+Value = LogicalTensor | Padded | Reshaped | Array
+"""What a name of the model stands for: something computed, or a constant."""
+COMPUTED = (LogicalTensor, Padded, Reshaped)
+"""The classes of what is computed."""
+
+
+@frozen
+class Problem:
+    """A node without a translation.
+
+    Attributes:
+        kind: the model's name of the op.
+        node: the node's name.
+        reason: why not.
+    """
+
+    kind: str
+    node: str
+    reason: str
+
+
+def unsupported(problems: Sequence[Problem], source: str) -> UnsupportedError:
+    """One error for all problems: each op with its reason, how many nodes there are, and their names."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for problem in problems:
+        groups.setdefault((problem.kind, problem.reason), []).append(problem.node)
+    parts: list[str] = []
+    for (kind, reason), nodes in sorted(groups.items()):
+        names = ", ".join(repr(node) for node in nodes[:NAMES_SHOWN])
+        more = f" and {len(nodes) - NAMES_SHOWN} more" if len(nodes) > NAMES_SHOWN else ""
+        parts.append(f"{kind} ×{len(nodes)} ({names}{more}): {reason}")
+    many = f"{len(problems)} nodes" if len(problems) > 1 else "1 node"
+    return UnsupportedError(
+        f"{many} of the {source} can't become ops of oneDNN Graph: {'; '.join(parts)}; replace them in the "
+        "model, or cut the model there and run these parts elsewhere"
+    )
+
+
+class Translation:
+    """The graph so far, its constants, and a name for what comes next.
+
+    Attributes:
+        graph: built so far.
+        constants: name of a constant input → its array.
+        label: name of the node that is being translated; its ops get it.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.constants: dict[str, Array] = {}
+        self.label = ""
+        self._names: set[str] = set()
+        self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
+        self._scalars: dict[tuple[str, str], LogicalTensor] = {}
+        self._titles: dict[int, str] = {}
+        self._reshaped: dict[tuple[int, tuple[int, ...]], LogicalTensor] = {}
+
+    def _name(self, wanted: str) -> str:
+        name, number = wanted or "value", 1
+        while name in self._names:
+            number += 1
+            name = f"{wanted or 'value'}.{number}"
+        self._names.add(name)
+        return name
+
+    def input(self, name: str, data_type: DataType, shape: Sequence[int] | None) -> LogicalTensor:
+        """An input of the model, under its own name."""
+        self._names.add(name)
+        return self.graph.input(name, data_type, shape)
+
+    def entitle(self, array: Array, name: str) -> None:
+        """Has the constant called `name` if it is used; `array` must stay alive."""
+        self._titles[id(array)] = name
+
+    def renamed(self, view: Array, of: Array) -> Array:
+        """A view, with the name of the array that it is one of."""
+        self._titles[id(view)] = self._titles.get(id(of), "")
+        return view
+
+    def constant(self, array: Array) -> LogicalTensor:
+        """A constant input with this content; the same one for the same array."""
+        known = self._by_identity.get(id(array))
+        if known is not None:
+            return known[1]
+        scalar = (str(array.dtype), array.tobytes().hex()) if array.ndim == 0 else None
+        if scalar in self._scalars:
+            return self._scalars[scalar]
+        name = self._name(self._titles.get(id(array)) or f"{self.label}.constant")
+        data_type = data_type_of(array, f"constant {name!r}")
+        tensor = self.graph.input(name, data_type, array.shape, property_type=PropertyType.constant)
+        # Other strides would be copied at every call.
+        self.constants[name] = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        self._by_identity[id(array)] = (array, tensor)
+        if scalar is not None:
+            self._scalars[scalar] = tensor
+        return tensor
+
+    def tensor(self, value: Value) -> LogicalTensor:
+        """The value as a tensor of the graph: constants become inputs, padding and reshapes are done."""
+        if isinstance(value, LogicalTensor):
+            return value
+        if isinstance(value, Padded):
+            return self.padded(value.base, value.begin, value.end, 0.0)
+        if isinstance(value, Reshaped):
+            key = (value.base.id, value.shape)
+            if key not in self._reshaped:
+                self._reshaped[key] = self.op(
+                    "StaticReshape", value.base, shape=list(value.shape), special_zero=False
+                )
+            return self._reshaped[key]
+        return self.constant(value)
+
+    def op(self, kind: str, *values: Value, **more: Any) -> LogicalTensor:
+        """Adds an op and returns its output, or its first one."""
+        return self.titled(self.label, kind, *values, **more)
+
+    def titled(self, title: str, kind: str, *values: Value, **more: Any) -> LogicalTensor:
+        """The same under another name than that of the node."""
+        tensors = [self.tensor(value) for value in values]
+        made = self.graph.op(kind, *tensors, name=self._name(title), **more)
+        return made if isinstance(made, LogicalTensor) else made[0]
+
+    def padded(
+        self, base: LogicalTensor, begin: Sequence[int], end: Sequence[int], value: float
+    ) -> LogicalTensor:
+        """The tensor with `value` around it, by Concat.
+
+        Raises:
+            Unmapped: a size is unknown.
+        """
+        result = base
+        for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
+            if not first and not last:
+                continue
+            shape = list(sizes(result))
+            parts: list[Value] = [result]
+            for count, place in ((first, 0), (last, 2)):
+                if count:
+                    shape[axis] = count
+                    parts.insert(place, np.full(shape, value, numpy_type(base.data_type)))
+            result = self.op("Concat", *parts, axis=axis)
+        return result
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """The shape, with -1 for unknown sizes.
+
+    Raises:
+        Unmapped: not even the rank is known.
+    """
+    if isinstance(value, Padded):
+        base = shape_of(value.base)
+        return tuple(
+            d + b + e if d >= 0 else -1 for d, b, e in zip(base, value.begin, value.end, strict=True)
+        )
+    if isinstance(value, LogicalTensor):
+        if value.shape is None:
+            raise Unmapped(
+                "the rank of its input is not known; give the shapes of the model's inputs with shapes="
+            )
+        return value.shape
+    return value.shape
+
+
+def sizes(value: Value) -> tuple[int, ...]:
+    """The shape, all of it.
+
+    Raises:
+        Unmapped: a size is known at execution only.
+    """
+    shape = shape_of(value)
+    if -1 in shape:
+        raise Unmapped(
+            "the sizes of its input must be known, but some are left open; give the shapes of the model's inputs "
+            "with shapes="
+        )
+    return shape
+
+
+def dtype_of(value: Value) -> np.dtype[Any]:
+    """NumPy's type of the elements."""
+    if isinstance(value, Padded | Reshaped):
+        value = value.base
+    return numpy_type(value.data_type) if isinstance(value, LogicalTensor) else value.dtype

@@ -1,0 +1,1 @@
+"""Graphs as oneDNN Graph's JSON files."""

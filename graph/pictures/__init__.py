@@ -1,0 +1,1 @@
+"""Graphs as texts, tables, Graphviz and web pages."""

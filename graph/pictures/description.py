@@ -1,0 +1,352 @@
+"""A graph as data: its ops, tensors and partitions, for tables, pictures and JSON."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from ...ops.errors import OneDNNGraphError
+from ...ops.values import one_line
+from ..compile.backend import Explanation
+from ..compile.compiled_graph import CompiledGraph, label
+from ..compile.partition import Partition
+from ..compile.partitioner import Policy
+from ..graph import Graph
+from ..model.logical_tensor import LayoutType, LogicalTensor, row_major, type_and_shape
+from ..model.op import Op
+from ..runtime.engine import Engine
+from ..runtime.profiling import EventKind, Profile
+
+PREVIEWED_KERNELS = 64
+"""Ops up to which a preview compiles the partitions, for the names of their kernels."""
+
+
+@frozen(kw_only=True)
+class DescribedTensor:
+    """One tensor.
+
+    Attributes:
+        id, name, data_type: as in `LogicalTensor`; the name is the id where it has none.
+        shape: sizes, -1 where unknown; None where the rank is.
+        strides: in elements; None for row-major.
+        layout: `row-major`, `any` or `opaque`; its axes from the outermost to the innermost, `acdb`, where it is
+            dense; or its strides.
+        property_type: `undef`, `constant`, …
+        producer: id of the op that makes it, or None.
+        consumers: ids of the ops that read it.
+        role: `input` or `output` of the graph, or `inner`. What no op makes is an input, also if none reads it.
+        text: type and shape, `f32 16x28x28x64`.
+    """
+
+    id: int
+    name: str
+    data_type: str
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    layout: str
+    property_type: str
+    producer: int | None
+    consumers: tuple[int, ...]
+    role: str
+    text: str
+
+
+@frozen(kw_only=True)
+class DescribedOp:
+    """One op.
+
+    Attributes:
+        id, kind, name: as in `Op`.
+        inputs, outputs: pairs of port name and tensor id.
+        attributes: as the op has them.
+        partition: id of its partition.
+    """
+
+    id: int
+    kind: str
+    name: str
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
+    attributes: dict[str, Any]
+    partition: int | None
+
+
+@frozen(kw_only=True)
+class DescribedStep:
+    """One primitive, copy or host step of a partition.
+
+    Attributes:
+        name: what it does and the implementation that does it, `convolution (brgconv:avx512_core)`.
+        kind: see `EventKind`; `prepared` where it runs once for constants.
+        seconds: mean time, where it was profiled.
+        tensors: with type, shape and layout, where it was profiled.
+    """
+
+    name: str
+    kind: str
+    seconds: float | None = None
+    tensors: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class DescribedPartition:
+    """One partition.
+
+    Attributes:
+        id: its number.
+        ops: ids of its ops.
+        label: their kinds.
+        backend: who runs it, or None.
+        strategy: how, in the backend's words; empty where it is not compiled.
+        steps: what is executed.
+        scratch_bytes: temporary memory, or None.
+        why_not: for the other backends, why they are not the one.
+        rejected: kernels that were passed over, a reason each.
+        problem: why it can't be compiled as it is, or empty.
+        seconds: mean time of an execution, where it was profiled.
+    """
+
+    id: int
+    ops: tuple[int, ...]
+    label: str
+    backend: str | None
+    strategy: str
+    steps: tuple[DescribedStep, ...]
+    scratch_bytes: int | None
+    why_not: dict[str, str]
+    rejected: tuple[str, ...]
+    problem: str
+    seconds: float | None
+
+
+@frozen(kw_only=True)
+class GraphDescription:
+    """A graph and what becomes of it.
+
+    Attributes:
+        fpmath_mode: the graph's.
+        inputs, outputs: ids of its tensors.
+        ops: in topological order. tensors: by id. partitions: in order of execution.
+        problem: why there are no partitions, or empty.
+    """
+
+    fpmath_mode: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    ops: tuple[DescribedOp, ...]
+    tensors: tuple[DescribedTensor, ...]
+    partitions: tuple[DescribedPartition, ...]
+    problem: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Dictionaries, lists, strings and numbers, for JSON."""
+        return attrs.asdict(self)
+
+
+def describe(
+    graph: Graph,
+    *,
+    policy: Policy | str = Policy.fusion,
+    backend: str | None = None,
+    engine: Engine | None = None,
+    profile: Profile | None = None,
+    kernels: bool = True,
+) -> GraphDescription:
+    """Finalizes, partitions and compiles a graph, and says what came of it.
+
+    A partition that can't be compiled as it is, for a shape that is known only at execution, say, has its reason in
+    `problem`.
+
+    Args:
+        policy, backend, engine: as for `Graph.compile`.
+        profile: of executions of this graph with the same policy and backend; adds times.
+        kernels: whether to compile the partitions, which gives the names of their kernels.
+
+    Raises:
+        GraphError, ShapeError, UnsupportedError: see `Graph.get_partitions`.
+    """
+    graph.finalize()
+    partitions = graph.get_partitions(policy, backend=backend)
+    return _described_graph(
+        fpmath_mode=graph.fpmath_mode.value,
+        ops=graph.ops,
+        tensors=graph.tensors,
+        outputs=[t.id for t in graph.outputs],
+        partitions=[
+            _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
+            for partition in partitions
+        ],
+    )
+
+
+def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -> GraphDescription:
+    """A compiled graph with the kernels that were chosen for it.
+
+    Args:
+        profile: of its executions; adds times.
+    """
+    found = model.explain()
+    ops = [op for partition in model.partitions for op in partition.ops]
+    return _described_graph(
+        fpmath_mode=next((partition.fpmath_mode for partition in model.partitions), "strict"),
+        ops=ops,
+        tensors=[*model.inputs, *(t for op in ops for t in (*op.inputs, *op.outputs))],
+        outputs=[t.id for t in model.outputs],
+        partitions=[
+            _described(
+                partition,
+                found[partition.id],
+                "" if found[partition.id] else "it is compiled at execution, when its shapes are known",
+                profile,
+            )
+            for partition in model.partitions
+        ],
+    )
+
+
+def preview(graph: Graph) -> GraphDescription:
+    """What there is to see of a graph that may be incomplete or wrong; leaves it as it is, and raises nothing."""
+    twin = copy.copy(graph)
+    try:
+        return describe(twin, kernels=len(twin.ops) <= PREVIEWED_KERNELS)
+    except Exception as error:  # whatever it is, it is shown beside the ops
+        return _described_graph(
+            fpmath_mode=graph.fpmath_mode.value,
+            ops=graph.ops,
+            tensors=graph.tensors,
+            outputs=[t.id for t in graph.outputs],
+            partitions=(),
+            problem=str(error) if graph.ops else "",
+        )
+
+
+def _described_graph(
+    *,
+    fpmath_mode: str,
+    ops: Sequence[Op],
+    tensors: Sequence[LogicalTensor],
+    outputs: Collection[int],
+    partitions: Sequence[DescribedPartition],
+    problem: str = "",
+) -> GraphDescription:
+    owners = {op: partition.id for partition in partitions for op in partition.ops}
+    producers = {t.id: op.id for op in ops for t in op.outputs}
+    consumers: dict[int, list[int]] = {}
+    for op in ops:
+        for tensor in op.inputs:
+            consumers.setdefault(tensor.id, []).append(op.id)
+    known = {tensor.id: tensor for tensor in tensors}
+
+    def described(tensor: LogicalTensor) -> DescribedTensor:
+        producer = producers.get(tensor.id)
+        return DescribedTensor(
+            id=tensor.id,
+            name=label(tensor),
+            data_type=tensor.data_type.value,
+            shape=tensor.shape,
+            strides=tensor.strides,
+            layout=_layout(tensor),
+            property_type=tensor.property_type.value,
+            producer=producer,
+            consumers=tuple(dict.fromkeys(consumers.get(tensor.id, ()))),
+            role="input" if producer is None else "output" if tensor.id in outputs else "inner",
+            text=type_and_shape(tensor.data_type, tensor.shape),
+        )
+
+    return GraphDescription(
+        fpmath_mode=fpmath_mode,
+        inputs=tuple(i for i in consumers if i not in producers),
+        outputs=tuple(outputs),
+        ops=tuple(
+            DescribedOp(
+                id=op.id,
+                kind=op.kind,
+                name=op.name,
+                inputs=tuple((p.name, t.id) for p, t in zip(op.input_ports, op.inputs, strict=True)),
+                outputs=tuple((p.name, t.id) for p, t in zip(op.output_ports, op.outputs, strict=True)),
+                attributes=dict(op.attributes),
+                partition=owners.get(op.id),
+            )
+            for op in ops
+        ),
+        tensors=tuple(described(known[number]) for number in sorted(known)),
+        partitions=tuple(partitions),
+        problem=problem,
+    )
+
+
+def _layout(tensor: LogicalTensor) -> str:
+    if tensor.layout_type is not LayoutType.strided:
+        return tensor.layout_type.value
+    if tensor.strides is None or tensor.shape is None or tensor.strides == row_major(tensor.shape):
+        return "row-major"
+    strides, shape = tensor.strides, tensor.shape
+    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    dense = row_major([shape[axis] for axis in order]) == tuple(strides[axis] for axis in order)
+    if dense and tensor.is_concrete and len(shape) <= 26:
+        return "".join(chr(ord("a") + axis) for axis in order)
+    return f"strides {'x'.join(map(str, strides))}"
+
+
+def _compiled(partition: Partition, engine: Engine | None, profile: Profile | None) -> DescribedPartition:
+    try:
+        explanation = partition.compile(engine=engine).explanation
+    except OneDNNGraphError as error:
+        return _described(partition, None, one_line(error), profile)
+    undecided = "its kernels are chosen at execution, when the values of its shape operands are known"
+    return _described(partition, explanation, undecided if explanation is None else "", profile)
+
+
+def _described(
+    partition: Partition, explanation: Explanation | None, problem: str, profile: Profile | None
+) -> DescribedPartition:
+    return DescribedPartition(
+        id=partition.id,
+        ops=tuple(op.id for op in partition.ops),
+        label=partition.label,
+        backend=partition.backend if explanation is None else explanation.backend,
+        strategy="" if explanation is None else explanation.strategy,
+        steps=_profiled_steps(partition, profile) or _planned_steps(explanation),
+        scratch_bytes=None if explanation is None else explanation.scratch_bytes,
+        why_not=dict(partition.why_not),
+        rejected=() if explanation is None else explanation.rejected,
+        problem=problem,
+        seconds=None if profile is None else profile.partition_seconds().get(partition.id),
+    )
+
+
+def _planned_steps(explanation: Explanation | None) -> tuple[DescribedStep, ...]:
+    if explanation is None:
+        return ()
+    host = explanation.backend == "numpy"
+    return (
+        *[DescribedStep(name=name, kind="prepared") for name in explanation.prepared],
+        *[
+            DescribedStep(name=name, kind=(EventKind.host if host else _kind_of(name)).value)
+            for name in explanation.implementations
+        ],
+    )
+
+
+def _kind_of(name: str) -> EventKind:
+    """What a step is, by its role and implementation."""
+    if name.startswith(("reorder ", "convert ")):
+        return EventKind.copy
+    return EventKind.host if name.endswith("(numpy)") else EventKind.primitive
+
+
+def _profiled_steps(partition: Partition, profile: Profile | None) -> tuple[DescribedStep, ...]:
+    """The steps of one execution, in order, with their mean times."""
+    return tuple(
+        DescribedStep(
+            name=f"{line.name} ({line.implementation})",
+            kind=line.kind.value,
+            seconds=line.seconds / line.calls,
+            tensors=line.tensors,
+        )
+        for line in (() if profile is None else profile.steps_of(partition.id, partition.label))
+    )

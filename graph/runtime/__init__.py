@@ -1,0 +1,1 @@
+"""What a run needs: arrays, tensors, layouts, arguments, engines, caches, profiles."""

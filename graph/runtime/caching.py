@@ -1,0 +1,94 @@
+"""A bounded cache that makes what it lacks."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Event, get_ident
+from typing import Generic, TypeVar
+
+from ...ops.errors import ResourceError
+from .locking import Lock
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class _Build(Generic[V]):
+    """A value in the making.
+
+    Attributes:
+        made: the value, once it is there; empty if making it failed.
+        done: set at the end, either way.
+        process, thread: who makes it.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[V] = []
+        self.done = Event()
+        self.process = os.getpid()
+        self.thread = get_ident()
+
+
+class BoundedCache(Generic[K, V]):
+    """Keeps the `limit` most recently used values. Thread-safe.
+
+    A value is made once for its key and outside the lock: who asks for the same key waits for it, all others go on.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._builds: dict[K, _Build[V]] = {}
+        self._lock = Lock()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of `key`, made if it is not there; the least recently used one leaves.
+
+        What `make` raises goes to the caller whose `make` it was. Of those who were waiting, one tries with its own.
+
+        Raises:
+            ResourceError: `make` asks for the key that it is to make.
+        """
+        while True:
+            with self._lock:
+                if key in self._values:
+                    self._values.move_to_end(key)
+                    return self._values[key]
+                build = self._builds.get(key)
+                # A fork leaves the child without the thread that was at it.
+                mine = build is None or build.process != os.getpid()
+                if build is None or mine:
+                    build = self._builds[key] = _Build()
+            if mine:
+                return self._made(key, build, make)
+            if build.thread == get_ident():
+                raise ResourceError("a value that is kept was asked for by what makes it")
+            build.done.wait()
+            if build.made:
+                return build.made[0]
+
+    def _made(self, key: K, build: _Build[V], make: Callable[[], V]) -> V:
+        try:
+            value = make()
+            build.made.append(value)
+            return value
+        finally:
+            with self._lock:
+                if self._builds.get(key) is build:
+                    del self._builds[key]
+                if build.made:
+                    self._values[key] = build.made[0]
+                    self._values.move_to_end(key)
+                if len(self._values) > self._limit:
+                    self._values.popitem(last=False)
+            build.done.set()
+
+    def values(self) -> dict[K, V]:
+        """What is kept now, the least recently used first."""
+        with self._lock:
+            return dict(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)

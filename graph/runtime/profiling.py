@@ -1,0 +1,313 @@
+"""Profiling: how long partitions took, and the primitives and copies in them.
+
+    with og.profile() as prof:
+        model(inputs)
+    print(prof)
+    prof.save_trace("trace.json")  # for chrome://tracing, Perfetto or speedscope
+
+Nothing is measured, and next to nothing lost, while no profile is open. Backends call `record` for what they run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
+from pathlib import Path
+from time import perf_counter
+
+from attrs import frozen
+
+from ...ops.errors import ArgumentError
+from .locking import Lock
+
+
+class EventKind(Enum):
+    """What was measured.
+
+    A `partition` holds the others: a `primitive` of a library, a `copy` that only moves or converts elements
+    (a reorder), a `host` step by NumPy.
+    """
+
+    partition = "partition"
+    primitive = "primitive"
+    copy = "copy"
+    host = "host"
+
+
+@frozen(kw_only=True)
+class Event:
+    """One stretch of time.
+
+    Attributes:
+        kind: see `EventKind`.
+        name: the ops of a partition, or what the step does in it.
+        implementation: the kernel's name; the backend of a partition.
+        tensors: the step's tensors with type, shape and layout.
+        partition: id of the partition that it belongs to, or None.
+        label: that partition's ops.
+        start: seconds since the profile was opened.
+        seconds: how long it took.
+        thread: the thread that called.
+    """
+
+    kind: EventKind
+    name: str
+    implementation: str
+    tensors: tuple[str, ...]
+    partition: int | None
+    label: str
+    start: float
+    seconds: float
+    thread: int
+
+
+@frozen(kw_only=True)
+class Line:
+    """Equal events together.
+
+    Attributes:
+        kind, name, implementation, tensors, partition, label: as in `Event`.
+        calls: how many.
+        seconds: all together.
+        least: the shortest.
+    """
+
+    kind: EventKind
+    name: str
+    implementation: str
+    tensors: tuple[str, ...]
+    partition: int | None
+    label: str
+    calls: int
+    seconds: float
+    least: float
+
+
+class Profile:
+    """What `profile()` has measured.
+
+    Attributes:
+        events: in the order in which they ended.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.opened = perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time in partitions."""
+        return sum(event.seconds for event in self.events if event.kind is EventKind.partition)
+
+    @property
+    def copy_seconds(self) -> float:
+        """Time in reorders and conversions of types."""
+        return sum(event.seconds for event in self.events if event.kind is EventKind.copy)
+
+    @property
+    def partitions(self) -> tuple[Line, ...]:
+        """A line for each partition, in order of their first execution."""
+        ordered = sorted(self.events, key=lambda event: event.start)
+        return _lines(event for event in ordered if event.kind is EventKind.partition)
+
+    @property
+    def steps(self) -> tuple[Line, ...]:
+        """A line for each primitive, copy and host step, the most expensive first."""
+        lines = _lines(event for event in self.events if event.kind is not EventKind.partition)
+        return tuple(sorted(lines, key=lambda line: -line.seconds))
+
+    def steps_of(self, partition: int, label: str) -> tuple[Line, ...]:
+        """The steps of one partition, in order of their first execution.
+
+        Args:
+            partition, label: as in `Event`; graphs may have partitions of one id.
+        """
+        steps = [
+            event
+            for event in self.events
+            if (event.partition, event.label) == (partition, label) and event.kind is not EventKind.partition
+        ]
+        return _lines(sorted(steps, key=lambda event: event.start))
+
+    def partition_seconds(self) -> dict[int, float]:
+        """Mean time of an execution, by partition id."""
+        totals: dict[int, list[float]] = {}
+        for event in self.events:
+            if event.kind is EventKind.partition and event.partition is not None:
+                totals.setdefault(event.partition, []).append(event.seconds)
+        return {number: sum(times) / len(times) for number, times in totals.items()}
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Chrome trace: JSON that chrome://tracing, Perfetto and speedscope open.
+
+        Raises:
+            ArgumentError: the file can't be written.
+        """
+        traced = [
+            {
+                "name": event.name,
+                "cat": event.kind.value,
+                "ph": "X",
+                "ts": event.start * 1e6,
+                "dur": event.seconds * 1e6,
+                "pid": os.getpid(),
+                "tid": event.thread,
+                "args": {
+                    "implementation": event.implementation,
+                    "partition": event.partition,
+                    "tensors": list(event.tensors),
+                },
+            }
+            for event in sorted(self.events, key=lambda event: event.start)
+        ]
+        text = json.dumps({"traceEvents": traced, "displayTimeUnit": "ms"}, indent=1)
+        try:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        except (OSError, ValueError) as error:  # a ValueError for a null character in the path
+            raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
+
+    def __str__(self) -> str:
+        total = self.seconds
+        if not self.events:
+            return "nothing was executed while the profile was open"
+        rows: list[tuple[str, ...]] = [
+            ("", "calls", "total ms", "mean ms", "share", "implementation", "tensors")
+        ]
+        for partition in self.partitions:
+            rows.append(_row(partition, total, ""))
+            rows += [
+                _row(line, total, "  ")
+                for line in self.steps
+                if (line.partition, line.label) == (partition.partition, partition.label)
+            ]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if 0 < column < 5 else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        share = self.copy_seconds / total if total else 0.0
+        lines.append(
+            f"reorders and conversions: {self.copy_seconds * 1e3:.3f} ms, {share:.0%} of {total * 1e3:.3f} ms"
+        )
+        return "\n".join(lines)
+
+
+def _lines(events: Iterable[Event]) -> tuple[Line, ...]:
+    groups: dict[tuple[object, ...], list[Event]] = {}
+    for event in events:
+        key = (event.kind, event.name, event.implementation, event.tensors, event.partition, event.label)
+        groups.setdefault(key, []).append(event)
+    return tuple(
+        Line(
+            kind=first.kind,
+            name=first.name,
+            implementation=first.implementation,
+            tensors=first.tensors,
+            partition=first.partition,
+            label=first.label,
+            calls=len(group),
+            seconds=sum(event.seconds for event in group),
+            least=min(event.seconds for event in group),
+        )
+        for group in groups.values()
+        for first in group[:1]
+    )
+
+
+def _row(line: Line, total: float, indent: str) -> tuple[str, ...]:
+    name = f"partition {line.partition}: {line.name}" if line.kind is EventKind.partition else line.name
+    return (
+        indent + name,
+        str(line.calls),
+        f"{line.seconds * 1e3:.3f}",
+        f"{line.seconds / line.calls * 1e3:.3f}",
+        f"{line.seconds / total:.0%}" if total else "",
+        line.implementation,
+        ", ".join(line.tensors),
+    )
+
+
+profiles: tuple[Profile, ...] = ()
+"""The open ones. Whoever executes looks here first; it is empty nearly always."""
+_lock = Lock()
+_current: ContextVar[tuple[int | None, str]] = ContextVar("partition", default=(None, ""))
+"""Id and ops of the partition that is being executed; whoever hands work to another thread hands it on."""
+
+
+@contextmanager
+def profile() -> Generator[Profile, None, None]:
+    """Measures every execution in the process until the block ends, on all threads; profiles nest."""
+    global profiles
+    opened = Profile()
+    with _lock:
+        profiles = (*profiles, opened)
+    try:
+        yield opened
+    finally:
+        with _lock:
+            profiles = tuple(one for one in profiles if one is not opened)
+
+
+def record(
+    kind: EventKind, name: str, implementation: str, tensors: tuple[str, ...], start: float, end: float
+) -> None:
+    """Hands an event to the open profiles.
+
+    Args:
+        start, end: readings of `time.perf_counter`.
+    """
+    partition, label = _current.get()
+    for one in profiles:
+        one.events.append(
+            Event(
+                kind=kind,
+                name=name,
+                implementation=implementation,
+                tensors=tensors,
+                partition=partition,
+                label=label,
+                start=start - one.opened,
+                seconds=end - start,
+                thread=threading.get_native_id(),
+            )
+        )
+
+
+@contextmanager
+def in_partition(number: int, label: str, backend: str) -> Generator[None, None, None]:
+    """Measures a partition's execution; what is recorded on this thread meanwhile belongs to it."""
+    before = _current.set((number, label))
+    start = perf_counter()
+    try:
+        yield
+        record(EventKind.partition, label, backend, (), start, perf_counter())
+    finally:
+        _current.reset(before)
+
+
+def watched(
+    call: Callable[[], None], number: int, label: str, backend: str, keep: object = None
+) -> Callable[[], None]:
+    """The call, measured as a partition's execution while a profile is open.
+
+    Args:
+        keep: lives as long as what is returned.
+    """
+
+    def run(keep: object = keep) -> None:
+        del keep
+        if not profiles:
+            call()
+            return
+        with in_partition(number, label, backend):
+            call()
+
+    return run

@@ -1,0 +1,437 @@
+"""The binding of the library: its numbers, finding it, plans, and the kernels that must not run."""
+
+import importlib.metadata
+import re
+from ctypes import c_int, c_size_t, c_uint
+from dataclasses import replace
+from itertools import product
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import onednn_graph as og
+import pytest
+from c_headers import enumerators
+from onednn_graph.backends.onednn import proven, quarantine
+from onednn_graph.backends.onednn.library import loading as library
+from onednn_graph.backends.onednn.library.enumerators import (
+    Algorithm,
+    Arg,
+    CpuIsa,
+    FpmathMode,
+    NormalizationFlags,
+    Propagation,
+    Query,
+)
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.library.prototypes import PROTOTYPES
+from onednn_graph.backends.onednn.plan.arena import ALIGNMENT, GUARDS, NAN_BYTE
+from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, copy_step
+from onednn_graph.ops.data_types import DataType
+from onednn_graph.ops.weights_gradient import weights_gradient
+from oracle import Problem
+from strategies import check, eagerly
+
+# --- numbers against the C headers ----------------------------------------------------------------------
+
+
+def test_numbers_are_those_of_the_headers(headers):
+    known = enumerators(headers)
+    ours = {f"DNNL_ARG_{arg.name}": arg for arg in Arg}
+    ours |= {f"dnnl_query_{query.name}": query for query in Query}
+    ours |= {f"dnnl_fpmath_mode_{mode.name}": mode for mode in FpmathMode}
+    ours |= {f"dnnl_cpu_isa_{isa.name}": isa for isa in CpuIsa}
+    ours |= {f"dnnl_{one.name}": one for one in (*Algorithm, *Propagation)}
+    ours |= {f"dnnl_{one.name}": one for one in NormalizationFlags if one}
+    ours |= {f"dnnl_{dtype.value}": number for dtype, number in library.DATA_TYPES.items()}
+    ours |= {
+        "DNNL_MAX_NDIMS": library.MAX_NDIMS, "dnnl_success": library.SUCCESS,
+        "dnnl_invalid_arguments": library.INVALID_ARGUMENTS, "dnnl_unimplemented": library.UNIMPLEMENTED,
+        "dnnl_last_impl_reached": library.LAST_IMPL_REACHED, "dnnl_convolution_direct": library.CONVOLUTION_DIRECT,
+        "dnnl_cpu": library.ENGINE_CPU, "dnnl_stream_default_flags": library.STREAM_DEFAULT_FLAGS,
+        "dnnl_scratchpad_mode_user": library.SCRATCHPAD_USER, "dnnl_format_tag_any": library.FORMAT_TAG_ANY,
+    }  # fmt: skip
+    wrong = {name: (int(v), known.get(name)) for name, v in ours.items() if known.get(name) != int(v)}
+    assert not wrong
+    assert len(ours) > 50
+
+
+NUMBER = r"(const )?(int|size_t|unsigned|dnnl_\w*(kind|mode|flags|type|tag|query)_?t?)\b[^*\[]*$"
+"""A parameter that is passed as an integer: a size, an enumerator, flags."""
+
+
+def test_prototypes_are_those_of_the_headers(headers):
+    """Every function has as many parameters as declared, pointers where pointers are."""
+    for name, argtypes in PROTOTYPES.items():
+        found = re.search(rf"\b{name}\s*\(([^;]*?)\)\s*;", headers, flags=re.DOTALL)
+        assert found, name
+        parameters = [p.strip() for p in found.group(1).split(",")]
+        assert len(parameters) == len(argtypes), name
+        for declared, ours in zip(parameters, argtypes, strict=True):
+            is_number = bool(re.match(NUMBER, declared))
+            assert is_number == (ours in (c_int, c_uint, c_size_t)), (name, declared)
+
+
+def test_statuses_are_named(onednn):
+    lib = library.load()
+    lib.check(library.SUCCESS, "x")
+    with pytest.raises(og.LibraryError, match="'invalid arguments'.*backend='numpy'"):
+        lib.check(library.INVALID_ARGUMENTS, "dnnl_x")
+    with pytest.raises(og.LibraryError, match="status 99"):
+        lib.check(99, "dnnl_x")
+    assert lib.version[:2] == (3, 2)
+    assert isinstance(lib.effective_isa, str)
+
+
+# --- finding it -----------------------------------------------------------------------------------------
+
+
+def test_other_platforms(monkeypatch):
+    monkeypatch.setattr(library.sys, "platform", "darwin")
+    with pytest.raises(og.LibraryError, match="Linux"):
+        library.find_library()
+
+
+def test_other_machines(monkeypatch):
+    monkeypatch.setattr(library.platform, "machine", lambda: "aarch64")
+    with pytest.raises(og.LibraryError, match="aarch64"):
+        library.find_library()
+
+
+@pytest.fixture
+def linux(monkeypatch):
+    monkeypatch.setattr(library.sys, "platform", "linux")
+    monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
+
+
+def test_the_distribution_is_missing(monkeypatch, linux):
+    def files(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(library.importlib.metadata, "files", files)
+    with pytest.raises(og.LibraryError, match="pip install onednn-cpu-gomp==2023.2.0"):
+        library.find_library()
+
+
+@pytest.mark.parametrize("files", [None, [], ["other.txt"]])
+def test_the_file_is_missing(monkeypatch, linux, files):
+    listed = files and [SimpleNamespace(name=PurePosixPath(f).name, locate=lambda: "/nowhere") for f in files]
+    monkeypatch.setattr(library.importlib.metadata, "files", lambda name: listed)
+    with pytest.raises(og.LibraryError, match="force-reinstall"):
+        library.find_library()
+
+
+@pytest.fixture
+def loading(monkeypatch):
+    """`load` without its cache."""
+    return library.load.__wrapped__
+
+
+def test_a_file_that_is_no_library(monkeypatch, tmp_path, loading):
+    path = tmp_path / "libdnnl.so.3"
+    path.write_bytes(b"not a library")
+    monkeypatch.setattr(library, "find_library", lambda: path)
+    with pytest.raises(og.LibraryError, match="can't be loaded"):
+        loading()
+
+
+def test_another_version(monkeypatch, loading, onednn):
+    monkeypatch.setattr(library, "SUPPORTED_VERSION", (3, 99))
+    with pytest.raises(og.LibraryError, match="only 3.2 has been proven"):
+        loading()
+
+
+def test_unavailable_is_a_reason_not_an_error(monkeypatch):
+    def missing():
+        raise og.LibraryError("it is not here")
+
+    from onednn_graph.backends.onednn import backend
+
+    monkeypatch.setattr(backend, "load", missing)
+    assert og.backends() | {"native": ""} == {"onednn": "it is not here", "numpy": None, "native": ""}
+
+
+# --- memory descriptors and plans -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def native(onednn):
+    return NativeEngine()
+
+
+def desc(native, shape, strides, dtype=DataType.f32):
+    return MemoryDesc.strided(native.lib, shape, dtype, strides)
+
+
+def test_layouts_in_words(native):
+    assert desc(native, (2, 3, 4, 5), (60, 20, 5, 1)).describe() == "abcd"
+    assert desc(native, (2, 3, 4, 5), (60, 1, 15, 3)).describe() == "acdb"
+    assert desc(native, (2, 3), (3, 1)) == desc(native, (2, 3), (3, 1))
+    assert desc(native, (2, 3), (3, 1)) != desc(native, (2, 3), (1, 2))
+    assert desc(native, (2, 3), (3, 1)) != "ab"
+    assert desc(native, (2, 3), (3, 1)).nbytes == 24
+    blocked = MemoryDesc(
+        native.lib,
+        native.lib.new(
+            "dnnl_memory_desc_create_with_tag", 4, library.dims((1, 16, 2, 2)), library.DATA_TYPES[DataType.f32],
+            tag("dnnl_aBcd16b"),
+        ),
+    )  # fmt: skip
+    assert blocked.describe() == "aBcd16b"
+    nothing = native.lib.new("dnnl_memory_desc_create_with_tag", 0, library.dims((0,)), 0, 0)
+    assert MemoryDesc(native.lib, nothing).describe() == "empty"
+
+
+def tag(name):
+    """The number of a blocked format, asked of the library: it has no names, so the one that fits is sought."""
+    lib = library.load()
+    for number in range(2, 400):
+        try:
+            made = MemoryDesc(
+                lib, lib.new("dnnl_memory_desc_create_with_tag", 4, library.dims((1, 16, 2, 2)), 3, number)
+            )
+        except og.LibraryError:
+            continue
+        if made.describe() == name.removeprefix("dnnl_"):
+            return number
+    raise AssertionError(name)
+
+
+def test_descriptors_that_the_library_refuses(native):
+    with pytest.raises(og.LibraryError, match="invalid arguments"):
+        desc(native, (2, 3), (1, 1))
+
+
+def test_a_chain_of_reorders_in_one_arena(native):
+    """f32 rows → bf16 columns → f32 rows, through two temporaries; lifetimes that do not meet share memory."""
+    rows = desc(native, (64, 32), (32, 1))
+    columns = desc(native, (64, 32), (1, 64), DataType.bf16)
+    back = desc(native, (64, 32), (1, 64))
+    buffers = [Buffer(rows, 0), Buffer(columns), Buffer(back), Buffer(columns), Buffer(rows, 1)]
+    steps = [copy_step(native, "x", buffers[i], buffers[i + 1]) for i in range(len(buffers) - 1)]
+    plan = Plan(native, steps)
+    temporaries = buffers[1:4]
+    places = [(plan.offsets[b], plan.offsets[b] + b.desc.nbytes) for b in temporaries]
+    assert all(start % ALIGNMENT == 0 for start, _ in places)
+    for first, second in [(0, 1), (1, 2)]:  # these live at one time
+        assert places[first][1] <= places[second][0] or places[second][1] <= places[first][0]
+    assert max(end for _, end in places) <= plan.scratch_bytes
+    assert places[0][0] == places[2][0]  # the first is dead when the third is written
+    source = np.random.default_rng(0).integers(-99, 99, (64, 32)).astype(np.float32)
+    target = np.zeros_like(source)
+    plan.run([source.ctypes.data, target.ctypes.data])
+    np.testing.assert_array_equal(target, source)
+    frame = plan.take()
+    assert plan.take() is not frame
+    plan.give(frame)
+    assert plan.take() is frame
+    with pytest.raises(og.ResourceError, match="without guards"):
+        frame.intact()
+    assert plan.implementations[0].startswith("reorder x (")
+
+
+@pytest.mark.parametrize(
+    ("place", "seen"), [(-256, True), (-1, True), (0, False), (999, False), (1000, True), (1255, True)]
+)
+def test_guards_see_what_is_written_beside_an_arena(place, seen):
+    with GUARDS.on():
+        arena = GUARDS.arena(1000)
+    assert arena.start % ALIGNMENT == 0
+    assert arena.inside.ctypes.data == arena.start
+    assert (arena.inside == NAN_BYTE).all()
+    assert len(arena.inside) == 1000
+    arena.memory[arena.start - arena.memory.ctypes.data + place] ^= 1
+    assert arena.intact() != seen
+    assert GUARDS.arena(1000).zone == 0
+
+
+def test_frames_have_guards_where_they_are_on(native):
+    a, b = desc(native, (4, 4), (4, 1)), desc(native, (4, 4), (1, 4))
+    temporary = Buffer(b)
+    plan = Plan(
+        native,
+        [copy_step(native, "x", Buffer(a, 0), temporary), copy_step(native, "y", temporary, Buffer(a, 1))],
+    )
+    with GUARDS.on():
+        frame = plan.take()
+    assert frame.intact()
+    source, target = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    frame.point([source.ctypes.data, target.ctypes.data])
+    frame.run()
+    assert frame.intact()
+    np.testing.assert_array_equal(source.reshape(16), target)
+
+
+def test_a_primitive_that_fails_raises(native, monkeypatch):
+    a, b = desc(native, (4, 4), (4, 1)), desc(native, (4, 4), (1, 4))
+    plan = Plan(native, [copy_step(native, "x", Buffer(a, 0), Buffer(b, 1))])
+    frame = plan.take()
+    frame._runs = [lambda: 1]
+    with pytest.raises(og.LibraryError, match="out of memory"):
+        frame.run()
+
+
+# --- what must not run ----------------------------------------------------------------------------------
+
+
+def gradient(problem):
+    src, diff_dst = problem.arrays()
+    op = og.Op(
+        0, problem.kind, [og.LogicalTensor(0, "f32", src.shape), og.LogicalTensor(1, "f32", diff_dst.shape)],
+        [og.LogicalTensor(2, "f32")], weights_shape=problem.weights_shape, **problem.attributes,
+    )  # fmt: skip
+    return weights_gradient(op.kind, op.attributes, src.shape, diff_dst.shape, problem.weights_shape)
+
+
+FINE = Problem(channels=(16, 16), size=(8, 8), kernel=(3, 3))
+STRIDED = Problem(channels=(8, 16), size=(8, 8), kernel=(1, 1), strides=(2, 2))
+BARRED = [
+    ("ref:any", FINE),
+    ("ref_fused", FINE),
+    ("jit_1x1:avx2", STRIDED),
+    ("jit_1x1:avx512_core", Problem(channels=(15, 16), size=(8, 8), kernel=(1, 1), strides=(1, 2))),
+    ("jit_bf16_1x1:avx512_core_bf16", STRIDED),
+    (
+        "jit:avx512_core",
+        Problem(channels=(2, 2), size=(1, 56), kernel=(1, 10), strides=(1, 2), begin=(0, 0), end=(0, 14)),
+    ),
+    (
+        "jit:avx512_core",
+        Problem(size=(2, 3, 3), kernel=(3, 2, 2), begin=(1, 0, 0), end=(1, 0, 0), channels=(2, 2)),
+    ),
+    ("jit_bf16:avx512_core_bf16", Problem(size=(2, 6), kernel=(3, 2), begin=(1, 0), end=(1, 0))),
+    ("jit_bf16:avx512_core", Problem(groups=2, channels=(34, 32), kernel=(1, 1))),
+    (
+        "jit_bf16:avx512_core_bf16",
+        Problem(channels=(17, 16), size=(9, 40), kernel=(3, 2), dilations=(2, 1)),
+    ),
+    ("jit_bf16:avx512_core", Problem(channels=(16, 16), size=(9, 6), kernel=(3, 2), strides=(1, 2))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("implementation", "problem"), BARRED, ids=str)
+def test_known_bad_kernels_are_barred(implementation, problem):
+    reason = quarantine.barred(implementation, gradient(problem), DataType.f32)
+    assert reason
+    assert implementation in reason
+
+
+@pytest.mark.parametrize("implementation", sorted(proven.PROVEN["convolution_backward_weights"]))
+def test_every_proven_kernel_may_run_something(implementation):
+    assert quarantine.barred(implementation, gradient(FINE), DataType.f32) is None
+    assert proven.is_proven("convolution_backward_weights", implementation)
+
+
+@pytest.mark.parametrize("problem", [p for name, p in BARRED if not name.startswith("ref")], ids=str)
+@pytest.mark.parametrize("data", ["NXC", "NCX"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_where_kernels_fail_the_numbers_are_right(problem, data, dtype, onednn):
+    sized = replace(problem, data_format=data, dtype=dtype)
+    check(sized, eagerly(sized, "onednn"), fast=True)
+    check(sized, eagerly(sized, None), fast=True)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_the_reference_loop_never_runs_unasked(dtype, onednn):
+    """f16 goes through f32; whatever is left to the library's reference loop goes to NumPy."""
+    for data, groups, kernel in product(("NXC", "NCX"), (1, 3), ((1, 1), (3, 2), (5, 5))):
+        problem = Problem(
+            data_format=data, groups=groups, channels=(3, 6), size=(7, 7), kernel=kernel, dtype=dtype
+        )
+        src, diff_dst = problem.arrays()
+        graph = og.Graph()
+        x, dy = graph.input("x", dtype, src.shape), graph.input("dy", dtype, diff_dst.shape)
+        graph.op(problem.kind, x, dy, weights_shape=problem.weights_shape, **problem.attributes)
+        explanation = graph.compile().explain()[0]
+        assert not any("ref" in name for name in explanation.implementations), explanation
+
+
+def test_an_unproven_kernel_is_verified(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    graph = og.Graph()
+    src, diff_dst = FINE.arrays()
+    x, dy = graph.input("x", "f32", src.shape), graph.input("dy", "f32", diff_dst.shape)
+    graph.op(FINE.kind, x, dy, weights_shape=FINE.weights_shape, name="dw", **FINE.attributes)
+    model = graph.compile()
+    assert model.explain()[0].verified
+    check(FINE, model({"x": src, "dy": diff_dst})["dw"], fast=True)
+
+
+# --- verify ---------------------------------------------------------------------------------------------
+
+
+def spoil(monkeypatch, spoils):
+    """Plans of the implementations for which `spoils` is true add one to an element of their result."""
+    from onednn_graph.backends.onednn.backend import PlanExecutable
+
+    run = PlanExecutable.run
+
+    def wrong(self, inputs, outputs):
+        run(self, inputs, outputs)
+        if spoils(self.explanation.strategy):
+            outputs[0].reshape(-1)[-1] += 1
+
+    monkeypatch.setattr(PlanExecutable, "run", wrong)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("problem", [FINE, STRIDED, Problem(groups=3, channels=(3, 6))], ids=str)
+def test_verify_passes_what_is_right(problem, dtype, onednn):
+    sized = replace(problem, dtype=dtype)
+    src, diff_dst = sized.arrays()
+    graph = og.Graph()
+    x, dy = graph.input("x", dtype, src.shape), graph.input("dy", dtype, diff_dst.shape)
+    graph.op(sized.kind, x, dy, weights_shape=sized.weights_shape, name="dw", **sized.attributes)
+    model = graph.compile(verify=True)
+    explanation = model.explain()[0]
+    assert explanation.verified == (explanation.backend == "onednn")
+    assert "verified" in str(explanation)
+    check(sized, model({"x": src, "dy": diff_dst})["dw"], fast=True)
+
+
+def test_verify_finds_a_wrong_kernel_and_takes_the_next(onednn, monkeypatch):
+    src, diff_dst = FINE.arrays()
+
+    def compiled(**options):
+        graph = og.Graph()
+        x, dy = graph.input("x", "f32", src.shape), graph.input("dy", "f32", diff_dst.shape)
+        graph.op(FINE.kind, x, dy, weights_shape=FINE.weights_shape, name="dw", **FINE.attributes)
+        return graph.compile(**options)
+
+    first = compiled().explain()[0].strategy
+    spoil(monkeypatch, lambda strategy: strategy == first)
+    with pytest.raises(AssertionError):
+        check(FINE, compiled()({"x": src, "dy": diff_dst})["dw"], fast=True)
+    model = compiled(verify=True)
+    explanation = model.explain()[0]
+    assert explanation.backend == "onednn"
+    assert explanation.strategy != first
+    assert any("failed verification, 1 of" in reason for reason in explanation.rejected)
+    check(FINE, model({"x": src, "dy": diff_dst})["dw"], fast=True)
+
+
+def test_verify_finds_no_right_kernel_at_all(onednn, monkeypatch):
+    spoil(monkeypatch, lambda strategy: True)
+    src, diff_dst = FINE.arrays()
+    graph = og.Graph()
+    x, dy = graph.input("x", "f32", src.shape), graph.input("dy", "f32", diff_dst.shape)
+    graph.op(FINE.kind, x, dy, weights_shape=FINE.weights_shape, name="dw", **FINE.attributes)
+    model = graph.compile(verify=True)
+    assert model.explain()[0].backend == "numpy"
+    check(FINE, model({"x": src, "dy": diff_dst})["dw"], fast=True)
+    with pytest.raises(og.UnsupportedError, match="failed verification"):
+        graph.compile(verify=True, backend="onednn")
+
+
+def test_numpys_bf16_is_the_librarys(onednn):
+    """Both round to nearest, ties to even."""
+    values = np.array([1.0, 1.00390625, 1.01171875, 257.0, 259.0, -3.3e38, 0.1], np.float32)
+    native = NativeEngine()
+    a = desc(native, values.shape, (1,))
+    b = desc(native, values.shape, (1,), DataType.bf16)
+    out = np.zeros(values.shape, ml_dtypes.bfloat16)
+    plan = Plan(native, [copy_step(native, "x", Buffer(a, 0), Buffer(b, 1))])
+    plan.run([values.ctypes.data, out.ctypes.data])
+    np.testing.assert_array_equal(out, values.astype(ml_dtypes.bfloat16))

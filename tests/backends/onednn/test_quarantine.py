@@ -1,0 +1,350 @@
+"""What must not run of the library's primitives: each rule with cases on both sides, and what happens instead."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from attrs import field, frozen
+from onednn_graph.backends.onednn import proven
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Query
+from onednn_graph.backends.onednn.library.loading import dims, load
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import NativeEngine, PostOp, PrimitiveAttributes
+from onednn_graph.backends.onednn.plan.choice import chosen
+from onednn_graph.backends.onednn.quarantine import PRIMITIVES, REFERENCE, UNASKED, Case, refused, unaskable
+from onednn_graph.ops.data_types import DataType
+
+DECONVOLUTION = "deconvolution_forward"
+F32, U8, S8 = DataType.f32, DataType.u8, DataType.s8
+
+
+def desc(shape, strides, dtype=F32):
+    return MemoryDesc.strided(load(), shape, dtype, strides)
+
+
+def rows(shape, dtype=F32):
+    return desc(shape, [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))], dtype)
+
+
+def last(shape, dtype=F32):
+    return rows((shape[0], *shape[2:], shape[1]), dtype).permuted(
+        (0, len(shape) - 1, *range(1, len(shape) - 1))
+    )
+
+
+@frozen
+class Isa:
+    effective_isa: str
+
+
+@frozen
+class Machine:
+    lib: Isa
+
+
+@frozen(eq=False)
+class Offered:
+    """A primitive descriptor as a CPU of some instruction set would offer it."""
+
+    function: str
+    implementation: str
+    layouts: dict = field(factory=dict)
+    isa: str = "avx512_core_bf16"
+
+    @property
+    def engine(self):
+        return Machine(Isa(self.isa))
+
+    def memory_desc(self, what):
+        return self.layouts[what]
+
+
+def reordered(implementation, source, target, zero=None, mask=0):
+    scales = {Arg.DST: mask}
+    points = {} if zero is None else {Arg.DST: 0}
+    attributes = PrimitiveAttributes(load(), scales=scales, zero_points=points)
+    layouts = {Query.src_md: source, Query.dst_md: target}
+    return Case(Offered("reorder", implementation, layouts), (source, None, target, None, attributes))
+
+
+def multiplied(
+    function, implementation, dtype=U8, isa="avx512_core_bf16", weights=(8, 8, 1, 1), operand=None, **more
+):
+    """A convolution, a deconvolution or a product; operand: shape of a post-op's."""
+    source = more.get("source", last((1, 8, 4, 4), dtype))
+    post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
+    attributes = PrimitiveAttributes(load(), post_ops=post)
+    layouts = {
+        Query.src_md: source,
+        Query.weights_md: rows(weights, S8),
+        Query.dst_md: more.get("target", last((1, 8, 4, 4))),
+    }
+    steps = [
+        dims(more.get("strides", (1, 1))),
+        dims(more.get("dilates", (0, 0))),
+        dims(more.get("pads", (0, 0))),
+    ]
+    return Case(Offered(function, implementation, layouts, isa), (*steps, dims((0, 0)), attributes))
+
+
+def product(target, operand):
+    """A matrix product with an operand added to it."""
+    return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
+
+
+def reaching(kernel, taps, step, made, apart=0):
+    """A deconvolution of 4 positions along each axis."""
+    return multiplied(
+        DECONVOLUTION, f"{kernel}:avx512_core_vnni", weights=(8, 8, taps, taps), strides=(step, step),
+        dilates=(apart, apart), target=last((1, 8, made, made)),
+    )  # fmt: skip
+
+
+def resampled(implementation, source, operand, function="resampling_forward"):
+    post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
+    attributes = PrimitiveAttributes(load(), post_ops=post)
+    return Case(Offered(function, implementation, {Query.src_md: source}), (attributes,))
+
+
+def pooled(algorithm):
+    return Case(Offered("pooling_forward", "jit:sse41"), (algorithm, PrimitiveAttributes(load())))
+
+
+DATA = (1, 64, 7, 7)
+GAP = desc((2, 3, 8, 8), (400, 128, 16, 1))
+DEPTHWISE = (8, 1, 1, 3, 3)
+INT8 = [
+    (name, multiplied(function, implementation, isa=isa), multiplied(function, implementation, F32, isa))
+    for function in ("convolution_forward", DECONVOLUTION, "matmul")
+    for name, implementation, isa in (
+        (f"{function} without VNNI", "gemm:jit", "avx2"),
+        (f"{function} by a kernel without VNNI", "brgconv:avx512_core", "avx512_core_bf16"),
+    )
+]
+BOUNDS = [
+    *INT8,
+    (
+        "averages",
+        pooled(Algorithm.pooling_avg_exclude_padding),
+        pooled(Algorithm.pooling_max),
+    ),
+    ("int8 with VNNI", multiplied("matmul", "x", isa="avx512_core"), multiplied("matmul", "x", isa="avx512_core_vnni")),
+    ("a kernel's VNNI", multiplied("matmul", "brg:avx2"), multiplied("matmul", "brg:avx2_vnni")),
+    ("signed data", multiplied("matmul", "brg:sse41", S8), multiplied("matmul", "brg:avx512_core_vnni", S8)),
+    (
+        "reorder moves with a zero point",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("jit:uni", last(DATA), last(DATA, U8), zero=130),
+    ),
+    (
+        "reorder with a zero point moves",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("jit:uni", last(DATA), rows(DATA, U8)),
+    ),
+    (
+        "reorder with one scale and a zero point",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130, mask=2),
+    ),
+    (
+        "reorder by jit:uni",
+        reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
+        reordered("simple:any", last(DATA), rows(DATA, U8), zero=130),
+    ),
+    ("reorder from gaps", reordered("jit:blk", GAP, rows(GAP.shape)), reordered("jit:uni", GAP, rows(GAP.shape))),
+    ("reorder into gaps", reordered("jit:blk", rows(GAP.shape), GAP), reordered("jit:blk", rows(DATA), last(DATA))),
+    (
+        "im2col with an operand of all elements",
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 1, 1)),
+    ),
+    (
+        "an operand of all elements with im2col",
+        multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
+        multiplied("convolution_forward", "jit:avx512_core", F32, operand=(1, 8, 4, 4)),
+    ),
+    *(
+        (f"product with an operand into {what}", product(wrong, (1, 1, 1, 8)), product(right, operand))
+        for what, wrong, right, operand in (
+            ("gaps between batches", desc((2, 3, 8, 8), (256, 64, 8, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
+            ("turned batches", desc((2, 3, 8, 8), (192, 8, 24, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
+            ("columns", desc((2, 3, 8, 8), (192, 64, 1, 8)), desc((2, 3, 8, 8), (192, 64, 1, 8)), (1, 1, 1, 1)),
+            ("gaps of several", desc((2, 3, 8, 8), (256, 64, 8, 1)), desc((1, 3, 8, 8), (99, 64, 8, 1)), (1, 1, 1, 8)),
+        )
+    ),
+    (
+        "depthwise int8 with an operand",
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE, operand=(1, 8, 1, 1)),
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE),
+    ),
+    (
+        "an operand of a depthwise int8",
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE, operand=(1, 1, 1, 1)),
+        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=(4, 2, 2, 3, 3), operand=(1, 1, 1, 1)),
+    ),
+    *(
+        (f"{kernel} reaches {what}", reaching(kernel, **few), reaching(kernel, **all_))
+        for kernel in ("jit_deconvolution", "jit_uni_int8")
+        for what, few, all_ in (
+            ("every position", {"taps": 1, "step": 2, "made": 7}, {"taps": 2, "step": 2, "made": 8}),
+            ("the last position", {"taps": 2, "step": 2, "made": 9}, {"taps": 1, "step": 1, "made": 4}),
+            (
+                "between dilated taps",
+                {"taps": 2, "step": 2, "apart": 1, "made": 9},
+                {"taps": 2, "step": 1, "apart": 1, "made": 6},
+            ),
+        )
+    ),
+    (
+        "resampling of channels-last data with an operand per channel",
+        resampled("simple:any", last(DATA), (1, 64, 1, 1)),
+        resampled("simple:any", rows(DATA), (1, 64, 1, 1)),
+    ),
+    (
+        "an operand per channel of a resampling",
+        resampled("simple:any", last(DATA), (1, 64, 1, 1)),
+        resampled("simple:any", last(DATA), (1, 1, 1, 1)),
+    ),
+    *(
+        (
+            f"{function} with an operand of {what}",
+            resampled("jit:avx512_core", rows(DATA), operand, function),
+            resampled("jit:avx512_core", rows(DATA), (1, 64, 1, 1), function),
+        )
+        for function in ("resampling_forward", "pooling_forward")
+        for what, operand in (("all elements", DATA), ("rows", (1, 1, 1, 7)), ("images", (2, 1, 1, 1)))
+    ),
+    (
+        "resampling by simple:any",
+        resampled("simple:any", last(DATA), (1, 64, 1, 1)),
+        resampled("jit:avx2", last(DATA), (1, 64, 1, 1)),
+    ),
+    ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
+    (
+        "reference loops within",
+        multiplied(DECONVOLUTION, "conv:any+ref:any", F32),
+        multiplied(DECONVOLUTION, "conv:any+jit:avx2", F32),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
+def test_a_rule_holds_on_its_side_only(onednn, wrong, right):
+    reason = refused(wrong)
+    assert reason is not None
+    assert refused(right) is None
+
+
+def test_every_rule_has_cases_on_both_sides(onednn):
+    for function, entries in PRIMITIVES.items():
+        for entry in entries:
+            sides = {
+                entry.applies(case)
+                for _, *both in BOUNDS
+                for case in both
+                if case.desc.function == function
+                and case.desc.implementation.startswith(entry.implementation)
+            }
+            assert sides == {True, False}, (function, entry.condition)
+
+
+def test_reference_loops_run_where_that_is_allowed(onednn):
+    assert refused(multiplied("matmul", "ref:any", F32), references=True) is None
+    assert refused(multiplied("matmul", f"{REFERENCE}_int8:any", U8, "avx2"), references=True) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "asked"),
+    [
+        (desc((20_001,), (4,)), False),
+        (desc((20_001,), (1,)), True),
+        (desc((2, 3), (12, 4)), False),
+        (desc((2, 3), (4, 12)), False),
+        (desc((2, 3), (9, 1)), True),
+        (desc((1, 3), (1, 4)), False),  # the one of the first axis is next to nothing
+        (desc((1, 1), (8, 4)), True),
+    ],
+)
+def test_the_library_is_not_asked_for_reorders_of_elements_apart(onednn, target, asked):
+    arguments = (rows(target.shape), None, target, None)
+    assert (unaskable("reorder", arguments) is None) is asked
+    assert unaskable("matmul", arguments) is None
+    assert set(UNASKED) == {"reorder"}
+    engine = NativeEngine()
+    reasons = []
+    made = chosen(
+        engine, "reorder", rows(target.shape), engine, target, engine, PrimitiveAttributes(engine.lib), reasons=reasons
+    )  # fmt: skip
+    assert (made is not None) is asked
+    assert bool(reasons) is not asked
+
+
+def test_another_implementation_takes_the_place_of_a_barred_one(onednn):
+    engine = NativeEngine()
+    source, target = last(DATA), rows(DATA, U8)
+    attributes = PrimitiveAttributes(engine.lib, scales={Arg.DST: 0}, zero_points={Arg.DST: 0})
+    reasons = []
+    made = chosen(engine, "reorder", source, engine, target, engine, attributes, reasons=reasons)
+    assert made is None or made.implementation != "jit:uni"
+    assert "jit:uni is barred" in reasons[0]
+
+
+# --- what is not proven ---------------------------------------------------------------------------------
+
+
+def chained(spoils=lambda text: False, monkeypatch=None):
+    """A sum, its square and ReLU on two small tensors; the plans of which `spoils` is true are wrong."""
+    if monkeypatch is not None:
+        from onednn_graph.backends.onednn.backend import PlanExecutable
+
+        run = PlanExecutable.run
+
+        def wrong(self, inputs, outputs):
+            run(self, inputs, outputs)
+            if spoils(self.explanation.strategy):
+                outputs[0].reshape(-1)[-1] += 1
+
+        monkeypatch.setattr(PlanExecutable, "run", wrong)
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", (4, 6)), graph.input("y", "f32", (4, 6))
+    graph.op("ReLU", graph.op("Add", x, y), name="z")
+    return graph.compile()
+
+
+def answers(model):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6) - 12
+    np.testing.assert_array_equal(model({"x": x, "y": np.ones_like(x)})["z"], np.maximum(x + 1, 0))
+    return model.explain()[0]
+
+
+def test_what_is_proven_is_not_verified(onednn):
+    explanation = answers(chained())
+    assert explanation.backend == "onednn"
+    assert not explanation.verified
+
+
+def test_a_plan_with_an_unproven_implementation_is_verified(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    explanation = answers(chained())
+    assert explanation.backend == "onednn"
+    assert explanation.strategy.startswith("fused")
+    assert explanation.verified
+
+
+def test_a_fused_plan_that_fails_goes_on_unfused(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    explanation = answers(chained(lambda strategy: strategy.startswith("fused"), monkeypatch))
+    assert explanation.backend == "onednn"
+    assert not explanation.strategy.startswith("fused")
+    assert any("failed verification" in reason for reason in explanation.rejected)
+
+
+def test_a_plan_that_fails_in_every_way_is_numpys(onednn, monkeypatch):
+    monkeypatch.setattr(proven, "PROVEN", {})
+    assert answers(chained(lambda strategy: True, monkeypatch)).backend == "numpy"
+
+
+def test_another_name_of_a_proven_function_is_not_proven():
+    assert proven.is_proven("reorder", "jit:uni")
+    assert not proven.is_proven("reorder", "jit:uni_2")
+    assert not proven.is_proven("matmul", "brg:avx512_core_amx")
+    assert not proven.is_proven("shuffle", "jit:uni")

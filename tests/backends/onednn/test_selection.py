@@ -1,0 +1,411 @@
+"""Which candidate is chosen: by estimate, by what was measured, by what the user pins; and the files that remember."""
+
+import json
+import math
+import multiprocessing
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.weight_gradients import tuning
+from onednn_graph.backends.onednn.weight_gradients.cost import AMOUNTS, CostModel, Work, measured, model_for
+from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
+from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
+from oracle import Problem
+from strategies import check, has_isa
+
+DENSE = Problem(channels=(16, 32), size=(12, 12), kernel=(3, 3), begin=(1, 1), end=(1, 1), batch=4)
+ISAS = [isa.name for isa in CpuIsa]
+
+
+@pytest.fixture(autouse=True)
+def folder(onednn, tmp_path, monkeypatch):
+    """A cache of the test's own."""
+    path = tmp_path / "tuned"
+    monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(path))
+    return path
+
+
+def graph_of(problem, fpmath_mode="strict"):
+    src, diff_dst = problem.arrays()
+    graph = og.Graph(fpmath_mode=fpmath_mode)
+    x, dy = graph.input("x", problem.dtype, src.shape), graph.input("dy", problem.dtype, diff_dst.shape)
+    graph.op(problem.kind, x, dy, weights_shape=problem.weights_shape, name="dw", **problem.attributes)
+    return graph
+
+
+def run(model, problem):
+    src, diff_dst = problem.arrays()
+    check(problem, model({"x": src, "dy": diff_dst})["dw"], fast=True)
+
+
+# --- the cost model -------------------------------------------------------------------------------------
+
+
+def test_the_data_file_is_complete():
+    for model in measured():
+        assert model.isa in ISAS
+        assert model.threads >= 1
+        for family, amounts in AMOUNTS.items():
+            kinds = model.coefficients[family]
+            assert "*" in kinds
+            for per_unit in kinds.values():
+                assert len(per_unit) == len(amounts)
+                assert all(math.isfinite(c) and c >= 0 for c in per_unit)
+
+
+def test_seconds_are_a_sum_of_products():
+    model = CostModel(
+        isa="avx2", threads=1, coefficients={"sum": {"fast": [1.0, 2.0, 3.0], "*": [5.0, 0.0, 0.0]}}
+    )
+    known, unknown = Work("sum", "fast", (1.0, 10.0, 100.0)), Work("sum", "slow", (1.0, 7.0, 7.0))
+    assert model.seconds([known]) == 321
+    assert model.seconds([known, unknown]) == 326
+
+
+@pytest.mark.parametrize(
+    ("isa", "threads"), [("sse41", 1), ("avx512_core_bf16", 2), ("avx512_core_amx", 64), ("0x7", 3)]
+)
+def test_every_machine_gets_the_nearest_model(isa, threads):
+    model = model_for(isa, threads, ISAS)
+    place = ISAS.index(isa) if isa in ISAS else len(ISAS)
+    assert abs(ISAS.index(model.isa) - place) == min(abs(ISAS.index(m.isa) - place) for m in measured())
+
+
+def test_estimates_are_finite_and_above_zero_for_all_candidates():
+    for problem in (
+        DENSE,
+        Problem(groups=4, channels=(4, 4), kernel=(3, 5), size=(9, 9)),
+        Problem(kernel=(1, 1)),
+    ):
+        for one in graph_of(problem).compile().explain()[0].considered:
+            assert 0 < one.estimated_seconds < 10
+
+
+def test_more_work_costs_more():
+    def least(problem):
+        return graph_of(problem).compile().explain()[0].considered[0].estimated_seconds
+
+    large = Problem(channels=(64, 64), size=(56, 56), kernel=(3, 3), batch=8)
+    assert least(large) > 3 * least(Problem(channels=(64, 64), size=(56, 56), kernel=(3, 3), batch=2))
+
+
+# --- the choice -----------------------------------------------------------------------------------------
+
+
+def test_the_same_process_gives_the_same_choice():
+    explanations = [graph_of(DENSE).compile().explain()[0] for _ in range(3)]
+    assert len({explanation.strategy for explanation in explanations}) == 1
+    assert len({explanation.considered for explanation in explanations}) == 1
+    assert explanations[0].considered[0].strategy == explanations[0].strategy
+    assert all(one.measured_seconds is None for one in explanations[0].considered)
+    assert "estimated" in str(explanations[0])
+
+
+def test_nothing_goes_before_the_usual_way_without_a_margin(monkeypatch):
+    explanation = graph_of(DENSE).compile().explain()[0]
+    usual, families = explanation.strategy, [name.split()[0] for name in explanation.implementations]
+    assert usual.startswith("direct" if has_isa("avx2") else "gemm")
+
+    def slower(self, works):
+        """The usual way is one convolution and what brings dW into place; all others are a tenth better."""
+        return 1.0 if [work.family for work in works] == families else 0.9
+
+    monkeypatch.setattr(CostModel, "seconds", slower)
+    assert graph_of(DENSE).compile().explain()[0].strategy == usual
+    monkeypatch.setattr(CostModel, "seconds", lambda self, works: slower(self, works) ** 8)
+    assert graph_of(DENSE).compile().explain()[0].strategy != usual
+
+
+@pytest.mark.parametrize("strategy", [s.name for s in STRATEGIES])
+def test_every_strategy_can_be_pinned(strategy):
+    considered = {
+        one.strategy.partition(" [")[0]
+        for one in graph_of(DENSE).compile(scratch_limit=2**40).explain()[0].considered
+    }
+    if strategy in considered:
+        model = graph_of(DENSE).compile(strategy=strategy)
+        assert model.explain()[0].strategy.startswith(f"{strategy} [")
+        run(model, DENSE)
+    else:
+        with pytest.raises(og.ArgumentError, match="strategy must be one that can do this problem"):
+            graph_of(DENSE).compile(strategy=strategy)
+
+
+def test_an_implementation_can_be_pinned():
+    for one in graph_of(DENSE).compile().explain()[0].considered:
+        model = graph_of(DENSE).compile(strategy=one.strategy)
+        assert model.explain()[0].strategy == one.strategy
+        run(model, DENSE)
+
+
+def test_temporary_memory_is_limited():
+    plain = graph_of(DENSE).compile().explain()[0]
+    assert all(one.scratch_bytes <= max(2**20, 2 * 4 * 200_000) for one in plain.considered)
+    least = min(
+        one.scratch_bytes for one in graph_of(DENSE).compile(scratch_limit=2**40).explain()[0].considered
+    )
+    tight = graph_of(DENSE).compile(scratch_limit=least).explain()[0]
+    assert all(one.scratch_bytes <= least for one in tight.considered)
+    assert any("above the limit" in reason for reason in tight.rejected)
+    nothing = graph_of(DENSE).compile(scratch_limit=0)
+    assert nothing.explain()[0].scratch_bytes == least
+    run(nothing, DENSE)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"tune": "sometimes"}, og.ArgumentError, "tune"),
+        ({"tune": 5}, og.ArgumentTypeError, "tune"),
+        ({"tune_seconds": 0}, og.ArgumentError, "tune_seconds must be above 0, got 0"),
+        ({"tune_seconds": "1"}, og.ArgumentTypeError, "tune_seconds must be a number"),
+        ({"tune_seconds": float("nan")}, og.ArgumentError, "above 0, got nan"),
+        ({"strategy": 5}, og.ArgumentTypeError, "strategy must be a name"),
+        ({"strategy": "magic"}, og.ArgumentError, "strategy must be one .*, got 'magic'"),
+        (
+            {"strategy": "matrx product [brg:avx512_core]", "backend": "onednn"},
+            og.ArgumentError,
+            "strategy must be",
+        ),
+        (
+            {"strategy": "matrix product", "backend": "numpy"},
+            og.ArgumentError,
+            "no partition of the graph has a choice",
+        ),
+        ({"scratch_limit": -1}, og.ArgumentError, "at least 0 bytes, got -1"),
+        ({"scratch_limit": 1.5}, og.ArgumentTypeError, "scratch_limit must be a number of bytes"),
+    ],
+)
+def test_bad_options(options, error, words):
+    with pytest.raises(error, match=words):
+        graph_of(DENSE).compile(**options)
+
+
+def test_a_strategy_where_there_is_nothing_to_choose_is_an_error():
+    graph = og.Graph()
+    graph.op("ReLU", graph.input("x", "f32", [4]))
+    with pytest.raises(og.ArgumentError, match="no partition of the graph has a choice"):
+        graph.compile(strategy="matrix product")
+    (partition,) = graph.get_partitions()
+    with pytest.raises(og.ArgumentError, match="has nothing to choose from here"):
+        partition.compile(strategy="matrix product")
+
+
+def test_a_limit_that_nothing_keeps_is_told():
+    explanation = graph_of(DENSE).compile(scratch_limit=0).explain()[0]
+    assert not explanation.scratch_bytes or any(
+        "which nothing keeps" in reason for reason in explanation.rejected
+    )
+
+
+def test_explanations_are_a_text_for_people():
+    text = str(graph_of(DENSE).compile().explain())
+    assert text.startswith("partition 0, onednn: ")
+    graph = og.Graph()
+    graph.op("ReLU", graph.input("x", "f32", [-1]))
+    assert "compiled when it is executed" in str(graph.compile().explain())
+
+
+# --- measuring ------------------------------------------------------------------------------------------
+
+
+def test_tuning_measures_remembers_and_reads_again(folder, monkeypatch):
+    model = graph_of(DENSE).compile(tune="measure", tune_seconds=0.05)
+    run(model, DENSE)
+    explanation = model.explain()[0]
+    times = [one.measured_seconds for one in explanation.considered if one.measured_seconds is not None]
+    assert len(times) >= 2
+    assert times == sorted(times)
+    assert explanation.considered[0].strategy == explanation.strategy
+    assert "measured" in str(explanation)
+    (file,) = folder.glob("*.json")
+    monkeypatch.setattr(tuning, "measure", lambda *args: pytest.fail("it was measured before"))
+    again = graph_of(DENSE).compile(tune="measure").explain()[0]
+    assert again.considered == explanation.considered
+    assert graph_of(DENSE).compile(tune="cached").explain()[0].strategy == explanation.strategy
+    # what is remembered decides, whatever the estimates say
+    content = json.loads(file.read_text())
+    last = explanation.considered[1].strategy
+    content["seconds"][last] = 1e-9
+    file.write_text(json.dumps(content))
+    assert graph_of(DENSE).compile(tune="cached").explain()[0].strategy == last
+    assert graph_of(DENSE).compile().explain()[0].considered[0].measured_seconds is None
+
+
+def test_cached_measures_nothing(folder, monkeypatch):
+    monkeypatch.setattr(tuning, "measure", lambda *args: pytest.fail("nobody asked"))
+    run(graph_of(DENSE).compile(tune="cached"), DENSE)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("field", ["dtype", "data_format", "batch", "threads", "isa"])
+def test_the_key_has_everything_that_times_depend_on(field, folder, monkeypatch):
+    from dataclasses import replace
+
+    other = DENSE
+    graph_of(DENSE).compile(tune="measure", tune_seconds=0.01)
+    if field == "threads":
+        monkeypatch.setattr(type(selection_engine()), "threads", property(lambda self: 77))
+    elif field == "isa":
+        monkeypatch.setattr(
+            type(selection_engine()), "effective_isa", property(lambda self: "of a new machine")
+        )
+    else:
+        other = replace(DENSE, **{field: {"dtype": "bf16", "data_format": "NCX", "batch": 5}[field]})
+    graph_of(other).compile(tune="measure", tune_seconds=0.01)
+    assert len(list(folder.glob("*.json"))) == 2
+
+
+def key_for(
+    engine, data_format="NXC", bias=False, gap=0, layout_type="strided", fpmath="strict", turned=False
+):
+    """The key of one problem in a certain way."""
+    order = (0, 2, 3, 1) if turned else (0, 1, 2, 3)
+    data = [(2, 8, 8, 16), (2, 8, 8, 32)]
+    tensors = []
+    for i, shape in enumerate(data):
+        made = np.empty([shape[a] for a in order], np.float32).transpose(np.argsort(order))
+        strides = [s // 4 for s in made.strides]
+        strides[0] += gap if i == 0 else 0
+        tensors.append(og.LogicalTensor(i, "f32", shape, strides=strides))
+    dw = og.LogicalTensor(2, "f32", (3, 3, 16, 32), layout_type=layout_type)
+    common = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    ops = [og.Op(0, DENSE.kind, tensors, [dw], weights_shape=[3, 3, 16, 32], **common)]
+    if bias:
+        ops.append(og.Op(1, "BiasAddBackward", tensors[1:], [og.LogicalTensor(3, "f32", (32,))]))
+    return tuning.key_of(engine, problem_of(ops, FpmathMode[fpmath]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"bias": True}, {"gap": 16}, {"layout_type": "any"}, {"turned": True}, {"fpmath": "bf16"}, {"fpmath": "any"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_key_tells_ways_apart_that_take_other_times(other):
+    engine = NativeEngine()
+    assert key_for(engine) == key_for(engine)
+    assert key_for(engine, **other) != key_for(engine)
+
+
+def test_times_of_one_fpmath_mode_are_not_those_of_another(folder):
+    for mode in ("strict", "bf16", "strict"):
+        graph = graph_of(DENSE, mode)
+        graph.compile(tune="measure", tune_seconds=0.01)
+    assert len(list(folder.glob("*.json"))) == 2
+
+
+def selection_engine():
+    from onednn_graph.backends.onednn.library.loading import load
+
+    return load()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"key": {}, "seconds": {}}',
+        '{"key": 5}',
+        '{"key": {}, "seconds": {"a": "b"}}',
+        "\x00\xff",
+    ],
+)
+def test_a_broken_file_is_ignored_with_a_warning(content, folder):
+    graph_of(DENSE).compile(tune="measure", tune_seconds=0.01)
+    (file,) = folder.glob("*.json")
+    file.write_bytes(content.encode("latin-1"))
+    with pytest.warns(tuning.TuningCacheWarning, match="is ignored"):
+        model = graph_of(DENSE).compile(tune="cached")
+    run(model, DENSE)
+    with pytest.warns(tuning.TuningCacheWarning, match="is ignored"):
+        graph_of(DENSE).compile(tune="measure", tune_seconds=0.01)
+    assert graph_of(DENSE).compile(tune="cached").explain()[0].considered[0].measured_seconds
+
+
+def test_a_folder_that_cannot_be_written(folder, monkeypatch):
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text("a file in the way")
+    with pytest.warns(tuning.TuningCacheWarning):
+        run(graph_of(DENSE).compile(tune="measure", tune_seconds=0.01), DENSE)
+
+
+def test_the_users_own_folder_is_the_default(monkeypatch):
+    monkeypatch.delenv("ONEDNN_GRAPH_CACHE")
+    assert "onednn_graph" in str(tuning.cache_folder())
+
+
+def _tune_in_a_process(number):
+    graph_of(DENSE).compile(tune="measure", tune_seconds=0.02)
+    return tuning.cache_folder().exists()
+
+
+def test_several_processes_at_once(folder):
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert all(pool.map(_tune_in_a_process, range(6)))
+    assert len(list(folder.iterdir())) == 1
+    assert graph_of(DENSE).compile(tune="cached").explain()[0].considered[0].measured_seconds
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tuned_results_are_exact(dtype, transposed):
+    problem = Problem(
+        transposed=transposed, groups=2, channels=(8, 4), size=(9, 10), kernel=(3, 2), dtype=dtype
+    )
+    run(graph_of(problem).compile(tune="measure", tune_seconds=0.02, verify=True), problem)
+
+
+def test_tuning_with_an_opaque_output():
+    src, diff_dst = DENSE.arrays()
+    graph = og.Graph()
+    tensors = [og.LogicalTensor(i, "f32", a.shape) for i, a in enumerate((src, diff_dst))]
+    dw = og.LogicalTensor(2, "f32", layout_type="any")
+    graph.add_op(og.Op(0, DENSE.kind, tensors, [dw], weights_shape=DENSE.weights_shape, **DENSE.attributes))
+    graph.finalize()
+    compiled = graph.get_partitions(backend="onednn")[0].compile(tune="measure", tune_seconds=0.02)
+    (buffer,) = compiled.execute(None, [src, diff_dst])
+    tensor = compiled.query_logical_tensor(2)
+    result = og.Tensor.from_opaque(tensor, buffer, compiled.engine).numpy() if buffer.ndim == 1 else buffer
+    check(DENSE, result, fast=True)
+
+
+def test_tuning_a_whole_graph(folder, capsys):
+    graph = graph_of(DENSE)
+    found = graph.tune(0.1)
+    assert found[0].considered[0].measured_seconds
+    assert graph.compile(tune="cached").explain()[0].strategy == found[0].strategy
+    assert capsys.readouterr().err == ""
+    for budget, error in ((0, og.ArgumentError), ("1", og.ArgumentTypeError), (True, og.ArgumentTypeError)):
+        with pytest.raises(error, match="budget_seconds"):
+            graph.tune(budget)
+
+
+def test_progress_is_shown_on_a_terminal(monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    graph_of(DENSE).tune(0.05)
+    shown = capsys.readouterr().err
+    assert "tuning partition 1 of 1: ConvolutionBackwardWeights" in shown
+    assert shown.endswith("\x1b[K")
+
+
+def test_shapes_known_at_execution_are_left_out_of_tuning():
+    graph = og.Graph()
+    x, dy = graph.input("x", "f32", [-1, 6, 5, 3]), graph.input("dy", "f32", [-1, 4, 4, 4])
+    graph.op(Problem().kind, x, dy, weights_shape=Problem().weights_shape, **Problem().attributes)
+    assert graph.tune(0.05) == {0: None}
+
+
+def test_numpy_has_nothing_to_tune(folder):
+    model = graph_of(DENSE).compile(backend="numpy", tune="measure")
+    run(model, DENSE)
+    assert model.explain()[0].considered == ()
+    assert not folder.exists()

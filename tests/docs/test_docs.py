@@ -1,0 +1,258 @@
+"""The documentation: every code block of every page is run, and the site builds."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import onednn_graph as og
+import pytest
+from conftest import ROOT
+from documents import Page, PageError, blocks_of, matches
+from onednn_graph.backends.numpy.kernels import KERNELS
+from onednn_graph.backends.onednn.lowering import table
+from onednn_graph.graph.compile.backend import BACKENDS
+from onednn_graph.ops.registry import REGISTRY
+from onednn_graph.tools.op_examples import CALLS, MARKERS, example, has_example
+from onednn_graph.tools.op_page import op_page
+
+DOCS = ROOT / "docs"
+PAGES = sorted((DOCS / "pages").rglob("*.md"))
+OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+OPS = [schema for schema in og.ops() if schema.family != "custom"]
+HAS_ONEDNN = og.backends()["onednn"] is None
+
+
+@contextmanager
+def as_it_was() -> Iterator[None]:
+    """Whatever a page registers is gone afterwards, also where the page fails."""
+    tables = [REGISTRY._schemas, REGISTRY._written, KERNELS, BACKENDS._backends, table.LOWERED]
+    before = [dict(one) for one in tables]
+    on_request = set(BACKENDS._on_request)
+    try:
+        yield
+    finally:
+        REGISTRY._written = tables[1]  # unregister makes a new one
+        for one, content in zip(tables, before, strict=True):
+            one.clear()
+            one.update(content)
+        BACKENDS._on_request.clear()
+        BACKENDS._on_request.update(on_request)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder to be in, with a tuning cache of its own and settings of the environment left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ONEDNN_VERBOSE", raising=False)
+    with as_it_was():
+        yield tmp_path
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+# --- the pages ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch.export's own
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_code_of_the_page_runs_and_prints_what_it_says(path, elsewhere):
+    if not HAS_ONEDNN:
+        pytest.skip(f"the pages show results of oneDNN, which is not available: {og.backends()['onednn']}")
+    page = Page(path, elsewhere)
+    page.run()
+    if page.left_out:
+        pytest.skip(f"all other blocks passed, but {'; '.join(page.left_out)}, which is not installed")
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=relative)
+def test_no_code_hides_from_the_tests(path):
+    """Blocks in lists or tabs would not be found; what is not run says why."""
+    text = path.read_text(encoding="utf-8")
+    blocks = blocks_of(text)
+    assert len(re.findall(r"^\s*```\w+", text, re.M)) == len([b for b in blocks if b.language])
+    for block in blocks:
+        assert block.language, f"{path}:{block.line}: a block without a language"
+        if block.language == "python" and path in PAGES:
+            assert max(map(len, block.text.splitlines())) <= 120, (
+                f"{path}:{block.line}: a line is too wide to read"
+            )
+        if "notest" in block.marks:
+            assert len(block.marks["notest"]) > 10, f"{path}:{block.line}: say why it is not run"
+    assert not re.search(r"<!--\s*notest\s*-->", text), f"{path}: a notest without a reason"
+
+
+def test_pages_are_in_the_navigation():
+    nav = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
+    for path in PAGES:
+        assert str(path.relative_to(DOCS / "pages")) in nav
+
+
+def test_pages_load_nothing_from_elsewhere():
+    for path in PAGES:
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        assert not re.search(r"!\[[^]]*\]\(https?:|<(script|img|iframe|link)\b", text), path
+
+
+# --- ops ------------------------------------------------------------------------------------------------
+
+
+def test_every_op_has_an_example():
+    assert {*CALLS, *MARKERS} == {schema.kind for schema in OPS}
+    assert not set(CALLS) & set(MARKERS)
+
+
+@pytest.mark.parametrize("schema", OPS, ids=lambda schema: schema.kind)
+def test_the_example_of_an_op_runs(schema, elsewhere):
+    text = f"```python\n{example(schema)}```\n"
+    assert max(map(len, text.splitlines())) <= 100
+    page = Page(f"{schema.kind}.md", elsewhere, text)
+    page.run()
+    printed = [line for line in text.splitlines() if line.startswith("print(")]
+    assert printed
+    assert all("# → " in line for line in printed)
+
+
+@pytest.mark.parametrize("schema", OPS, ids=lambda schema: schema.kind)
+def test_the_page_of_an_op_has_all_of_it(schema):
+    page = op_page(schema)
+    assert page.startswith(f"# {schema.kind}\n")
+    for port in (*schema.inputs, *schema.outputs):
+        assert f"| `{port.name}` |" in page
+    for spec in schema.attributes:
+        assert f"| `{spec.name}` |" in page
+    for alias in schema.aliases:
+        assert f"`{alias.kind}`" in page
+    assert example(schema) in page
+    called = re.search(r"`og\.(\w+)\(…\)`", page)
+    if called:
+        assert callable(getattr(og, called.group(1)))
+    else:
+        assert schema.kind in MARKERS
+
+
+def test_the_page_of_a_users_op():
+    schema = og.OpSchema(
+        kind="Doubled", summary="Twice as much.", inputs=[og.Port("x", "T")], outputs=[og.Port("y", "T")],
+        types={"T": ["f32"]}, infer_shapes=og.shape_of_first_input,
+    )  # fmt: skip
+    assert not has_example(schema)
+    page = op_page(schema)
+    assert '`og.run_op("Doubled", […])`' in page
+    assert "## Example" not in page
+
+
+# --- the site -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The built site, or a skip."""
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed; pip install 'onednn-graph[docs]' to build the site")
+    folder = tmp_path_factory.mktemp("site")
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "-f",
+            str(DOCS / "mkdocs.yml"),
+            "-d",
+            str(folder),
+        ],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env=os.environ | {"PYTHONUTF8": "1", "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "WARNING" not in run.stdout + run.stderr
+    return folder
+
+
+def test_the_site_has_a_page_for_each_op(site):
+    for schema in OPS:
+        html = (site / "ops" / f"{schema.kind}.html").read_text(encoding="utf-8")
+        assert schema.summary.split(",")[0].split("'")[0] in html
+    index = (site / "ops" / "index.html").read_text(encoding="utf-8")
+    assert all(f'href="{schema.kind}.html"' in index for schema in OPS)
+
+
+def test_the_site_has_the_reference(site):
+    html = "".join(path.read_text(encoding="utf-8") for path in sorted((site / "api").glob("*.html")))
+    for name in ("Graph", "LogicalTensor", "CompiledPartition", "register_op", "profile", "ShapeError"):
+        assert re.search(rf'id="onednn_graph\.(\w+\.)*{name}"', html), name
+
+
+def test_the_site_needs_no_network(site):
+    """Neither pages nor styles load anything from elsewhere; scripts of the theme are looked at for what pages use."""
+    loads = re.compile(
+        r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\bhref=["']?(?:https?:)?//"""
+    )
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for found in loads.finditer(text):
+            assert 'rel="canonical"' in text[found.start() : found.end() + 80], f"{path}: {found.group()}"
+    for path in site.rglob("*.css"):
+        assert not re.search(r"""url\(["']?(?:https?:)?//|@import""", path.read_text(encoding="utf-8")), path
+
+
+# --- what runs them ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("```python\nprint(1)  # → 2\n```", "promised '2'"),
+        ("```python\nprint(1)\n```\n\nwhich prints\n\n```text\n2\n```", "promised\n2"),
+        ("```python\n1 / 0\n```", None),
+        ("```python\n1 + 0\n# ZeroDivisionError: division by zero\n```", "nothing was raised"),
+        ("```python\n1 / 0\n# ZeroDivisionError: by one\n```", "promised\nZeroDivisionError: by one"),
+        ("```sh\nonednn-graph ops NoSuchOp\n```", "exit code 2"),
+        ("```sh\nrm -rf x\n```", "no command that a page runs"),
+        ("<!-- output: varies -->\n", None),
+        ("```python\nx = 1\n```\n\n<!-- output: varies -->\n\n```text\n1\n```", "printed nothing"),
+    ],
+)
+def test_a_page_that_lies_is_found_out(text, problem, elsewhere):
+    page = Page("lie.md", elsewhere, text)
+    if problem is not None:
+        with pytest.raises(PageError, match=re.escape(problem)):
+            page.run()
+    elif page.blocks:
+        with pytest.raises(ZeroDivisionError):
+            page.run()
+
+
+def test_a_page_that_is_right_passes(elsewhere):
+    page = Page(
+        "right.md",
+        elsewhere,
+        "```python\nx = 1\nprint(x)  # → 1\n```\n\n"
+        "```python\nprint(x + 1, id(x))\nprint(3)\n```\n\n```text\n2 …\n3\n```\n\n"
+        "```python\nint('x')\n# ValueError: invalid literal for int() with base 10:\n# 'x'\n```\n\n"
+        "<!-- notest: there is no such module -->\n\n```python\nimport nothing_of_the_kind\n```\n\n"
+        "<!-- needs: nothing_of_the_kind -->\n\n```python\nimport nothing_of_the_kind\n```\n\n"
+        "<!-- exit: 2 -->\n\n```sh\nonednn-graph ops ReLUU\n```\n\n```text\n…did you mean 'ReLU'…\n```\n",
+    )
+    page.run()
+    assert page.left_out == ["right.md:31 needs nothing_of_the_kind"]
+
+
+def test_wildcards_stay_on_their_line():
+    assert matches("a 1 b\n", "a … b")
+    assert not matches("a 1\nb\n", "a … b")
+    assert matches("a\nx\ny\nb\n", "a\n…\nb")
+    assert matches("a\nb\n", "a\n…\nb")
+    assert not matches("a\nb\nc\n", "a\nb")

@@ -1,0 +1,111 @@
+"""Every example runs as a user runs it, and prints what it promises."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onednn_graph as og
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HAS_ONEDNN = og.backends()["onednn"] is None
+
+
+def run(tmp_path, name, *arguments):
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONUTF8": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert not HAS_ONEDNN or "Warning" not in result.stderr
+    return result.stdout
+
+
+def numbers(pattern, text):
+    return [float(value) for value in re.findall(pattern, text)]
+
+
+def test_every_example_is_tested():
+    tests = Path(__file__).read_text(encoding="utf-8")
+    untested = [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests]
+    assert untested == []
+
+
+def test_getting_started_fits_in_30_lines():
+    assert len((EXAMPLES / "getting_started.py").read_text(encoding="utf-8").splitlines()) <= 30
+
+
+def test_getting_started(tmp_path):
+    out = run(tmp_path, "getting_started.py")
+    assert "weight gradient: (64, 64, 3, 3) float32" in out
+    [difference] = numbers(r"largest difference from NumPy: (\S+)", out)
+    assert difference < 1e-5
+    if HAS_ONEDNN:
+        assert "on onednn" in out
+        assert "jit" in out
+
+
+def test_transposed(tmp_path):
+    out = run(tmp_path, "transposed.py")
+    assert "(I / groups, O, X): (8, 16, 3, 3) on " in out
+    assert "(I, O / groups, X): (32, 4, 3, 3) on " in out
+    assert re.findall(r"same gradient in .*: +(\w+)", out) == ["True", "True"]
+    left, right = numbers(r"> = (-?[\d.]+)", out)
+    assert left == pytest.approx(right, rel=1e-3)
+    assert "refused: ConvTransposeBackwardWeights 'dw': 'diff_dst' must have size" in out
+
+
+def test_legacy(tmp_path):
+    out = run(tmp_path, "legacy.py")
+    assert "inferred: tensor 'filter_delta' (f32, shape [5, 5, 64, 64])" in out
+    assert "ConvolutionBackpropFilters 'conv2' on" in out
+    assert "first step: (5, 5, 64, 64) | bound and eager agree: True" in out
+    unknown, shape = re.findall(r"refused: (.*)", out)
+    assert "unknown attribute 'filters_shape' (did you mean 'filter_shape'?)" in unknown
+    assert "'filter_shape' must have I = 64 and O = 64" in shape
+    assert "weights" not in unknown + shape  # only the names that the user wrote
+
+
+def test_custom_op(tmp_path):
+    out = run(tmp_path, "custom_op.py")
+    assert "SgdStep 'step' on numpy" in out
+    assert "the first step is right: True" in out
+    assert len(numbers(r"step \d: \|w\| = ([\d.]+)", out)) == 3
+    assert "unknown attribute 'momentun' (did you mean 'momentum'?)" in out
+    if HAS_ONEDNN:
+        assert "partition 0: ConvolutionBackwardWeights 'gradient' on onednn" in out
+        assert "partition 1: SgdStep" in out
+
+
+def test_digits_cnn(tmp_path):
+    out = run(tmp_path, "digits_cnn.py", "--epochs", "4", "--out", "curve.png")
+    counts = numbers(r"(\d+) weight gradients against", out)
+    assert counts == [3 * 3 * 1 * 16, 3 * 3 * 16 * 32]
+    assert max(numbers(r"(\S+) in f64", out)) < 1e-6
+    assert max(numbers(r"(\S+) in f32", out)) < 1e-4
+    losses = numbers(r"loss (\S+),", out)
+    assert len(losses) == 4
+    assert losses[-1] < 0.2 * losses[0]
+    [accuracy] = numbers(r"final test accuracy ([\d.]+)", out)
+    assert accuracy > 0.93
+    picture = (tmp_path / "curve.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+    assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
+
+
+def test_digits_cnn_refuses_zero_epochs(tmp_path):
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / "digits_cnn.py"), "--epochs", "0"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "--epochs must be at least 1" in result.stderr

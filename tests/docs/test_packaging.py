@@ -1,0 +1,155 @@
+"""The package as a whole: layers, generated files, typing, sizes."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onednn_graph as og
+import pytest
+from conftest import PROJECT, ROOT
+from onednn_graph.backends.numpy.kernels import KERNELS
+from onednn_graph.graph.functions import generate
+from onednn_graph.tools import op_table
+
+PACKAGE = Path(og.__file__).parent
+LAYERS = ["ops", "graph", "backends", "tools"]
+FACADE = ROOT / "graph" / "_facade"
+"""`onednn_graph/__init__.py`, which stands above all layers."""
+SOURCES = [
+    file for layer in LAYERS for file in sorted((ROOT / layer).rglob("*.py")) if FACADE not in file.parents
+]
+
+
+def module_name(file):
+    return ".".join(("onednn_graph", *file.relative_to(ROOT).with_suffix("").parts))
+
+
+def imported(file):
+    """Absolute names of the modules that a file imports."""
+    package = module_name(file).split(".")[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            yield ".".join([*base, *([node.module] if node.module else [])])
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_imports_go_one_way(file):
+    """ops ← graph ← backends ← tools: no layer knows one above it."""
+    own = LAYERS.index(file.relative_to(ROOT).parts[0])
+    for name in imported(file):
+        parts = name.split(".")
+        if parts[0] == "onednn_graph" and len(parts) > 1 and parts[1] in LAYERS:
+            assert LAYERS.index(parts[1]) <= own, f"{file} imports {name}"
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_modules_are_small_and_documented(file):
+    text = file.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 460 or file.name in ("generated.py", "signatures.py")
+    if text.strip():
+        assert ast.get_docstring(ast.parse(text))
+
+
+def test_every_package_is_listed():
+    """setuptools takes only what pyproject.toml lists."""
+    listed = set(PROJECT["tool"]["setuptools"]["packages"])
+    inits = [init.parent for layer in LAYERS for init in (ROOT / layer).rglob("__init__.py")]
+    folders = {".".join(("onednn_graph", *folder.relative_to(ROOT).parts)) for folder in inits}
+    facade = "onednn_graph.graph._facade"
+    folders = {name.replace(facade, "onednn_graph") if facade in name else name for name in folders}
+    assert listed == folders
+    without = {
+        folder
+        for layer in LAYERS
+        for folder in [ROOT / layer, *(ROOT / layer).rglob("*")]
+        if folder.is_dir() and list(folder.glob("*.py")) and not (folder / "__init__.py").exists()
+    }
+    assert not without
+
+
+def test_types_are_shipped():
+    marker = PACKAGE / "py.typed"
+    assert marker.exists()
+
+
+def test_generated_files_are_of_today(tmp_path):
+    """`python -m onednn_graph.graph.functions.generate .` and `…tools.op_table .` would change nothing."""
+    (tmp_path / "graph" / "functions").mkdir(parents=True)
+    generate.main(str(tmp_path))
+    # The formatter has the last word on the layout of the generated modules.
+    for name in ("graph/functions/signatures.py", "graph/functions/generated.py"):
+        made, kept = (
+            ast.dump(ast.parse((root / name).read_text(encoding="utf-8"))) for root in (tmp_path, ROOT)
+        )
+        assert made == kept, f"{name} is out of date; run python -m onednn_graph.graph.functions.generate ."
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, table, after = readme.partition(op_table.BEGIN)
+    (tmp_path / "README.md").write_text(
+        before + table + after[after.index(op_table.END) :], encoding="utf-8"
+    )  # without its rows
+    op_table.main(str(tmp_path))
+    made = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert made == readme, "the op table is out of date; run python -m onednn_graph.tools.op_table ."
+
+
+def test_every_op_has_a_kernel_a_function_and_a_signature():
+    for schema in og.ops():
+        assert schema.kind in KERNELS
+        for name in (schema.kind, *(alias.kind for alias in schema.aliases)):
+            if name in ("End", "Wildcard"):  # they mark places in a graph
+                continue
+            assert callable(getattr(og, generate.snake_case(name)))
+            assert f'Literal["{name}"]' in generate.signatures()
+
+
+def test_the_facade_exports_what_it_names():
+    for name in og.__all__:
+        assert getattr(og, name) is not None
+    public = {name for name in vars(og) if not name.startswith("_")}
+    modules = {"backends", "graph", "importers", "ops", "tools"}
+    assert public - modules - set(og.__all__) == set()
+
+
+def test_public_things_are_documented():
+    for name in og.__all__:
+        thing = getattr(og, name)
+        if callable(thing) and getattr(thing, "__module__", "").startswith("onednn_graph"):
+            assert thing.__doc__, name
+
+
+def test_versions_agree():
+    assert PROJECT["project"]["version"] == og.__version__
+
+
+def test_the_facade_runs_under_its_own_name_only():
+    """A second copy of it would register its backends twice, and have classes of its own."""
+    script = (
+        "import onednn_graph as og\n"
+        "try: __import__('onednn_graph.graph._facade')\n"
+        "except ImportError as error: print(error)\n"
+        "import sys; print([n for n in sys.modules if '_facade' in n], list(og.backends()))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert told.count("import onednn_graph\n") == 1
+    assert told.endswith("[] ['onednn', 'numpy', 'native']\n")
+
+
+def test_importing_loads_no_more_than_it_needs():
+    """The library is found at first use, and no heavy or optional package comes in."""
+    script = "import sys, onednn_graph; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "onednn_graph" in loaded
+    for name in ("torch", "matplotlib", "sklearn", "pandas", "pytest", "scipy", "networkx", "onnx"):
+        assert name not in loaded
+
+
+def test_the_core_stays_small():
+    names = [re.split(r"[><=;\s]", dependency)[0] for dependency in PROJECT["project"]["dependencies"]]
+    assert names == ["attrs", "ml_dtypes", "numpy", "onednn-cpu-gomp", "platformdirs"]

@@ -1,0 +1,235 @@
+"""Times a graph, and says what share of the machine it uses: what `onednn-graph bench` does."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from ..graph.compile.compiled_graph import CompiledGraph, label
+from ..graph.graph import Graph
+from ..graph.model.logical_tensor import LogicalTensor
+from ..graph.model.op import Op
+from ..graph.runtime.arrays import Array, itemsize
+from ..graph.runtime.profiling import Profile, profile
+from ..graph.runtime.tensor import allocate
+from ..ops.data_types import DataType
+from ..ops.errors import ArgumentError, UnknownOpError, nearest
+from ..ops.registry import REGISTRY
+from .benchdnn.rewriting import attribute_value
+
+LEAST_RUNS = 5
+PEAK_SIZE = 1536
+"""Rows and columns of the matrices whose product gives the machine's peak."""
+PEAK_BYTES = 1 << 27
+"""Of the array whose absolute values give the machine's bandwidth; no cache holds it."""
+PEAK_SECONDS = 0.3
+
+
+@frozen(kw_only=True)
+class Timing:
+    """Times of a call, in seconds."""
+
+    least: float
+    median: float
+    most: float
+    runs: int
+
+
+@frozen(kw_only=True)
+class Benchmark:
+    """What a graph does, and how fast.
+
+    Attributes:
+        timing: of the compiled graph, called with arrays.
+        flops: multiplications and additions of convolutions and matrix products.
+        nbytes: of the graph's inputs and outputs.
+        peak_flops, peak_bandwidth: what the machine was seen to do per second, or None where not measured.
+        profile: of some further calls.
+    """
+
+    timing: Timing
+    flops: int
+    nbytes: int
+    peak_flops: float | None
+    peak_bandwidth: float | None
+    profile: Profile
+
+    def as_data(self) -> dict[str, Any]:
+        """Dictionaries and numbers, for JSON."""
+        seconds = self.timing.least
+        return {
+            "seconds": {
+                "min": seconds,
+                "median": self.timing.median,
+                "max": self.timing.most,
+            },
+            "runs": self.timing.runs,
+            "flops": self.flops,
+            "bytes": self.nbytes,
+            "flops_per_second": self.flops / seconds,
+            "bytes_per_second": self.nbytes / seconds,
+            "share_of_peak_flops": _share(self.flops / seconds, self.peak_flops),
+            "share_of_peak_bandwidth": _share(self.nbytes / seconds, self.peak_bandwidth),
+            "steps": [
+                {
+                    "partition": line.partition,
+                    "kind": line.kind.value,
+                    "name": line.name,
+                    "implementation": line.implementation,
+                    "tensors": list(line.tensors),
+                    "seconds": line.seconds / line.calls,
+                }
+                for line in self.profile.steps
+            ],
+        }
+
+
+def _share(value: float, peak: float | None) -> float | None:
+    return None if not peak else value / peak
+
+
+def timed(call: Callable[[], object], seconds: float) -> Timing:
+    """Calls for so long, and at least a few times, after a first call that does not count."""
+    call()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < LEAST_RUNS or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return Timing(least=min(times), median=statistics.median(times), most=max(times), runs=len(times))
+
+
+def bench(
+    graph: Graph,
+    model: CompiledGraph,
+    inputs: Mapping[str, Array],
+    *,
+    seconds: float = 1.0,
+    peak: bool = True,
+) -> Benchmark:
+    """Times a compiled graph.
+
+    Args:
+        graph: finalized. model: what it was compiled to. inputs: by name.
+        seconds: how long to call it.
+        peak: whether to measure what the machine can do.
+    """
+    outputs = {label(t): allocate(t) for t in graph.outputs if t.is_concrete}
+    timing = timed(lambda: model(inputs, outputs), seconds)
+    with profile() as prof:
+        for _ in range(LEAST_RUNS):
+            model(inputs, outputs)
+    types = {t.data_type for op in graph.ops if flops(op) for t in op.inputs[:1]}
+    return Benchmark(
+        timing=timing,
+        flops=sum(map(flops, graph.ops)),
+        nbytes=sum(_nbytes(t) for t in (*graph.inputs, *graph.outputs) if t.is_concrete),
+        peak_flops=peak_flops(DataType.bf16 if types == {DataType.bf16} else DataType.f32) if peak else None,
+        peak_bandwidth=peak_bandwidth() if peak else None,
+        profile=prof,
+    )
+
+
+def _nbytes(tensor: LogicalTensor) -> int:
+    return math.prod(tensor.dims) * itemsize(tensor.data_type)
+
+
+def flops(op: Op) -> int:
+    """Multiplications and additions of a convolution, its gradients, or a matrix product; 0 for other ops and unknown
+    shapes.
+    """
+    family = op.schema.family
+    ports = [p.name for p in (*op.input_ports, *op.output_ports)]
+    tensors = dict(zip(ports, (*op.inputs, *op.outputs), strict=True))
+    if not all(t.is_concrete for t in tensors.values()):
+        return 0
+    if family == "matmul":
+        columns = tensors["src"].dims[-2 if op.attributes.get("transpose_a") else -1]
+        return 2 * columns * math.prod(tensors["dst"].dims)
+    if family not in ("convolution", "convolution_data"):
+        return 0
+    weights = next((t for name, t in tensors.items() if "weights" in name and "shape" not in name), None)
+    forward = [t for name, t in tensors.items() if "src" in name or "dst" in name]
+    if weights is None or len(forward) < 2:
+        return 0
+    # Every weight meets the positions of the side that is not spread by strides, one channel of which each reads.
+    positions = min(math.prod(_spatial(op, t)) for t in forward)
+    batch = forward[0].dims[0]
+    return 2 * batch * positions * math.prod(weights.dims)
+
+
+def _spatial(op: Op, tensor: LogicalTensor) -> tuple[int, ...]:
+    return tensor.dims[2:] if op.attributes.get("data_format") == "NCX" else tensor.dims[1:-1]
+
+
+def peak_flops(data_type: DataType) -> float:
+    """Flops per second of a large matrix product."""
+    graph = Graph()
+    a, b = (graph.input(name, data_type, [PEAK_SIZE, PEAK_SIZE]) for name in "ab")
+    graph.op("MatMul", a, b, name="c")
+    least = _least(graph)
+    return 2 * PEAK_SIZE**3 / least
+
+
+def peak_bandwidth() -> float:
+    """Bytes per second that are read and written by an elementwise op on an array that no cache holds."""
+    graph = Graph()
+    graph.op("Abs", graph.input("a", "f32", [PEAK_BYTES // 4]), name="c")
+    return 2 * PEAK_BYTES / _least(graph)
+
+
+def _least(graph: Graph) -> float:
+    model = graph.compile()
+    inputs = {label(t): np.ones(t.dims, allocate(t).dtype) for t in graph.inputs}
+    outputs = {label(t): allocate(t) for t in graph.outputs}
+    return timed(lambda: model(inputs, outputs), PEAK_SECONDS).least
+
+
+def single_op_graph(kind: str, inputs: Sequence[str], attributes: Sequence[str]) -> Graph:
+    """A graph of one op from what stands on a command line.
+
+    Args:
+        kind: as in `Op`.
+        inputs: `TYPE:SHAPE`, `f32:16x56x56x64`, say, one for each input.
+        attributes: `NAME=VALUE`; the elements of a list with x between them.
+
+    Raises:
+        ArgumentError: one is not written so.
+        OneDNNGraphError: what they say together breaks a rule.
+    """
+    try:
+        schema, names = REGISTRY.resolve(kind)
+    except UnknownOpError as error:
+        raise ArgumentError(f"--op: {error}") from error
+    specs = {names.spell(spec.name): spec for spec in schema.attributes}
+    values: dict[str, Any] = {}
+    for text in attributes:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ArgumentError(f"--attr takes NAME=VALUE, such as strides=1x1, got '{text}'")
+        if name not in specs:
+            raise ArgumentError(f"--attr: {kind} has no attribute '{name}'{nearest(name, specs)}")
+        values[name] = attribute_value(value, specs[name].type, f"--attr {name}")
+    graph = Graph()
+    tensors: list[LogicalTensor] = []
+    for number, text in enumerate(inputs):
+        data_type, colon, shape = text.partition(":")
+        try:
+            sizes = [int(size) for size in shape.split("x")] if shape else []
+        except ValueError:
+            raise ArgumentError(
+                f"--in takes TYPE:SHAPE, such as f32:16x56x56x64, got '{text}'; sizes are integers"
+            ) from None
+        if not colon:
+            raise ArgumentError(f"--in takes TYPE:SHAPE, such as f32:16x56x56x64, got '{text}'")
+        tensors.append(graph.input(f"in{number}", data_type, sizes))
+    graph.op(kind, *tensors, **values)
+    graph.finalize()
+    return graph

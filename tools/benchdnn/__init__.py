@@ -1,0 +1,1 @@
+"""The command `check`, which follows oneDNN's own test driver, benchdnn."""

@@ -1,0 +1,451 @@
+"""benchdnn's command line for graphs: options, lists of settings and batch files become cases.
+
+An option holds for all graphs after it, until it is given again or until `--reset`. A comma-separated list of
+settings makes a case of each, and several lists one of each combination. Source: oneDNN's documentation of
+benchdnn, `driver_graph.md` and `knobs_common.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TypeVar
+
+from attrs import Factory, define, evolve, field, frozen
+
+from ...graph.graph import FpmathMode
+from ...graph.model.logical_tensor import PropertyType
+from ...ops.data_types import DataType, parse_enum
+from ...ops.errors import ArgumentError, nearest
+from ...ops.values import shown
+
+T = TypeVar("T")
+
+UNDEFINED = "undef"
+"""Keeps a data type as it is, and removes an op."""
+
+REWRITTEN_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
+"""What `--dt` may make of all floating-point tensors at once."""
+
+IGNORED = frozenset({
+    "allow-enum-tags-only", "attr-same-pd-check", "buffer-prefix", "canonical", "check-ref-impl", "cold-cache",
+    "cpu-isa-hints", "ctx-exe", "ctx-init", "engine", "execution-mode", "fast-ref", "fix-times-per-prb",
+    "global-impl", "global-skip-impl", "impl", "inplace", "match", "max-ms-per-prb", "mem-check", "memory-kind",
+    "mode", "mode-modifier", "num-streams", "perf-template", "repeats-per-prb", "skip-impl", "start",
+    "stream-kind", "summary",
+})  # fmt: skip
+"""Options of benchdnn about engines, measuring and printing: they are accepted and change nothing here."""
+
+
+@frozen
+class ShapeSetting:
+    """What `--in-shapes` says of one tensor.
+
+    Attributes:
+        shape: the new sizes; None keeps them.
+        order: axes from the slowest to the fastest, as letters from `a`; empty if no tag was given.
+        strides: the new strides, in elements; None if none were given.
+    """
+
+    shape: tuple[int, ...] | None = None
+    order: str = ""
+    strides: tuple[int, ...] | None = None
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> ShapeSetting:
+        """From `2x32x4`, `2x32x4*acb`, `*acb`, `2x32x4*128x1x32`, `*128x1x32`, or `-` for a scalar.
+
+        Raises:
+            ArgumentError: nothing of the kind.
+        """
+        if text == "-":
+            return cls(())
+        sizes, star, layout = text.partition("*")
+        shape = _sizes(sizes)
+        if (sizes and shape is None) or (star and not layout) or not text:
+            raise ArgumentError(
+                f"{what} must be sizes and a layout such as 2x32x4, 2x32x4*acb, 2x32x4*128x1x32 or *acb, or - for "
+                f"a scalar, got {shown(text)}"
+            )
+        if not star:
+            return cls(shape)
+        strides = _sizes(layout)
+        rank = None if shape is None else len(shape)
+        if strides is not None:
+            if rank not in (None, len(strides)):
+                raise ArgumentError(
+                    f"{what} must have as many strides as sizes, got {len(strides)} strides in {shown(text)}"
+                )
+            return cls(shape, "", strides)
+        letters = "".join(chr(ord("a") + axis) for axis in range(len(layout)))
+        if sorted(layout) != list(letters) or rank not in (None, len(layout)):
+            raise ArgumentError(
+                f"{what} must have a tag with one letter for each axis, {shown(letters[:rank] or 'abcd')} in any "
+                f"order, got {shown(layout)} in {shown(text)}"
+            )
+        return cls(shape, layout)
+
+    def __str__(self) -> str:
+        if self.shape == ():
+            return "-"
+        sizes = "" if self.shape is None else "x".join(map(str, self.shape))
+        layout = self.order if self.strides is None else "x".join(map(str, self.strides))
+        return f"{sizes}*{layout}" if layout else sizes
+
+
+def _sizes(text: str) -> tuple[int, ...] | None:
+    """The numbers of `2x3x4`; None for anything else."""
+    return tuple(map(int, text.split("x"))) if re.fullmatch(r"\d+(x\d+)*", text) else None
+
+
+@frozen
+class FpmathSetting:
+    """What `--attr-fpmath` says: a mode, and whether it holds for integers too."""
+
+    mode: FpmathMode
+    apply_to_int: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.mode}:true" if self.apply_to_int else f"{self.mode}"
+
+
+@frozen(kw_only=True)
+class Case:
+    """One graph with one setting of each option.
+
+    Attributes:
+        path: the JSON file as it was written.
+        file: the JSON file as it was found.
+        in_shapes: tensor id → new shape and layout.
+        op_attrs: op id → attribute → new value, as written.
+        expected_partitions: how many partitions benchdnn expects; 0 for any number.
+        fpmath: replaces the file's mode.
+        op_kinds: op id → new kind, or `undef` to remove the op.
+        properties: tensor id → new property.
+        data_type: new type of all floating-point tensors.
+        tensor_types: tensor id → new type.
+        mb: new size of the batch axis; 0 keeps it.
+    """
+
+    path: str
+    file: Path
+    in_shapes: Mapping[int, ShapeSetting] = Factory(dict[int, ShapeSetting])
+    op_attrs: Mapping[int, Mapping[str, str]] = Factory(dict[int, Mapping[str, str]])
+    expected_partitions: int = 1
+    fpmath: FpmathSetting | None = None
+    op_kinds: Mapping[int, str] = Factory(dict[int, str])
+    properties: Mapping[int, PropertyType] = Factory(dict[int, PropertyType])
+    data_type: DataType | None = None
+    tensor_types: Mapping[int, DataType] = Factory(dict[int, DataType])
+    mb: int = 0
+
+    def __str__(self) -> str:
+        """The options that make this case, to be given again."""
+        attributes = {
+            i: "*".join(f"{n}:{v}" for n, v in values.items()) for i, values in self.op_attrs.items()
+        }
+        written: list[tuple[str, object]] = [
+            ("mb", self.mb or None),
+            ("dt", self.data_type or _pairs(self.tensor_types)),
+            ("op-kind", _pairs(self.op_kinds)),
+            ("tensor-property", _pairs(self.properties)),
+            ("in-shapes", _pairs(self.in_shapes)),
+            ("op-attrs", _pairs(attributes)),
+            ("attr-fpmath", self.fpmath),
+            ("expected-n-partitions", None if self.expected_partitions == 1 else self.expected_partitions),
+            ("case", self.path),
+        ]
+        return " ".join(f"--{name}={value}" for name, value in written if value is not None)
+
+
+def _pairs(values: Mapping[int, object]) -> str | None:
+    return "+".join(f"{key}:{value}" for key, value in values.items()) or None
+
+
+@frozen(kw_only=True)
+class Settings:
+    """The settings of each option that the next graph is run with; see `Case` for their meaning."""
+
+    in_shapes: tuple[Mapping[int, ShapeSetting], ...] = ({},)
+    op_attrs: tuple[Mapping[int, Mapping[str, str]], ...] = ({},)
+    expected_partitions: tuple[int, ...] = (1,)
+    fpmath: tuple[FpmathSetting | None, ...] = (None,)
+    op_kinds: tuple[Mapping[int, str], ...] = ({},)
+    properties: tuple[Mapping[int, PropertyType], ...] = ({},)
+    data_types: tuple[DataType | None, ...] = (None,)
+    tensor_types: tuple[Mapping[int, DataType], ...] = ({},)
+    mb: tuple[int, ...] = (0,)
+
+    def cases(self, path: str, file: Path) -> Iterator[Case]:
+        """One case for each combination of the settings."""
+        for shapes, attributes, expected, fpmath, kinds, properties, one, each, mb in product(
+            self.in_shapes,
+            self.op_attrs,
+            self.expected_partitions,
+            self.fpmath,
+            self.op_kinds,
+            self.properties,
+            self.data_types,
+            self.tensor_types,
+            self.mb,
+        ):
+            yield Case(
+                path=path,
+                file=file,
+                in_shapes=shapes,
+                op_attrs=attributes,
+                expected_partitions=expected,
+                fpmath=fpmath,
+                op_kinds=kinds,
+                properties=properties,
+                data_type=one,
+                tensor_types=each,
+                mb=mb,
+            )
+
+
+@frozen(kw_only=True)
+class CommandLine:
+    """A whole command line.
+
+    Attributes:
+        cases: in the order in which they run.
+        verbose: 0, or higher to see more.
+        seed: of the data that the graphs are filled with.
+        backend: the only backend to run on; None for the usual choice.
+    """
+
+    cases: tuple[Case, ...]
+    verbose: int
+    seed: int
+    backend: str | None
+
+
+def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine:
+    """The cases that a command line asks for.
+
+    Args:
+        arguments: benchdnn's options of the graph driver, `--case=FILE` or `FILE` for each graph; and `--seed=N`,
+            `--backend=NAME`, and `--corpus=FOLDER`, where relative paths are looked up too.
+        folders: more folders to look relative paths up in.
+
+    Raises:
+        ArgumentError: an option that is unknown or has a value that it can't have, or a file that is not there.
+    """
+    reader = _Reader(folders=[Path(), *folders])
+    reader.read(arguments)
+    if reader.unused:
+        raise ArgumentError(
+            f"{' '.join(reader.unused)} stands behind the last file and changes nothing; settings come before the "
+            "files that they are for"
+        )
+    return CommandLine(
+        cases=tuple(reader.cases), verbose=reader.verbose, seed=reader.seed, backend=reader.backend
+    )
+
+
+@define
+class _Reader:
+    """What was read so far."""
+
+    folders: list[Path]
+    settings: Settings = Factory(Settings)
+    cases: list[Case] = Factory(list[Case])
+    batches: list[Path] = Factory(list[Path])
+    unused: list[str] = Factory(list[str])
+    verbose: int = field(default=0)
+    seed: int = field(default=0)
+    backend: str | None = field(default=None)
+
+    def read(self, arguments: Iterable[str]) -> None:
+        for argument in arguments:
+            name, value = _split(argument)
+            if name is None:
+                self._add(argument)
+            elif name == "case":
+                self._add(value)
+            elif name == "batch":
+                self._batch(value)
+            elif name == "reset":
+                self.settings = Settings()
+            elif name == "corpus":
+                self.folders.append(Path(value))
+            elif name == "verbose":
+                self.verbose = _number(value or "1", argument)
+            elif name == "seed":
+                self.seed = _number(value, argument)
+            elif name == "backend":
+                self.backend = value or None
+            elif name in SETTERS:
+                self.settings = SETTERS[name](self.settings, value)
+                if not self.batches:
+                    self.unused.append(argument)
+            elif name not in IGNORED:
+                known = [*SETTERS, *IGNORED, "case", "batch", "reset", "corpus", "verbose", "seed", "backend"]
+                raise ArgumentError(
+                    f"unknown option {shown(argument)}{nearest(name, known)}; onednn-graph check --help lists them"
+                )
+
+    def _add(self, path: str) -> None:
+        self.unused.clear()
+        self.cases.extend(self.settings.cases(path, self._found(path, "graph")))
+
+    def _batch(self, path: str) -> None:
+        file = self._found(path, "batch file").resolve()
+        if file in self.batches:
+            raise ArgumentError(
+                f"--batch={path}: the batch file is read while it is being read; cut the cycle"
+            )
+        # A corpus names its graphs from its root, and its batch files may be in any folder of it.
+        self.folders.extend(folder for folder in file.parents if folder not in self.folders)
+        self.batches.append(file)
+        self.read(_words(file.read_text(encoding="utf-8")))
+        self.batches.pop()
+
+    def _found(self, path: str, what: str) -> Path:
+        if not path:
+            raise ArgumentError(f"a {what} has an empty path; write --case=FILE.json or --batch=FILE")
+        for folder in self.folders:
+            if (folder / path).is_file():
+                return folder / path
+        looked = ", ".join(str(folder) for folder in self.folders[:4])
+        raise ArgumentError(
+            f"{what} {shown(path)} is not there, looked in {looked}; --corpus=FOLDER names another folder"
+        )
+
+
+def _split(argument: str) -> tuple[str | None, str]:
+    """Name and value of an option; no name for a file."""
+    verbose = re.fullmatch(r"-v=?(\d*)", argument)
+    if verbose:
+        return "verbose", verbose[1]
+    if argument in ("--graph", "-graph"):  # benchdnn's driver of graphs
+        return "mode", ""
+    if not argument.startswith("-"):
+        return None, argument
+    name, _, value = argument.removeprefix("-").removeprefix("-").partition("=")
+    return name, value
+
+
+def _words(text: str) -> Iterator[str]:
+    """The arguments in a batch file: words, without comments, with lines joined that end in a backslash."""
+    begun = ""
+    for line in text.splitlines():
+        for word in line.split():
+            if word.startswith("#"):
+                break
+            if word.endswith("\\"):
+                begun += word[:-1]
+                continue
+            yield begun + word
+            begun = ""
+    if begun:
+        yield begun
+
+
+def _number(text: str, option: str) -> int:
+    if not re.fullmatch(r"\d+", text):
+        raise ArgumentError(f"{option} must have a number of 0 or more, got {shown(text)}")
+    return int(text)
+
+
+def _listed(value: str, option: str, parse_one: Callable[[str, str], T], default: T) -> tuple[T, ...]:
+    """The settings of a comma-separated list; an empty one is the default."""
+    return tuple(parse_one(item, option) if item else default for item in value.split(","))
+
+
+def _by_id(value: str, option: str, parse_one: Callable[[str, str], T]) -> tuple[Mapping[int, T], ...]:
+    """The settings of `ID:VALUE[+ID:VALUE…][,…]`."""
+    settings: list[Mapping[int, T]] = []
+    for item in value.split(","):
+        setting: dict[int, T] = {}
+        for pair in filter(None, item.split("+")):
+            name, colon, text = pair.partition(":")
+            # oneDNN's own runs have `2*abc:3x64x8*abc`, and benchdnn reads the number.
+            number = re.sub(r"\*[a-z]+$", "", name)
+            if not (colon and text and re.fullmatch(r"\d+", number)):
+                raise ArgumentError(
+                    f"{option} must have ID:VALUE, joined by + for several ids and by , for several cases, "
+                    f"got {shown(pair)} in {shown(value)}"
+                )
+            if int(number) in setting:
+                raise ArgumentError(f"{option} names the id {number} twice in {shown(item)}; give it once")
+            setting[int(number)] = parse_one(text, f"{option}, id {number}")
+        settings.append(setting)
+    return tuple(settings)
+
+
+def _attributes(text: str, what: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for part in text.split("*"):
+        name, colon, value = part.partition(":")
+        if not (colon and name and value):
+            raise ArgumentError(
+                f"{what} must have NAME:VALUE, joined by * for several attributes, got {shown(part)} in {shown(text)}"
+            )
+        found[name] = value
+    return found
+
+
+def _data_type(text: str, option: str) -> DataType | None:
+    if text == UNDEFINED:
+        return None
+    data_type = parse_enum(DataType, text, option)
+    if data_type not in REWRITTEN_TYPES:
+        raise ArgumentError(
+            f"{option} must be one of {', '.join(REWRITTEN_TYPES)}, got {shown(text)}; write ID:{text} to change "
+            "single tensors"
+        )
+    return data_type
+
+
+def _types(settings: Settings, value: str) -> Settings:
+    """`--dt` in either of its two forms, which exclude each other."""
+    option = "--dt"
+    each = ":" in value
+    if value and (settings.data_types != (None,) if each else settings.tensor_types != ({},)):
+        raise ArgumentError(
+            f"{option}={value} comes after a --dt of the other form (one type for all tensors, or ID:TYPE); "
+            "write --reset between them"
+        )
+    if each:
+        return evolve(
+            settings, tensor_types=_by_id(value, option, lambda text, what: parse_enum(DataType, text, what))
+        )
+    return evolve(settings, data_types=_listed(value, option, _data_type, None), tensor_types=({},))
+
+
+def _property(text: str, what: str) -> PropertyType:
+    return parse_enum(PropertyType, text, what)
+
+
+def _written(text: str, what: str) -> str:
+    return text
+
+
+def _boolean(text: str, what: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ArgumentError(f"{what} must be true or false, got {shown(text)}")
+    return text.lower() in ("true", "1")
+
+
+def _fpmath(text: str, option: str) -> FpmathSetting | None:
+    mode, colon, to_int = text.partition(":")
+    return FpmathSetting(parse_enum(FpmathMode, mode, option), colon != "" and _boolean(to_int, option))
+
+
+SETTERS: dict[str, Callable[[Settings, str], Settings]] = {
+    "in-shapes": lambda s, v: evolve(s, in_shapes=_by_id(v, "--in-shapes", ShapeSetting.parse)),
+    "op-attrs": lambda s, v: evolve(s, op_attrs=_by_id(v, "--op-attrs", _attributes)),
+    "op-kind": lambda s, v: evolve(s, op_kinds=_by_id(v, "--op-kind", _written)),
+    "tensor-property": lambda s, v: evolve(s, properties=_by_id(v, "--tensor-property", _property)),
+    "dt": _types,
+    "mb": lambda s, v: evolve(s, mb=_listed(v, "--mb", _number, 0)),
+    "expected-n-partitions": lambda s, v: evolve(
+        s, expected_partitions=_listed(v, "--expected-n-partitions", _number, 1)
+    ),
+    "attr-fpmath": lambda s, v: evolve(s, fpmath=_listed(v, "--attr-fpmath", _fpmath, None)),
+}
+"""From the name of an option to what its value makes of the settings."""

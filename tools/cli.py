@@ -1,0 +1,389 @@
+"""The command `onednn-graph`: a table of commands, each a thin cover of a module of this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markdown import Markdown
+
+from ..graph.pictures.description import describe
+from ..graph.runtime.profiling import profile
+from ..ops.errors import ArgumentError, ArgumentTypeError, UnknownOpError
+from ..ops.registry import REGISTRY
+from .bench import bench, single_op_graph
+from .benchdnn.check import check
+from .compare import compare_graph
+from .console import (
+    Exit,
+    command,
+    console,
+    emit_json,
+    errors,
+    failure,
+    loaded,
+    milliseconds,
+    table,
+)
+from .data_files import inputs_of, save_outputs
+from .information import information
+from .op_page import has_primitive, op_data, op_page
+from .tables import lines_of, print_benchmark, print_compared, print_graph, short
+
+VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""For commands that take options of their own syntax: they get their arguments as they were written."""
+
+CHECK_HELP = """Run graphs from JSON files and compare their results with a reference.
+
+The settings are those of benchdnn's graph driver. They hold for the files after them until --reset; a list
+with commas makes a case of each element.
+
+\b
+--case=FILE                          the same as FILE
+--batch=FILE                         take arguments from a file; # starts a comment
+--reset                              forget all settings
+--in-shapes=ID:SHAPE[*LAYOUT][+…]    shapes of inputs; a layout is a tag (acdb) or strides (64x1x8x2)
+--op-attrs=ID:NAME:VALUE[*…][+…]     attributes of ops; x stands between the elements of a list
+--op-kind=ID:KIND[+…]                another kind of the same family, or undef to remove the op
+--dt=TYPE, --dt=ID:TYPE[+…]          data types of all floating-point tensors, or of single ones
+--mb=N                               size of the batch
+--tensor-property=ID:PROPERTY[+…]    undef, variable, constant or host_scalar
+--attr-fpmath=MODE[:BOOL]            strict, bf16, f16, tf32 or any
+--expected-n-partitions=N            how many partitions are expected, 0 for any number
+--corpus=FOLDER                      look paths up there too
+--backend=NAME                       run on that backend only
+--seed=N                             another seed of the data
+-v, --verbose=N                      compare the tensors inside the graph too
+
+Other options of benchdnn (--mode, --engine, --skip-impl, …) are accepted and change nothing.
+
+\b
+Examples:
+  onednn-graph check conv.json
+  onednn-graph check --mb=1,8 --dt=bf16 conv.json
+  onednn-graph check --in-shapes=0:2x28x28x32 --op-attrs=0:data_format:NXC --case=op/f32/conv_2d.json
+  onednn-graph check --in-shapes=0:8x16x384x64*acbd sdpa.json
+  onednn-graph check --batch=harness_ci
+
+The exit code is 1 if a graph fails and 2 for a command line that makes no sense.
+"""
+
+app = typer.Typer(
+    name="onednn-graph",
+    help="oneDNN Graph for Python, from the command line.",
+    epilog="Exit codes: 0 all is well, 1 something failed or is unsupported, 2 the command line or a file is wrong.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A graph in oneDNN Graph's JSON format.")]
+Backend = Annotated[str | None, typer.Option(help="Run on that backend only.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for scripts instead of tables.")]
+Seed = Annotated[int, typer.Option(help="Of the data that is made up.")]
+
+
+@app.callback()
+def _commands() -> None:
+    """OneDNN Graph for Python, from the command line."""
+
+
+@app.command("ops")
+@command
+def _ops(
+    name: Annotated[str | None, typer.Argument(help="A kind or legacy name; all ops if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the ops, or show the page of one.
+
+    \b
+    Examples:
+      onednn-graph ops
+      onednn-graph ops ConvolutionBackwardWeights
+      onednn-graph ops --json | jq '.[] | select(.onednn | not) | .kind'
+    """
+    if name is None:
+        if as_json:
+            emit_json([op_data(schema) for schema in REGISTRY])
+            return
+        rows = [
+            (s.kind, ", ".join(a.kind for a in s.aliases), s.family, "oneDNN" if has_primitive(s.kind) else "NumPy",
+             s.summary)
+            for s in REGISTRY
+        ]  # fmt: skip
+        table("", ("op", "legacy names", "family", "runs on", "what it does"), rows)
+        return
+    try:
+        schema = REGISTRY.resolve(name)[0]
+    except UnknownOpError as error:
+        raise failure(error, Exit.usage) from error
+    if as_json:
+        emit_json(op_data(schema))
+    else:
+        console.print(Markdown(op_page(schema)))
+
+
+@app.command("show")
+@command
+def _show(
+    file: File,
+    backend: Backend = None,
+    dot: Annotated[Path | None, typer.Option(help="Write the graph for Graphviz to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Draw the graph into this page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a graph's ops and tensors, its partitions, and who runs them and why.
+
+    \b
+    Examples:
+      onednn-graph show graph.json
+      onednn-graph show graph.json --html graph.html
+    """
+    graph = loaded(file)
+    described = describe(graph, backend=backend)
+    if html is not None:
+        graph.to_html(html, backend=backend)
+    if dot is not None:
+        graph.to_dot(dot, backend=backend)
+    if as_json:
+        emit_json(described.as_data())
+    else:
+        print_graph(described)
+
+
+@app.command("run")
+@command
+def _run(
+    file: File,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="An .npz file with arrays by the inputs' names or ids; others are made up."),
+    ] = None,
+    outputs: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz file.")] = None,
+    backend: Backend = None,
+    seed: Seed = 0,
+    profiled: Annotated[
+        bool, typer.Option("--profile", help="Run once more and show where the time goes.")
+    ] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace to this file; profiles.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a graph on arrays from a file, or on made-up ones.
+
+    \b
+    Examples:
+      onednn-graph run graph.json
+      onednn-graph run graph.json --inputs in.npz --outputs out.npz
+      onednn-graph run graph.json --trace trace.json
+    """
+    graph = loaded(file)
+    model = graph.compile(backend=backend)
+    arrays = inputs_of(graph, inputs, seed)
+    results = dict(model(arrays))
+    with profile() as prof:
+        if profiled or trace is not None:
+            model(arrays)
+    if outputs is not None:
+        save_outputs(outputs, results)
+    if trace is not None:
+        prof.save_trace(trace)
+    summary = {
+        name: {
+            "data_type": str(array.dtype), "shape": list(array.shape), "min": float(array.min(initial=0)),
+            "max": float(array.max(initial=0)), "mean": float(array.astype("f8").mean()) if array.size else None,
+        }
+        for name, array in results.items()
+    }  # fmt: skip
+    if as_json:
+        emit_json({"outputs": summary, "partitions": [str(partition) for partition in model.partitions]})
+        return
+    table(
+        "outputs",
+        ("name", "type", "shape", "min", "max", "mean"),
+        [
+            (name, s["data_type"], short(s["shape"]) or "scalar", f"{s['min']:g}", f"{s['max']:g}",
+             "" if s["mean"] is None else f"{s['mean']:g}")
+            for name, s in summary.items()
+        ],
+        right=("min", "max", "mean"),
+    )  # fmt: skip
+    if prof.events:
+        console.print(str(prof), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("check", help=CHECK_HELP, context_settings=VERBATIM)
+def _check(
+    arguments: list[str] = typer.Argument(  # noqa: B008 -- typer's way
+        ..., metavar="[SETTINGS] FILE.json [[SETTINGS] FILE.json …]", show_default=False
+    ),
+) -> None:
+    try:
+        code = check(arguments, typer.echo)
+    except (ArgumentError, ArgumentTypeError) as error:
+        typer.echo(f"onednn-graph check: {error}", err=True)
+        raise typer.Exit(Exit.usage) from error
+    raise typer.Exit(code)
+
+
+@app.command("bench")
+@command
+def _bench(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A graph; or give --op.")] = None,
+    op: Annotated[str | None, typer.Option(help="Time this op alone.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--in", metavar="TYPE:SHAPE", help="An input of --op; once for each.")
+    ] = None,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Option("--attr", metavar="NAME=VALUE", help="An attribute of --op; x joins lists."),
+    ] = None,
+    backend: Backend = None,
+    tune: Annotated[bool, typer.Option(help="Measure the candidates of weight gradients first.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long to run it.")] = 1.0,
+    peak: Annotated[bool, typer.Option(help="Measure what the machine can do, for the shares.")] = True,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Time a graph, or one op: milliseconds, GFLOP/s, GB/s, and shares of the machine's peak.
+
+    \b
+    Examples:
+      onednn-graph bench graph.json
+      onednn-graph bench --op MatMul --in f32:512x512 --in f32:512x512
+      onednn-graph bench --op ConvolutionBackwardWeights --in bf16:16x56x56x64 --in bf16:16x56x56x64 \\
+        --attr strides=1x1 --attr pads_begin=1x1 --attr pads_end=1x1 --attr dilations=1x1 --attr weights_shape=3x3x64x64
+    """
+    if (file is None) == (op is None):
+        raise failure("bench takes a FILE or --op, one of them", Exit.usage)
+    if file is not None and (inputs or attributes):
+        raise failure("--in and --attr are for --op; a FILE has its own", Exit.usage)
+    if not seconds > 0:
+        raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
+    graph = loaded(file) if file is not None else single_op_graph(str(op), inputs or [], attributes or [])
+    model = graph.compile(backend=backend, tune="measure" if tune else None)
+    arrays = inputs_of(graph, None, seed)
+    with errors.status("timing …"):
+        result = bench(graph, model, arrays, seconds=seconds, peak=peak)
+    if as_json:
+        emit_json(result.as_data())
+    else:
+        print_benchmark(result)
+
+
+@app.command("compare")
+@command
+def _compare(
+    file: File,
+    backend: Backend = None,
+    seconds: Annotated[float, typer.Option(help="How long to run both.")] = 1.0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Show a graph by us beside native oneDNN Graph: partitions, results and times.
+
+    Native runs in a process of its own. If it crashes, can't run the graph or is wrong, that is shown; the exit code
+    is 1 only if our own results are wrong.
+
+    \b
+    Examples:
+      onednn-graph compare graph.json
+      onednn-graph compare graph.json --seconds 5 --json
+    """
+    if not seconds > 0:
+        raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
+    graph = loaded(file)
+    with errors.status("running both …"):
+        result = compare_graph(graph, seed=seed, seconds=seconds, backend=backend)
+    if as_json:
+        emit_json(result.as_data())
+    else:
+        print_compared(result)
+    if not result.ok:
+        raise typer.Exit(Exit.failed)
+
+
+@app.command("tune")
+@command
+def _tune(
+    file: File,
+    seconds: Annotated[float, typer.Option(help="For all partitions together.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Measure the ways to run a graph's weight gradients and remember the fastest.
+
+    Programs that compile with tune="cached" take what is remembered.
+
+    \b
+    Example:
+      onednn-graph tune graph.json --seconds 10
+    """
+    graph = loaded(file)
+    found = graph.tune(seconds)
+    labels = {partition.id: partition.label for partition in graph.get_partitions()}
+    if as_json:
+        emit_json({
+            str(number): None if one is None else {
+                "ops": labels[number], "strategy": one.strategy, "kernels": one.implementations,
+                "considered": [
+                    {"strategy": c.strategy, "measured_seconds": c.measured_seconds,
+                     "estimated_seconds": c.estimated_seconds, "scratch_bytes": c.scratch_bytes}
+                    for c in one.considered
+                ],
+            }
+            for number, one in found.items()
+        })  # fmt: skip
+        return
+    rows: list[tuple[object, ...]] = []
+    for number, one in found.items():
+        if one is None:
+            rows.append((number, labels[number], "shapes are known only at execution", "", ""))
+        elif not one.considered:
+            rows.append((number, labels[number], one.strategy, "", "there is nothing to choose"))
+        for place, candidate in enumerate(() if one is None else one.considered):
+            chosen = one is not None and candidate.strategy == one.strategy
+            rows.append((
+                "" if place else number, "" if place else labels[number], candidate.strategy,
+                milliseconds(candidate.measured_seconds), "chosen" if chosen else "",
+            ))  # fmt: skip
+    table("", ("partition", "ops", "strategy", "ms", ""), rows, right=("ms",))
+
+
+@app.command("info")
+@command
+def _info(as_json: Json = False) -> None:
+    """Say which library, instruction set, threads and caches are used.
+
+    \b
+    Example:
+      onednn-graph info --json
+    """
+    data = information()
+    if as_json:
+        emit_json(data)
+    else:
+        table("", ("", ""), [(key, lines_of(value)) for key, value in data.items()])
+
+
+@app.command("view")
+@command
+def _view(
+    file: File,
+    port: Annotated[int, typer.Option(help="Of the page on this machine; 0 for any that is free.")] = 0,
+    browse: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a graph in Netron; ends with Ctrl-C.
+
+    \b
+    Example:
+      onednn-graph view graph.json
+    """
+    from .viewing import view
+
+    loaded(file)  # a bad file is named here, with its reason
+    view(
+        file,
+        port,
+        browse=browse,
+        say=lambda text: errors.print(text, markup=False, highlight=False, soft_wrap=True),
+    )

@@ -1,0 +1,82 @@
+"""Arrays of a graph's inputs and outputs in .npz files."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from ..graph.compile.compiled_graph import label
+from ..graph.graph import Graph
+from ..graph.runtime.arrays import Array, numpy_type
+from ..ops.errors import ArgumentError, nearest
+from .benchdnn.filling import fill
+
+
+def inputs_of(graph: Graph, path: Path | None, seed: int) -> dict[str, Array]:
+    """Arrays for all inputs by name: from a file, and made up where it has none or there is no file.
+
+    The keys of the file are names, or ids, of inputs. NumPy writes types that it lacks, such as bfloat16, as raw bytes;
+    they are read back as the input's type.
+
+    Raises:
+        ArgumentError: the file can't be read, or has an array for no input.
+    """
+    tensors = {label(t): t for t in graph.inputs}
+    by_id = {str(t.id): label(t) for t in graph.inputs}
+    given: dict[str, Array] = {}
+    stored: Mapping[str, Array] = {} if path is None else _read(path)
+    for key, array in stored.items():
+        name = key if key in tensors else by_id.get(key)
+        if name is None:
+            raise ArgumentError(
+                f"{path} has an array '{key}', and the graph has no such input{nearest(key, tensors)}; its inputs are "
+                f"{', '.join(tensors)}"
+            )
+        dtype = numpy_type(tensors[name].data_type)
+        raw = array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize
+        given[name] = array.view(dtype) if raw else array
+    if given.keys() == tensors.keys():
+        return given
+    made = fill(graph, seed)
+    return {name: given.get(name, made[tensor.id]) for name, tensor in tensors.items()}
+
+
+def _read(path: Path) -> Mapping[str, Array]:
+    try:
+        with path.open("rb") as stream:
+            file: object = np.load(stream, allow_pickle=False)
+            if not isinstance(file, NpzFile):
+                raise ArgumentError(
+                    f"{path} holds one array; save it by its name, as in np.savez(path, x=array)"
+                )
+            arrays = cast("Mapping[str, Array]", file)
+            return {key: arrays[key] for key in arrays}
+    except ArgumentError:
+        raise
+    except OSError as error:
+        raise ArgumentError(f"{path} can't be read: {error.strerror or error}") from error
+    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        # RuntimeError for what is encrypted, and its NotImplementedError for a later version of the format
+        raise ArgumentError(f"{path} is no .npz file that can be read: {error}") from error
+
+
+def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes arrays by name.
+
+    Raises:
+        ArgumentError: the file can't be written.
+    """
+    try:
+        # np.savez has parameters of its own, whose names an array can't have then.
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+    except OSError as error:
+        raise ArgumentError(f"{path} can't be written: {error.strerror or error}") from error

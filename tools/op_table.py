@@ -1,0 +1,93 @@
+"""Writes the README's table of ops from the registry, the lowerings and the patterns.
+
+    python -m onednn_graph.tools.op_table CHECKOUT
+
+Run it after adding an op, a lowering or a pattern; a test compares the README with what this would write.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..backends.onednn.backend import WEIGHT_GRADIENTS
+from ..backends.onednn.lowering.patterns import FUSIONS, Fusion
+from ..backends.onednn.lowering.table import LOWERED
+from ..ops.data_types import DataType
+from ..ops.registry import REGISTRY
+from ..ops.schema import OpSchema
+
+BEGIN, END = "<!-- op table: generated -->", "<!-- end of op table -->"
+
+NEW = ("Dropout", "GenIndex", "GreaterEqual", "GroupNorm", "RMSNorm")
+"""Ops that library 3.2 does not know."""
+UNSUPPORTED = (
+    "BiasAddBackward", "End", "Pow", "Reciprocal", "Select", "StaticReshape", "StaticTranspose", "Wildcard",
+)  # fmt: skip
+"""Ops that native oneDNN Graph 3.2 leaves unsupported when they stand alone on a CPU; seen by running it."""
+
+PARTLY = {"ConvolutionBackwardData": "without groups", "Round": "f32 only"}
+"""Ops that it runs in part."""
+
+
+def _native(kind: str) -> str:
+    if kind in NEW:
+        return "unknown"
+    if kind in UNSUPPORTED:
+        return "unsupported"
+    return PARTLY.get(kind, "yes")
+
+
+def _roles(kind: str) -> str:
+    """What the op is in patterns."""
+    roles: list[str] = []
+    if any(isinstance(f, Fusion) and kind in f.anchor for f in FUSIONS) or kind in ("MatMul", "SoftMax"):
+        roles.append("takes along")
+    if any(isinstance(f, Fusion) and kind in f.then | f.last for f in FUSIONS):
+        roles.append("goes along")
+    if any(isinstance(f, Fusion) and kind in f.before for f in FUSIONS):
+        roles.append("is looked through")
+    return ", ".join(roles)
+
+
+def _types(schema: OpSchema) -> str:
+    """The types of all tensors, without f64, which NumPy computes beside any of the others."""
+    used = {d for p in (*schema.inputs, *schema.outputs) if not p.shape_operand for d in schema.types[p.type]}
+    everything = len(used) > 10  # End and Wildcard take them all
+    return (
+        "all" if everything else ", ".join(d.value for d in DataType if d in used and d is not DataType.f64)
+    )
+
+
+def op_table() -> str:
+    """The table."""
+    rows = [
+        "| op | oneDNN | data types | in fusions it | native 3.2 alone |",
+        "|---|---|---|---|---|",
+    ]
+    for schema in REGISTRY:
+        if schema.family == "custom":
+            continue
+        old = "".join(f" (`{names.kind}`)" for names in schema.aliases)
+        lowered = "yes" if schema.kind in LOWERED or schema.kind in WEIGHT_GRADIENTS else ""
+        rows.append(
+            f"| `{schema.kind}`{old} | {lowered} | {_types(schema)} | {_roles(schema.kind)} | {_native(schema.kind)} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def with_table(readme: str) -> str:
+    """The README's text with the table of today."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{op_table()}{END}{after}"
+
+
+def main(checkout: str) -> None:
+    """Writes the table into the README of a checkout."""
+    readme = Path(checkout) / "README.md"
+    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

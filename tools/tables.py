@@ -1,0 +1,157 @@
+"""What the commands show to people."""
+
+from __future__ import annotations
+
+from ..graph.compile.compiled_graph import label
+from ..graph.pictures.description import DescribedOp, DescribedPartition, GraphDescription
+from ..ops.registry import REGISTRY
+from ..ops.values import counted
+from .bench import Benchmark
+from .compare import Compared, ComparedOutput
+from .console import console, errors, milliseconds, table
+
+NOISY = 1.5
+"""How many times the shortest time the median may be before a benchmark is remarked on."""
+
+
+def print_graph(graph: GraphDescription) -> None:
+    """Ops, tensors, and partitions with who runs them and why."""
+    tensors = {tensor.id: tensor for tensor in graph.tensors}
+
+    def told(op: DescribedOp) -> dict[str, object]:
+        return REGISTRY.resolve(op.kind)[0].not_by_default(op.attributes)
+
+    table(
+        counted(len(graph.ops), "op"),
+        ("id", "op", "name", "inputs", "outputs", "attributes", "partition"),
+        [
+            (
+                op.id,
+                op.kind,
+                op.name,
+                ", ".join(f"{port}={tensors[t].name}" for port, t in op.inputs),
+                ", ".join(f"{port}={tensors[t].name}" for port, t in op.outputs),
+                ", ".join(f"{name}={short(value)}" for name, value in told(op).items()),
+                op.partition,
+            )
+            for op in graph.ops
+        ],
+    )
+    table(
+        counted(len(tensors), "tensor"),
+        ("id", "name", "type and shape", "strides", "property", "role"),
+        [
+            (t.id, t.name, t.text, "" if t.strides is None else short(t.strides),
+             "" if t.property_type == "undef" else t.property_type, t.role)
+            for t in graph.tensors
+        ],
+    )  # fmt: skip
+    table(
+        counted(len(graph.partitions), "partition"),
+        ("id", "ops", "backend", "how", "kernels", "scratch", "why no other"),
+        [
+            (p.id, p.label, p.backend or "none", p.problem or p.strategy, "\n".join(s.name for s in p.steps),
+             "" if p.scratch_bytes is None else f"{p.scratch_bytes / 2**10:,.0f} KiB", _reasons(p))
+            for p in graph.partitions
+        ],
+    )  # fmt: skip
+
+
+def short(value: object) -> str:
+    """A value in a cell; x stands between the elements of a list."""
+    if isinstance(value, list | tuple):
+        return "x".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return str(value)
+
+
+def _reasons(partition: DescribedPartition) -> str:
+    """What rules others out; that they only come later goes without saying."""
+    return "\n".join(
+        f"{name}: {reason}"
+        for name, reason in partition.why_not.items()
+        if not reason.startswith("it can, but")
+    )
+
+
+def print_benchmark(result: Benchmark) -> None:
+    """Times, rates and shares, and where the time goes."""
+    data, timing = result.as_data(), result.timing
+
+    def share(key: str) -> str:
+        value = data[key]
+        return "" if value is None else f"{value:.0%} of what this machine was seen to do"
+
+    rows = [
+        ("time", f"{timing.least * 1e3:.3f} / {timing.median * 1e3:.3f} / {timing.most * 1e3:.3f} ms",
+         f"min / median / max of {timing.runs} runs"),
+        ("GFLOP/s", f"{data['flops_per_second'] / 1e9:.1f}", share("share_of_peak_flops")),
+        ("GB/s", f"{data['bytes_per_second'] / 1e9:.1f}", share("share_of_peak_bandwidth")),
+    ]  # fmt: skip
+    table("", ("", "best run", ""), [row for row in rows if row[0] != "GFLOP/s" or result.flops])
+    console.print(str(result.profile), markup=False, highlight=False, soft_wrap=True)
+    if timing.median > NOISY * timing.least:
+        errors.print(
+            f"The median is {timing.median / timing.least:.1f} times the minimum: something else is running, or the "
+            "clock changes; measure again on a quiet machine.", markup=False, highlight=False,
+        )  # fmt: skip
+
+
+def print_compared(result: Compared) -> None:
+    """Partitions, kernels, differences and times of ours and native's."""
+    native = result.native
+    mine, theirs = (
+        {i: number for number, ids in enumerate(partitions) for i in ids}
+        for partitions in (result.partitions, native.partitions)
+    )
+    table(
+        f"partitions: {len(result.partitions)} by us, {len(native.partitions) or '–'} by native",
+        ("op", "kind", "our partition", "native's"),
+        [(i, kind, mine.get(i), theirs.get(i)) for i, kind in result.kinds.items()],
+    )
+    table("our kernels", ("partition", "kernels"), list(enumerate(result.told)))
+    if native.kernels:
+        table("native's kernels", ("kernel",), [(kernel,) for kernel in native.kernels])
+    table(
+        "largest differences",
+        ("output", "ours − native", "ours − reference", "native − reference", "verdict"),
+        [
+            (label(o.tensor), _largest(o.apart), _largest(o.ours and o.ours.difference),
+             _largest(o.native and o.native.difference), _verdict(o))
+            for o in result.outputs
+        ],
+        right=("ours − native", "ours − reference", "native − reference"),
+    )  # fmt: skip
+    rows = [(who, milliseconds(t.least), milliseconds(t.median), t.runs)
+            for who, t in (("ours", result.ours), ("native", native.native)) if t is not None]  # fmt: skip
+    if result.ratios is not None:
+        rows.append(("native ÷ ours", f"{result.ratios[0]:.2f}", f"{result.ratios[1]:.2f}", 0))
+    table("", ("ms", "min", "median", "runs"), [(*row[:3], row[3] or "") for row in rows],
+          right=("min", "median", "runs"))  # fmt: skip
+    for problem in (
+        f"native: {native.problem}" if native.problem else "",
+        result.unjudged and f"no reference: {result.unjudged}",
+    ):
+        if problem:
+            console.print(problem, markup=False, highlight=False, soft_wrap=True)
+
+
+def _largest(difference: float | None) -> str:
+    return "" if difference is None else f"{difference:.3g}"
+
+
+def _verdict(output: ComparedOutput) -> str:
+    wrong = [
+        f"{who} is wrong: {found.message}"
+        for who, found in (("ours", output.ours), ("native", output.native))
+        if found is not None and not found.ok
+    ]
+    if output.ours is None:
+        return "no reference"
+    return "\n".join(wrong) or "right"
+
+
+def lines_of(value: object) -> str:
+    """A value, or one line for each of several."""
+    if not isinstance(value, dict):
+        return str(value)
+    return "\n".join(f"{key}: {one}" for key, one in value.items()) or "none"  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,73 @@
+"""Opens a graph in Netron."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..ops.errors import ArgumentError
+
+HOST = "localhost"
+LARGEST_PORT = 2**16 - 1
+RECOGNISED = ".json"
+"""Netron takes a file for a oneDNN graph by this ending, and by the keys `version` and `graph` in it."""
+
+
+def view(path: Path, port: int, *, browse: bool, say: Callable[[str], None]) -> None:
+    """Serves a graph's page on this machine until it is interrupted.
+
+    Args:
+        path: of a file in oneDNN Graph's JSON format, whatever its name ends in.
+        port: 0 for any that is free.
+        browse: whether to open the page in a browser.
+        say: told where the page is.
+
+    Raises:
+        ArgumentError: Netron is not installed, the file can't be read, or the port can't be used.
+    """
+    try:
+        netron: Any = importlib.import_module("netron")
+    except ModuleNotFoundError as error:
+        if error.name != "netron":
+            raise
+        raise ArgumentError(
+            "Netron is not installed; install onednn-graph with its extra 'view', in a checkout: pip install '.[view]'"
+        ) from None
+    try:
+        content = bytearray(path.read_bytes())
+    except OSError as error:
+        raise ArgumentError(f"{path} can't be read: {error.strerror or error}") from error
+    name = str(path) if path.suffix.lower() == RECOGNISED else f"{path}{RECOGNISED}"
+    _check_port(port)
+    logging.getLogger("netron").setLevel(logging.WARNING)  # what it would say is said here
+    try:
+        host, chosen = netron.serve(name, content, address=(HOST, port or None), browse=browse)
+    except OSError as error:
+        raise _unusable(port, error) from error
+    say(f"Ctrl-C ends. {path} is shown at http://{host}:{chosen}")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        netron.stop((host, chosen))
+
+
+def _check_port(port: int) -> None:
+    """Some versions of Python let two servers share a port, and it would be chance whose page is shown."""
+    if not 0 <= port <= LARGEST_PORT:
+        raise ArgumentError(f"--port must be between 0 and {LARGEST_PORT}, got {port}")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise _unusable(port, error) from error
+
+
+def _unusable(port: int, error: OSError) -> ArgumentError:
+    what = f"port {port} can't be used" if port else "no port can be used"
+    return ArgumentError(f"{what}: {error.strerror or error}; choose another with --port")
