@@ -230,6 +230,23 @@ def _reaches_all(case: Case) -> bool:
     )
 
 
+def _otherwise_ordered(case: Case) -> bool:
+    """Whether plain data lie neither in rows nor channels-last, without gaps."""
+    source = case.layout(Query.src_md)
+    rank = len(source.shape)
+
+    def lies(order: Sequence[int]) -> bool:
+        step = 1
+        for axis in order:
+            if source.shape[axis] > 1 and source.strides is not None and source.strides[axis] != step:
+                return False
+            step *= source.shape[axis]
+        return True
+
+    rows = range(rank - 1, -1, -1)
+    return not lies(rows) and not (rank > 1 and lies((1, *range(rank - 1, 1, -1), 0)))
+
+
 def _depthwise_with_operand(case: Case) -> bool:
     weights = case.layout(Query.weights_md).shape
     grouped = len(weights) > len(case.layout(Query.src_md).shape)
@@ -315,6 +332,14 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "it averages",
             _averages,
             "crashes on data that does not begin at a multiple of 16 bytes, which it adds from memory",
+        ),
+    ),
+    "prelu_forward": (
+        Entry(
+            "jit_uni",
+            "there is more than one slope, and the data lie neither in rows nor channels-last",
+            lambda case: math.prod(case.layout(Query.weights_md).shape) > 1 and _otherwise_ordered(case),
+            "slopes of other channels with the channels between the spatial axes",
         ),
     ),
     "resampling_forward": (

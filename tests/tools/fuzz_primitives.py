@@ -208,10 +208,12 @@ def attempt(engine, maker, desc, trial):
 def child(args) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     from onednn_graph.backends.onednn.library.primitive import NativeEngine, described, implementations
+    from onednn_graph.backends.onednn.plan.arena import GUARDS
     from onednn_graph.backends.onednn.quarantine import Case, refused, unaskable
     from onednn_graph.ops.errors import LibraryError
     from primitive_trials import FAMILIES, Maker, Undrawn
 
+    GUARDS.switch_on()
     engine = NativeEngine()
     log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
     families = args.families.split(",") if args.families else list(FAMILIES)

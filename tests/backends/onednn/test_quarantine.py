@@ -91,6 +91,12 @@ def product(target, operand):
     return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
 
 
+def sloped(data, slopes):
+    """A PReLU with so many slopes."""
+    layouts = {Query.src_md: data, Query.weights_md: rows((1, slopes, 1, 1))}
+    return Case(Offered("prelu_forward", "jit_uni", layouts), (PrimitiveAttributes(load()),))
+
+
 def reaching(kernel, taps, step, made, apart=0):
     """A deconvolution of 4 positions along each axis."""
     return multiplied(
@@ -111,6 +117,7 @@ def pooled(algorithm):
 
 DATA = (1, 64, 7, 7)
 GAP = desc((2, 3, 8, 8), (400, 128, 16, 1))
+TURNED = desc((1, 4, 15, 9), (540, 9, 36, 1))
 DEPTHWISE = (8, 1, 1, 3, 3)
 INT8 = [
     (name, multiplied(function, implementation, isa=isa), multiplied(function, implementation, F32, isa))
@@ -212,6 +219,15 @@ BOUNDS = [
         )
         for function in ("resampling_forward", "pooling_forward")
         for what, operand in (("all elements", DATA), ("rows", (1, 1, 1, 7)), ("images", (2, 1, 1, 1)))
+    ),
+    *(
+        (f"PReLU of data in {what}", sloped(layout, slopes), sloped(right, right_slopes))
+        for what, layout, slopes, right, right_slopes in (
+            ("another order", TURNED, 4, rows((1, 4, 15, 9)), 4),
+            ("another order, not channels-last", TURNED, 4, last((1, 4, 15, 9)), 4),
+            ("another order with several slopes", TURNED, 4, TURNED, 1),
+            ("gaps", GAP, 3, rows((2, 3, 8, 8)), 3),
+        )
     ),
     (
         "resampling by simple:any",
