@@ -120,7 +120,9 @@ class PlanExecutable:
 
 @frozen(eq=False)
 class ZerosExecutable:
-    """The gradient of nothing: the library leaves outputs of empty problems untouched."""
+    """The gradient of nothing: the library leaves outputs of empty problems untouched, and has no primitive for windows
+    in the padding alone.
+    """
 
     inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
@@ -130,7 +132,10 @@ class ZerosExecutable:
     def explanation(self) -> Explanation:
         """No kernel runs."""
         return Explanation(
-            backend="onednn", strategy="zeros of an empty batch", implementations=(), scratch_bytes=0
+            backend="onednn",
+            strategy="zeros, for no window reaches data",
+            implementations=(),
+            scratch_bytes=0,
         )
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -272,7 +277,7 @@ class OnednnBackend:
         """The first candidate that is trusted, or that passes verification where that is asked for."""
         engine = native_engine(request.engine)
         rejected: list[str] = []
-        if any(0 in tensor.dims for tensor in request.inputs):
+        if weight_gradient.is_zero(request.ops):
             outputs = tuple(as_plain(t) for t in request.outputs)
             return ZerosExecutable(request.inputs, outputs, request.engine)
         places = {t.id: i for i, t in enumerate((*request.inputs, *request.outputs))}

@@ -8,7 +8,7 @@ import pytest
 import special_values
 
 WANTED = json.loads(special_values.DATA.read_text(encoding="utf-8"))
-AGAIN = "run `python tests/special_values.py`"
+AGAIN = "run `python tests/support/special_values.py`"
 
 
 def test_the_page_has_what_was_measured():

@@ -47,6 +47,20 @@ def operands(ops: Sequence[Op]) -> tuple[LogicalTensor, ...]:
     return op.inputs[0], op.inputs[1], op.outputs[0], *[other.outputs[0] for other in ops[1:]]
 
 
+def is_zero(ops: Sequence[Op]) -> bool:
+    """Whether the gradient is zero whatever the data: there are none, or the windows reach none along some axis."""
+    src, diff_dst, weights, *bias = operands(ops)
+    if 0 in src.dims or 0 in diff_dst.dims:
+        return True
+    p = weights_gradient(ops[0].kind, ops[0].attributes, src.dims, diff_dst.dims, weights.dims)
+    return not bias and not all(
+        any(0 <= o * s + tap * d - pad < size for o in range(positions) for tap in range(k))
+        for positions, k, s, d, pad, size in zip(
+            p.dst_spatial, p.kernel, p.strides, p.dilations, p.pads_begin, p.src_spatial, strict=True
+        )
+    )
+
+
 def lower(engine: NativeEngine, request: CompileRequest, rejected: list[str]) -> list[Candidate]:
     """Candidates for a request of one op, best first."""
     problem = problem_of(request.ops, FpmathMode[request.fpmath_mode])

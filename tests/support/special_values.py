@@ -4,7 +4,7 @@ Each op of the set runs on what `op_calls` has of it, and on some larger tensors
 one element of an input and of all of them; functions and arithmetic also behind a Multiply by ones, as post-ops.
 `special_values.json` has what was measured on each instruction set, and `docs/pages/guides/special-values.md` says it:
 
-    python tests/special_values.py
+    python tests/support/special_values.py
 
 measures anew and writes both, with a process for each instruction set.
 """
@@ -24,7 +24,7 @@ from onednn_graph.backends.onednn.lowering import fusing
 from op_calls import EXAMPLES, SCHEMAS, Example
 
 DATA = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).parent.parent / "docs" / "pages" / "guides" / "special-values.md"
+PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "special-values.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end of what is measured -->\n"
 ISAS = {"sse41": "SSE4.1", "avx2": "AVX2", "avx512_core": "AVX-512", "avx512_core_bf16": "AVX-512 with bf16"}
 """Instruction sets that the page has, as the library names them and as the page does."""
