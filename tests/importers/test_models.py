@@ -29,7 +29,7 @@ MODELS = (
     "convnext_tiny", "vit_b_16", "swin_t", "lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large",
     "fcn_resnet50",
 )  # fmt: skip
-INT8 = {
+WAYS = {
     "int8": {},
     "int8 s8": {"activations": "s8"},
     "int8 per tensor": {"per_channel": False},
@@ -45,13 +45,16 @@ TIES = 2e-3
 """... which this share of the elements may do; a wrong kernel has most elements wrong, or many steps."""
 PARTITION = 3e-6
 """Of an f32 result of one partition, in norm: some thousand terms, each rounded to 2⁻²⁴."""
-F32 = 1e-5
-"""Of the result of a model in f32: what separates onnxruntime from torch is below 2e-6 everywhere."""
-INT8_NOISE = 3
-"""int8 models: how much farther from onnxruntime as written we may be than onnxruntime itself with its
-optimisations is. Elements at ties go either way, in each as in the other, and change what follows by a step."""
-INT8_FLOOR = 0.05
-"""Where that says nothing, for onnxruntime changes nothing in models of its operator format. NumPy is as far away."""
+F32, F32_NOISE = 5e-6, 3
+"""Of the result of a model in f32: what layers make of the partitions' roundings, but no more than this times what
+onnxruntime's own optimisations change. Inception-v3's statistics of few elements enlarge everything tenfold."""
+INT8, INT8_NOISE = 0.01, 2
+"""int8 models: no more than this times what rounding alone does. Elements at ties go either way, and from there on all
+others may be a step away. Rounding alone: onnxruntime's optimisations, or its input moved by `MOVED`."""
+MOVED = 2.0**-18
+"""A thousandth of a step of the quantised images. In all models it changes the result by as much as we are away."""
+ELSEWHERE = {"vgg11_bn": "Select Select"}
+"""Partitions of ONNX models that are left to NumPy: the library has no selection."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Case:
 
 def cases():
     for model in MODELS:
-        ways = INT8 if model in MORE_INT8 else ["int8"]
+        ways = WAYS if model in MORE_INT8 else ["int8"]
         for kind in ("f32", "f32 torch", *ways):
             case = Case(model, kind)
             marks = [pytest.mark.models_in_ci] if model in IN_CI and kind in ("f32", "int8") else []
@@ -147,13 +150,16 @@ def distance(result, expected):
 def test_model(zoo, built, case, model_table):
     model, made = built(case.model)
     x, path = made.x.numpy(), made.path
-    if case.kind in INT8:
+    if case.kind in WAYS:
         path = path.with_suffix(f".{case.kind.replace(' ', '_')}.onnx")
-        zoo.quantize(model, made, path, **INT8[case.kind])
+        zoo.quantize(model, made, path, **WAYS[case.kind])
     imported = og.from_torch(made.module, (made.x,)) if case.kind == "f32 torch" else og.from_onnx(path)
     (result,) = imported.compile()(x).values()
     expected = zoo.onnxruntime_result(path, x)
     noise = zoo.difference(zoo.onnxruntime_result(path, x, optimised=True), expected)
+    if case.kind in WAYS:
+        moved = x * (1 + MOVED * np.random.default_rng(0).uniform(-1, 1, x.shape)).astype(np.float32)
+        noise = max(noise, zoo.difference(zoo.onnxruntime_result(path, moved), expected))
     values, parts = compare_partitions(imported, x)
     (output,) = imported.results.values()
     row = Row(
@@ -178,6 +184,7 @@ def test_model(zoo, built, case, model_table):
         if part[1] > STEPS or part[2] > TIES or part[3] > PARTITION or np.isnan(part[3])
     ]
     assert not wrong, "partitions that differ from NumPy on the same inputs"
-    allowed = F32 if case.kind not in INT8 else max(INT8_NOISE * noise, INT8_FLOOR)
+    least, times = (INT8, INT8_NOISE) if case.kind in WAYS else (F32, F32_NOISE)
+    allowed = max(least, times * noise)
     assert max(row.from_numpy, row.from_onnxruntime, row.numpy_from_onnxruntime) <= allowed
-    assert row.elsewhere == ""
+    assert row.elsewhere == ("" if case.kind == "f32 torch" else ELSEWHERE.get(case.model, ""))
