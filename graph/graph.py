@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
-from enum import StrEnum
 
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
@@ -18,6 +17,7 @@ from .compile.partition import Partition
 from .compile.partitioner import Policy, partition
 from .functions.signatures import OpSignatures
 from .model.builder import schema_output_types, snake_case
+from .model.fpmath import FpmathMode
 from .model.inference import infer, merge_shapes
 from .model.logical_tensor import LogicalTensor, PropertyType, format_shape
 from .model.op import Op
@@ -25,16 +25,6 @@ from .model.topology import topological
 from .pictures.drawable import Drawable
 from .runtime.engine import Engine, check_kind
 from .runtime.progress import show_progress
-
-
-class FpmathMode(StrEnum):
-    """How far f32 arithmetic may be lowered in precision; `strict` not at all."""
-
-    strict = "strict"
-    bf16 = "bf16"
-    f16 = "f16"
-    any = "any"
-    tf32 = "tf32"
 
 
 class Graph(OpSignatures, Drawable):

@@ -18,7 +18,7 @@ from ...ops.errors import ArgumentTypeError, OneDNNGraphError
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM, Shape
 from ...ops.values import integer, listed, shown
-from ..graph import FpmathMode
+from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import LayoutType, PropertyType, row_major
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from ...ops.data_types import DataType, E
 from ...ops.errors import ArgumentTypeError, nearest
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import shown
-from ..graph import FpmathMode
+from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import MAX_NDIMS, LayoutType, PropertyType
 from .document import (
     ENGINE_KINDS,
