@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.values import integer, shown
-from ..model.logical_tensor import LogicalTensor
+from ..model.logical_tensor import LogicalTensor, label, labels
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.tensor import Tensor, check_array
@@ -58,29 +58,6 @@ class Explanations(dict[int, Explanation | None]):
         return "\n".join(
             f"partition {number}, {explanation or later}" for number, explanation in self.items()
         )
-
-
-def label(tensor: LogicalTensor) -> str:
-    """The key of a tensor: its name, or its id where it has none."""
-    return tensor.name or str(tensor.id)
-
-
-def labels(tensors: Sequence[LogicalTensor], what: str) -> dict[str, int]:
-    """Key → id.
-
-    Raises:
-        GraphError: two tensors have one key.
-    """
-    ids: dict[str, int] = {}
-    for tensor in tensors:
-        key = label(tensor)
-        if key in ids:
-            raise GraphError(
-                f"two {what}s of the graph are called {shown(key)}, the tensors {ids[key]} and {tensor.id}; "
-                "give each a name of its own"
-            )
-        ids[key] = tensor.id
-    return ids
 
 
 def meant(key: object, ids: Mapping[str, int]) -> int | None:

@@ -68,7 +68,9 @@ class Drawable:
 
     def __str__(self) -> str:
         """A line for each input and op, in the order in which they were added."""
-        return listing(self._graph)
+        graph = self._graph
+        heading = f"{graph!r}, fpmath_mode {graph.fpmath_mode.value}"
+        return listing(heading, graph.inputs, graph.ops, graph.outputs)
 
     def _repr_html_(self) -> str:
         """For notebooks: the page of `to_html` in a frame. The graph stays open, and may be incomplete or wrong."""
