@@ -31,7 +31,6 @@ from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.functions.generated import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.importers import Imported, ImportedModel, Report, from_onnx, from_torch
-from onednn_graph.graph.io.document import GraphFileError
 from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
@@ -56,6 +55,7 @@ from onednn_graph.ops.errors import (
     BackendUnavailableWarning,
     DataTypeError,
     GraphError,
+    GraphFileError,
     LayoutError,
     LibraryError,
     OneDNNGraphError,
