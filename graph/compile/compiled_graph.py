@@ -225,10 +225,9 @@ class CompiledGraph:
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""
-        from ..pictures.description import describe_compiled  # it describes this class, and so comes after it
-        from ..pictures.html import notebook_html
+        from ..pictures.drawing import compiled_in_notebook  # it draws this class, and so comes after it
 
-        return notebook_html(describe_compiled(self))
+        return compiled_in_notebook(self)
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(label, tensors)) for tensors in (self.inputs, self.outputs))

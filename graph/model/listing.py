@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.logical_tensor import LogicalTensor, label, type_and_shape
-from ..model.op import Op
+from .logical_tensor import LogicalTensor, label, type_and_shape
+from .op import Op
 
 
 def listing(
