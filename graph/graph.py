@@ -10,7 +10,6 @@ from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
 from ..ops.values import integer, shown
-from .compile.backend import Explanation
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
@@ -24,6 +23,7 @@ from .model.logical_tensor import LogicalTensor, PropertyType, format_shape
 from .model.op import Op
 from .model.topology import topological
 from .runtime.engine import Engine, check_kind
+from .runtime.executable import Explanation
 from .runtime.profiling import Profile
 from .runtime.progress import show_progress
 

@@ -8,18 +8,13 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from ...graph.compile.backend import (
-    SINGLE_OP_PRIORITY,
-    CompileRequest,
-    Executable,
-    Explanation,
-    Pattern,
-)
+from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern
 from ...graph.model.logical_tensor import LogicalTensor, as_plain
 from ...graph.model.op import Op
 from ...graph.runtime import profiling
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
+from ...graph.runtime.executable import Executable, Explanation
 from ...graph.runtime.layouts import LayoutHandle
 from ...graph.runtime.profiling import EventKind
 from ...graph.runtime.tensor import Tensor

@@ -8,17 +8,12 @@ from time import perf_counter
 import numpy as np
 from attrs import frozen
 
-from ...graph.compile.backend import (
-    SINGLE_OP_PRIORITY,
-    CompileRequest,
-    Explanation,
-    Pattern,
-    single_op,
-)
+from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LogicalTensor, as_plain, type_and_shape
 from ...graph.model.op import Op
 from ...graph.runtime import profiling
 from ...graph.runtime.engine import Engine
+from ...graph.runtime.executable import Explanation
 from ...graph.runtime.layouts import LayoutHandle
 from ...graph.runtime.profiling import EventKind
 from ...graph.runtime.tensor import Tensor, allocate

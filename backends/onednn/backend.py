@@ -9,18 +9,12 @@ from itertools import zip_longest
 import numpy as np
 from attrs import evolve, field, frozen
 
-from ...graph.compile.backend import (
-    SINGLE_OP_PRIORITY,
-    CompileRequest,
-    Executable,
-    Explanation,
-    Pattern,
-    single_op,
-)
+from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, address, numpy_type
 from ...graph.runtime.engine import Engine
+from ...graph.runtime.executable import Executable, Explanation
 from ...graph.runtime.layouts import LayoutHandle
 from ...graph.runtime.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError

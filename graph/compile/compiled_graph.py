@@ -12,8 +12,8 @@ from ...ops.values import integer, shown
 from ..model.logical_tensor import LogicalTensor, label, labels
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
+from ..runtime.executable import Explanation
 from ..runtime.tensor import Tensor, check_array
-from .backend import Explanation
 from .options import CompileOptions
 from .partition import Partition
 
