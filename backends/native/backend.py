@@ -15,9 +15,7 @@ from ...graph.runtime import profiling
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, Explanation
-from ...graph.runtime.layouts import LayoutHandle
 from ...graph.runtime.profiling import EventKind
-from ...graph.runtime.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
 from ..onednn.backend import native_engine
 from ..onednn.library import fork
@@ -183,7 +181,3 @@ class NativeBackend:
         if wrong is not None:
             raise UnsupportedError(f"native oneDNN Graph's partition failed verification, {wrong}")
         return executable
-
-    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
-        """It gives out no layouts."""
-        raise UnsupportedError(f"{tensor}: the backend 'native' gives out no layouts")

@@ -14,10 +14,9 @@ from ...graph.model.op import Op
 from ...graph.runtime import profiling
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation
-from ...graph.runtime.layouts import LayoutHandle
 from ...graph.runtime.profiling import EventKind
-from ...graph.runtime.tensor import Tensor, allocate
-from ...ops.errors import OutOfMemoryError, SchemaError, UnsupportedError
+from ...graph.runtime.tensor import allocate
+from ...ops.errors import OutOfMemoryError, SchemaError
 from .kernels import KERNELS, Array, Kernel
 
 
@@ -117,7 +116,3 @@ class NumpyBackend:
         outputs = tuple(as_plain(t) for t in request.outputs)
         steps = tuple((op, KERNELS[op.kind]) for op in request.ops)
         return NumpyExecutable(steps, request.inputs, outputs, request.engine)
-
-    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
-        """NumPy gives out no layouts."""
-        raise UnsupportedError(f"{tensor}: NumPy has no layouts of its own")

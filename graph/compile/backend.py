@@ -16,11 +16,8 @@ from ...ops.values import shown
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from ..model.topology import Topology
-from ..runtime.arrays import Array
 from ..runtime.engine import Engine
 from ..runtime.executable import Executable
-from ..runtime.layouts import LayoutHandle
-from ..runtime.tensor import Tensor
 from .options import CompileOptions
 
 SINGLE_OP_PRIORITY = 0.0
@@ -107,14 +104,6 @@ class Backend(Protocol):
 
         Raises:
             UnsupportedError: with the reason; another backend is then tried, unless this one was forced.
-        """
-        ...
-
-    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
-        """A plain copy of an opaque tensor in a layout that this backend has given out; its buffer is large enough.
-
-        Raises:
-            UnsupportedError: the backend gives out no layouts.
         """
         ...
 
