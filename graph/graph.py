@@ -5,39 +5,30 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
-from enum import StrEnum
 
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
 from ..ops.values import integer, shown
-from .compile.backend import Explanation
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
 from .compile.partitioner import Policy, partition
 from .functions.signatures import OpSignatures
 from .model.builder import schema_output_types, snake_case
+from .model.fpmath import FpmathMode
 from .model.inference import infer, merge_shapes
+from .model.listing import listing
 from .model.logical_tensor import LogicalTensor, PropertyType, format_shape
 from .model.op import Op
 from .model.topology import topological
-from .pictures.drawable import Drawable
 from .runtime.engine import Engine, check_kind
+from .runtime.executable import Explanation
+from .runtime.profiling import Profile
 from .runtime.progress import show_progress
 
 
-class FpmathMode(StrEnum):
-    """How far f32 arithmetic may be lowered in precision; `strict` not at all."""
-
-    strict = "strict"
-    bf16 = "bf16"
-    f16 = "f16"
-    any = "any"
-    tf32 = "tf32"
-
-
-class Graph(OpSignatures, Drawable):
+class Graph(OpSignatures):
     """A directed acyclic graph of ops.
 
     Two ways to build one, which mix freely: oneDNN Graph's own (`Op`, `add_op`, `finalize`,
@@ -420,6 +411,61 @@ class Graph(OpSignatures, Drawable):
 
         return write_graph(self)
 
+    # --- pictures ---
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        policy: Policy | str = Policy.fusion,
+        backend: str | None = None,
+        profile: Profile | None = None,
+    ) -> None:
+        """Finalizes the graph and draws it into one page of HTML, with its partitions and what runs in them.
+
+        The page loads nothing from anywhere. Ops can be found, and clicked for attributes, tensors, kernels and
+        reasons. Graphs of some thousand ops are placed more simply; the page says so.
+
+        Args:
+            path: of the file.
+            policy, backend: as for `get_partitions`.
+            profile: of executions with the same policy and backend; adds times.
+
+        Raises:
+            GraphFileError: the file can't be written.
+            GraphError, ShapeError, UnsupportedError: see `finalize` and `get_partitions`.
+        """
+        from .pictures.drawing import graph_to_html  # it draws graphs, and so comes after this module
+
+        graph_to_html(self, path, policy=policy, backend=backend, profile=profile)
+
+    def to_dot(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        policy: Policy | str = Policy.fusion,
+        backend: str | None = None,
+    ) -> None:
+        """Finalizes the graph and writes it for Graphviz, with a cluster around each partition.
+
+        Args:
+            path: of the file.
+            policy, backend: as for `get_partitions`.
+
+        Raises:
+            GraphFileError: the file can't be written.
+            GraphError, ShapeError, UnsupportedError: see `finalize` and `get_partitions`.
+        """
+        from .pictures.drawing import graph_to_dot
+
+        graph_to_dot(self, path, policy=policy, backend=backend)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page of `to_html` in a frame. The graph stays open, and may be incomplete or wrong."""
+        from .pictures.drawing import graph_in_notebook
+
+        return graph_in_notebook(self)
+
     def _check_open(self, what: str) -> None:
         if self._finalized:
             raise GraphError(f"{what} can't be added, the graph is finalized; build a new Graph")
@@ -439,6 +485,11 @@ class Graph(OpSignatures, Drawable):
         twin = Graph(self.engine_kind, fpmath_mode=self.fpmath_mode)
         vars(twin).update({name: copy.copy(value) for name, value in vars(self).items()})
         return twin
+
+    def __str__(self) -> str:
+        """A line for each input and op, in the order in which they were added."""
+        heading = f"{self!r}, fpmath_mode {self.fpmath_mode.value}"
+        return listing(heading, self.inputs, self.ops, self.outputs)
 
     def __repr__(self) -> str:
         return f"Graph({len(self._ops)} ops{', finalized' if self._finalized else ''})"

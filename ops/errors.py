@@ -51,6 +51,10 @@ class GraphError(OneDNNGraphError, ValueError):
     """A graph that is not a graph: a cycle, two producers, an unknown tensor, a wrong moment."""
 
 
+class GraphFileError(OneDNNGraphError, ValueError):
+    """A file or text that is no graph in oneDNN Graph's JSON format, or that can't be read or written."""
+
+
 class ArgumentError(OneDNNGraphError, ValueError):
     """An argument of compile or execute that does not fit what was compiled."""
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from ..graph.compile.compiled_graph import CompiledGraph, label
+from ..graph.compile.compiled_graph import CompiledGraph
 from ..graph.graph import Graph
-from ..graph.model.logical_tensor import LogicalTensor
+from ..graph.model.logical_tensor import LogicalTensor, label
 from ..graph.model.op import Op
 from ..graph.runtime.arrays import Array, itemsize
 from ..graph.runtime.profiling import Profile, profile

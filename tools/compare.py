@@ -11,9 +11,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ..graph.compile.compiled_graph import label
 from ..graph.graph import Graph
-from ..graph.model.logical_tensor import LogicalTensor
+from ..graph.model.logical_tensor import LogicalTensor, label
 from ..graph.runtime.arrays import Array
 from ..ops.errors import ArgumentError, UnsupportedError
 from .bench import Timing, timed

@@ -11,8 +11,8 @@ from typing import cast
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from ..graph.compile.compiled_graph import label
 from ..graph.graph import Graph
+from ..graph.model.logical_tensor import label
 from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import ArgumentError, nearest
 from .benchdnn.filling import fill

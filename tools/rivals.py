@@ -13,10 +13,10 @@ import numpy as np
 from attrs import frozen
 
 from ..backends.native.graph import NativeGraph
-from ..graph.compile.backend import Explanation
 from ..graph.compile.partitioner import Policy
 from ..graph.graph import Graph
 from ..graph.runtime.arrays import Array
+from ..graph.runtime.executable import Explanation
 from ..graph.runtime.tensor import allocate
 from .benchdnn.filling import fill
 

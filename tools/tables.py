@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph.compile.compiled_graph import label
+from ..graph.model.logical_tensor import label
 from ..graph.pictures.description import DescribedOp, DescribedPartition, GraphDescription
 from ..ops.registry import REGISTRY
 from ..ops.values import counted

@@ -8,21 +8,14 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from ...graph.compile.backend import (
-    SINGLE_OP_PRIORITY,
-    CompileRequest,
-    Executable,
-    Explanation,
-    Pattern,
-)
+from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern
 from ...graph.model.logical_tensor import LogicalTensor, as_plain
 from ...graph.model.op import Op
 from ...graph.runtime import profiling
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
-from ...graph.runtime.layouts import LayoutHandle
+from ...graph.runtime.executable import Executable, Explanation
 from ...graph.runtime.profiling import EventKind
-from ...graph.runtime.tensor import Tensor
 from ...ops.errors import LibraryError, UnsupportedError
 from ..onednn.backend import native_engine
 from ..onednn.library import fork
@@ -188,7 +181,3 @@ class NativeBackend:
         if wrong is not None:
             raise UnsupportedError(f"native oneDNN Graph's partition failed verification, {wrong}")
         return executable
-
-    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
-        """It gives out no layouts."""
-        raise UnsupportedError(f"{tensor}: the backend 'native' gives out no layouts")

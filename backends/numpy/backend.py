@@ -8,21 +8,15 @@ from time import perf_counter
 import numpy as np
 from attrs import frozen
 
-from ...graph.compile.backend import (
-    SINGLE_OP_PRIORITY,
-    CompileRequest,
-    Explanation,
-    Pattern,
-    single_op,
-)
+from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LogicalTensor, as_plain, type_and_shape
 from ...graph.model.op import Op
 from ...graph.runtime import profiling
 from ...graph.runtime.engine import Engine
-from ...graph.runtime.layouts import LayoutHandle
+from ...graph.runtime.executable import Explanation
 from ...graph.runtime.profiling import EventKind
-from ...graph.runtime.tensor import Tensor, allocate
-from ...ops.errors import OutOfMemoryError, SchemaError, UnsupportedError
+from ...graph.runtime.tensor import allocate
+from ...ops.errors import OutOfMemoryError, SchemaError
 from .kernels import KERNELS, Array, Kernel
 
 
@@ -122,7 +116,3 @@ class NumpyBackend:
         outputs = tuple(as_plain(t) for t in request.outputs)
         steps = tuple((op, KERNELS[op.kind]) for op in request.ops)
         return NumpyExecutable(steps, request.inputs, outputs, request.engine)
-
-    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
-        """NumPy gives out no layouts."""
-        raise UnsupportedError(f"{tensor}: NumPy has no layouts of its own")

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
 
-from ...graph.compile.backend import (
-    SINGLE_OP_PRIORITY,
-    CompileRequest,
-    Executable,
-    Explanation,
-    Pattern,
-    single_op,
-)
+from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, address, numpy_type
 from ...graph.runtime.engine import Engine
-from ...graph.runtime.layouts import LayoutHandle
-from ...graph.runtime.tensor import Tensor
+from ...graph.runtime.executable import Executable, Explanation
 from ...ops.errors import LibraryError, UnsupportedError
 from .library import fork
 from .library.loading import load
@@ -313,21 +306,6 @@ class OnednnBackend:
             rejected.append(f"{candidate.name} failed verification, {wrong}")
         raise UnsupportedError(f"no kernel of the library is left ({'; '.join(rejected)})")
 
-    def to_plain(self, tensor: Tensor, layout: LayoutHandle) -> Array:
-        """A plain copy of a tensor in one of the library's layouts."""
-        found = layout.content
-        if not isinstance(found, OpaqueLayout):
-            raise UnsupportedError(f"{tensor}: its layout is not one of the library's")
-        result = np.empty(layout.shape, numpy_type(layout.data_type))
-        engine = native_engine(tensor.engine)
-        copies = Assembly(engine)
-        try:
-            copies.copy("to plain", Buffer(found.desc, 0), Buffer(found.plain, 1))
-        except Unfit as error:
-            raise LibraryError(f"oneDNN can't bring the tensor to a plain layout, {error}") from error
-        fork.run(Plan(engine, copies.steps).run, [address(tensor.data), address(result)])
-        return result
-
 
 def unproven(executable: PlanExecutable) -> tuple[str, ...]:
     """The implementations of a plan that the fuzzers have not covered."""
@@ -345,5 +323,24 @@ def gradient_first(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def _opaque(engine: Engine, tensor: LogicalTensor, layout: OpaqueLayout) -> LogicalTensor:
-    handle = engine.layouts.give("onednn", tensor, layout.desc.nbytes, layout, layout.same)
+    to_plain = partial(_to_plain, native_engine(engine), layout, tensor.dims, numpy_type(tensor.data_type))
+    handle = engine.layouts.give("onednn", tensor, layout.desc.nbytes, layout, layout.same, to_plain)
     return evolve_tensor(tensor, layout_type=LayoutType.opaque, layout_id=handle.id)
+
+
+def _to_plain(
+    engine: NativeEngine, layout: OpaqueLayout, shape: tuple[int, ...], dtype: np.dtype[Any], buffer: Array
+) -> Array:
+    """A plain array of the elements of a tensor that lies in one of the library's layouts.
+
+    Raises:
+        LibraryError: the library has no way between the two.
+    """
+    result = np.empty(shape, dtype)
+    copies = Assembly(engine)
+    try:
+        copies.copy("to plain", Buffer(layout.desc, 0), Buffer(layout.plain, 1))
+    except Unfit as error:
+        raise LibraryError(f"oneDNN can't bring the tensor to a plain layout, {error}") from error
+    fork.run(Plan(engine, copies.steps).run, [address(buffer), address(result)])
+    return result

@@ -20,7 +20,6 @@ from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
-from onednn_graph.graph.compile.backend import Considered, Explanation
 from onednn_graph.graph.compile.compiled_graph import CompiledGraph, Results
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Tune
@@ -29,12 +28,13 @@ from onednn_graph.graph.compile.partitioner import Policy
 from onednn_graph.graph.functions import generated as _functions
 from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.functions.generated import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
-from onednn_graph.graph.graph import FpmathMode, Graph
+from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.importers import Imported, ImportedModel, Report, from_onnx, from_torch
-from onednn_graph.graph.io.document import GraphFileError
+from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
+from onednn_graph.graph.runtime.executable import Considered, Explanation
 from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
 from onednn_graph.graph.runtime.tensor import Tensor
 from onednn_graph.ops.attributes import (
@@ -55,6 +55,7 @@ from onednn_graph.ops.errors import (
     BackendUnavailableWarning,
     DataTypeError,
     GraphError,
+    GraphFileError,
     LayoutError,
     LibraryError,
     OneDNNGraphError,

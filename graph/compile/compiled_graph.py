@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.values import integer, shown
-from ..model.logical_tensor import LogicalTensor
+from ..model.logical_tensor import LogicalTensor, label, labels
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
+from ..runtime.executable import Explanation
 from ..runtime.tensor import Tensor, check_array
-from .backend import Explanation
 from .options import CompileOptions
 from .partition import Partition
 
@@ -58,29 +58,6 @@ class Explanations(dict[int, Explanation | None]):
         return "\n".join(
             f"partition {number}, {explanation or later}" for number, explanation in self.items()
         )
-
-
-def label(tensor: LogicalTensor) -> str:
-    """The key of a tensor: its name, or its id where it has none."""
-    return tensor.name or str(tensor.id)
-
-
-def labels(tensors: Sequence[LogicalTensor], what: str) -> dict[str, int]:
-    """Key → id.
-
-    Raises:
-        GraphError: two tensors have one key.
-    """
-    ids: dict[str, int] = {}
-    for tensor in tensors:
-        key = label(tensor)
-        if key in ids:
-            raise GraphError(
-                f"two {what}s of the graph are called {shown(key)}, the tensors {ids[key]} and {tensor.id}; "
-                "give each a name of its own"
-            )
-        ids[key] = tensor.id
-    return ids
 
 
 def meant(key: object, ids: Mapping[str, int]) -> int | None:
@@ -248,10 +225,9 @@ class CompiledGraph:
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""
-        from ..pictures.description import describe_compiled  # it describes this class, and so comes after it
-        from ..pictures.html import notebook_html
+        from ..pictures.drawing import compiled_in_notebook  # it draws this class, and so comes after it
 
-        return notebook_html(describe_compiled(self))
+        return compiled_in_notebook(self)
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(label, tensors)) for tensors in (self.inputs, self.outputs))

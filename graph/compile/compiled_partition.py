@@ -18,7 +18,7 @@ from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
-from .backend import Explanation
+from ..runtime.executable import Explanation
 from .options import CompileOptions
 
 if TYPE_CHECKING:  # a partition makes its compiled partitions

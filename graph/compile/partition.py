@@ -27,7 +27,8 @@ from ..model.logical_tensor import (
 from ..model.op import port_names
 from ..runtime.arrays import Array
 from ..runtime.engine import Engine, check_engine, default_engine
-from .backend import BACKENDS, CompileRequest, Executable, Explanation
+from ..runtime.executable import Executable, Explanation
+from .backend import BACKENDS, CompileRequest
 from .compiled_partition import CompiledPartition
 from .options import CompileOptions, Tune
 from .partitioner import Claim

@@ -8,8 +8,9 @@ from attrs import evolve
 from ..model.logical_tensor import as_plain
 from ..runtime.arguments import Arguments
 from ..runtime.arrays import Array, numpy_type
+from ..runtime.executable import Executable
 from ..runtime.tensor import allocate
-from .backend import BACKENDS, CompileRequest, Executable
+from .backend import BACKENDS, CompileRequest
 from .options import CompileOptions
 
 EXACT = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights", "BiasAddBackward")

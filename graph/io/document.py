@@ -14,11 +14,11 @@ from attrs import Factory, evolve, field, frozen
 
 from ...ops.attributes import S64_MIN, AttributeType, AttributeValue
 from ...ops.data_types import DataType, parse_enum
-from ...ops.errors import ArgumentTypeError, OneDNNGraphError
+from ...ops.errors import ArgumentTypeError
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM, Shape
 from ...ops.values import integer, listed, shown
-from ..graph import FpmathMode
+from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import LayoutType, PropertyType, row_major
 
 T = TypeVar("T")
@@ -41,10 +41,6 @@ PARTITIONING_ATTRIBUTES = ("partition_id", "backend")
 """What the library adds to every op when it writes a graph that it has partitioned."""
 
 ENGINE_KINDS = ("any", "cpu", "gpu")
-
-
-class GraphFileError(OneDNNGraphError, ValueError):
-    """A file or text that is no graph in oneDNN Graph's JSON format, or that can't be read or written."""
 
 
 def _whole_numbers(values: Sequence[int]) -> tuple[int, ...]:

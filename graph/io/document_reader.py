@@ -13,11 +13,12 @@ from attrs import frozen
 
 from ...ops.attributes import S64_MAX, S64_MIN, AttributeType
 from ...ops.data_types import DataType, E
-from ...ops.errors import ArgumentTypeError, nearest
+from ...ops.errors import ArgumentTypeError, GraphFileError, nearest
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import shown
-from ..graph import FpmathMode
+from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import MAX_NDIMS, LayoutType, PropertyType
+from ..runtime.text_files import file_name, reason_of
 from .document import (
     ENGINE_KINDS,
     MAX_ATTRIBUTES,
@@ -29,7 +30,6 @@ from .document import (
     MAX_VALUES,
     AttributeRecord,
     Document,
-    GraphFileError,
     OpRecord,
     T,
     TensorRecord,
@@ -407,16 +407,3 @@ def load(path: str | os.PathLike[str]) -> Document:
             f"{name}: must be UTF-8, got byte {data[error.start]:#x} at {error.start}"
         ) from error
     return loads(text, source=name)
-
-
-def file_name(path: object) -> str:
-    """A path as a string; raises ArgumentTypeError for what is none."""
-    if not isinstance(path, str | os.PathLike):
-        raise ArgumentTypeError(f"a graph file's path must be a string or a path, got {shown(path)}")
-    name = os.fsdecode(cast("str | os.PathLike[str]", path))
-    return "".join(letter if letter.isprintable() else "?" for letter in name) or "''"
-
-
-def reason_of(error: OSError | ValueError) -> str:
-    """What went wrong with a file, in words."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -8,8 +8,9 @@ import os
 from typing import cast
 
 from ...ops.errors import ArgumentTypeError
-from .document import AttributeRecord, Document, GraphFileError, OpRecord, TensorRecord
-from .document_reader import Place, document_at, file_name, reason_of
+from ..runtime.text_files import save_text
+from .document import AttributeRecord, Document, OpRecord, TensorRecord
+from .document_reader import Place, document_at
 
 
 def _tensor_json(tensor: TensorRecord) -> dict[str, object]:
@@ -116,13 +117,3 @@ def dump(document: Document, path: str | os.PathLike[str]) -> None:
         ArgumentTypeError: no path or no Document.
     """
     save_text(dumps(document), path)
-
-
-def save_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Writes a file; raises GraphFileError where that is not possible."""
-    name = file_name(path)
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except (OSError, ValueError) as error:
-        raise GraphFileError(f"{name}: can't be written: {reason_of(error)}") from error

@@ -22,25 +22,25 @@ from attrs import frozen
 
 from ...ops.attributes import AttributeValue
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentTypeError, AttributeValueError, OneDNNGraphError
+from ...ops.errors import ArgumentTypeError, AttributeValueError, GraphFileError, OneDNNGraphError
 from ...ops.registry import REGISTRY
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
 from ...ops.values import shown
 from ..graph import Graph
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from ..model.op import Op
+from ..runtime.text_files import save_text
 from .document import (
     PARTITIONING_ATTRIBUTES,
     AttributeRecord,
     Document,
-    GraphFileError,
     OpRecord,
     T,
     TensorRecord,
     written_shape,
 )
 from .document_reader import Place, load, loads
-from .document_writer import checked, dump, dumps, save_text
+from .document_writer import checked, dump, dumps
 
 __all__ = [
     "PARTITIONING_ATTRIBUTES",

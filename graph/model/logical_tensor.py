@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from ...ops.attributes import S64_MAX, S64_MIN
 from ...ops.data_types import DataType, parse_enum
-from ...ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, LayoutError, ShapeError
 from ...ops.schema import UNKNOWN_DIM, Shape
 from ...ops.values import integer, listed, shown
 from ..runtime.arrays import as_data_type, itemsize
@@ -211,8 +211,8 @@ class LogicalTensor:
         return evolve_tensor(self, shape=shape)
 
     def __str__(self) -> str:
-        label = f"tensor {self.name!r}" if self.name else f"tensor {self.id}"
-        return f"{label} ({self.data_type.value}, shape {format_shape(self.shape)})"
+        key = repr(self.name) if self.name else str(self.id)
+        return f"tensor {key} ({self.data_type.value}, shape {format_shape(self.shape)})"
 
 
 def evolve_tensor(tensor: LogicalTensor, **changes: Any) -> LogicalTensor:
@@ -263,3 +263,26 @@ def _checked_strides(strides: Sequence[int], dims: Shape, layout: LayoutType, wh
     ):
         raise LayoutError(f"{what}: strides reach beyond 64-bit addresses, got {shown(list(steps))}")
     return steps
+
+
+def label(tensor: LogicalTensor) -> str:
+    """The key of a tensor: its name, or its id where it has none."""
+    return tensor.name or str(tensor.id)
+
+
+def labels(tensors: Sequence[LogicalTensor], what: str) -> dict[str, int]:
+    """Key → id.
+
+    Raises:
+        GraphError: two tensors have one key.
+    """
+    ids: dict[str, int] = {}
+    for tensor in tensors:
+        key = label(tensor)
+        if key in ids:
+            raise GraphError(
+                f"two {what}s of the graph are called {shown(key)}, the tensors {ids[key]} and {tensor.id}; "
+                "give each a name of its own"
+            )
+        ids[key] = tensor.id
+    return ids

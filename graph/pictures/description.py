@@ -11,14 +11,14 @@ from attrs import frozen
 
 from ...ops.errors import OneDNNGraphError
 from ...ops.values import one_line
-from ..compile.backend import Explanation
-from ..compile.compiled_graph import CompiledGraph, label
+from ..compile.compiled_graph import CompiledGraph
 from ..compile.partition import Partition
 from ..compile.partitioner import Policy
 from ..graph import Graph
-from ..model.logical_tensor import LayoutType, LogicalTensor, row_major, type_and_shape
+from ..model.logical_tensor import LayoutType, LogicalTensor, label, row_major, type_and_shape
 from ..model.op import Op
 from ..runtime.engine import Engine
+from ..runtime.executable import Explanation
 from ..runtime.profiling import EventKind, Profile
 
 PREVIEWED_KERNELS = 64

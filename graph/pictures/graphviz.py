@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ..io.document_writer import save_text
+from ..runtime.text_files import save_text
 from .description import DescribedOp, DescribedPartition, DescribedTensor, GraphDescription
 
 HUES = (0.083, 0.917)

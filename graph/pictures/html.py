@@ -20,7 +20,7 @@ from string import Template
 from typing import Any, cast
 
 from ...ops.values import counted
-from ..io.document_writer import save_text
+from ..runtime.text_files import save_text
 from .description import GraphDescription
 
 SCRIPTS = ("words.js", "model.js", "layout.js", "drawing.js", "details.js", "view.js", "page.js")

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
 from ...ops.values import shown
-from ..compile.backend import Executable
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from ..model.op import Op, PortName, port_names
 from .arrays import Array, as_array, itemsize, numpy_type, pinned
 from .engine import Engine
+from .executable import Executable
 from .layouts import LayoutHandle, check_buffer
 from .tensor import Tensor, allocate, check_array
 

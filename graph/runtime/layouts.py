@@ -28,6 +28,7 @@ class LayoutHandle:
         data_type, shape: of the tensors that lie so.
         nbytes: size of a buffer for one of them.
         content: the backend's own description of the layout.
+        to_plain: from the buffer of a tensor that lies so, large enough, to a plain array of its elements.
     """
 
     id: int
@@ -36,6 +37,7 @@ class LayoutHandle:
     shape: tuple[int, ...]
     nbytes: int
     content: object = field(repr=False)
+    to_plain: Callable[[Array], Array] = field(repr=False)
 
 
 class Layouts:
@@ -57,6 +59,7 @@ class Layouts:
         nbytes: int,
         content: object,
         same: Callable[[object], bool],
+        to_plain: Callable[[Array], Array],
     ) -> LayoutHandle:
         """The handle of a layout that a backend has chosen, made if there is none yet.
 
@@ -66,6 +69,7 @@ class Layouts:
             nbytes: size of a buffer.
             content: what the backend must know of the layout.
             same: whether the content of a handle of this backend, type, shape and size is the same layout.
+            to_plain: see `LayoutHandle`. It must not hold the engine, which holds the handle.
         """
         key = (backend, tensor.data_type, tensor.dims, nbytes)
         with self._lock:
@@ -73,7 +77,8 @@ class Layouts:
             for known in alike:
                 if same(known.content):
                     return known
-            made = LayoutHandle(secrets.randbits(63), backend, tensor.data_type, tensor.dims, nbytes, content)
+            number = secrets.randbits(63)
+            made = LayoutHandle(number, backend, tensor.data_type, tensor.dims, nbytes, content, to_plain)
             alike.append(made)
             self._by_id[made.id] = made
             return made

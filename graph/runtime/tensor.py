@@ -179,11 +179,8 @@ class Tensor:
         """
         if self.layout is None:
             return self.data
-        from ..compile.backend import BACKENDS  # a tensor is below backends, which name it in their protocol
-
         self.engine.check_open()
-        check_buffer(self.data, self.layout, str(self.logical_tensor))
-        return BACKENDS.get(self.layout.backend).to_plain(self, self.layout)
+        return self.layout.to_plain(check_buffer(self.data, self.layout, str(self.logical_tensor)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False and self.layout is not None:

@@ -1,4 +1,4 @@
-"""The package as a whole: layers, generated files, typing, sizes."""
+"""The package as a whole: what is listed, generated and shipped. `lint-imports` holds the layers."""
 
 import ast
 import re
@@ -22,35 +22,9 @@ SOURCES = [
 ]
 
 
-def module_name(file):
-    return ".".join(("onednn_graph", *file.relative_to(ROOT).with_suffix("").parts))
-
-
-def imported(file):
-    """Absolute names of the modules that a file imports."""
-    package = module_name(file).split(".")[:-1]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            yield ".".join([*base, *([node.module] if node.module else [])])
-
-
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_imports_go_one_way(file):
-    """ops ← graph ← backends ← tools: no layer knows one above it."""
-    own = LAYERS.index(file.relative_to(ROOT).parts[0])
-    for name in imported(file):
-        parts = name.split(".")
-        if parts[0] == "onednn_graph" and len(parts) > 1 and parts[1] in LAYERS:
-            assert LAYERS.index(parts[1]) <= own, f"{file} imports {name}"
-
-
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_modules_are_small_and_documented(file):
+def test_modules_are_documented(file):
     text = file.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 460 or file.name in ("generated.py", "signatures.py")
     if text.strip():
         assert ast.get_docstring(ast.parse(text))
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from attrs import Factory, define, evolve, field, frozen
 
-from ...graph.graph import FpmathMode
+from ...graph.model.fpmath import FpmathMode
 from ...graph.model.logical_tensor import PropertyType
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, nearest

@@ -16,7 +16,8 @@ import numpy as np
 from attrs import frozen
 
 from ...backends.numpy.kernels import KERNELS
-from ...graph.graph import FpmathMode, Graph
+from ...graph.graph import Graph
+from ...graph.model.fpmath import FpmathMode
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, numpy_type
 from ...ops.data_types import DataType

@@ -8,8 +8,8 @@ from itertools import product
 
 from attrs import evolve, field, frozen
 
-from ....graph.compile.backend import Considered
 from ....graph.compile.options import CompileOptions, Tune
+from ....graph.runtime.executable import Considered
 from ....ops.data_types import DataType
 from ....ops.errors import ArgumentError, nearest
 from ....ops.weights_gradient import WeightsGradient

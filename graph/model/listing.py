@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from ..compile.compiled_graph import label
-from ..model.logical_tensor import LogicalTensor, type_and_shape
-from ..model.op import Op
-
-if TYPE_CHECKING:  # graphs have this as their text
-    from ..graph import Graph
+from .logical_tensor import LogicalTensor, label, type_and_shape
+from .op import Op
 
 
-def listing(graph: Graph) -> str:
-    """Inputs and ops, a line each: names, types, shapes, and the attributes that are not as they are by default."""
-    outputs = {t.id for t in graph.outputs}
-    lines = [f"{graph!r}, fpmath_mode {graph.fpmath_mode.value}"]
-    for tensor in graph.inputs:
+def listing(
+    heading: str, inputs: Sequence[LogicalTensor], ops: Sequence[Op], outputs: Sequence[LogicalTensor]
+) -> str:
+    """Inputs and ops, a line each: names, types, shapes, and the attributes that are not as they are by default.
+
+    Args:
+        heading: the first line.
+        inputs, ops, outputs: the graph's.
+    """
+    returned = {t.id for t in outputs}
+    lines = [heading]
+    for tensor in inputs:
         constant = "" if tensor.property_type.value == "undef" else f", {tensor.property_type.value}"
         lines.append(f"  {label(tensor)}: {_described(tensor)} (input{constant})")
-    for op in graph.ops:
+    for op in ops:
         made = ", ".join(
-            f"{label(t)}: {_described(t)}{' (output)' if t.id in outputs else ''}" for t in op.outputs
+            f"{label(t)}: {_described(t)}{' (output)' if t.id in returned else ''}" for t in op.outputs
         )
         lines.append(
             f"  {made or op.name or op.id} = {op.kind}({', '.join([*map(label, op.inputs), *_attributes(op)])})"

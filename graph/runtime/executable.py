@@ -1,0 +1,106 @@
+"""Executable: what a backend makes for concrete tensors, with the explanation of what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from ..model.logical_tensor import LogicalTensor
+from .arrays import Array
+
+SHOWN = 5
+"""Candidates that the text of an explanation shows."""
+
+
+@frozen(kw_only=True)
+class Considered:
+    """One candidate of a choice.
+
+    Attributes:
+        strategy: its name, for `compile(strategy=…)`.
+        estimated_seconds: by the cost model.
+        measured_seconds: the shortest time measured, or None.
+        scratch_bytes: temporary memory.
+    """
+
+    strategy: str
+    estimated_seconds: float
+    measured_seconds: float | None
+    scratch_bytes: int
+
+    def __str__(self) -> str:
+        time = f"estimated {self.estimated_seconds * 1e3:.3f} ms"
+        if self.measured_seconds is not None:
+            time = f"measured {self.measured_seconds * 1e3:.3f} ms, {time}"
+        return f"{self.strategy}: {time}, {self.scratch_bytes / 2**20:.1f} MiB"
+
+
+@frozen(kw_only=True)
+class Explanation:
+    """What was chosen for a compiled partition and why.
+
+    Attributes:
+        backend: the backend that runs it.
+        strategy: how, in the backend's words.
+        implementations: names of the kernels, in order of execution.
+        scratch_bytes: temporary memory of one execution; None where the backend doesn't plan it.
+        rejected: what was passed over, a reason each.
+        considered: what could have been chosen, best first, with the estimates that decided or the times.
+        prepared: kernels that run only when a constant input changes.
+        verified: whether `verify=True` (or a kernel of unknown standing) had it checked on integer data.
+    """
+
+    backend: str
+    strategy: str
+    implementations: tuple[str, ...]
+    scratch_bytes: int | None
+    rejected: tuple[str, ...] = ()
+    verified: bool = False
+    considered: tuple[Considered, ...] = ()
+    prepared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.backend}: {self.strategy}",
+            f"  kernels: {' → '.join(self.implementations)}",
+        ]
+        if self.prepared:
+            lines.append(f"  once for constants: {' → '.join(self.prepared)}")
+        if self.scratch_bytes is not None:
+            lines.append(f"  scratch: {self.scratch_bytes} bytes")
+        lines += [f"  {number}. {one}" for number, one in enumerate(self.considered[:SHOWN], 1)]
+        if len(self.considered) > SHOWN:
+            lines.append(f"  … and {len(self.considered) - SHOWN} more candidates")
+        if self.verified:
+            lines.append("  verified exactly on integer data")
+        lines += [f"  passed over: {reason}" for reason in self.rejected]
+        return "\n".join(lines)
+
+
+class Executable(Protocol):
+    """Code for concrete tensors. Thread-safe; arrays have exactly the types and layouts it was made for."""
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        """The inputs as it takes them: strided, or opaque in a layout that it knows."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """The outputs with their layouts chosen: `any` has become strided, or opaque with the `layout_id` of a layout
+        that `engine.layouts.give` made, which knows the size of the buffer.
+        """
+        ...
+
+    @property
+    def explanation(self) -> Explanation: ...
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Computes `outputs` from `inputs`."""
+        ...
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        """The same with the arguments prepared once. The callable is for one thread at a time."""
+        ...
