@@ -14,7 +14,7 @@ from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
 from .compile.partitioner import Policy, partition
-from .functions.signatures import OpSignatures
+from .functions.op_methods import OpMethods
 from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode
 from .model.inference import infer, merge_shapes
@@ -28,11 +28,12 @@ from .runtime.profiling import Profile
 from .runtime.progress import show_progress
 
 
-class Graph(OpSignatures):
+class Graph(OpMethods):
     """A directed acyclic graph of ops.
 
     Two ways to build one, which mix freely: oneDNN Graph's own (`Op`, `add_op`, `finalize`,
-    `get_partitions`), or the builder (`input`, `op`, `compile`).
+    `get_partitions`), or the builder (`input`, `op`, `compile`), which has a method for each op too: `graph.relu(x)`
+    is `graph.op("ReLU", x)`.
 
     Args:
         engine_kind: `cpu`.
@@ -268,7 +269,7 @@ class Graph(OpSignatures):
         outputs: int | None,
         output_type: DataType | str | None,
     ) -> tuple[LogicalTensor, ...]:
-        """What every `op` overload does: makes ids, names and output tensors, and adds the op."""
+        """What `op` and the methods of the ops do: makes ids, names and output tensors, and adds the op."""
         self._check_open(kind)
         schema, names = REGISTRY.resolve(kind)
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]

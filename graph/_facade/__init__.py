@@ -6,6 +6,7 @@ Build a `Graph` of `LogicalTensor`s and ops, compile it, call it with arrays; or
 primitives run what they can, NumPy the rest. Names and semantics are oneDNN Graph's.
 """
 
+import typing as _typing
 from importlib.metadata import version as _version
 
 if __name__ != "onednn_graph":  # a checkout offers this folder by its path too, and backends register once
@@ -25,9 +26,8 @@ from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Tune
 from onednn_graph.graph.compile.partition import Partition
 from onednn_graph.graph.compile.partitioner import Policy
-from onednn_graph.graph.functions import generated as _functions
+from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
-from onednn_graph.graph.functions.generated import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.importers import Imported, ImportedModel, Report, from_onnx, from_torch
 from onednn_graph.graph.model.fpmath import FpmathMode
@@ -77,6 +77,18 @@ from onednn_graph.ops.schema import (
     Shape,
     shape_of_first_input,
 )
+
+if _typing.TYPE_CHECKING:
+    from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
+else:
+
+    def __getattr__(name: str) -> object:
+        """The function of an op, made at its first use; a user's op has its own too."""
+        return getattr(_functions, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *dir(_functions)})
+
 
 __version__ = _version("onednn-graph")
 
