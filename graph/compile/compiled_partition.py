@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import local
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from attrs import frozen
 
@@ -12,17 +12,14 @@ from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import integer, shown
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, as_plain
-from ..model.op import port_names
+from ..model.op import Op, port_names
 from ..runtime import profiling
 from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
-from ..runtime.executable import Explanation
+from ..runtime.executable import Executable, Explanation
 from .options import CompileOptions
-
-if TYPE_CHECKING:  # a partition makes its compiled partitions
-    from .partition import Partition
 
 MAX_SPECIALISATIONS = 16
 """Executables that a compiled partition keeps for different shapes and values of shape operands."""
@@ -41,6 +38,46 @@ class Specialisation:
     values: tuple[tuple[int, ...], ...]
 
 
+class Compilable(Protocol):
+    """What a compiled partition needs of the `Partition` that it was compiled from."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def ops(self) -> tuple[Op, ...]: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def backend(self) -> str | None: ...
+
+    @property
+    def input_ports(self) -> tuple[LogicalTensor, ...]: ...
+
+    @property
+    def output_ports(self) -> tuple[LogicalTensor, ...]: ...
+
+    @property
+    def shape_operands(self) -> tuple[int, ...]: ...
+
+    def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
+        """The inputs to compile for, in port order."""
+        ...
+
+    def build(
+        self,
+        inputs: tuple[LogicalTensor, ...],
+        outputs: tuple[LogicalTensor, ...],
+        engine: Engine,
+        values: Mapping[int, tuple[int, ...]],
+        options: CompileOptions,
+    ) -> Executable:
+        """An executable for these tensors and values of shape operands."""
+        ...
+
+
 class CompiledPartition:
     """A partition compiled for concrete tensors. Executing it is thread-safe.
 
@@ -50,7 +87,7 @@ class CompiledPartition:
     them. `explanations` has all executables.
 
     Attributes:
-        partition: what it was compiled from.
+        partition: the `Partition` that it was compiled from.
         engine: where it runs.
         inputs: the tensors it takes, in port order.
         inplace_ports: pairs (input id, output id) that may share memory; no weight gradient has any.
@@ -58,7 +95,7 @@ class CompiledPartition:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: Compilable,
         inputs: tuple[LogicalTensor, ...],
         outputs: tuple[LogicalTensor, ...],
         engine: Engine,
