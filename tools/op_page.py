@@ -6,6 +6,7 @@ from typing import Any
 
 from ..backends.onednn.backend import WEIGHT_GRADIENTS
 from ..backends.onednn.lowering.table import LOWERED
+from ..graph.functions.signatures import MARKS
 from ..graph.model.builder import snake_case
 from ..ops.attributes import AttributeSpec
 from ..ops.schema import ANY, OpSchema, Port, counts_allowed
@@ -86,11 +87,10 @@ def _where(schema: OpSchema) -> str:
         if has_primitive(schema.kind)
         else "NumPy"
     )
-    written = f'`graph.op("{schema.kind}", …)`'
-    if schema.family == "custom":
-        written = f'`og.run_op("{schema.kind}", […])` on arrays, {written} in a graph'
-    elif schema.outputs and schema.outputs[0].type != ANY:
-        written = f"`og.{snake_case(schema.kind)}(…)` on arrays, {written} in a graph"
+    name = snake_case(schema.kind)
+    written = f'`graph.{name}(…)` or `graph.op("{schema.kind}", …)`'
+    if schema.kind not in MARKS:
+        written = f"`og.{name}(…)` on arrays, {written} in a graph"
     return f"Runs on {runs}. Written {written}."
 
 

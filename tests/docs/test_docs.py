@@ -144,7 +144,7 @@ def test_the_page_of_a_users_op():
     )  # fmt: skip
     assert not has_example(schema)
     page = op_page(schema)
-    assert '`og.run_op("Doubled", […])`' in page
+    assert "`og.doubled(…)` on arrays, `graph.doubled(…)`" in page
     assert "## Example" not in page
 
 
