@@ -14,8 +14,9 @@ from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import canonical_strides
 from ..library.primitive import NativeEngine
+from .candidate import Candidate
 from .problem import NATIVE_TYPES, Problem, View, check, make_problem
-from .selection import Candidate, candidates, choose
+from .selection import candidates, choose
 from .strategies import REFERENCE_STRATEGIES, STRATEGIES
 
 BIAS = "BiasAddBackward"
