@@ -30,9 +30,11 @@ from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.plan.plan import Frame
-from onednn_graph.backends.onednn.weight_gradients.cost import AMOUNTS, CostModel, Work
+from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
+from onednn_graph.backends.onednn.weight_gradients.candidate import Candidate
+from onednn_graph.backends.onednn.weight_gradients.cost import CostModel
 from onednn_graph.backends.onednn.weight_gradients.problem import check
-from onednn_graph.backends.onednn.weight_gradients.selection import Candidate, candidates
+from onednn_graph.backends.onednn.weight_gradients.selection import candidates
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
 from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
 from onednn_graph.tools.information import cpu_name

@@ -15,7 +15,7 @@ from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.plan.choice import matmul
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
-from onednn_graph.backends.onednn.weight_gradients.cost import matmul_work
+from onednn_graph.backends.onednn.plan.work import matmul_work
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.tools.rivals import interleaved
 

@@ -17,8 +17,8 @@ from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, Explanation
 from ...graph.runtime.profiling import EventKind
 from ...ops.errors import LibraryError, UnsupportedError
-from ..onednn.backend import native_engine
 from ..onednn.library import fork
+from ..onednn.library.engines import native_engine
 from ..onednn.library.loading import load
 from .api import POLICY_DEBUG, POLICY_FUSION
 from .graph import Frame, NativeGraph

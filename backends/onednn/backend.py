@@ -18,6 +18,7 @@ from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, Explanation
 from ...ops.errors import LibraryError, UnsupportedError
 from .library import fork
+from .library.engines import native_engine
 from .library.loading import load
 from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
@@ -33,11 +34,6 @@ from .weight_gradients import weight_gradient
 
 WEIGHT_GRADIENTS = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights")
 """Kinds that are lowered by a choice among strategies; all others are in `lowering/table.py`."""
-
-
-def native_engine(engine: Engine) -> NativeEngine:
-    """The library's engine behind a user's."""
-    return engine.resource("onednn", lambda: NativeEngine(machine_code=engine.machine_code))
 
 
 @frozen(eq=False)

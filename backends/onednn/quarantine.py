@@ -14,17 +14,13 @@ from typing import Generic, ParamSpec, cast
 
 from attrs import frozen
 
-from ...graph.model.op import Op
 from ...ops.data_types import DataType
-from ...ops.formats import data_axes
 from ...ops.spatial import effective_kernel
 from ...ops.weights_gradient import WeightsGradient
 from .library.enumerators import Algorithm, Query
 from .library.loading import Dims
 from .library.memory import MemoryDesc
 from .library.primitive import PrimitiveAttributes, PrimitiveDesc
-from .lowering.collapse import spread_shape
-from .lowering.fusing import Link
 
 What = ParamSpec("What")
 
@@ -431,45 +427,35 @@ def _first(
     return None
 
 
-def post_op_is_wrong(op: Op, link: Link) -> str | None:
+def post_op_is_wrong(dims: Sequence[int], operand: Sequence[int] | None) -> str | None:
     """Why a post-op must not go along with a kernel that is not elementwise, or None.
 
     Kernel and post-op tell by the strides whether the channels, axis 1, lie last, each in its own way, and they differ
     where no axis follows that has more than one element: seen with an operand per channel of results (N, C, 1, 1).
+
+    Args:
+        dims: of the result, in the axes of the primitive.
+        operand: of the second operand, with as many axes; None for a post-op without one.
     """
-    dims, operand = _seen(op, link)
     if operand is None or len(dims) < 3 or any(d != 1 for d in dims[2:]):
         return None
-    if operand == dims or all(d == 1 for d in operand):
+    if tuple(operand) == tuple(dims) or all(d == 1 for d in operand):
         return None
     return "kernel and post-op take the channels from different places where nothing follows them"
 
 
-def window_post_op_is_wrong(op: Op, link: Link) -> str | None:
+def window_post_op_is_wrong(dims: Sequence[int], operand: Sequence[int] | None) -> str | None:
     """Why a post-op must not go along with a pooling or a resampling, or None.
 
     Their kernels take the elements of a second operand from the wrong places, unless there is one of them for each
     channel or one for all: seen with `jit:avx512_core` poolings and `simple:any` resamplings, in all layouts and types.
     One for each channel that is one for each element is taken for the latter.
+
+    Args:
+        dims, operand: as for `post_op_is_wrong`.
     """
-    dims, operand = _seen(op, link)
     if operand is None or all(d == 1 for d in operand):
         return None
-    if operand == dims or any(d != 1 for axis, d in enumerate(operand) if axis != 1):
+    if tuple(operand) == tuple(dims) or any(d != 1 for axis, d in enumerate(operand) if axis != 1):
         return "its kernels misplace operands that are not per channel"
-    return post_op_is_wrong(op, link)
-
-
-def _seen(op: Op, link: Link) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The result and the operand of a post-op in the axes of the primitive: N, C and the spatial ones for images."""
-    dims = op.outputs[0].dims
-    rank = len(dims)
-    order = tuple(range(rank))
-    if rank > 2 and op.attributes.get("data_format") is not None:
-        order = data_axes(op.attributes.string("data_format"), rank - 2).order
-    result = tuple(dims[a] for a in order)
-    tensor = link.operand if link.normalize is None else link.normalize.inputs[1]
-    if tensor is None:
-        return result, None
-    wide = spread_shape(tensor.dims, rank, link.axis)
-    return result, tuple(wide[a] for a in order)
+    return post_op_is_wrong(dims, operand)

@@ -66,6 +66,7 @@ def outcome(example, shapes, attributes, backend, arrays):
         return error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(EXAMPLES))
 def test_every_call_works_alike_or_is_an_error_of_ours(kind, onednn):
     worked = 0

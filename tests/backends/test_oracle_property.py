@@ -22,6 +22,7 @@ def test_small_problems_against_brute_force(backend, way, problem):
     check(problem, WAYS[way](problem, backend))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(problem=problems(largest=40, channels=20, taps=7))
 @settings(SETTINGS, max_examples=250)
@@ -30,6 +31,7 @@ def test_larger_problems_against_the_second_oracle(backend, problem):
     check(problem, eagerly(problem, backend), fast=True)
 
 
+@pytest.mark.long
 @given(problem=problems(ranks=(1, 2, 3, 4), dtypes=("f64",)))
 @settings(SETTINGS, max_examples=150)
 def test_f64_of_any_rank(problem):
@@ -45,6 +47,7 @@ def _untouched(block, view):
     return bool((around == np.array(GUARD, block.dtype)).all())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(problem=problems(largest=9, channels=6), data=st.data())
 @settings(SETTINGS, max_examples=250)
@@ -61,6 +64,7 @@ def test_any_memory_of_inputs_and_output(backend, problem, data):
         np.testing.assert_array_equal(memory, copy)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(problem=problems(largest=9, channels=6), data=st.data())
 @settings(SETTINGS, max_examples=250)

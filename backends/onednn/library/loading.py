@@ -26,6 +26,8 @@ DISTRIBUTION = "onednn-cpu-gomp"
 DISTRIBUTION_VERSION = "2023.2.0"
 SUPPORTED_VERSION = (3, 2)
 MAX_NDIMS = 12
+MAX_SPATIAL_RANK = 3
+"""Spatial axes that its convolutions have at most."""
 
 DATA_TYPES: dict[DataType, int] = {
     DataType.f16: 1,

@@ -13,12 +13,11 @@ from ....ops.data_types import DataType
 from ....ops.formats import axis_positions
 from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from ..library.loading import dims
+from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
-from ..weight_gradients.problem import MAX_SPATIAL_RANK
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .tensors import Quantized

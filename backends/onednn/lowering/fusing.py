@@ -10,8 +10,9 @@ from attrs import frozen
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.attributes import Attributes
-from ....ops.formats import axis_positions
+from ....ops.formats import axis_positions, data_axes
 from ..library.enumerators import Algorithm
+from .collapse import spread_shape
 
 MOST_LINKS = 32
 """oneDNN's limit on post-ops."""
@@ -178,3 +179,18 @@ def _swish(ops: Ops, tensor: LogicalTensor, users: Sequence[Op]) -> Link | None:
 def result_of(op: Op, links: Sequence[Link]) -> LogicalTensor:
     """What a primitive makes that takes `links` along."""
     return links[-1].result if links else op.outputs[0]
+
+
+def post_op_shapes(op: Op, link: Link) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The result and the operand of a post-op in the axes of the primitive: N, C and the spatial ones for images."""
+    dims = op.outputs[0].dims
+    rank = len(dims)
+    order = tuple(range(rank))
+    if rank > 2 and op.attributes.get("data_format") is not None:
+        order = data_axes(op.attributes.string("data_format"), rank - 2).order
+    result = tuple(dims[a] for a in order)
+    tensor = link.operand if link.normalize is None else link.normalize.inputs[1]
+    if tensor is None:
+        return result, None
+    wide = spread_shape(tensor.dims, rank, link.axis)
+    return result, tuple(wide[a] for a in order)

@@ -8,7 +8,7 @@ from ....graph.model.op import Op
 from ....ops.formats import data_axes
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..quarantine import window_post_op_is_wrong
-from .fusing import Link, result_of
+from .fusing import Link, post_op_shapes, result_of
 from .lowering import Lowered, Lowering
 
 
@@ -66,7 +66,7 @@ def why_not(op: Op) -> str | None:
 
 def takes(op: Op, link: Link) -> bool:
     """Post-ops that the kernels do right."""
-    return window_post_op_is_wrong(op, link) is None
+    return window_post_op_is_wrong(*post_op_shapes(op, link)) is None
 
 
 LOWERED = {

@@ -31,7 +31,7 @@ from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from ..plan.prepared import Prepared
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
-from .fusing import Link, chain
+from .fusing import Link, chain, post_op_shapes
 from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
@@ -54,7 +54,7 @@ class Lowered:
 
     lower: Lower
     fuses: bool = False
-    takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(op, link) is None
+    takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
 
 

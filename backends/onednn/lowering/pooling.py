@@ -14,7 +14,7 @@ from ..library.loading import dims
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from ..quarantine import window_post_op_is_wrong
-from .fusing import Link, result_of
+from .fusing import Link, post_op_shapes, result_of
 from .lowering import Lowered, Lowering
 from .tensors import HALVES
 
@@ -133,7 +133,7 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 def takes(op: Op, link: Link) -> bool:
     """Post-ops that the kernels do right."""
-    return window_post_op_is_wrong(op, link) is None
+    return window_post_op_is_wrong(*post_op_shapes(op, link)) is None
 
 
 LOWERED = {

@@ -29,9 +29,9 @@ from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive, PrimitiveDesc
 from ..library.prototypes import ExecArg
-from ..weight_gradients.cost import Work, reorder_work
 from .arena import GUARDS, aligned
 from .choice import reorder
+from .work import Work, reorder_work
 
 
 @frozen(eq=False)

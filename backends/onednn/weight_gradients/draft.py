@@ -29,7 +29,7 @@ from ..library.primitive import (
 from ..plan.assembly import Assembly, Unfit
 from ..plan.choice import add, matmul
 from ..plan.plan import Buffer, HostArray, HostStep, Plan, Step
-from .cost import convolution_work, matmul_work, sum_work
+from ..plan.work import convolution_work, matmul_work, sum_work
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
 Admits = Callable[[str, WeightsGradient, DataType], str | None]

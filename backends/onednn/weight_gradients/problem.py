@@ -8,9 +8,9 @@ from ....graph.model.logical_tensor import may_overlap
 from ....ops.data_types import DataType
 from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import FpmathMode
+from ..library.loading import MAX_SPATIAL_RANK
 
 NATIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
-MAX_SPATIAL_RANK = 3
 INT_MAX = 2**31 - 1
 SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 0, 1, 2, 3
 """Numbers of an executable's arguments: the op's inputs, then its output, then that of a BiasAddBackward."""

@@ -6,20 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from ....graph.compile.options import CompileOptions, Tune
-from ....graph.runtime.executable import Considered
 from ....ops.data_types import DataType
 from ....ops.errors import ArgumentError, nearest
 from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import CpuIsa
-from ..library.memory import OpaqueLayout
 from ..library.primitive import NativeEngine
 from ..plan.assembly import Unfit
-from ..plan.plan import Plan
 from ..quarantine import REFERENCE, barred
 from . import tuning
+from .candidate import Candidate
 from .cost import CostModel, model_for
 from .draft import Draft, Exhausted
 from .problem import Problem, is_small, lifted
@@ -34,42 +32,6 @@ F32_BYTES = 4
 MARGIN, GEMM_MARGIN = 1.4, 1.8
 """By how much an estimate has to be better than that of the usual way to be believed. Chosen on random layers so that
 almost none gets slower; im2col inside of the library is hardest to foresee."""
-
-
-@frozen(eq=False)
-class Candidate:
-    """One strategy on one implementation, as a plan.
-
-    Attributes:
-        strategy: the strategy's name.
-        implementation: of the convolution or the matmul.
-        compute: data type that it works in.
-        opaque: for each output the layout that the primitive chose, or None for the user's.
-        estimated_seconds, measured_seconds: see `Considered`.
-    """
-
-    strategy: str
-    implementation: str
-    compute: DataType
-    plan: Plan = field(repr=False)
-    opaque: tuple[OpaqueLayout | None, ...]
-    estimated_seconds: float = math.nan
-    measured_seconds: float | None = None
-
-    @property
-    def name(self) -> str:
-        """What tells it from the other candidates of its problem."""
-        return f"{self.strategy} [{self.implementation}]"
-
-    @property
-    def considered(self) -> Considered:
-        """Its line in an explanation."""
-        return Considered(
-            strategy=self.name,
-            estimated_seconds=self.estimated_seconds,
-            measured_seconds=self.measured_seconds,
-            scratch_bytes=self.plan.scratch_bytes,
-        )
 
 
 def trusted(implementation: str, gradient: WeightsGradient, data_type: DataType) -> str | None:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -26,10 +26,8 @@ from ....graph.runtime.arrays import Array, address, numpy_type
 from ..library import fork
 from ..library.primitive import NativeEngine
 from ..plan.plan import Frame
+from .candidate import Candidate
 from .problem import DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
-
-if TYPE_CHECKING:
-    from .selection import Candidate
 
 FORMAT = 1
 """Of the files; raised when older ones mean something else."""

@@ -11,10 +11,12 @@ from ....graph.model.logical_tensor import LayoutType, LogicalTensor
 from ....graph.model.op import Op
 from ....ops.weights_gradient import weights_gradient
 from ..library.enumerators import FpmathMode
+from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import canonical_strides
 from ..library.primitive import NativeEngine
-from .problem import MAX_SPATIAL_RANK, NATIVE_TYPES, Problem, View, check, make_problem
-from .selection import Candidate, candidates, choose
+from .candidate import Candidate
+from .problem import NATIVE_TYPES, Problem, View, check, make_problem
+from .selection import candidates, choose
 from .strategies import REFERENCE_STRATEGIES, STRATEGIES
 
 BIAS = "BiasAddBackward"

@@ -538,6 +538,7 @@ STEP = 7
 
 
 @needs_library
+@pytest.mark.long
 def test_nothing_crashes():
     """Many small graphs in one child process: none may end it, and most are right."""
     command = [sys.executable, native_cases.__file__, "0", "1000000", str(STEP)]

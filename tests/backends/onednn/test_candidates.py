@@ -166,18 +166,21 @@ def has_depthwise():
     return any(name.startswith(PIECES) for name in check_all(APPLYING[PIECES], STRATEGIES))
 
 
+@pytest.mark.long
 @given(problem=problems())
 @settings(SETTINGS, max_examples=300)
 def test_every_candidate_is_exact(onednn, problem):
     check_all(problem)
 
 
+@pytest.mark.long
 @given(problem=problems(largest=40, channels=20, taps=7))
 @settings(SETTINGS, max_examples=150, suppress_health_check=list(HealthCheck))
 def test_every_candidate_is_exact_on_larger_problems(onednn, problem):
     check_all(problem, STRATEGIES)
 
 
+@pytest.mark.long
 @given(problem=problems(dtypes=("f32",)))
 @settings(SETTINGS, max_examples=200)
 def test_every_candidate_of_a_lowered_fpmath_mode_is_exact_on_small_integers(onednn, problem):

@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn.backend import native_engine
 from onednn_graph.backends.onednn.library import batch, f16c, half, machine_code
+from onednn_graph.backends.onednn.library.engines import native_engine
 from onednn_graph.graph.runtime.engine import MACHINE_CODE
 
 SAME = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}

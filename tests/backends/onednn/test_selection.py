@@ -9,8 +9,9 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients import tuning
-from onednn_graph.backends.onednn.weight_gradients.cost import AMOUNTS, CostModel, Work, measured, model_for
+from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, measured, model_for
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
 from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
 from oracle import Problem

@@ -1,0 +1,126 @@
+"""What the steps of a plan have to do, in amounts that a cost model has seconds for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from ....ops.data_types import DataType
+from ....ops.weights_gradient import WeightsGradient
+from ..library.memory import MemoryDesc
+from ..quarantine import LANES
+
+NEAR = 4 << 20
+"""Bytes that are taken to stay in a cache between two steps; what is beyond is counted as far."""
+
+AMOUNTS: Mapping[str, tuple[str, ...]] = {
+    "convolution": (
+        "calls",
+        "flops",
+        "padded flops",
+        "bytes",
+        "weights bytes",
+        "rows",
+        "columns bytes",
+        "images",
+    ),
+    "matmul": ("calls", "flops", "bytes", "far bytes", "batches"),
+    "reorder": ("calls", "bytes", "far bytes", "elements", "runs"),
+    "sum": ("calls", "bytes", "far bytes"),
+}
+"""Family of a step → what its amounts are, in order."""
+
+
+@frozen
+class Work:
+    """What one step has to do.
+
+    Attributes:
+        family: a key of AMOUNTS.
+        kind: implementation, data type and layout, by which times differ.
+        amounts: as AMOUNTS says.
+    """
+
+    family: str
+    kind: str
+    amounts: tuple[float, ...]
+
+
+def convolution_work(
+    implementation: str, data_type: DataType, layout: str, gradient: WeightsGradient, nbytes: int
+) -> Work:
+    """The work of a weight gradient.
+
+    Args:
+        layout: of src in the library's letters, `acdb` or `aBcd16b`, say.
+        nbytes: of src and diff_dst.
+    """
+    flops = float(gradient.flops)
+    tiles = math.ceil(gradient.rows / LANES) * math.ceil(gradient.columns / LANES)
+    padded = flops / (gradient.rows * gradient.columns) * tiles * LANES * LANES
+    size = 4 if data_type is DataType.f32 else 2
+    kernel_rows = math.prod(gradient.kernel[:-1])
+    rows = gradient.groups * tiles * gradient.batch * math.prod(gradient.dst_spatial[:-1]) * kernel_rows
+    return Work(
+        "convolution",
+        f"{implementation} {data_type.value} {_layout_class(layout)} {_window_class(gradient)}",
+        (
+            1.0,
+            flops,
+            padded,
+            float(nbytes),
+            float(gradient.weights_size * size),
+            float(rows),
+            flops / (2 * gradient.rows) * size,
+            float(gradient.batch * gradient.groups),
+        ),
+    )
+
+
+def _layout_class(layout: str) -> str:
+    """`blocked`, `last` or `first`, by where the channels are."""
+    if any(letter.isupper() for letter in layout):
+        return "blocked"
+    return "last" if layout.endswith("b") else "first"
+
+
+def _window_class(gradient: WeightsGradient) -> str:
+    """`unit`, `strided` or `window`: ways in which kernels walk over src."""
+    if any(stride > 1 for stride in gradient.strides):
+        return "strided"
+    return "unit" if all(k == 1 for k in gradient.kernel) else "window"
+
+
+def matmul_work(implementation: str, data_type: DataType, flops: int, nbytes: int, batches: int) -> Work:
+    """The work of a (batched) matrix product."""
+    return Work(
+        "matmul",
+        f"{implementation} {data_type.value}",
+        (1.0, float(flops), *_bytes(nbytes), float(batches)),
+    )
+
+
+def reorder_work(implementation: str, source: MemoryDesc, target: MemoryDesc) -> Work:
+    """The work of a copy; what turns the fastest axis costs more than what keeps it."""
+    first, second = source.describe(), target.describe()
+    way = f"{_layout_class(first)} to {_layout_class(second)}"
+    same = first[-1:] == second[-1:]
+    elements = math.prod(source.shape)
+    nbytes = elements * (source.itemsize + target.itemsize)
+    types = f"{source.itemsize} to {target.itemsize}"
+    runs = elements / min(source.run, target.run) if same else elements
+    return Work(
+        "reorder", f"{implementation} {types} {way}", (1.0, *_bytes(nbytes), float(elements), float(runs))
+    )
+
+
+def sum_work(implementation: str, nbytes: int) -> Work:
+    """The work of a sum of tensors."""
+    return Work("sum", implementation, (1.0, *_bytes(nbytes)))
+
+
+def _bytes(count: int) -> tuple[float, float]:
+    """Bytes, and those of them that are far."""
+    return float(count), float(max(0, count - NEAR))
