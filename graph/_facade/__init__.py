@@ -84,7 +84,10 @@ else:
 
     def __getattr__(name: str) -> object:
         """The function of an op, made at its first use; a user's op has its own too."""
-        return getattr(_functions, name)
+        function = getattr(_functions, name)
+        if name in _functions.__all__:  # built in, and those stay: the next access finds it at once
+            globals()[name] = function
+        return function
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *dir(_functions)})
