@@ -110,7 +110,10 @@ def test_the_facade_runs_under_its_own_name_only():
         "import sys; print([n for n in sys.modules if '_facade' in n], list(og.backends()))"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert told.count("import onednn_graph\n") == 1
+    # A wheel does not have it; a checkout says what to import instead.
+    assert told.startswith(
+        ("No module named 'onednn_graph.graph._facade'\n", "onednn_graph.graph._facade is where the sources")
+    )
     assert told.endswith("[] ['onednn', 'numpy', 'native']\n")
 
 

@@ -88,5 +88,5 @@ def test_links_and_pictures_are_there():
 def test_ci_runs_the_readmes_test_command():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     command = re.search(r"<!-- test command -->\n```sh\n(.*?)\n```", README, re.S).group(1)
-    assert command.endswith("-m pytest --cov=onednn_graph --cov-fail-under=95")
+    assert command.endswith("-m pytest -n auto --cov=onednn_graph --cov-fail-under=95")
     assert "<!-- test command -->" in script  # taken from the README, not repeated
