@@ -13,9 +13,8 @@ from .fusing import Link
 from .lowering import Lowered, Lowering
 
 
-def _operands(low: Lowering, op: Op) -> tuple[Elementwise, Buffer, Buffer]:
+def _operands(low: Lowering, op: Op, whole: Buffer) -> tuple[Elementwise, Buffer, Buffer]:
     """The view of the primitive, data, and slopes as it sees them."""
-    whole = low.elementwise(op.inputs[0])
     axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
     if whole.desc.strides is None:  # slopes per channel would have to be blocked too
         whole = low.plain(op.inputs[0])
@@ -25,7 +24,7 @@ def _operands(low: Lowering, op: Op) -> tuple[Elementwise, Buffer, Buffer]:
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive."""
-    view, src, slope = _operands(low, op)
+    view, src, slope = _operands(low, op, low.elementwise(op.inputs[0]))
     made = view.like_first(low, src.desc.data_type)
     dst = view.see(low, made)
     attributes, _ = low.attributes((), op.outputs[0])
@@ -37,8 +36,8 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A PReLU primitive for both gradients."""
-    view, src, slope = _operands(low, op)
+    """A PReLU primitive for both gradients, in rows, as the gradient of the slopes lies."""
+    view, src, slope = _operands(low, op, low.dense(op.inputs[0]))
     diff_dst = view.see(low, low.beside(op.inputs[2], view.first))
     made = view.like_first(low, src.desc.data_type)
     diff_src = view.see(low, made)
