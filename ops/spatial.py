@@ -37,3 +37,23 @@ def convolution_same_total(size: int, extent: int, stride: int) -> int:
 def transposed_same_total(extent: int, stride: int) -> int:
     """Total padding so that the output of a transposed convolution has size · stride positions."""
     return max(0, extent - stride)
+
+
+def reached(positions: slice, stride: int, offset: int, size: int) -> tuple[slice, slice] | None:
+    """The positions of a sliding window that reach inside the data with one of its elements, and what they reach.
+
+    Along one axis; None where none does.
+
+    Args:
+        positions: from start to stop; the result counts from start.
+        stride: from one position to the next.
+        offset: of what position 0 reaches, negative in the padding.
+        size: of the data.
+    """
+    first = max(positions.start, -(offset // stride))
+    last = min(positions.stop, (size - 1 - offset) // stride + 1)
+    if last <= first:
+        return None
+    start = first * stride + offset
+    inside = slice(first - positions.start, last - positions.start)
+    return inside, slice(start, start + (last - first - 1) * stride + 1, stride)

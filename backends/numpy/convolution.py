@@ -23,9 +23,9 @@ from numpy.lib.stride_tricks import as_strided
 from ...graph.model.op import Op
 from ...ops.convolution import CONV_TRANSPOSE_BACKWARD_WEIGHTS, CONVOLUTION_BACKWARD_WEIGHTS
 from ...ops.formats import AxisMap
+from ...ops.spatial import reached
 from ...ops.weights_gradient import WeightsGradient, weights_gradient
 from .kernels import Array, register_kernel
-from .windows import reached
 
 BLOCK_BYTES = 1 << 20
 """Size that a block's columns aim at: they are written once and read once, so they should stay in L2."""

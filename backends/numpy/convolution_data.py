@@ -15,10 +15,10 @@ from attrs import frozen
 
 from ...graph.model.op import Op
 from ...ops.convolution_data import geometry, scatters
+from ...ops.spatial import reached
 from ...ops.weights_gradient import WeightsGradient
 from .convolution import grouped, view
 from .kernels import Array, along, kernel, store, wide
-from .windows import reached
 
 BLOCK_BYTES = 1 << 22
 """Size that a block of images aims at, so that a tap's product stays in the cache."""

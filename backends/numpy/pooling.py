@@ -13,8 +13,8 @@ from ...graph.model.op import Op
 from ...ops.attributes import Attributes
 from ...ops.formats import data_axes
 from ...ops.pooling import Windows, windows, with_ceil
+from ...ops.spatial import reached
 from .kernels import Array, kernel, store, wide
-from .windows import reached
 
 
 @frozen

@@ -183,12 +183,12 @@ class OnednnBackend:
         failures: list[str] = []
         for fuses in (True, False):
             verified = request.options.verify
-            executable = self._lowered(
-                request, {} if verified else self._opaque_inputs(request), fuses, failures
-            )
+            known = {} if verified else self._opaque_inputs(request)
+            executable = self._lowered(request, known, fuses, failures)
             if not verified and unproven(executable):
-                verified = True  # on plain inputs
-                executable = self._lowered(request, {}, fuses, failures)
+                verified = True
+                if known:  # the verifier's inputs are plain
+                    executable = self._lowered(request, {}, fuses, failures)
             if not verified:
                 return executable
             wrong = request.verifier(executable)

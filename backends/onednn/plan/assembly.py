@@ -97,7 +97,7 @@ class Assembly:
         if DataType.f16 in types and plain and set(types) <= FLOATS:
             short, other = (source, target) if types[0] is DataType.f16 else (target, source)
             strides = short.desc.strides or ()
-            dense = sorted(strides) == sorted(row_major(short.desc.shape))
+            dense = not short.desc.has_gaps
             if DataType.f32 in types and (strides == other.desc.strides or not dense):
                 self._cast(what, source, target)
                 return True
@@ -143,8 +143,7 @@ class Assembly:
             self.steps.append(step)
             return
         wide = max(source, target, key=lambda one: one.desc.itemsize).desc
-        plain = row_major(wide.shape)
-        strides = plain if wide.strides is None or sorted(wide.strides) != sorted(plain) else wide.strides
+        strides = row_major(wide.shape) if wide.strides is None or wide.has_gaps else wide.strides
         first = self.bring(what, source, self.desc(wide.shape, strides, source.desc.data_type))
         made = self.desc(wide.shape, strides, target.desc.data_type)
         second = target if target.desc == made else Buffer(made)

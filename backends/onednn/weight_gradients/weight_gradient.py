@@ -9,6 +9,7 @@ from attrs import evolve
 from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LayoutType, LogicalTensor
 from ....graph.model.op import Op
+from ....ops.spatial import reached
 from ....ops.weights_gradient import weights_gradient
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
@@ -56,7 +57,7 @@ def is_zero(ops: Sequence[Op]) -> bool:
         return True
     p = weights_gradient(ops[0].kind, ops[0].attributes, src.dims, diff_dst.dims, weights.dims)
     return not bias and not all(
-        any(0 <= o * s + tap * d - pad < size for o in range(positions) for tap in range(k))
+        any(reached(slice(0, positions), s, tap * d - pad, size) for tap in range(k))
         for positions, k, s, d, pad, size in zip(
             p.dst_spatial, p.kernel, p.strides, p.dilations, p.pads_begin, p.src_spatial, strict=True
         )
