@@ -36,7 +36,7 @@ from onednn_graph.backends.onednn.weight_gradients.cost import CostModel
 from onednn_graph.backends.onednn.weight_gradients.problem import check
 from onednn_graph.backends.onednn.weight_gradients.selection import candidates
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
-from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
+from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.tools.information import cpu_name
 from peers import DTYPES, Case
 from scipy.optimize import least_squares, nnls
@@ -60,7 +60,7 @@ def timed(
     arrays = (case.src, case.diff_dst, result)
     tensors = [og.LogicalTensor(i, dtype, a.shape) for i, a in enumerate(arrays)]
     op = og.Op(0, layer["op"], tensors[:2], tensors[2:], **case.attributes)
-    problem = problem_of([op], FpmathMode.strict)
+    problem = problem_of(op, FpmathMode.strict)
     if check(problem) is not None:
         return
     best = float("inf")

@@ -141,5 +141,6 @@ REGISTRY.register(
         aliases=(OpNames("BiasAddBackprop"),),
         source=SOURCE.format("BiasAddBackward"),
         family="binary",
+        exact_on_integers=True,
     )
 )

@@ -357,6 +357,7 @@ CONVOLUTION_BACKWARD_WEIGHTS = REGISTRY.register(
         source="oneDNN Graph 3.0 and 3.1, ConvolutionBackwardWeights; legacy ConvolutionBackpropWeights-1 "
         "and ConvolutionBackpropFilters-1",
         family="convolution",
+        exact_on_integers=True,
     )
 )
 
@@ -391,5 +392,6 @@ CONV_TRANSPOSE_BACKWARD_WEIGHTS = REGISTRY.register(
         ),
         source="oneDNN Graph 3.0, ConvTransposeBackwardWeights",
         family="convolution",
+        exact_on_integers=True,
     )
 )

@@ -183,6 +183,7 @@ class OpSchema:
         notes: further rules of the documents, a sentence each.
         source: the documents that the semantics come from.
         family: name of the module that holds the op in `ops/`, `backends/numpy/`, `backends/onednn/`.
+        exact_on_integers: it adds and multiplies only, so that on small integers any order gives the same numbers.
     """
 
     kind: str
@@ -200,6 +201,7 @@ class OpSchema:
     notes: tuple[str, ...] = ()
     source: str = ""
     family: str = "custom"
+    exact_on_integers: bool = False
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.kind, "an op's kind", "MyOp")

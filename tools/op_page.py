@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.onednn.backend import WEIGHT_GRADIENTS
 from ..backends.onednn.lowering.table import LOWERED
 from ..graph.functions.signatures import MARKS
 from ..graph.model.builder import snake_case
@@ -15,7 +14,7 @@ from .op_examples import example, has_example
 
 def has_primitive(kind: str) -> bool:
     """Whether the oneDNN backend lowers the op to primitives."""
-    return kind in LOWERED or kind in WEIGHT_GRADIENTS
+    return kind in LOWERED
 
 
 def op_data(schema: OpSchema) -> dict[str, Any]:

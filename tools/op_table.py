@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..backends.onednn.backend import WEIGHT_GRADIENTS
 from ..backends.onednn.lowering.patterns import FUSIONS, Fusion
 from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
@@ -69,7 +68,7 @@ def op_table() -> str:
         if schema.family == "custom":
             continue
         old = "".join(f" (`{names.kind}`)" for names in schema.aliases)
-        lowered = "yes" if schema.kind in LOWERED or schema.kind in WEIGHT_GRADIENTS else ""
+        lowered = "yes" if schema.kind in LOWERED else ""
         rows.append(
             f"| `{schema.kind}`{old} | {lowered} | {_types(schema)} | {_roles(schema.kind)} | {_native(schema.kind)} |"
         )

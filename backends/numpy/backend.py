@@ -34,6 +34,11 @@ class NumpyExecutable:
     engine: Engine
 
     @property
+    def trusted(self) -> bool:
+        """It is what others are verified against."""
+        return True
+
+    @property
     def explanation(self) -> Explanation:
         """The kinds whose kernels run."""
         return Explanation(
@@ -111,8 +116,8 @@ class NumpyBackend:
                 return f"{op.kind} has no NumPy kernel; register one with onednn_graph.register_op"
         return None
 
-    def compile(self, request: CompileRequest) -> NumpyExecutable:
+    def compile(self, request: CompileRequest) -> tuple[NumpyExecutable]:
         """Kernels need no compilation; `any` becomes row-major."""
         outputs = tuple(as_plain(t) for t in request.outputs)
         steps = tuple((op, KERNELS[op.kind]) for op in request.ops)
-        return NumpyExecutable(steps, request.inputs, outputs, request.engine)
+        return (NumpyExecutable(steps, request.inputs, outputs, request.engine),)

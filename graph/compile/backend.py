@@ -1,12 +1,13 @@
 """What a backend is: check → compile → execute, each step with its reason.
 
 A backend says for a set of ops why it can't run them (`why_not`), offers patterns by which the partitioner
-claims subgraphs, and compiles a claimed subgraph for concrete tensors into an `Executable`.
+claims subgraphs, and compiles a claimed subgraph for concrete tensors into `Executable` objects, of which
+`building.build` takes the first that is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attrs import Factory, field, frozen
@@ -23,10 +24,6 @@ from .options import CompileOptions
 SINGLE_OP_PRIORITY = 0.0
 """Patterns of fused ops rank above this; native oneDNN Graph orders its passes likewise."""
 
-Verifier = Callable[[Executable], str | None]
-"""Runs an executable on integer data; returns what is wrong with it, or None."""
-
-
 @frozen(kw_only=True)
 class CompileRequest:
     """What a backend compiles.
@@ -42,8 +39,6 @@ class CompileRequest:
         values: values of shape operands, by tensor id.
         forced: whether the user wants this backend only, so that a slow kernel is better than none.
         options: the user's.
-        verifier: an executable must pass it if `options.verify` says so; it may also be called unasked, for kernels
-            of unknown standing.
     """
 
     ops: tuple[Op, ...]
@@ -54,7 +49,6 @@ class CompileRequest:
     values: Mapping[int, tuple[int, ...]]
     forced: bool
     options: CompileOptions
-    verifier: Verifier
     described: tuple[LogicalTensor, ...] = ()
 
 
@@ -99,11 +93,12 @@ class Backend(Protocol):
         """Why it can't run these ops as one partition, as far as the known shapes tell, or None."""
         ...
 
-    def compile(self, request: CompileRequest) -> Executable:
-        """An executable for concrete tensors.
+    def compile(self, request: CompileRequest) -> Iterable[Executable]:
+        """Executables for concrete tensors, the best one first. The first that is trusted, or that proves right, runs.
 
         Raises:
-            UnsupportedError: with the reason; another backend is then tried, unless this one was forced.
+            UnsupportedError: with the reason, also while they are iterated over; another backend is then tried,
+                unless this one was forced.
         """
         ...
 

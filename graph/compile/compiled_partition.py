@@ -18,7 +18,8 @@ from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
-from ..runtime.executable import Executable, Explanation
+from ..runtime.executable import Explanation
+from .building import Built
 from .options import CompileOptions
 
 MAX_SPECIALISATIONS = 16
@@ -36,6 +37,14 @@ class Specialisation:
 
     shapes: tuple[tuple[int, ...], ...]
     values: tuple[tuple[int, ...], ...]
+
+
+@frozen
+class Specialised:
+    """What runs for one specialisation: arguments around an executable, and why it is this one."""
+
+    arguments: Arguments
+    explanation: Explanation
 
 
 class Compilable(Protocol):
@@ -73,7 +82,7 @@ class Compilable(Protocol):
         engine: Engine,
         values: Mapping[int, tuple[int, ...]],
         options: CompileOptions,
-    ) -> Executable:
+    ) -> Built:
         """An executable for these tensors and values of shape operands."""
         ...
 
@@ -113,25 +122,25 @@ class CompiledPartition:
         )
         self._open = not all(t.is_concrete for t in inputs)
         self._names = port_names(partition.ops)
-        self._special: BoundedCache[Specialisation, Arguments] = BoundedCache(MAX_SPECIALISATIONS)
+        self._special: BoundedCache[Specialisation, Specialised] = BoundedCache(MAX_SPECIALISATIONS)
         self._latest = local()
-        self._only: Arguments | None = None
+        self._only: Specialised | None = None
         if not self._operands and not self._open:
             self._only = self._specialise(Specialisation((), ()))
         elif not self._open:
             # Everything that does not depend on the values is checked now, so that mistakes show early.
             infer(partition.ops, {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}, {})
 
-    def _specialise(self, key: Specialisation) -> Arguments:
+    def _specialise(self, key: Specialisation) -> Specialised:
         by_id = {tensor_id: value for (_, tensor_id), value in zip(self._operands, key.values, strict=True)}
         inputs = self.inputs
         if self._open:
             shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
             inputs = self.partition.checked_inputs(shaped)
-        executable = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
-        return Arguments(executable, self.partition.ops, self.engine)
+        built = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
+        return Specialised(Arguments(built.executable, self.partition.ops, self.engine), built.explanation)
 
-    def _arguments(self, inputs: Sequence[object]) -> Arguments:
+    def _specialised(self, inputs: Sequence[object]) -> Specialised:
         """The executable for the shapes of these inputs and the values of the shape operands among them."""
         if self._only is not None:
             return self._only
@@ -142,9 +151,9 @@ class CompiledPartition:
             for position, tensor_id in self._operands
         ]
         key = Specialisation(tuple(shapes), tuple(values))
-        arguments = self._special.get(key, lambda: self._specialise(key))
-        self._latest.arguments = arguments
-        return arguments
+        found = self._special.get(key, lambda: self._specialise(key))
+        self._latest.found = found
+        return found
 
     def _shapes(self, given: Sequence[object]) -> list[tuple[int, ...]]:
         return [
@@ -153,15 +162,15 @@ class CompiledPartition:
         ]
 
     @property
-    def _asked_of(self) -> Arguments | None:
+    def _asked_of(self) -> Specialised | None:
         """What the queries tell of: the only executable there is, or the one of this thread's latest call."""
-        return self._only or getattr(self._latest, "arguments", None)
+        return self._only or getattr(self._latest, "found", None)
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
         """The output tensors with layouts chosen; as declared where this thread has not called it yet."""
         known = self._asked_of
-        return self._declared_outputs if known is None else known.executable.outputs
+        return self._declared_outputs if known is None else known.arguments.executable.outputs
 
     @property
     def backend(self) -> str:
@@ -178,12 +187,12 @@ class CompiledPartition:
     def explanation(self) -> Explanation | None:
         """What was chosen and why; None where it is chosen at execution and this thread has not called it yet."""
         known = self._asked_of
-        return None if known is None else known.executable.explanation
+        return None if known is None else known.explanation
 
     @property
     def explanations(self) -> dict[Specialisation, Explanation]:
         """What was chosen for each of the shapes and values that are kept now, whichever thread brought them."""
-        return {key: one.executable.explanation for key, one in self._special.values().items()}
+        return {key: one.explanation for key, one in self._special.values().items()}
 
     def explain(self) -> Explanation:
         """What was chosen and why.
@@ -235,12 +244,12 @@ class CompiledPartition:
                 fit; nothing was computed then.
         """
         self._check_stream(stream)
-        arguments = self._arguments(inputs)
+        found = self._specialised(inputs)
         if not profiling.profiles:
-            return arguments.execute(inputs, outputs)
-        backend = arguments.executable.explanation.backend
+            return found.arguments.execute(inputs, outputs)
+        backend = found.explanation.backend
         with profiling.in_partition(self.partition.id, self.partition.label, backend):
-            return arguments.execute(inputs, outputs)
+            return found.arguments.execute(inputs, outputs)
 
     def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
         """A callable that computes into these very arrays, with everything prepared once.
@@ -252,10 +261,9 @@ class CompiledPartition:
             ArgumentError and others: as for `execute`, and for an array that would need a copy.
         """
         self.engine.check_open()
-        arguments = self._arguments(inputs)
-        backend = arguments.executable.explanation.backend
-        call, keep = arguments.bind(inputs, outputs)
-        return profiling.watched(call, self.partition.id, self.partition.label, backend, keep)
+        found = self._specialised(inputs)
+        call, keep = found.arguments.bind(inputs, outputs)
+        return profiling.watched(call, self.partition.id, self.partition.label, found.explanation.backend, keep)
 
     def _check_stream(self, stream: Stream | None) -> None:
         self.engine.check_open()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
-from attrs import evolve, frozen
+from collections.abc import Mapping, Sequence
 
 from ...ops.errors import (
     ArgumentError,
@@ -25,14 +23,12 @@ from ..model.logical_tensor import (
     may_overlap,
 )
 from ..model.op import port_names
-from ..runtime.arrays import Array
 from ..runtime.engine import Engine, check_engine, default_engine
-from ..runtime.executable import Executable, Explanation
 from .backend import BACKENDS, CompileRequest
+from .building import Built, build
 from .compiled_partition import CompiledPartition
 from .options import CompileOptions, Tune
 from .partitioner import Claim
-from .verification import with_verifier
 
 
 class Partition:
@@ -255,7 +251,7 @@ class Partition:
         engine: Engine,
         values: Mapping[int, tuple[int, ...]],
         options: CompileOptions,
-    ) -> Executable:
+    ) -> Built:
         """An executable for these tensors and values of shape operands, from the first backend that can."""
         known = {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}
         tensors, ops = infer(self.ops, known, values)
@@ -275,59 +271,12 @@ class Partition:
             values=values,
             forced=self._forced,
             options=options,
-            verifier=lambda executable: None,
             described=inputs,
         )
-        return self._first_that_can(request)
-
-    def _first_that_can(self, request: CompileRequest) -> Executable:
         claimed = BACKENDS.get(self.backend)
         others = () if self._forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
-        reasons: list[str] = []
-        for backend in (claimed, *others):
-            reason = backend.unavailable() or backend.why_not(request.ops)
-            if reason is not None:
-                reasons.append(f"{backend.name}: {reason}")
-                continue
-            try:
-                executable = backend.compile(with_verifier(request))
-            except UnsupportedError as error:
-                reasons.append(f"{backend.name}: {error}")
-                continue
-            return executable if not reasons else _WithReasons(executable, tuple(reasons))
-        forced, way = "", ""
-        if self._forced:
-            forced = f"backend '{self.backend}' was forced; "
-            way = "; leave backend out to let another one do it"
-        raise UnsupportedError(f"{self.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
+        return build(request, (claimed, *others))
 
     def __repr__(self) -> str:
         ops = ", ".join(str(op) for op in self.ops)
         return f"Partition({self.id}: {ops} on {self.backend or 'no backend'})"
-
-
-@frozen(eq=False)
-class _WithReasons:
-    """An executable of a later backend, with the reasons of the earlier ones in its explanation."""
-
-    executable: Executable
-    reasons: tuple[str, ...]
-
-    @property
-    def inputs(self) -> tuple[LogicalTensor, ...]:
-        return self.executable.inputs
-
-    @property
-    def outputs(self) -> tuple[LogicalTensor, ...]:
-        return self.executable.outputs
-
-    @property
-    def explanation(self) -> Explanation:
-        inner = self.executable.explanation
-        return evolve(inner, rejected=(*self.reasons, *inner.rejected))
-
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        self.executable.run(inputs, outputs)
-
-    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
-        return self.executable.bind(inputs, outputs)

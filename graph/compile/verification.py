@@ -13,8 +13,6 @@ from ..runtime.tensor import allocate
 from .backend import BACKENDS, CompileRequest
 from .options import CompileOptions
 
-EXACT = ("ConvolutionBackwardWeights", "ConvTransposeBackwardWeights", "BiasAddBackward")
-"""Ops that are exact on small integers."""
 ROUNDINGS = 64
 """By how many roundings of its type a number may be off elsewhere: a chain of functions, sums in another order."""
 
@@ -29,17 +27,8 @@ def _close(have: Array, want: Array) -> Array:
         return np.abs(first - second) <= ROUNDINGS * step * np.maximum(np.abs(second), 1)
 
 
-def with_verifier(request: CompileRequest) -> CompileRequest:
-    """The request with a verifier that knows its tensors and values."""
-
-    def verifier(executable: Executable) -> str | None:
-        return verify_on_integers(request, executable)
-
-    return evolve(request, verifier=verifier)
-
-
-def verify_on_integers(request: CompileRequest, executable: Executable) -> str | None:
-    """Runs `executable` on small integers and compares with the NumPy backend, element for element.
+def wrong_on_integers(request: CompileRequest, executable: Executable) -> str | None:
+    """What is wrong with `executable` on small integers, held against the NumPy backend element for element, or None.
 
     Integers from -2 to 2 keep every partial sum of a weight gradient exact in f32, so that any difference is a wrong
     kernel. Other ops may differ by a few roundings of their types, which are enough to see a wrong kernel too.
@@ -55,12 +44,8 @@ def verify_on_integers(request: CompileRequest, executable: Executable) -> str |
         )
         inputs.append(array)
     plain = tuple(as_plain(t) for t in request.outputs)
-    reference = BACKENDS.get("numpy").compile(
-        CompileRequest(
-            ops=request.ops, inputs=request.inputs, outputs=plain, engine=request.engine,
-            fpmath_mode="strict", values=request.values, forced=True, options=CompileOptions(), verifier=lambda e: None,
-        )
-    )  # fmt: skip
+    asked = evolve(request, outputs=plain, fpmath_mode="strict", forced=True, options=CompileOptions())
+    (reference,) = BACKENDS.get("numpy").compile(asked)
     expected = [allocate(t) for t in plain]
     reference.run(inputs, expected)
     arguments = Arguments(executable, request.ops, request.engine)
@@ -69,7 +54,7 @@ def verify_on_integers(request: CompileRequest, executable: Executable) -> str |
         wrong = ~(
             (have == want) | (want != want)
         )  # NaN, of a negative variance, say, tells nothing of a kernel
-        if not all(op.kind in EXACT for op in request.ops):
+        if not all(op.schema.exact_on_integers for op in request.ops):
             wrong &= ~_close(have, want)
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])

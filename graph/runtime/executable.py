@@ -49,7 +49,7 @@ class Explanation:
         rejected: what was passed over, a reason each.
         considered: what could have been chosen, best first, with the estimates that decided or the times.
         prepared: kernels that run only when a constant input changes.
-        verified: whether `verify=True` (or a kernel of unknown standing) had it checked on integer data.
+        verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
     """
 
     backend: str
@@ -95,7 +95,14 @@ class Executable(Protocol):
         ...
 
     @property
-    def explanation(self) -> Explanation: ...
+    def explanation(self) -> Explanation:
+        """What was chosen; whoever asked for it adds what came before it."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it may run without having been verified on integer data."""
+        ...
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Computes `outputs` from `inputs`."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
+from typing import TypeVar
 
 import numpy as np
 from attrs import evolve, frozen
@@ -20,6 +21,7 @@ from ....graph.compile.backend import BACKENDS, CompileRequest
 from ....graph.model.logical_tensor import LogicalTensor, PropertyType, as_plain, row_major
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
+from ....graph.runtime.executable import Considered
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
@@ -37,6 +39,10 @@ from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
 
+LATE = ("BiasAddBackward",)
+"""Ops that another one may do along the way; they are lowered after all others, or when somebody reads their result."""
+
+T = TypeVar("T")
 Lower = Callable[["Lowering", Op, Sequence[Link]], None]
 """From an op, and what it takes along, to steps. Raises Unfit."""
 
@@ -50,12 +56,14 @@ class Lowered:
         fuses: whether it takes post-ops along.
         takes: which of them, for an op.
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
+        takes_empty: whether there is something to do where a tensor has no elements.
     """
 
     lower: Lower
     fuses: bool = False
     takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
+    takes_empty: bool = False
 
 
 class Lowering(Tensors):
@@ -67,9 +75,13 @@ class Lowering(Tensors):
         table: op kind → how it is lowered.
         opaque: layouts of inputs that lie as another partition left them, by tensor id.
         fuses: whether primitives take along what follows their op.
+        choice: which candidate an op takes that has several; the last one where there are fewer.
 
     Attributes:
         fused: for each primitive that took others along, its op and theirs.
+        choices: how many candidates the op with most of them has.
+        considered: candidates, for the explanation. ways: names of those that were taken.
+        doubtful: whether something was done in a way that must be verified, whatever its implementation.
         hosted: ops that became steps on the host.
         reasons: why something was not done in the first way tried.
     """
@@ -82,6 +94,7 @@ class Lowering(Tensors):
         opaque: Mapping[int, OpaqueLayout] | None = None,
         *,
         fuses: bool = True,
+        choice: int = 0,
     ) -> None:
         super().__init__(engine, request, opaque)
         self.fpmath = FpmathMode[request.fpmath_mode]
@@ -89,8 +102,13 @@ class Lowering(Tensors):
         self.hosted: list[Op] = []
         self.reasons: list[str] = []
         self.takes_reference = False
+        self.fuses = fuses
+        self.choices = 1
+        self.considered: list[Considered] = []
+        self.ways: list[str] = []
+        self.doubtful = False
+        self._choice = choice
         self._table = table
-        self._fuses = fuses
 
     # --- primitives ----------------------------------------------------------------------------------
 
@@ -221,13 +239,44 @@ class Lowering(Tensors):
         self.run(role, desc, (*arguments, (output, made)))
         self.produce(result, made, order)
 
+    def choose(self, candidates: Sequence[T]) -> T:
+        """The candidate whose turn it is, of those that an op has, best first."""
+        self.choices = max(self.choices, len(candidates))
+        return candidates[min(self._choice, len(candidates) - 1)]
+
+    def splice(self, steps: Sequence[AnyStep], arguments: Sequence[Buffer]) -> None:
+        """Adds steps that were made aside, with these buffers in the place of their arguments."""
+
+        def instead(buffer: Buffer) -> Buffer:
+            number = buffer.root.argument
+            if number is None:
+                return buffer
+            given = arguments[number]
+            same = buffer.place == 0 and buffer.desc == given.desc
+            return given if same else Buffer(buffer.desc, given.root.argument, base=given, offset=buffer.place)
+
+        self.steps += [
+            evolve(step, arguments=tuple((number, instead(buffer)) for number, buffer in step.arguments))
+            for step in steps
+        ]
+
     # --- ops -----------------------------------------------------------------------------------------
 
     def lower_all(self) -> None:
         """Lowers every op."""
         for op in self.request.ops:
-            if op.kind not in LAZY or any(self.is_port(t) for t in op.outputs):
+            if op.kind not in (*LAZY, *LATE) or (op.kind in LAZY and any(map(self.is_port, op.outputs))):
                 self.lower(op)
+        for op in self.request.ops:
+            if op.kind in LATE:
+                self.lower(op)
+
+    @property
+    def strategy(self) -> str:
+        """How the ops are done, in a few words."""
+        chains = ["+".join(op.kind for op in ops) for ops in self.fused]
+        told = ([f"fused {', '.join(chains)}"] if chains else []) + self.ways
+        return ", ".join(told) or "primitives in order"
 
     def lower(self, op: Op) -> None:
         """Lowers one op, with as much of what follows as the library takes along, or as a step on the host."""
@@ -237,7 +286,7 @@ class Lowering(Tensors):
         if how is None:
             self._host(op)
             return
-        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self._fuses else []
+        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self.fuses else []
         for integers, through_f32 in self._ways(op):
             for count in range(len(links), -1, -1):
                 if self._attempt(op, how, links[:count], integers, through_f32):
@@ -255,6 +304,18 @@ class Lowering(Tensors):
         """Says that the primitive of `op` does the others too."""
         self._done.update(other.id for other in others)
         self.fused.append((op, *others))
+
+    def take_along(self, op: Op) -> bool:
+        """Whether nobody has done the op yet; the primitive that is being made then does it too."""
+        if op.id in self._done:
+            return False
+        self._done.add(op.id)
+        return True
+
+    def zeros(self, tensor: LogicalTensor) -> None:
+        """Says that all elements are zero."""
+        buffer, seen = self._host_output(tensor)
+        self.steps.append(HostStep("zeros", _fill_with_zeros, ((0, buffer),), (seen,), 0))
 
     def _ways(self, op: Op) -> list[tuple[bool, bool]]:
         """In order of preference: whether Dequantize is looked through, and whether halves become f32."""
@@ -291,7 +352,7 @@ class Lowering(Tensors):
         outputs = [self._host_output(t) for t in op.outputs]
         ins = tuple(as_plain(t) for t in op.inputs)
         outs = tuple(as_plain(t) for t in op.outputs)
-        executable = BACKENDS.get("numpy").compile(
+        (executable,) = BACKENDS.get("numpy").compile(
             evolve(self.request, ops=(op.with_tensors(ins, outs),), inputs=ins, outputs=outs)
         )
         both = (*inputs, *outputs)
@@ -342,6 +403,10 @@ class Lowering(Tensors):
             layouts.append(None)
             if lies.root is port:
                 continue
+            if tensor.id in self._left_opaque:
+                layouts[-1] = self._left_opaque[tensor.id]
+                moved[lies] = Buffer(lies.desc, port.argument)
+                continue
             free = lies.root.argument is None and lies.root.constant is None and lies.root not in moved
             whole = lies.place == 0 and lies.desc.nbytes == lies.root.desc.nbytes
             if free and whole and self._may_choose(tensor) and lies.desc != port.desc:
@@ -382,6 +447,11 @@ class Lowering(Tensors):
         self.steps[:] = [_moved(step, moved) for step in others]
         plan = Plan(self.engine, [_moved(step, moved) for step in early])
         return Prepared(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
+
+
+def _fill_with_zeros(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    del inputs
+    outputs[0][...] = 0
 
 
 def _flow(step: AnyStep) -> tuple[list[Buffer], list[Buffer]]:

@@ -19,6 +19,7 @@ from . import (
     quantization,
     reduction,
     softmax,
+    weight_gradient,
 )
 from .lowering import Lowered
 from .tensors import PRIMITIVE_TYPES
@@ -27,11 +28,11 @@ LOWERED: Mapping[str, Lowered] = {
     kind: lowered
     for family in (
         binary, convolution, eltwise, interpolate, matmul, movement, normalization, pooling, prelu,
-        quantization, reduction, softmax,
+        quantization, reduction, softmax, weight_gradient,
     )
     for kind, lowered in family.LOWERED.items()
 }  # fmt: skip
-"""Op kind → how it is lowered, weight gradients apart."""
+"""Op kind → how it is lowered."""
 
 
 def why_not(op: Op) -> str | None:
@@ -49,6 +50,6 @@ def why_not(op: Op) -> str | None:
             return f"oneDNN 3.2's primitives take no {tensor.data_type.value}, as '{port.name}' is"
         if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
             return f"oneDNN's tensors have at most {MAX_NDIMS} axes, '{port.name}' has {len(tensor.shape)}"
-        if tensor.shape is not None and 0 in tensor.shape:
+        if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:
             return f"nothing is computed: '{port.name}' has no elements"
     return lowered.why_not(op)

@@ -70,6 +70,7 @@ class Tensors(Assembly, ABC):
         self._where: dict[int, Buffer] = {}
         self._done: set[int] = set()
         self._ports: dict[int, Buffer] = {}
+        self._left_opaque: dict[int, OpaqueLayout] = {}
         count = len(request.inputs)
         for number, tensor in enumerate((*request.inputs, *request.outputs)):
             layout = (opaque or {}).get(tensor.id)
@@ -240,6 +241,22 @@ class Tensors(Assembly, ABC):
     def _may_choose(self, tensor: LogicalTensor) -> bool:
         declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
         return declared.layout_type is LayoutType.any
+
+    def target(self, tensor: LogicalTensor) -> Buffer:
+        """Where a result goes that must lie in strides: the user's array where its layout is fixed, or a temporary."""
+        port = self._ports.get(tensor.id)
+        if port is not None and port.desc.data_type is self.type_of(tensor) and not self._may_choose(tensor):
+            return port
+        return self.temporary(tensor.dims or (1,), self.type_of(tensor))
+
+    def may_stay_opaque(self, tensor: LogicalTensor) -> bool:
+        """Whether a result may be left in a layout whose axes are not the tensor's: nobody here reads it."""
+        return self.is_port(tensor) and self._may_choose(tensor) and not self.users(tensor)
+
+    def leave_opaque(self, tensor: LogicalTensor, buffer: Buffer, layout: OpaqueLayout) -> None:
+        """Says that the output is left in `buffer` in such a layout."""
+        self._where[tensor.id] = buffer
+        self._left_opaque[tensor.id] = layout
 
     def produce(self, tensor: LogicalTensor, buffer: Buffer, order: Sequence[int] | None = None) -> None:
         """Says that the tensor lies in `buffer`, whose axes are the tensor's in `order`."""

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from onednn_graph.backends.onednn.library.enumerators import FpmathMode
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.backends.onednn.plan.arena import GUARDS
 from onednn_graph.backends.onednn.plan.plan import HostArray
 from onednn_graph.backends.onednn.weight_gradients.problem import check as check_problem
 from onednn_graph.backends.onednn.weight_gradients.selection import candidates
 from onednn_graph.backends.onednn.weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
-from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
 from oracle import DTYPES, Problem
 from strategies import SETTINGS, check, described, has_isa, problems
 
@@ -43,7 +43,7 @@ def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=F
     op = og.Op(
         0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
     )
-    inner = problem_of([op], fpmath)
+    inner = problem_of(op, fpmath)
     assert check_problem(inner) is None
     return src, diff_dst, out, candidates(engine(), inner, table, rejected)
 
@@ -158,7 +158,7 @@ def test_a_dilated_kernel_is_not_split(dilations, onednn):
         0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
     )
     (split,) = (strategy for strategy in STRATEGIES if strategy.name == PIECES)
-    reason = split.applies(problem_of([op], FpmathMode.strict))
+    reason = split.applies(problem_of(op, FpmathMode.strict))
     assert reason == (None if dilations == (1, 1) else "the kernel is dilated")
 
 

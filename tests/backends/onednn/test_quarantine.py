@@ -310,7 +310,7 @@ def test_another_implementation_takes_the_place_of_a_barred_one(onednn):
 def chained(spoils=lambda text: False, monkeypatch=None):
     """A sum, its square and ReLU on two small tensors; the plans of which `spoils` is true are wrong."""
     if monkeypatch is not None:
-        from onednn_graph.backends.onednn.backend import PlanExecutable
+        from onednn_graph.backends.onednn.executable import PlanExecutable
 
         run = PlanExecutable.run
 

@@ -7,13 +7,15 @@ import multiprocessing
 import numpy as np
 import onednn_graph as og
 import pytest
+from attrs import evolve
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients import tuning
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, measured, model_for
+from onednn_graph.backends.onednn.weight_gradients.problem import View
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
-from onednn_graph.backends.onednn.weight_gradients.weight_gradient import problem_of
 from oracle import Problem
 from strategies import check, has_isa
 
@@ -274,10 +276,9 @@ def key_for(
         tensors.append(og.LogicalTensor(i, "f32", shape, strides=strides))
     dw = og.LogicalTensor(2, "f32", (3, 3, 16, 32), layout_type=layout_type)
     common = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-    ops = [og.Op(0, DENSE.kind, tensors, [dw], weights_shape=[3, 3, 16, 32], **common)]
-    if bias:
-        ops.append(og.Op(1, "BiasAddBackward", tensors[1:], [og.LogicalTensor(3, "f32", (32,))]))
-    return tuning.key_of(engine, problem_of(ops, FpmathMode[fpmath]))
+    op = og.Op(0, DENSE.kind, tensors, [dw], weights_shape=[3, 3, 16, 32], **common)
+    problem = problem_of(op, FpmathMode[fpmath])
+    return tuning.key_of(engine, evolve(problem, bias=View((32,), (1,))) if bias else problem)
 
 
 @pytest.mark.parametrize(

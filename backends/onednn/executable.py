@@ -1,0 +1,85 @@
+"""A plan on the user's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from attrs import field, frozen
+
+from ...graph.model.logical_tensor import LogicalTensor
+from ...graph.runtime.arrays import Array, address
+from ...graph.runtime.engine import Engine
+from ...graph.runtime.executable import Explanation
+from .library import fork
+from .plan.plan import Frame, Plan
+from .plan.prepared import Prepared, Ready
+
+
+@frozen(eq=False)
+class PlanExecutable:
+    """A plan on arrays.
+
+    Attributes:
+        plan: on the inputs and outputs in their order, and on what is prepared.
+        prepared: what it takes beside them, made of constant inputs.
+        blocks: bytes to add to the arguments' addresses, for each time that the plan runs.
+        trusted: see `Executable`.
+    """
+
+    plan: Plan
+    engine: Engine
+    inputs: tuple[LogicalTensor, ...]
+    outputs: tuple[LogicalTensor, ...]
+    explanation: Explanation = field(repr=False)
+    prepared: Prepared | None = None
+    blocks: tuple[tuple[int, ...], ...] = ()
+    trusted: bool = True
+
+    def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], Ready | None]:
+        """Addresses of all arguments, and what must live as long as they are used."""
+        addresses = [address(array) for array in arrays]
+        if self.prepared is None:
+            return addresses, None
+        ready = self.prepared.ready(arrays, addresses)
+        return [*addresses, *ready.addresses], ready
+
+    def _run_blocks(self, addresses: Sequence[int]) -> None:
+        frame = self.plan.take()
+        try:
+            for offsets in self.blocks:
+                frame.point([start + offset for start, offset in zip(addresses, offsets, strict=True)])
+                frame.run()
+        finally:
+            self.plan.give(frame)
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """One call into the library for each primitive."""
+        arrays = (*inputs, *outputs)
+
+        def run() -> None:
+            addresses, ready = self._addresses(arrays)
+            if self.blocks:
+                self._run_blocks(addresses)
+            else:
+                self.plan.run(addresses)
+            del ready
+
+        fork.run(run)
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        """The same with addresses, memory objects and arguments prepared."""
+        arrays = (*inputs, *outputs)
+        frame = Frame(self.plan)
+        # Constants are prepared by primitives.
+        addresses, ready = fork.run(self._addresses, arrays)
+        frame.point(addresses)
+        engine = self.engine
+        run = partial(self._run_blocks, addresses) if self.blocks else frame.run
+
+        def call(keep_alive: tuple[object, ...] = (arrays, ready)) -> None:
+            del keep_alive
+            engine.check_open()
+            fork.run(run)
+
+        return call

@@ -1,0 +1,135 @@
+"""Convolutions' weight gradients: a choice among the strategies of `weight_gradients/`, put in the place of the op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from ....graph.model.logical_tensor import LayoutType, LogicalTensor, row_major
+from ....graph.model.op import Op
+from ....ops.spatial import reached
+from ....ops.weights_gradient import WeightsGradient, weights_gradient
+from ..library.enumerators import FpmathMode
+from ..library.loading import MAX_SPATIAL_RANK
+from ..library.memory import MemoryDesc, canonical_strides
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
+from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
+from ..weight_gradients.selection import candidates, choose
+from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
+from .fusing import Link
+from .lowering import Lowered, Lowering
+
+
+def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """The best candidate, or the one whose turn it is, and the gradient of the bias beside it where that is wanted."""
+    del links
+    weights = op.outputs[0]
+    gradient = _gradient(op)
+    if _is_zero(op, gradient):
+        low.zeros(weights)
+        return
+    bias = _bias_beside(low, op)
+    made = [low.plain(tensor) for tensor in op.inputs[:2]]
+    free = low.may_stay_opaque(weights)
+    targets = [low.target(tensor) for tensor in (weights, *bias)]
+    problem = make_problem(
+        gradient,
+        made[0].desc.data_type,
+        *[_view_of(buffer.desc) for buffer in (*made, targets[0])],
+        fpmath=low.fpmath,
+        free_weights=free,
+    )
+    if bias:
+        problem = evolve(problem, bias=_view_of(targets[1].desc))
+    reasons: list[str] = []
+    found = choose(low.engine, problem, STRATEGIES, low.request.options, reasons)
+    if not found and low.takes_reference:
+        found = list(candidates(low.engine, problem, REFERENCE_STRATEGIES, reasons))
+    if not found:
+        raise Unfit("; ".join(reasons))
+    low.reasons += reasons
+    taken = low.choose(found)
+    low.considered += [candidate.considered for candidate in found]
+    low.ways.append(taken.name)
+    low.doubtful |= bool(bias)  # the fuzzer has not covered the two in one
+    opaque = taken.opaque[0]
+    if opaque is not None:
+        targets[0] = Buffer(opaque.desc)
+    low.splice(taken.plan.steps, (*made, *targets))
+    if opaque is not None:
+        low.leave_opaque(weights, targets[0], opaque)
+    else:
+        low.produce(weights, targets[0])
+    for tensor, buffer in zip(bias, targets[1:], strict=True):
+        low.produce(tensor, buffer)
+
+
+def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:
+    """The gradient of the bias that the same primitive makes, where nobody has made it yet."""
+    if op.kind != "ConvolutionBackwardWeights" or not low.fuses:
+        return ()
+    for user in low.users(op.inputs[1]):
+        same = user.attributes.get("data_format") == op.attributes.get("data_format")
+        if user.kind == "BiasAddBackward" and same and low.take_along(user):
+            return (user.outputs[0],)
+    return ()
+
+
+def _gradient(op: Op) -> WeightsGradient:
+    src, diff_dst, weights = op.inputs[0], op.inputs[1], op.outputs[0]
+    return weights_gradient(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
+
+
+def _is_zero(op: Op, gradient: WeightsGradient) -> bool:
+    """Whether it is zero whatever the data: there are none, or the windows reach none along some axis.
+
+    The library leaves outputs of empty problems untouched, and has no primitive for windows in the padding alone.
+    """
+    if any(0 in tensor.dims for tensor in op.inputs[:2]):
+        return True
+    g = gradient
+    return not all(
+        any(reached(slice(0, positions), s, tap * d - pad, size) for tap in range(k))
+        for positions, k, s, d, pad, size in zip(
+            g.dst_spatial, g.kernel, g.strides, g.dilations, g.pads_begin, g.src_spatial, strict=True
+        )
+    )
+
+
+def _view_of(desc: MemoryDesc) -> View:
+    return View(desc.shape, canonical_strides(desc.shape, desc.strides or row_major(desc.shape)))
+
+
+def _view(tensor: LogicalTensor) -> View:
+    return View(tensor.dims, canonical_strides(tensor.dims, tensor.element_strides))
+
+
+def problem_of(op: Op, fpmath: FpmathMode) -> Problem:
+    """The problem of a weight gradient on tensors that lie as they are declared."""
+    tensors = (op.inputs[0], op.inputs[1], op.outputs[0])
+    free = tensors[2].layout_type is LayoutType.any
+    views = [_view(tensor) for tensor in tensors]
+    return make_problem(_gradient(op), tensors[0].data_type, *views, fpmath=fpmath, free_weights=free)
+
+
+def why_not(op: Op) -> str | None:
+    """Why no candidate can do it, as far as its types and known shapes tell."""
+    tensors = (op.inputs[0], op.inputs[1], op.outputs[0])
+    data_type = tensors[0].data_type
+    if data_type not in NATIVE_TYPES:
+        return f"oneDNN convolutions take f32, bf16 and f16, not {data_type.value}"
+    rank = next((len(t.shape) - 2 for t in tensors if t.shape is not None), None)
+    if rank is not None and rank > MAX_SPATIAL_RANK:
+        return f"oneDNN convolutions have 1 to 3 spatial axes, not {rank}"
+    if not all(t.is_concrete for t in tensors):
+        return None
+    return check(problem_of(op, FpmathMode.strict))
+
+
+WEIGHT_GRADIENT = Lowered(weight_gradient, why_not=why_not, takes_empty=True)
+LOWERED = {
+    "ConvolutionBackwardWeights": WEIGHT_GRADIENT,
+    "ConvTransposeBackwardWeights": WEIGHT_GRADIENT,
+}

@@ -1,0 +1,63 @@
+"""Building: from a request to the first executable that may run, and why it is this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from ...ops.errors import UnsupportedError
+from ..runtime.executable import Executable, Explanation
+from .backend import Backend, CompileRequest
+from .verification import wrong_on_integers
+
+
+@frozen
+class Built:
+    """An executable, and its explanation with everything that was passed over before it."""
+
+    executable: Executable
+    explanation: Explanation
+
+
+def build(request: CompileRequest, backends: Sequence[Backend]) -> Built:
+    """The first executable of the first backend that can, verified where it is not trusted or the user wants it so.
+
+    Args:
+        request: what is compiled.
+        backends: in the order in which they are asked.
+
+    Raises:
+        UnsupportedError: no backend can run it; the message has each one's reason.
+    """
+    reasons: list[str] = []
+    for backend in backends:
+        reason = backend.unavailable() or backend.why_not(request.ops)
+        if reason is not None:
+            reasons.append(f"{backend.name}: {reason}")
+            continue
+        failures: list[str] = []
+        try:
+            for executable in backend.compile(request):
+                explanation = executable.explanation
+                must_verify = request.options.verify or not executable.trusted
+                wrong = wrong_on_integers(request, executable) if must_verify else None
+                if wrong is None:
+                    return Built(
+                        executable,
+                        evolve(
+                            explanation,
+                            rejected=(*reasons, *failures, *explanation.rejected),
+                            verified=must_verify,
+                        ),
+                    )
+                failures.append(f"{explanation.strategy} failed verification, {wrong}")
+            reasons.append(f"{backend.name}: no kernel is left ({'; '.join(failures)})")
+        except UnsupportedError as error:
+            reasons += [f"{backend.name}: {failure}" for failure in failures]
+            reasons.append(f"{backend.name}: {error}")
+    forced, way = "", ""
+    if request.forced:
+        forced = f"backend '{backends[0].name}' was forced; "
+        way = "; leave backend out to let another one do it"
+    raise UnsupportedError(f"{request.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
