@@ -20,19 +20,21 @@ class Built:
     explanation: Explanation
 
 
-def build(request: CompileRequest, backends: Sequence[Backend]) -> Built:
+def build(request: CompileRequest, backends: Sequence[Backend], *, asked: bool = False) -> Built:
     """The first executable of the first backend that can, verified where it is not trusted or the user wants it so.
 
     Args:
         request: what is compiled.
         backends: in the order in which they are asked.
+        asked: whether the first has claimed these very ops, and so need not be asked again.
 
     Raises:
         UnsupportedError: no backend can run it; the message has each one's reason.
     """
     reasons: list[str] = []
     for backend in backends:
-        reason = backend.unavailable() or backend.why_not(request.ops)
+        known = asked and backend is backends[0]
+        reason = None if known else backend.unavailable() or backend.why_not(request.ops)
         if reason is not None:
             reasons.append(f"{backend.name}: {reason}")
             continue

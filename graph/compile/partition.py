@@ -253,9 +253,12 @@ class Partition:
         options: CompileOptions,
     ) -> Built:
         """An executable for these tensors and values of shape operands, from the first backend that can."""
-        known = {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}
-        tensors, ops = infer(self.ops, known, values)
-        resolved = tuple(tensors[t.id] for t in outputs)
+        unchanged = not values and inputs == self.input_ports and outputs == self.output_ports
+        resolved, ops = outputs, self.ops
+        if not unchanged or not all(t.is_concrete for t in outputs):
+            known = {t.id: as_plain(t) for t in inputs} | {t.id: t for t in outputs}
+            tensors, resolved_ops = infer(self.ops, known, values)
+            resolved, ops = tuple(tensors[t.id] for t in outputs), tuple(resolved_ops)
         for tensor in resolved:
             if tensor.layout_type is LayoutType.strided and may_overlap(tensor.dims, tensor.element_strides):
                 raise LayoutError(
@@ -263,7 +266,7 @@ class Partition:
                     "that overlap; give each element a place of its own"
                 )
         request = CompileRequest(
-            ops=tuple(ops),
+            ops=ops,
             inputs=tuple(as_plain(t) for t in inputs),
             outputs=resolved,
             engine=engine,
@@ -275,7 +278,7 @@ class Partition:
         )
         claimed = BACKENDS.get(self.backend)
         others = () if self._forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
-        return build(request, (claimed, *others))
+        return build(request, (claimed, *others), asked=ops is self.ops)
 
     def __repr__(self) -> str:
         ops = ", ".join(str(op) for op in self.ops)

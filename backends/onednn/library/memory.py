@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from ctypes import c_int
+from functools import cached_property, lru_cache
 
 from attrs import frozen
 
@@ -16,7 +17,7 @@ from .enumerators import Query
 from .loading import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
 
 TYPES_BY_NUMBER = {number: data_type for data_type, number in DATA_TYPES.items()}
-ITEM_SIZES = {number: numpy_type(data_type).itemsize for data_type, number in DATA_TYPES.items()}
+ITEM_SIZES = {data_type: numpy_type(data_type).itemsize for data_type in DATA_TYPES}
 
 
 LARGEST_DIM = 2**31 - 1
@@ -74,7 +75,7 @@ def packed(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 
 
 class MemoryDesc:
-    """An owned `dnnl_memory_desc_t`; equality is the library's."""
+    """An owned `dnnl_memory_desc_t`, which never changes; equality is the library's."""
 
     def __init__(self, lib: Library, handle: int) -> None:
         self.lib = lib
@@ -93,17 +94,7 @@ class MemoryDesc:
         Raises:
             LibraryError: strides that the library does not allow, such as overlapping ones, or an axis too large.
         """
-        _check_sizes(shape)
-        return cls(
-            lib,
-            lib.new(
-                "dnnl_memory_desc_create_with_strides",
-                len(shape),
-                dims(tuple(shape)),
-                DATA_TYPES[data_type],
-                dims(tuple(strides)),
-            ),
-        )
+        return _strided(lib, tuple(shape), data_type, tuple(strides))
 
     @classmethod
     def any(cls, lib: Library, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
@@ -139,14 +130,31 @@ class MemoryDesc:
             self.lib.new("dnnl_memory_desc_permute_axes", self.handle, (c_int * len(places))(*places)),
         )
 
-    @property
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._query_dims(Query.dims)[: self._rank]
+
+    @cached_property
     def strides(self) -> tuple[int, ...] | None:
         """Strides in elements of a plain layout; None for a blocked one, and for one that is not chosen yet."""
-        if self._query_int(Query.inner_nblks_s32):
-            return None
-        return self._query_dims(Query.strides)[: self._query_int(Query.ndims_s32)] or None
+        return None if self._blocks else self._outer_strides or None
 
-    @property
+    @cached_property
+    def _rank(self) -> int:
+        return self._query_int(Query.ndims_s32)
+
+    @cached_property
+    def _blocks(self) -> tuple[int, ...]:
+        """Sizes of the inner blocks; none of a plain layout."""
+        count = self._query_int(Query.inner_nblks_s32)
+        return self._query_dims(Query.inner_blks)[:count] if count else ()
+
+    @cached_property
+    def _outer_strides(self) -> tuple[int, ...]:
+        return self._query_dims(Query.strides)[: self._rank]
+
+    @cached_property
     def has_gaps(self) -> bool:
         """Whether there is memory between the elements of a plain layout that belongs to none of them."""
         strides, shape = self.strides, self.shape
@@ -163,18 +171,18 @@ class MemoryDesc:
         wanted = canonical_strides(shape, strides, channels_last=channels_last)
         return self if wanted == strides else MemoryDesc.strided(self.lib, shape, self.data_type, wanted)
 
-    @property
+    @cached_property
     def data_type(self) -> DataType:
         """Type of the elements."""
         return TYPES_BY_NUMBER[self._query_int(Query.data_type)]
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of a buffer for it."""
         return int(self.lib.c.dnnl_memory_desc_get_size(self.handle))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MemoryDesc) and bool(
+        return other is self or isinstance(other, MemoryDesc) and bool(
             self.lib.c.dnnl_memory_desc_equal(self.handle, other.handle)
         )
 
@@ -191,22 +199,17 @@ class MemoryDesc:
         return tuple(pointer.contents) if pointer else ()
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the axes."""
-        return self._query_dims(Query.dims)[: self._query_int(Query.ndims_s32)]
-
-    @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return ITEM_SIZES[self._query_int(Query.data_type)]
+        return ITEM_SIZES[self.data_type]
 
-    @property
+    @cached_property
     def run(self) -> int:
         """Elements that lie one behind the other without a gap: a block, or the fastest axes together."""
-        if self._query_int(Query.inner_nblks_s32):
-            return math.prod(self._query_dims(Query.inner_blks)[: self._query_int(Query.inner_nblks_s32)])
-        shape, length = self.shape, 1
-        for stride, size in sorted(zip(self._query_dims(Query.strides), shape, strict=False)):
+        if self._blocks:
+            return math.prod(self._blocks)
+        length = 1
+        for stride, size in sorted(zip(self._outer_strides, self.shape, strict=False)):
             if size > 1:
                 if stride != length:
                     break
@@ -215,21 +218,34 @@ class MemoryDesc:
 
     def describe(self) -> str:
         """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say."""
-        rank = self._query_int(Query.ndims_s32)
-        if rank == 0:
+        return self._letters
+
+    @cached_property
+    def _letters(self) -> str:
+        if self._rank == 0:
             return "empty"
-        strides = self._query_dims(Query.strides)[:rank]
-        blocks = self._query_int(Query.inner_nblks_s32)
-        sizes = self._query_dims(Query.inner_blks)[:blocks]
-        axes = self._query_dims(Query.inner_idxs)[:blocks]
-        letters = [chr(ord("a") + axis) for axis in range(rank)]
-        outer = sorted(range(rank), key=lambda axis: (-strides[axis], axis))
+        strides, blocks = self._outer_strides, self._blocks
+        axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()
+        letters = "abcdefghijkl"[: self._rank]
+        outer = sorted(range(self._rank), key=lambda axis: (-strides[axis], axis))
         return "".join(letters[a].upper() if a in axes else letters[a] for a in outer) + "".join(
-            f"{size}{letters[axis]}" for size, axis in zip(sizes, axes, strict=True)
+            f"{size}{letters[axis]}" for size, axis in zip(blocks, axes, strict=True)
         )
 
     def __del__(self) -> None:
         self.lib.c.dnnl_memory_desc_destroy(self.handle)
+
+
+@lru_cache(maxsize=4096)
+def _strided(
+    lib: Library, shape: tuple[int, ...], data_type: DataType, strides: tuple[int, ...]
+) -> MemoryDesc:
+    """One object for all tensors that lie in one way: a plan asks for the same ones many times."""
+    _check_sizes(shape)
+    name = "dnnl_memory_desc_create_with_strides"
+    return MemoryDesc(
+        lib, lib.new(name, len(shape), dims(shape), DATA_TYPES[data_type], dims(strides))
+    )
 
 
 def _check_sizes(shape: Sequence[int]) -> None:
