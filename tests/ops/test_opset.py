@@ -15,7 +15,8 @@ from onednn_graph.ops.shared import integers
 
 MOST = 64
 """How many tensors a port that repeats takes here."""
-BUILT_IN = {schema.kind: schema for schema in og.ops() if schema.family != "custom"}
+BUILT_IN = {schema.kind: schema for schema in og.ops() if schema.source.startswith("oneDNN Graph")}
+"""The ops that say they are oneDNN Graph's; one of our own names another source."""
 
 
 @pytest.fixture(scope="session")
@@ -190,7 +191,6 @@ def differences(reference, schema):
 
 def test_every_op_of_the_reference_is_here_and_no_other(opset):
     assert sorted(BUILT_IN) == sorted(opset)
-    assert len(BUILT_IN) == 88
 
 
 @pytest.mark.parametrize("kind", BUILT_IN)

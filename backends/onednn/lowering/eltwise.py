@@ -14,8 +14,13 @@ from .lowering import Lowered, Lowering
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive."""
+    primitive(low, op, ELTWISE[op.kind](op.attributes), links)
+
+
+def primitive(low: Lowering, op: Op, function: tuple[Algorithm, float, float], links: Sequence[Link]) -> None:
+    """A function of the op's first input, with its alpha and beta, and what follows on it as post-ops."""
+    algorithm, alpha, beta = function
     result = result_of(op, links)
-    algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
     whole = low.elementwise(op.inputs[0])
     view = elementwise(whole, (), links)
     src, made = view.see(low, whole), view.like_first(low, low.type_of(result))
