@@ -14,13 +14,8 @@ from .lowering import Lowered, Lowering
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive."""
-    primitive(low, op, ELTWISE[op.kind](op.attributes), links)
-
-
-def primitive(low: Lowering, op: Op, function: tuple[Algorithm, float, float], links: Sequence[Link]) -> None:
-    """A function of the op's first input, with its alpha and beta, and what follows on it as post-ops."""
-    algorithm, alpha, beta = function
     result = result_of(op, links)
+    algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
     whole = low.elementwise(op.inputs[0])
     view = elementwise(whole, (), links)
     src, made = view.see(low, whole), view.like_first(low, low.type_of(result))
@@ -84,6 +79,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(op.outputs[0], made)
 
 
-LOWERED = {kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE} | {
-    kind: Lowered(backward) for kind in BACKWARD
+LOWERED = {
+    **{kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE},
+    **{kind: Lowered(backward) for kind in BACKWARD},
 }
