@@ -70,7 +70,7 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     ),
     Place("tools/op_examples.py", '    **_all("Clamp",', '    **_all("Softsign", _X),\n'),
     Place(
-        "tests/backends/numpy/test_kernels_torch.py",
+        "tests/backends/numpy/test_torch_eltwise.py",
         '    "Sqrt": Function(',
         '    "Softsign": Function(functional.softsign, {}),\n',
     ),
@@ -98,7 +98,7 @@ TESTS = (
     "tests/ops/test_opset.py", "tests/ops/test_shape_inference.py", "tests/docs/test_packaging.py",
     "tests/docs/test_readme.py", "tests/docs/test_docs.py", "tests/graph/test_op_functions.py",
     "tests/graph/test_lists_of_arrays.py", "tests/backends/test_edges_of_every_op.py",
-    "tests/backends/numpy/test_kernels_table.py", "tests/backends/numpy/test_kernels_torch.py",
+    "tests/backends/numpy/test_kernels_table.py", "tests/backends/numpy/test_torch_eltwise.py",
     "tests/backends/onednn/test_lowering.py", "tests/backends/onednn/test_kernel_choice.py",
 )  # fmt: skip
 CHOSEN = (
