@@ -26,7 +26,9 @@ _MIN = real("min", "Lower bound.", rule=None)
 _MAX = real("max", "Upper bound.", rule=None)
 
 
-def _forward(kind: str, summary: str, formula: str, attributes: Sequence[AttributeSpec] = ()) -> OpSchema:
+def _forward(
+    kind: str, summary: str, formula: str, attributes: Sequence[AttributeSpec] = (), source: str = SOURCE
+) -> OpSchema:
     return REGISTRY.register(
         OpSchema(
             kind=kind,
@@ -37,7 +39,7 @@ def _forward(kind: str, summary: str, formula: str, attributes: Sequence[Attribu
             attributes=tuple(attributes),
             types=_TYPES,
             infer_shapes=same_as("src"),
-            source=SOURCE.format(kind),
+            source=source.format(kind),
             family="eltwise",
         )
     )

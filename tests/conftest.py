@@ -67,3 +67,13 @@ def _shown(value):
 def headers():
     """The text of the library's C headers."""
     return text_of_headers()
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Torch in one thread: more cost ten times what they give on tensors as small as those of tests."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -1,15 +1,10 @@
-"""Writes the README's table of ops from the registry, the lowerings and the patterns.
-
-    python -m onednn_graph.tools.op_table CHECKOUT
-
-Run it after adding an op, a lowering or a pattern; a test compares the README with what this would write.
-"""
+"""The README's table of ops, from the registry, the lowerings and the patterns; `generate.py` writes it."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from ..backends.native.api import KINDS
 from ..backends.onednn.lowering.patterns import FUSIONS, Fusion
 from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
@@ -18,8 +13,6 @@ from ..ops.schema import OpSchema
 
 BEGIN, END = "<!-- op table: generated -->", "<!-- end of op table -->"
 
-NEW = ("Dropout", "GenIndex", "GreaterEqual", "GroupNorm", "RMSNorm")
-"""Ops that library 3.2 does not know."""
 UNSUPPORTED = (
     "BiasAddBackward", "End", "Pow", "Reciprocal", "Select", "StaticReshape", "StaticTranspose", "Wildcard",
 )  # fmt: skip
@@ -30,7 +23,7 @@ PARTLY = {"ConvolutionBackwardData": "without groups", "Round": "f32 only"}
 
 
 def _native(kind: str) -> str:
-    if kind in NEW:
+    if kind not in KINDS:
         return "unknown"
     if kind in UNSUPPORTED:
         return "unsupported"
@@ -82,11 +75,7 @@ def with_table(readme: str) -> str:
     return f"{before}{BEGIN}\n{op_table()}{END}{after}"
 
 
-def main(checkout: str) -> None:
+def write(checkout: Path) -> None:
     """Writes the table into the README of a checkout."""
-    readme = Path(checkout) / "README.md"
+    readme = checkout / "README.md"
     readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,14 +1,10 @@
-"""Writes the stubs `op_functions.pyi` and `op_methods.pyi` from the registry: typed calls that an editor completes.
+"""The stubs `op_functions.pyi` and `op_methods.pyi`, from the registry: typed calls that an editor completes.
 
-    python -m onednn_graph.graph.functions.generate CHECKOUT
-
-writes both. Run it after adding an op; a test compares the files with what this would write. The README's op table
-comes from `onednn_graph.tools.op_table`. Legacy names get signatures in their own spelling.
+`onednn_graph.tools.generate` writes them into a checkout. Legacy names get signatures in their own spelling.
 """
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator
 from inspect import Parameter, Signature
@@ -76,10 +72,10 @@ def methods() -> str:
         receiver, *rest = taken.parameters.values()
         kind = Parameter("kind", Parameter.POSITIONAL_OR_KEYWORD, annotation=f'Literal["{names.kind}"]')
         text = f"{schema.summary}\n\nAs `Graph.{snake_case(names.kind)}`, which has the arguments."
-        lines.append("\n    @overload\n")
-        lines.append(_definition("op", taken.replace(parameters=[receiver, kind, *rest]), text, "    "))
+        overload = _definition("op", taken.replace(parameters=[receiver, kind, *rest]), text, "    ")
+        lines.append(f"    @overload\n{overload}\n")
     lines.append(
-        "\n    @overload\n    def op(\n        self,\n        kind: str,\n        *inputs: LogicalTensor | None,\n"
+        "    @overload\n    def op(\n        self,\n        kind: str,\n        *inputs: LogicalTensor | None,\n"
         "        name: str | None = None,\n        outputs: int | None = None,\n"
         "        output_type: DataType | str | None = None,\n        **attributes: Any,\n    ) -> Any:\n"
         '        """Any registered op, a user\'s own for example."""\n        ...\n'
@@ -111,12 +107,8 @@ def functions() -> str:
     return "".join(lines)
 
 
-def main(checkout: str) -> None:
+def write(checkout: Path) -> None:
     """Writes the files into a checkout."""
-    folder = Path(checkout) / "graph" / "functions"
+    folder = checkout / "graph" / "functions"
     (folder / "op_functions.pyi").write_text(functions(), encoding="utf-8")
     (folder / "op_methods.pyi").write_text(methods(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -3,13 +3,8 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from onnx_oracle import expected_of, helper, ints, model_of, scalar
 
-onnx = pytest.importorskip("onnx", reason="these tests need the package onnx; install the extra 'onnx'")
-pytest.importorskip("onnx.reference", reason="onnx has no reference evaluator here")
-
-from test_from_onnx import expected_of, ints, model_of, scalar  # noqa: E402 -- onnx comes first
-
-helper = onnx.helper
 CONTRIBUTED = "com.microsoft"
 
 

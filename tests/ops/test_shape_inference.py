@@ -29,7 +29,6 @@ ALL = [
 
 def test_every_op_has_an_example():
     assert sorted(EXAMPLES) == sorted(SCHEMAS)
-    assert len(EXAMPLES) == 88
 
 
 @pytest.mark.parametrize("example", ALL)

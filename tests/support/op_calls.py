@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
+from onednn_graph.tools.op_examples import CALLS
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s64": np.int64,
@@ -96,20 +97,15 @@ def add(kind, inputs, outputs, *, declared=False, **attributes):
 
 X3 = (2, 3, 4)
 
-for _kind in ("Abs", "Exp", "GELU", "HardSwish", "Log", "Mish", "Reciprocal", "ReLU", "Round", "Sigmoid", "SoftPlus",
-              "Sqrt", "Square", "Tanh", "Reorder", "TypeCast"):  # fmt: skip
-    add(_kind, [X3], [X3])
-add("Clamp", [X3], [X3], min=0.0, max=1.0)
-add("Elu", [X3], [X3], alpha=1.0)
-add("HardSigmoid", [X3], [X3], alpha=0.2, beta=0.5)
-add("LeakyReLU", [X3], [X3], alpha=0.1)
-add("Pow", [X3], [X3], beta=2.0)
-for _kind in ("AbsBackward", "GELUBackward", "HardSwishBackward", "MishBackward", "ReLUBackward", "SigmoidBackward",
-              "SoftPlusBackward", "SqrtBackward", "TanhBackward"):  # fmt: skip
-    add(_kind, [X3, X3], [X3])
-add("ClampBackward", [X3, X3], [X3], min=0.0, max=1.0)
-add("EluBackward", [X3, X3], [X3], alpha=1.0)
-add("HardSigmoidBackward", [X3, X3], [X3], alpha=0.2, beta=0.5)
+# Functions of one tensor and their gradients: the attributes of their examples, on tensors that all have one shape.
+ATTRIBUTES = {"Clamp": {"min": 0.0, "max": 1.0}, "ClampBackward": {"min": 0.0, "max": 1.0}}
+"""Where those of the example are not what the tests are about."""
+for _schema in SCHEMAS.values():
+    if _schema.family == "eltwise":
+        _attributes = ATTRIBUTES.get(_schema.kind, CALLS[_schema.kind].attributes)
+        add(_schema.kind, [X3] * len(_schema.inputs), [X3], **_attributes)
+add("Reorder", [X3], [X3])
+add("TypeCast", [X3], [X3])
 
 for _kind in (
     "Add",

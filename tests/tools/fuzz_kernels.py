@@ -16,13 +16,10 @@ import collections
 import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-GUARD = 4096
-PATTERN = 0xA5
+from children import restarted
+from guarded import Guarded
 
 
 def draw(rng: random.Random, dtype: str) -> dict:
@@ -97,33 +94,6 @@ def exact(x, dy, q):
     return dw
 
 
-class Guarded:
-    """An array between two guard zones."""
-
-    def __init__(self, array=None, nbytes=0):
-        import numpy as np
-
-        data = (
-            np.ascontiguousarray(array).view(np.uint8).ravel()
-            if array is not None
-            else np.zeros(nbytes, np.uint8)
-        )
-        self.buffer = np.full(data.nbytes + 2 * GUARD + 64, PATTERN, np.uint8)
-        self.start = GUARD + (-(self.buffer.ctypes.data + GUARD)) % 64
-        self.size = data.nbytes
-        self.buffer[self.start : self.start + self.size] = data
-        self.address = self.buffer.ctypes.data + self.start
-
-    def intact(self):
-        return bool(
-            (self.buffer[: self.start] == PATTERN).all()
-            and (self.buffer[self.start + self.size :] == PATTERN).all()
-        )
-
-    def view(self, dtype, shape):
-        return self.buffer[self.start : self.start + self.size].view(dtype).reshape(shape)
-
-
 def child(args) -> None:
     import numpy as np
     from onednn_graph.backends.onednn.library.enumerators import FpmathMode
@@ -195,11 +165,13 @@ def child(args) -> None:
             tag = {"n": number, "impl": candidate.implementation, "compute": candidate.compute.value,
                    "strategy": candidate.strategy, "q": q}  # fmt: skip
             log.write(json.dumps({"begin": tag}) + "\n")
-            buffers = [Guarded(x), Guarded(dy), Guarded(nbytes=want.nbytes)]
+            buffers = [Guarded(array.nbytes) for array in (x, dy, want)]
+            for buffer, array in zip(buffers, (x, dy), strict=False):
+                buffer.view(nt, array.shape)[...] = array
             frame = candidate.plan.take()
             problems = []
             for _ in range(2):
-                buffers[2].view(np.uint8, -1)[:] = 0xCD
+                buffers[2].inside[:] = 0xCD
                 frame.point([b.address for b in buffers])
                 frame.run()
                 got = buffers[2].view(nt, want.shape)
@@ -207,8 +179,8 @@ def child(args) -> None:
                     bad = np.argwhere(~(got == want))
                     problems.append({"wrong": len(bad), "of": want.size, "first": bad[0].tolist(),
                                      "got": str(got[tuple(bad[0])]), "want": str(want[tuple(bad[0])])})  # fmt: skip
-            if not all(b.intact() for b in buffers):
-                problems.append({"guard": [b.intact() for b in buffers]})
+            if any(b.guards_written() for b in buffers):
+                problems.append({"guard": [not b.guards_written() for b in buffers]})
             if not np.array_equal(buffers[0].view(nt, src), x) or not np.array_equal(
                 buffers[1].view(nt, dst), dy
             ):
@@ -225,78 +197,59 @@ def child(args) -> None:
 def parent(args) -> int:
     counts, findings = collections.Counter(), []
     seed, done = args.seed, 0
+    environment = dict(os.environ)
+    if args.isa != "default":
+        environment["ONEDNN_MAX_CPU_ISA"] = args.isa.upper()
     with open(args.out, "a", buffering=1) as out:
         while done < args.problems:
-            count, skip = min(args.batch, args.problems - done), 0
-            while True:
-                with tempfile.TemporaryDirectory() as folder:
-                    log = Path(folder, "log")
-                    env = dict(os.environ)
-                    if args.isa != "default":
-                        env["ONEDNN_MAX_CPU_ISA"] = args.isa.upper()
-                    command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--problems",
-                               str(count), "--skip", str(skip), "--dtypes", args.dtypes]  # fmt: skip
-                    command += [
-                        "--fpmath",
-                        args.fpmath,
-                        "--only",
-                        args.only,
-                        "--strategy",
-                        args.strategy,
-                        "--which",
-                        args.which,
-                    ]
-                    try:
-                        run = subprocess.run(
-                            command, env=env, capture_output=True, text=True, timeout=args.timeout
-                        )
-                        code, err = run.returncode, run.stderr[-300:]
-                    except subprocess.TimeoutExpired:
-                        code, err = "timeout", ""
-                    lines = (
-                        [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-                    )
-                begun, running = None, False
-                for line in lines:
-                    if "begin" in line:
-                        begun, running = line["begin"], True
-                    elif "ok" in line or "bad" in line:
-                        running = False
-                        counts[
-                            line.get("ok") or line.get("bad"),
-                            begun["compute"],
-                            "ok" if "ok" in line else "bad",
-                        ] += 1
-                        if "ok" in line and args.everything:
-                            out.write(json.dumps({"isa": args.isa, "ok": True, "tag": begun}) + "\n")
-                        if "bad" in line:
-                            findings.append(line)
-                            out.write(json.dumps({"isa": args.isa, **line}) + "\n")
-                    elif "none" in line:
-                        counts["no candidate", line["none"]["dtype"], "none"] += 1
-                        out.write(json.dumps({"isa": args.isa, **line}) + "\n")
-                if any("end" in line for line in lines) and code == 0:
+            count = min(args.batch, args.problems - done)
+
+            def command(log, skip, seed=seed, count=count):
+                return [
+                    __file__, "--child", str(log), "--seed", str(seed), "--problems", str(count), "--skip", str(skip),
+                    "--dtypes", args.dtypes, "--fpmath", args.fpmath, "--only", args.only,
+                    "--strategy", args.strategy, "--which", args.which,
+                ]  # fmt: skip
+
+            for run in restarted(command, environment, args.timeout):
+                running = tally(args, run.lines, counts, findings, out)
+                if run.ended:
                     break
-                crash = {
-                    "isa": args.isa,
-                    "crash": code,
-                    "stderr": err,
-                    "tag": begun,
-                    "while running": running,
-                }
+                begun = run.begun
+                crash = {"isa": args.isa, "crash": run.code, "stderr": run.errors[-300:], "tag": begun,
+                         "while running": running}  # fmt: skip
                 findings.append(crash)
                 out.write(json.dumps(crash) + "\n")
                 counts[begun["impl"] if begun else "start", begun["compute"] if begun else "", "crash"] += 1
                 if begun is None:
-                    print(err, file=sys.stderr)
+                    print(run.errors[-300:], file=sys.stderr)
                     return 2
-                skip = begun["n"] + 1
             done += count
             seed += 1
             table = dict(sorted((" ".join(key), count) for key, count in counts.items()))
             print(f"{done} problems, {len(findings)} findings", table,
                   flush=True)  # fmt: skip
     return 1 if findings else 0
+
+
+def tally(args, lines, counts, findings, out) -> bool:
+    """Counts what a child says and writes its findings; whether it was running something at its end."""
+    begun, running = None, False
+    for line in lines:
+        if "begin" in line:
+            begun, running = line["begin"], True
+        elif "ok" in line or "bad" in line:
+            running = False
+            counts[line.get("ok") or line.get("bad"), begun["compute"], "ok" if "ok" in line else "bad"] += 1
+            if "ok" in line and args.everything:
+                out.write(json.dumps({"isa": args.isa, "ok": True, "tag": begun}) + "\n")
+            if "bad" in line:
+                findings.append(line)
+                out.write(json.dumps({"isa": args.isa, **line}) + "\n")
+        elif "none" in line:
+            counts["no candidate", line["none"]["dtype"], "none"] += 1
+            out.write(json.dumps({"isa": args.isa, **line}) + "\n")
+    return running
 
 
 def main() -> int:

@@ -17,98 +17,10 @@ import collections
 import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-GUARD = 4096
-PATTERN, POISON = 0xA5, 0xCD
-
-
-def offsets(desc):
-    """Place of each element, padding included, in elements; and which of them are padding."""
-    import numpy as np
-    from onednn_graph.backends.onednn.library.enumerators import Query
-
-    rank = desc._query_int(Query.ndims_s32)
-    padded = desc._query_dims(Query.padded_dims)[:rank]
-    strides = desc._query_dims(Query.strides)[:rank]
-    count = desc._query_int(Query.inner_nblks_s32)
-    blocks, axes = desc._query_dims(Query.inner_blks)[:count], desc._query_dims(Query.inner_idxs)[:count]
-    places, padding = np.zeros((1,) * rank, np.int64), np.zeros((1,) * rank, bool)
-    for axis in range(rank):
-        at, own, step = np.arange(padded[axis]), np.zeros(padded[axis], np.int64), 1
-        for size, of in zip(reversed(blocks), reversed(axes), strict=True):
-            if of == axis:
-                own += at % size * step
-                at = at // size
-            step *= size
-        own += at * strides[axis]
-        along = [-1 if a == axis else 1 for a in range(rank)]
-        places = places + own.reshape(along)
-        padding = padding | (np.arange(padded[axis]) >= desc.shape[axis]).reshape(along)
-    padding = np.broadcast_to(padding, padded)
-    return np.broadcast_to(places, padded), padding
-
-
-class Guarded:
-    """An argument's memory between two guard zones, poisoned where no element lies."""
-
-    def __init__(self, desc, array=None):
-        import numpy as np
-        from onednn_graph.graph.runtime.arrays import numpy_type
-
-        self.desc, self.dtype = desc, numpy_type(desc.data_type)
-        size = desc.nbytes
-        self.room = np.full(size + 2 * GUARD + 64, PATTERN, np.uint8)
-        self.start = GUARD + (-(self.room.ctypes.data + GUARD)) % 64
-        self.inside = self.room[self.start : self.start + size]
-        self.elements = self.inside[: size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
-        self.places, self.padding = offsets(desc)
-        self.address = self.room.ctypes.data + self.start
-        self.array = array
-        self.fill()
-
-    def fill(self):
-        """As before the primitive runs."""
-        import numpy as np
-
-        self.inside[:] = POISON
-        if self.array is not None:
-            self.elements[self.places[self.padding]] = 0
-            with np.errstate(all="ignore"):
-                values = self.array.astype(np.float32) if self.dtype.itemsize < 4 else self.array
-                self.elements[self.places[~self.padding]] = values.astype(self.dtype).ravel()
-        self.before = self.inside.copy()
-
-    def read(self):
-        import numpy as np
-
-        return self.elements[self.places[~self.padding]].astype(np.float64).reshape(self.desc.shape)
-
-    def faults(self, written):
-        """What else is wrong: guards, gaps, padding, an input that changed."""
-        import numpy as np
-
-        found = []
-        if (self.room[: self.start] != PATTERN).any() or (
-            self.room[self.start + self.inside.size :] != PATTERN
-        ).any():
-            found.append("writes out of bounds")
-        if not written:
-            if not np.array_equal(self.inside, self.before):
-                found.append("an input changed")
-            return found
-        own = np.zeros(self.inside.size, bool)
-        each = (self.places.ravel()[:, None] * self.dtype.itemsize + np.arange(self.dtype.itemsize)).ravel()
-        own[each] = True
-        if (self.inside[~own] != POISON).any():
-            found.append("writes into gaps")
-        padding = self.elements[self.places[self.padding]]
-        if padding.size and (padding.view(np.uint8) != 0).any():
-            found.append("padding is not zero")
-        return found
+from children import restarted
+from guarded import GuardedMemory, offsets
 
 
 def wrong(got, want, dtype, trial):
@@ -148,7 +60,7 @@ def attempt(engine, maker, desc, trial):
     steps, arguments, memory = [], [], []
 
     def place(desc, array):
-        memory.append(Guarded(desc, array))
+        memory.append(GuardedMemory(desc, array))
         return Buffer(desc, len(memory) - 1)
 
     for number, (where, array) in trial.inputs.items():
@@ -187,7 +99,7 @@ def attempt(engine, maker, desc, trial):
     problems = []
     for _ in range(2):
         for one in memory:
-            one.fill()
+            one.prepare()
         frame.point([one.address for one in memory])
         frame.run()
         for number, one in enumerate(memory):
@@ -206,7 +118,6 @@ def attempt(engine, maker, desc, trial):
 
 
 def child(args) -> None:
-    sys.path.insert(0, str(Path(__file__).parent))
     from onednn_graph.backends.onednn.library.primitive import NativeEngine, described, implementations
     from onednn_graph.backends.onednn.plan.arena import GUARDS
     from onednn_graph.backends.onednn.quarantine import Case, refused, unaskable
@@ -265,50 +176,30 @@ def child(args) -> None:
 def parent(args) -> int:
     counts, findings = collections.Counter(), 0
     seed, done = args.seed, 0
+    environment = dict(os.environ, ONEDNN_MAX_CPU_ISA=args.isa.upper(), MALLOC_PERTURB_="205")
     with open(args.out, "a", buffering=1) as out:
         while done < args.trials:
-            count, skip = min(args.batch, args.trials - done), 0
-            if args.only is not None:
-                count = args.only + 1
-            while True:
-                with tempfile.TemporaryDirectory() as folder:
-                    log = Path(folder, "log")
-                    env = dict(os.environ, ONEDNN_MAX_CPU_ISA=args.isa.upper(), MALLOC_PERTURB_="205")
-                    command = [sys.executable, __file__, "--child", str(log), "--seed", str(seed), "--trials",
-                               str(count), "--skip", str(skip), "--families", args.families,
-                               "--which", args.which]  # fmt: skip
-                    command += [] if args.only is None else ["--only", str(args.only)]
-                    try:
-                        run = subprocess.run(
-                            command, env=env, capture_output=True, text=True, timeout=args.timeout
-                        )
-                        code, err = run.returncode, run.stderr[-2000:]
-                    except subprocess.TimeoutExpired:
-                        code, err = "timeout", ""
-                    lines = (
-                        [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-                    )
-                begun = None
-                for line in lines:
-                    if "begin" in line:
-                        begun = line["begin"]
-                    elif "ok" in line or "bad" in line:
-                        good = "ok" in line
-                        counts[begun["family"], begun["impl"], "ok" if good else "bad"] += 1
-                        if not good:
-                            findings += 1
-                            out.write(json.dumps({"isa": args.isa, **line}) + "\n")
-                    elif "none" in line:
-                        counts[line["none"], "none", "none"] += 1
-                if any("end" in line for line in lines) and code == 0:
+            count = min(args.batch, args.trials - done) if args.only is None else args.only + 1
+
+            def command(log, skip, seed=seed, count=count):
+                only = [] if args.only is None else ["--only", str(args.only)]
+                return [
+                    __file__, "--child", str(log), "--seed", str(seed), "--trials", str(count), "--skip", str(skip),
+                    "--families", args.families, "--which", args.which, *only,
+                ]  # fmt: skip
+
+            for run in restarted(command, environment, args.timeout):
+                findings += tally(args, run.lines, counts, out)
+                if run.ended:
                     break
+                begun = run.begun
                 findings += 1
-                out.write(json.dumps({"isa": args.isa, "crash": code, "stderr": err, "tag": begun}) + "\n")
+                crash = {"isa": args.isa, "crash": run.code, "stderr": run.errors, "tag": begun}
+                out.write(json.dumps(crash) + "\n")
                 counts[begun["family"] if begun else "start", begun["impl"] if begun else "", "crash"] += 1
-                if begun is None or code == 1:  # an exception in Python is this tool's own
-                    print(err, file=sys.stderr)
+                if begun is None or run.code == 1:  # an exception in Python is this tool's own
+                    print(run.errors, file=sys.stderr)
                     return 2
-                skip = begun["n"] + 1
             done += count
             seed += 1
             if args.only is not None:
@@ -317,6 +208,23 @@ def parent(args) -> int:
         print(args.isa, *key, number)
     print(f"{done} trials, {findings} findings", flush=True)
     return 1 if findings else 0
+
+
+def tally(args, lines, counts, out) -> int:
+    """Counts what a child says and writes its findings, whose number is returned."""
+    begun, findings = None, 0
+    for line in lines:
+        if "begin" in line:
+            begun = line["begin"]
+        elif "ok" in line or "bad" in line:
+            good = "ok" in line
+            counts[begun["family"], begun["impl"], "ok" if good else "bad"] += 1
+            if not good:
+                findings += 1
+                out.write(json.dumps({"isa": args.isa, **line}) + "\n")
+        elif "none" in line:
+            counts[line["none"], "none", "none"] += 1
+    return findings
 
 
 def main() -> int:

@@ -79,6 +79,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(op.outputs[0], made)
 
 
-LOWERED = {kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE} | {
-    kind: Lowered(backward) for kind in BACKWARD
+LOWERED = {
+    **{kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE},
+    **{kind: Lowered(backward) for kind in BACKWARD},
 }

@@ -266,7 +266,6 @@ ROWS = [
 def test_every_gradient_op_is_here():
     kinds = {schema.kind for schema in og.ops() if schema.family != "custom" and "Backward" in schema.kind}
     assert {row.backward for row in ROWS} == kinds
-    assert len(kinds) == 25
     for kind in kinds:
         both = {row.backward_only.get("use_dst", True) for row in ROWS if row.backward == kind}
         if any(spec.name == "use_dst" for spec in og.op_schema(kind).attributes):

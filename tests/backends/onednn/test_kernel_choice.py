@@ -10,6 +10,8 @@ from collections.abc import Callable
 import onednn_graph as og
 import pytest
 from attrs import frozen
+from onednn_graph.backends.onednn.lowering import eltwise
+from op_calls import EXAMPLES
 from strategies import has_isa
 
 DENSE = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -111,15 +113,8 @@ def gradient_with_bias(graph, dtype="f32"):
     graph.op("BiasAddBackward", dy)
 
 
-ELTWISE = {
-    "Abs": {}, "Clamp": {"min": 0.0, "max": 1.0}, "Elu": {"alpha": 1.0}, "Exp": {}, "GELU": {}, "HardSwish": {},
-    "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "LeakyReLU": {"alpha": 0.1}, "Log": {}, "Mish": {},
-    "Pow": {"beta": 2.0},
-    "Reciprocal": {}, "ReLU": {}, "Sigmoid": {}, "SoftPlus": {}, "Sqrt": {}, "Square": {}, "Tanh": {},
-}  # fmt: skip
-BACKWARD = (
-    "Abs", "Clamp", "Elu", "GELU", "HardSigmoid", "HardSwish", "Mish", "ReLU", "Sigmoid", "SoftPlus", "Sqrt", "Tanh",
-)  # fmt: skip
+ELTWISE = {kind: EXAMPLES[kind][0].attributes for kind in eltwise.LOWERED}
+"""Functions and their gradients, of which every one is to be a primitive."""
 
 
 @frozen
@@ -168,10 +163,11 @@ MATRIX = (64, 128)
 NORM = {"epsilon": 1e-5}
 GRADIENT = {"weights_shape": [3, 3, 32, 32], **DENSE}
 ROWS = {
-    **{kind: row(of(kind, LAST, **more), "eltwise") for kind, more in ELTWISE.items()},
     **{
-        f"{kind}Backward": row(of(f"{kind}Backward", LAST, LAST, **ELTWISE[kind]), "eltwise gradient")
-        for kind in BACKWARD
+        kind: row(of(kind, LAST, LAST, **more), "eltwise gradient")
+        if kind in eltwise.BACKWARD
+        else row(of(kind, LAST, **more), "eltwise")
+        for kind, more in ELTWISE.items()
     },
     **{
         kind: row(of(kind, LAST, LAST), "binary")

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from children import Ended, Message, in_child
+
 from .case import Case
 from .chains import case_of
 from .drawing import SCHEMAS
-from .processes import Ended, Message, in_child
 from .running import NOTES, OTHERS, Outcome, run_case, verdict, watch_arenas
 from .shrinking import shrink
 

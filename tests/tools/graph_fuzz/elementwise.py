@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onednn_graph.tools.op_examples import CALLS
 
-from .drawing import Draw, Impossible
+from .drawing import SCHEMAS, Draw, Impossible
 
-ELTWISE: dict[str, dict[str, Any]] = {
-    "Abs": {}, "Clamp": {"min": -1.25, "max": 1.75}, "Elu": {"alpha": 0.5}, "Exp": {}, "GELU": {},
-    "HardSigmoid": {"alpha": 0.3, "beta": 0.4}, "HardSwish": {}, "LeakyReLU": {"alpha": 0.25}, "Log": {}, "Mish": {},
-    "Pow": {"beta": 2.0}, "ReLU": {}, "Reciprocal": {}, "Round": {}, "Sigmoid": {}, "SoftPlus": {"beta": 1.5},
-    "Sqrt": {}, "Square": {}, "Tanh": {},
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "Clamp": {"min": -1.25, "max": 1.75}, "Elu": {"alpha": 0.5}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
+    "LeakyReLU": {"alpha": 0.25}, "SoftPlus": {"beta": 1.5}, "ClampBackward": {"min": -1.25, "max": 1.75},
+    "HardSigmoidBackward": {"alpha": 0.3, "beta": 0.4}, "SoftPlusBackward": {"beta": 1.5},
 }  # fmt: skip
+"""Where other numbers find more than those of the op's example."""
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    kind: ATTRIBUTES.get(kind, dict(CALLS[kind].attributes))
+    for kind, schema in SCHEMAS.items()
+    if schema.family == "eltwise"
+}
+ELTWISE = {kind: attributes for kind, attributes in FUNCTIONS.items() if not kind.endswith("Backward")}
+ELTWISE_BACKWARD = {kind: attributes for kind, attributes in FUNCTIONS.items() if kind not in ELTWISE}
 DOMAINS = {"Log": "positive", "Sqrt": "positive", "Pow": "positive"}
-ELTWISE_BACKWARD: dict[str, dict[str, Any]] = {
-    "AbsBackward": {}, "ClampBackward": {"min": -1.25, "max": 1.75}, "EluBackward": {"alpha": 1.0}, "GELUBackward": {},
-    "HardSigmoidBackward": {"alpha": 0.3, "beta": 0.4}, "HardSwishBackward": {}, "MishBackward": {}, "ReLUBackward": {},
-    "SigmoidBackward": {}, "SoftPlusBackward": {"beta": 1.5}, "SqrtBackward": {}, "TanhBackward": {},
-}  # fmt: skip
 BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference")
 
 

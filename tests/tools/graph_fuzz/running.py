@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import onednn_graph as og
+from guarded import GuardedArray
 from onednn_graph.backends.onednn.plan import plan
 from onednn_graph.backends.onednn.plan.arena import GUARDS
 from onednn_graph.graph.runtime.tensor import Tensor
 
 from .case import TYPES, Case, build, build_open, varied
 from .data import array_of
-from .memory import Guarded
 from .oracle import HALF_STEP, expected
 
 FRAMES: weakref.WeakSet[plan.Frame] = weakref.WeakSet()
@@ -187,16 +187,16 @@ class _Session:
         run, graph = case.run, self.graph if case is self.case and self.graph is not None else build(case)
         arrays = {t.id: array_of(case, t.id, fill) for t in graph.inputs}
         ideal = expected(graph, arrays)
-        ins: dict[int, Guarded] = {}
+        ins: dict[int, GuardedArray] = {}
         for number, array in arrays.items():
             wire = case.wires[number]
-            ins[number] = Guarded(TYPES[wire.type], wire.dims, wire.strides, run.fill, run.shift)
+            ins[number] = GuardedArray(TYPES[wire.type], wire.dims, wire.strides, run.fill, run.shift)
             ins[number].put(array)
         made = {t.id for t in graph.outputs} - set(arrays)
         outs = {}
         for number in made if run.given else ():
             wire = case.wires[number]
-            outs[number] = Guarded(TYPES[wire.type], wire.dims, wire.strides, run.fill, run.shift)
+            outs[number] = GuardedArray(TYPES[wire.type], wire.dims, wire.strides, run.fill, run.shift)
         first: dict[int, np.ndarray] = {}
         for again in (False, True):
             for target in outs.values():
@@ -211,7 +211,7 @@ class _Session:
                     )
                 first[number] = np.array(got[number])
 
-    def _memory(self, case: Case, ins: dict[int, Guarded], outs: dict[int, Guarded]) -> None:
+    def _memory(self, case: Case, ins: dict[int, GuardedArray], outs: dict[int, GuardedArray]) -> None:
         for number, one in outs.items():
             if one.guards_written():
                 raise _Wrong("guard", f"beyond output {number}", _producer(case, number))

@@ -1,4 +1,8 @@
-"""Child processes: work that may crash is done in forks of a process that never called the library itself."""
+"""Child processes for work that may crash: forks that send messages, and programs that log what they are about to do.
+
+A fork is for a parent that never called the library itself. A program is started anew behind the entry at which the
+last one died, until it comes to its end.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ import os
 import resource
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
@@ -108,3 +114,72 @@ def _lines(readable: int, timeout: float) -> Iterator[Message | None]:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield json.loads(line)
+
+
+# --- programs with a log ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a program that logs JSON, an object a line.
+
+    Attributes:
+        lines: its log. `{"begin": {"n": NUMBER, …}}` says what it is about to do; `{"end": true}` is the last one.
+        code: how it exited; `timeout` where it hung.
+        errors: the end of its stderr.
+    """
+
+    lines: list[Message]
+    code: int | str
+    errors: str
+
+    @property
+    def begun(self) -> Message | None:
+        """What it began last."""
+        return next((line["begin"] for line in reversed(self.lines) if "begin" in line), None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it came to its end."""
+        return self.code == 0 and any("end" in line for line in self.lines)
+
+
+def restarted(
+    command: Callable[[Path, int], list[str]], environment: dict[str, str], timeout: float
+) -> Iterator[Run]:
+    """Starts a program until it comes to its end, each time behind what it began before it died.
+
+    Args:
+        command: from the log's path and the first number to do, to the program's arguments.
+        environment: of the program.
+        timeout: seconds until it counts as hung.
+
+    Yields:
+        each run. The last one has ended, or has begun nothing: then there is nothing to go on behind.
+    """
+    first = 0
+    while True:
+        run = _logged(command, first, environment, timeout)
+        yield run
+        if run.ended or run.begun is None:
+            return
+        first = run.begun["n"] + 1
+
+
+def _logged(
+    command: Callable[[Path, int], list[str]], first: int, environment: dict[str, str], timeout: float
+) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        code: int | str = "timeout"
+        errors = ""
+        try:
+            done = subprocess.run(
+                [sys.executable, *command(log, first)], env=environment, capture_output=True, text=True,
+                timeout=timeout, check=False,
+            )  # fmt: skip
+            code, errors = done.returncode, done.stderr[-2000:]
+        except subprocess.TimeoutExpired:
+            pass
+        lines = log.read_text().splitlines() if log.exists() else []
+    return Run([json.loads(line) for line in lines], code, errors)
