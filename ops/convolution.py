@@ -102,8 +102,8 @@ def _ranks(ctx: InferenceContext) -> int | None:
 
 def _requested_weights(ctx: InferenceContext) -> Shape:
     """The weights' shape: the input's value wins over the attribute, as the documents say."""
-    if 2 in ctx.values:
-        return ctx.values[2]
+    if "weights_shape" in ctx.values:
+        return ctx.values["weights_shape"]
     if len(ctx.inputs) > 2:
         return None
     return ctx.attributes.integers("weights_shape") if "weights_shape" in ctx.attributes else None
@@ -162,7 +162,7 @@ def _check_shape_operand(ctx: InferenceContext) -> None:
     if len(ctx.inputs) < 3:
         return
     name = ctx.names.spell("weights_shape")
-    value = ctx.values.get(2)
+    value = ctx.values.get("weights_shape")
     if value is not None and any(v < 1 for v in value):
         raise ctx.error(f"input '{name}' must hold positive sizes, got {list(value)}")
 

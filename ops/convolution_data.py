@@ -163,8 +163,8 @@ def _channels(ctx: InferenceContext, how: _Kind, channels: int, weights: tuple[i
 
 def _requested(ctx: InferenceContext) -> Shape:
     """The output's shape where the user says it: an input, an attribute, or the declaration."""
-    if 2 in ctx.values:
-        return ctx.values[2]
+    if "dst_shape" in ctx.values:
+        return ctx.values["dst_shape"]
     if "dst_shape" in ctx.attributes and len(ctx.inputs) == 2:
         return ctx.attributes.integers("dst_shape")
     return ctx.outputs[0]
@@ -235,7 +235,7 @@ def _infer(ctx: InferenceContext, how: _Kind) -> tuple[Shape, ...]:
     if requested is not None and len(requested) != rank + 2:
         raise ctx.error(f"the output must have {rank + 2} axes as '{how.data}', got shape {show(requested)}")
     sizes: dict[int, int] = {data_at["N"][0]: data[data_at["N"][0]], data_at["C"][0]: channels}
-    waits = how.scatters and how.backward and len(ctx.inputs) > 2 and 2 not in ctx.values
+    waits = how.scatters and how.backward and len(ctx.inputs) > 2 and "dst_shape" not in ctx.values
     for axis, (at, kernel_at) in enumerate(zip(data_at["X"], weights_at["X"], strict=True)):
         size, kernel = data[at], weights[kernel_at]
         if waits or not (known(size) and known(kernel)):

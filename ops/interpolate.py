@@ -47,7 +47,7 @@ def _sizes(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple[i
     """
     rank = len(src) - 2
     if len(ctx.inputs) > operand:
-        sizes = ctx.values.get(operand)
+        sizes = ctx.values.get("sizes")
         if sizes is None:
             return (UNKNOWN_DIM,) * rank
     elif ctx.attributes.get("sizes"):

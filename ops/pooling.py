@@ -188,7 +188,7 @@ def _max_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
 
 
 def _average_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
-    src: Shape = ctx.values.get(1)
+    src: Shape = ctx.values.get("src_shape")
     if src is None and len(ctx.inputs) == 1:
         if "src_shape" not in ctx.attributes:
             raise ctx.error(

@@ -20,9 +20,9 @@ def reduced_axes(ctx: InferenceContext, rank: int) -> tuple[int, ...] | None:
         ShapeError: an axis that the tensor does not have, or one given twice.
     """
     if len(ctx.inputs) > 1:
-        if 1 not in ctx.values:
+        if "axes" not in ctx.values:
             return None
-        axes = ctx.values[1]
+        axes = ctx.values["axes"]
     else:
         axes = ctx.attributes.integers("axes")
     counted = tuple(axis_of(ctx, axis, rank, "axes") for axis in axes)

@@ -96,7 +96,7 @@ class InferenceContext:
         attributes: canonical attributes.
         inputs: the shape of each connected input.
         outputs: the shape declared for each output.
-        values: values of shape operands that are known, by input index.
+        values: values of shape operands that are known, by the port's name in the schema.
     """
 
     op: str
@@ -104,7 +104,7 @@ class InferenceContext:
     attributes: Attributes
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
-    values: Mapping[int, tuple[int, ...]] = Factory(dict[int, tuple[int, ...]])
+    values: Mapping[str, tuple[int, ...]] = Factory(dict[str, tuple[int, ...]])
 
     def error(self, message: str) -> ShapeError:
         """A `ShapeError` that begins with the op."""

@@ -124,7 +124,7 @@ class Op:
             attributes=self.attributes,
             inputs=tuple(inputs),
             outputs=tuple(outputs),
-            values=values,
+            values={self.input_ports[index].name: value for index, value in values.items()},
         )
         for port, shape in zip(self.input_ports, context.inputs, strict=True):
             if port.shape_operand and shape is not None and len(shape) != 1:
