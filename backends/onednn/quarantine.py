@@ -14,9 +14,9 @@ from typing import Generic, ParamSpec, cast
 
 from attrs import frozen
 
+from ...ops.convolution_geometry import ConvolutionGeometry
 from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
-from ...ops.weights_gradient import WeightsGradient
 from .library.enumerators import Algorithm, Query
 from .library.loading import Dims
 from .library.memory import MemoryDesc
@@ -71,11 +71,11 @@ LANES = 16
 """f32 lanes of AVX-512, to which channels are padded."""
 
 
-def _strided(p: WeightsGradient) -> bool:
+def _strided(p: ConvolutionGeometry) -> bool:
     return any(stride > 1 for stride in p.strides)
 
 
-def _small_src(p: WeightsGradient) -> bool:
+def _small_src(p: ConvolutionGeometry) -> bool:
     """Whether some padded axis of src has less room than the kernel's extent and a stride.
 
     What failed had no more room than the extent; the stride is a margin.
@@ -88,11 +88,11 @@ def _small_src(p: WeightsGradient) -> bool:
     )
 
 
-def _ragged_groups(p: WeightsGradient) -> bool:
+def _ragged_groups(p: ConvolutionGeometry) -> bool:
     return p.groups > 1 and bool(p.columns % LANES or p.rows % LANES)
 
 
-def _dilated_rows(p: WeightsGradient) -> bool:
+def _dilated_rows(p: ConvolutionGeometry) -> bool:
     """A dilated kernel height over wide rows, with input channels that leave lanes empty."""
     return (
         p.spatial_rank == 2
@@ -105,7 +105,7 @@ def _dilated_rows(p: WeightsGradient) -> bool:
 REFERENCE = "ref"
 """How the names of the library's reference loops begin; they run only where a user forces the backend."""
 
-TABLE: tuple[Entry[[WeightsGradient, DataType]], ...] = (
+TABLE: tuple[Entry[[ConvolutionGeometry, DataType]], ...] = (
     Entry(
         REFERENCE,
         "always",
@@ -413,7 +413,7 @@ def refused(case: Case, *, references: bool = False) -> str | None:
     return _first(PRIMITIVES.get(case.desc.function, ()), implementation, case)
 
 
-def barred(implementation: str, problem: WeightsGradient, data_type: DataType) -> str | None:
+def barred(implementation: str, problem: ConvolutionGeometry, data_type: DataType) -> str | None:
     """Why `implementation` must not run this weight gradient in `data_type`, or None when it may."""
     return _first(TABLE, implementation, problem, data_type)
 

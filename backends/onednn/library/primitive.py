@@ -185,7 +185,7 @@ def described(engine: NativeEngine, function: str, *arguments: object) -> Primit
 
 
 @frozen(kw_only=True)
-class ConvolutionGeometry:
+class ConvolutionNumbers:
     """The integers of a convolution descriptor; dilates are zero-based as in the library."""
 
     strides: tuple[int, ...]
@@ -199,7 +199,7 @@ def convolution_backward_weights(
     src: MemoryDesc,
     weights: MemoryDesc,
     dst: MemoryDesc,
-    geometry: ConvolutionGeometry,
+    numbers: ConvolutionNumbers,
     fpmath: FpmathMode = FpmathMode.strict,
     bias: MemoryDesc | None = None,
 ) -> PrimitiveDesc | None:
@@ -207,8 +207,8 @@ def convolution_backward_weights(
     attributes = PrimitiveAttributes(engine.lib, fpmath)
     return described(
         engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, bias,
-        dst, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
-        dims(geometry.pads_end), None, attributes,
+        dst, dims(numbers.strides), dims(numbers.dilates), dims(numbers.pads_begin),
+        dims(numbers.pads_end), None, attributes,
     )  # fmt: skip
 
 

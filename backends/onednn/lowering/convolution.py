@@ -8,10 +8,9 @@ from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
-from ....ops.convolution_data import geometry, scatters
+from ....ops.convolution_geometry import ConvolutionGeometry, geometry, scatters
 from ....ops.data_types import DataType
 from ....ops.formats import axis_positions
-from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.memory import MemoryDesc
@@ -138,7 +137,9 @@ def _is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return shape[1] > 1
 
 
-def _weights(low: Lowering, op: Op, p: WeightsGradient, found: Quantized | None) -> tuple[Buffer, MemoryDesc]:
+def _weights(
+    low: Lowering, op: Op, p: ConvolutionGeometry, found: Quantized | None
+) -> tuple[Buffer, MemoryDesc]:
     """The weights as they lie, and the descriptor to ask for: (G, O, I, K) of the primitive, without G for one group.
 
     A deconvolution's O is what the op makes, which is I of the geometry.
@@ -160,7 +161,7 @@ def _weights(low: Lowering, op: Op, p: WeightsGradient, found: Quantized | None)
 
 
 def _scales(
-    op: Op, found: Sequence[Quantized | None], p: WeightsGradient
+    op: Op, found: Sequence[Quantized | None], p: ConvolutionGeometry
 ) -> tuple[dict[int, tuple[int, Sequence[float]]], dict[int, int]]:
     """Scales and zero points of quantised data and weights.
 
@@ -194,7 +195,7 @@ def _places(op: Op) -> tuple[int, Query, int, Query]:
 
 
 def _described(
-    low: Lowering, op: Op, p: WeightsGradient, operands: _Operands, attributes: PrimitiveAttributes
+    low: Lowering, op: Op, p: ConvolutionGeometry, operands: _Operands, attributes: PrimitiveAttributes
 ) -> PrimitiveDesc:
     large = operands.result if scatters(op.kind) else operands.data
     if tuple(large.shape[2:]) != p.src_spatial:

@@ -9,8 +9,8 @@ from attrs import evolve
 from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LayoutType, LogicalTensor
 from ....graph.model.op import Op
+from ....ops.convolution_geometry import geometry
 from ....ops.spatial import reached
-from ....ops.weights_gradient import weights_gradient
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import canonical_strides
@@ -55,7 +55,7 @@ def is_zero(ops: Sequence[Op]) -> bool:
     src, diff_dst, weights, *bias = operands(ops)
     if 0 in src.dims or 0 in diff_dst.dims:
         return True
-    p = weights_gradient(ops[0].kind, ops[0].attributes, src.dims, diff_dst.dims, weights.dims)
+    p = geometry(ops[0].kind, ops[0].attributes, src.dims, diff_dst.dims, weights.dims)
     return not bias and not all(
         any(reached(slice(0, positions), s, tap * d - pad, size) for tap in range(k))
         for positions, k, s, d, pad, size in zip(
@@ -77,7 +77,7 @@ def problem_of(ops: Sequence[Op], fpmath: FpmathMode) -> Problem:
     """The problem of a weight gradient, and perhaps that of its bias, on concrete tensors."""
     op = ops[0]
     src, diff_dst, weights, *bias = operands(ops)
-    gradient = weights_gradient(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
+    gradient = geometry(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
     views = [_view(t) for t in (src, diff_dst, weights)]
     free = weights.layout_type is LayoutType.any
     problem = make_problem(gradient, src.data_type, *views, fpmath=fpmath, free_weights=free)

@@ -29,8 +29,8 @@ from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.library.prototypes import PROTOTYPES
 from onednn_graph.backends.onednn.plan.arena import ALIGNMENT, GUARDS, NAN_BYTE
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, copy_step
+from onednn_graph.ops.convolution_geometry import geometry
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.ops.weights_gradient import weights_gradient
 from oracle import Problem
 from strategies import check, eagerly
 
@@ -282,7 +282,7 @@ def gradient(problem):
         0, problem.kind, [og.LogicalTensor(0, "f32", src.shape), og.LogicalTensor(1, "f32", diff_dst.shape)],
         [og.LogicalTensor(2, "f32")], weights_shape=problem.weights_shape, **problem.attributes,
     )  # fmt: skip
-    return weights_gradient(op.kind, op.attributes, src.shape, diff_dst.shape, problem.weights_shape)
+    return geometry(op.kind, op.attributes, src.shape, diff_dst.shape, problem.weights_shape)
 
 
 FINE = Problem(channels=(16, 16), size=(8, 8), kernel=(3, 3))
