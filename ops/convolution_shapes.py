@@ -37,7 +37,7 @@ def _spatial_rank(ctx: InferenceContext, described: Sequence[tuple[str, Shape]])
     Args:
         described: names, as the user spells them, and shapes.
     """
-    rank: int | None = None
+    found: tuple[int, ...] | None = None
     first = ""
     for name, shape in described:
         if shape is None:
@@ -47,17 +47,17 @@ def _spatial_rank(ctx: InferenceContext, described: Sequence[tuple[str, Shape]])
                 f"'{name}' must have a batch, a channel and 1 to {MAX_AXES - 2} spatial axes "
                 f"(weights likewise), got shape {show(shape)} of rank {len(shape)}"
             )
-        if rank is None:
-            rank, first = len(shape), name
-        elif rank != len(shape):
+        if found is None:
+            found, first = shape, name
+        elif len(found) != len(shape):
             raise ctx.error(
-                f"'{name}' must have the rank of '{first}', {rank}, got shape {show(shape)} of rank "
+                f"'{name}' must have the rank of '{first}', {len(found)}, got shape {show(shape)} of rank "
                 f"{len(shape)}"
             )
-    if rank is None:
+    if found is None:
         return None
-    check_per_axis(ctx, rank - 2)
-    return rank - 2
+    check_per_axis(ctx, found)
+    return len(found) - 2
 
 
 # --- gradients of weights ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from . import spatial
 from .attributes import Attributes
 from .formats import axis_positions
 from .schema import InferenceContext
+from .shared import known, show
 
 PER_AXIS = ("kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 """Attributes with one value per spatial axis."""
@@ -53,20 +54,21 @@ def window_attributes(attributes: Attributes, rank: int) -> WindowAttributes:
     )
 
 
-def check_per_axis(ctx: InferenceContext, rank: int) -> None:
-    """Checks that lists with one value per spatial axis have `rank`; empty pads mean zeros.
+def check_per_axis(ctx: InferenceContext, shape: tuple[int, ...]) -> None:
+    """Checks lists of one value per spatial axis against data or weights of `shape`; empty pads mean zeros.
 
     Raises:
         ShapeError: one is longer or shorter.
     """
+    rank = len(shape) - 2
     for name in PER_AXIS:
         if name not in ctx.attributes:
             continue
         values = ctx.attributes.integers(name)
         if len(values) != rank and (values or not name.startswith("pads_")):
             raise ctx.error(
-                f"attribute '{ctx.names.spell(name)}' must have one value per spatial axis, {rank} for these "
-                f"shapes, got {len(values)} in {list(values)}"
+                f"attribute '{ctx.names.spell(name)}' must have one value per spatial axis, {rank} for shape "
+                f"{show(shape)}, got {len(values)} in {list(values)}"
             )
 
 
@@ -82,7 +84,8 @@ def resolve_pads(
         window: how the windows lie.
         axis: counted over the spatial axes.
         kernel: elements of the window along the axis.
-        size: of the data that the windows slide over, which SAME_* needs for ops that are not transposed.
+        size: of the data that the windows slide over, which SAME_* of ops that are not transposed needs; no padding
+            while it is unknown.
         transposed: whether the op belongs to a transposed convolution.
     """
     if window.auto_pad == "VALID":
@@ -91,9 +94,8 @@ def resolve_pads(
         return window.pads_begin[axis], window.pads_end[axis]
     stride = window.strides[axis]
     extent = spatial.effective_kernel(kernel, window.dilations[axis])
-    total = (
-        spatial.transposed_same_total(extent, stride)
-        if transposed
-        else spatial.convolution_same_total(size, extent, stride)
-    )
+    if transposed:
+        total = spatial.transposed_same_total(extent, stride)
+    else:
+        total = spatial.convolution_same_total(size, extent, stride) if known(size) else 0
     return spatial.same_pads(total, window.auto_pad)
