@@ -18,6 +18,7 @@ from ...ops.convolution_geometry import ConvolutionGeometry
 from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
 from .library.enumerators import Algorithm, Query
+from .library.implementations import LANES, REFERENCE, is_reference
 from .library.loading import Dims
 from .library.memory import MemoryDesc
 from .library.primitive import PrimitiveAttributes, PrimitiveDesc
@@ -67,8 +68,6 @@ class Case:
 
 REGISTER_BLOCK = 28
 """Output positions along the width that the AVX-512 kernels hold in registers; wider rows take another path."""
-LANES = 16
-"""f32 lanes of AVX-512, to which channels are padded."""
 
 
 def _strided(p: ConvolutionGeometry) -> bool:
@@ -101,9 +100,6 @@ def _dilated_rows(p: ConvolutionGeometry) -> bool:
         and p.columns % LANES != 0
     )
 
-
-REFERENCE = "ref"
-"""How the names of the library's reference loops begin; they run only where a user forces the backend."""
 
 TABLE: tuple[Entry[[ConvolutionGeometry, DataType]], ...] = (
     Entry(
@@ -185,7 +181,7 @@ def _moves(case: Case) -> bool:
 
 def _loops(implementation: str) -> bool:
     """Whether an implementation, or what it hands its work to, is a reference loop."""
-    return any(part.startswith(REFERENCE) for part in implementation.split("+"))
+    return any(is_reference(part) for part in implementation.split("+"))
 
 
 def _without_vnni(case: Case) -> bool:

@@ -9,8 +9,8 @@ from attrs import frozen
 
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
+from ..library.implementations import LANES
 from ..library.memory import MemoryDesc
-from ..quarantine import LANES
 
 NEAR = 4 << 20
 """Bytes that are taken to stay in a cache between two steps; what is beyond is counted as far."""
