@@ -229,7 +229,7 @@ class MemoryDesc:
         )
 
     def __del__(self) -> None:
-        self.lib.c.dnnl_memory_desc_destroy(self.handle)
+        self.lib.destroy("dnnl_memory_desc_destroy", self.handle)
 
 
 def _check_sizes(shape: Sequence[int]) -> None:
