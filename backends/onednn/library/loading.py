@@ -119,7 +119,9 @@ class Library:
         Raises:
             LibraryError: the library did not destroy it.
         """
-        self.check(getattr(self.c, function)(handle), function)
+        status = getattr(self.c, function)(handle)
+        if status:  # not by the name SUCCESS, which may be gone where the interpreter ends
+            self.check(status, function)
 
     @property
     def threads(self) -> int:
