@@ -15,8 +15,8 @@ from .convolution_geometry import (
     convolution_attributes,
     scatters,
 )
-from .schema import UNKNOWN_DIM, InferenceContext, InferShapes, Shape
-from .shared import known, show, vector
+from .schema import UNKNOWN_DIM, InferenceContext, InferShapes, Shape, format_shape
+from .shared import known, vector
 from .windows import check_per_axis, resolve_pads
 
 MAX_AXES = 32
@@ -45,13 +45,13 @@ def _spatial_rank(ctx: InferenceContext, described: Sequence[tuple[str, Shape]])
         if not 3 <= len(shape) <= MAX_AXES:
             raise ctx.error(
                 f"'{name}' must have a batch, a channel and 1 to {MAX_AXES - 2} spatial axes "
-                f"(weights likewise), got shape {show(shape)} of rank {len(shape)}"
+                f"(weights likewise), got shape {format_shape(shape)} of rank {len(shape)}"
             )
         if found is None:
             found, first = shape, name
         elif len(found) != len(shape):
             raise ctx.error(
-                f"'{name}' must have the rank of '{first}', {len(found)}, got shape {show(shape)} of rank "
+                f"'{name}' must have the rank of '{first}', {len(found)}, got shape {format_shape(shape)} of rank "
                 f"{len(shape)}"
             )
     if found is None:
@@ -247,7 +247,9 @@ def _infer_data(ctx: InferenceContext, kind: str, how: ConvolutionKind) -> tuple
     channels = _channels_made(ctx, op, how, name, data[window.channel_axis], weights)
     requested = _requested_data(ctx)
     if requested is not None and len(requested) != rank + 2:
-        raise ctx.error(f"the output must have {rank + 2} axes as '{name}', got shape {show(requested)}")
+        raise ctx.error(
+            f"the output must have {rank + 2} axes as '{name}', got shape {format_shape(requested)}"
+        )
     sizes = {window.batch_axis: data[window.batch_axis], window.channel_axis: channels}
     waits = not forward and len(ctx.inputs) > 2 and "dst_shape" not in ctx.values
     for axis, (at, kernel_at) in enumerate(zip(window.spatial_axes, op.kernel_axes, strict=True)):
@@ -264,7 +266,8 @@ def _infer_data(ctx: InferenceContext, kind: str, how: ConvolutionKind) -> tuple
         known(a) and known(b) and a != b for a, b in zip(requested, result, strict=True)
     ):
         raise ctx.error(
-            f"the output must have shape {show(result)} for these inputs and attributes, got {show(requested)}"
+            f"the output must have shape {format_shape(result)} for these inputs and attributes, got "
+            f"{format_shape(requested)}"
         )
     if forward and len(ctx.inputs) > 2:
         vector(ctx, ctx.inputs[2], "bias", channels)
@@ -304,7 +307,7 @@ def _channels_made(
         return fitting.pop() if len(fitting) == 1 else UNKNOWN_DIM
     expected = " or ".join(str(pair[given]) for pair in pairs)
     raise ctx.error(
-        f"'{name}' must have {expected} channels for weights {show(weights)} in weights_format "
+        f"'{name}' must have {expected} channels for weights {format_shape(weights)} in weights_format "
         f"'{op.weights_format}' and groups = {groups}, which must divide the channels, got {channels} in "
         f"data_format '{op.window.data_format}'; check both formats first"
     )

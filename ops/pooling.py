@@ -13,7 +13,7 @@ from . import spatial
 from .attributes import NON_NEGATIVE, POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import (
     AUTO_PAD,
     DATA_FORMAT,
@@ -24,7 +24,6 @@ from .shared import (
     STRIDES,
     integers,
     known,
-    show,
 )
 from .windows import WindowAttributes, check_per_axis, resolve_pads, window_attributes
 
@@ -144,7 +143,9 @@ def _attributes(ctx: InferenceContext, src: tuple[int, ...]) -> PoolingAttribute
     """
     rank = len(src) - 2
     if rank < 1:
-        raise ctx.error(f"the data must have a batch, channels and spatial axes, got shape {show(src)}")
+        raise ctx.error(
+            f"the data must have a batch, channels and spatial axes, got shape {format_shape(src)}"
+        )
     check_per_axis(ctx, src)
     return pooling_attributes(ctx.attributes, rank)
 
@@ -162,7 +163,7 @@ def _output(ctx: InferenceContext, pooling: PoolingAttributes, src: tuple[int, .
         if known(src[axis]) and size < 1:
             raise ctx.error(
                 f"the window must fit into the padded data, got kernel {list(found.kernel)}, pads "
-                f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {show(src)} in data_format "
+                f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {format_shape(src)} in data_format "
                 f"'{pooling.window.data_format}'"
             )
         result[axis] = size
@@ -187,8 +188,8 @@ def _check_backward(ctx: InferenceContext, src: Shape, diff_dst: Shape) -> None:
     )
     if not agrees:
         raise ctx.error(
-            f"'diff_dst' must have shape {show(floor)} for the input {show(src)} with kernel "
-            f"{list(pooling.kernel)} and strides {list(pooling.window.strides)}, got {show(diff_dst)}"
+            f"'diff_dst' must have shape {format_shape(floor)} for the input {format_shape(src)} with kernel "
+            f"{list(pooling.kernel)} and strides {list(pooling.window.strides)}, got {format_shape(diff_dst)}"
         )
 
 

@@ -25,6 +25,13 @@ Shape = tuple[int, ...] | None
 """A shape; `UNKNOWN_DIM` for an unknown size, None where not even the rank is known."""
 
 
+def format_shape(shape: Shape) -> str:
+    """`[8, ?, 3]`, or `unknown`."""
+    if shape is None:
+        return "unknown"
+    return "[" + ", ".join("?" if d == UNKNOWN_DIM else str(d) for d in shape) + "]"
+
+
 @frozen
 class Port:
     """An input or output of an op.

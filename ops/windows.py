@@ -7,8 +7,8 @@ from attrs import frozen
 from . import spatial
 from .attributes import Attributes
 from .formats import axis_positions
-from .schema import InferenceContext
-from .shared import known, show
+from .schema import InferenceContext, format_shape
+from .shared import known
 
 PER_AXIS = ("kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 """Attributes with one value per spatial axis."""
@@ -68,7 +68,7 @@ def check_per_axis(ctx: InferenceContext, shape: tuple[int, ...]) -> None:
         if len(values) != rank and (values or not name.startswith("pads_")):
             raise ctx.error(
                 f"attribute '{ctx.names.spell(name)}' must have one value per spatial axis, {rank} for shape "
-                f"{show(shape)}, got {len(values)} in {list(values)}"
+                f"{format_shape(shape)}, got {len(values)} in {list(values)}"
             )
 
 

@@ -20,7 +20,6 @@ class OpMethods(ABC):
         outputs: int | None,
         output_type: DataType | str | None,
     ) -> tuple[LogicalTensor, ...]: ...
-
     @overload
     def op(
         self,

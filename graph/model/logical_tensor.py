@@ -12,7 +12,7 @@ from attrs import field, frozen
 from ...ops.attributes import S64_MAX, S64_MIN
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, LayoutError, ShapeError
-from ...ops.schema import UNKNOWN_DIM, Shape
+from ...ops.schema import UNKNOWN_DIM, Shape, format_shape
 from ...ops.values import integer, listed, shown
 from ..runtime.arrays import as_data_type, itemsize
 
@@ -232,13 +232,6 @@ def as_plain(tensor: LogicalTensor) -> LogicalTensor:
     if tensor.layout_type is LayoutType.strided:
         return tensor
     return evolve_tensor(tensor, layout_type=LayoutType.strided, layout_id=None)
-
-
-def format_shape(shape: Shape) -> str:
-    """`[8, ?, 3]`, or `unknown`."""
-    if shape is None:
-        return "unknown"
-    return "[" + ", ".join("?" if d == UNKNOWN_DIM else str(d) for d in shape) + "]"
 
 
 def _checked_strides(strides: Sequence[int], dims: Shape, layout: LayoutType, what: str) -> tuple[int, ...]:
