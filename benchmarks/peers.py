@@ -18,7 +18,7 @@ from onednn_graph.backends.onednn.plan.choice import matmul
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
 from onednn_graph.backends.onednn.plan.work import matmul_work
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.tools.rivals import interleaved
+from onednn_graph.tools.comparisons import interleaved
 
 DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 Peer = tuple[Callable[[], None], Callable[[], np.ndarray]]

@@ -10,11 +10,11 @@ import pytest
 from onednn_graph.backends.numpy import backend as numpy_backend
 from onednn_graph.graph.io.serialization import load, loads, to_graph
 from onednn_graph.tools.benchdnn.check import Outcome, State, check, run_case
-from onednn_graph.tools.benchdnn.comparing import Rule, compare, threshold
 from onednn_graph.tools.benchdnn.filling import fill
 from onednn_graph.tools.benchdnn.options import Case, FpmathSetting, ShapeSetting, parse
 from onednn_graph.tools.benchdnn.reference import Expected, reference
 from onednn_graph.tools.benchdnn.rewriting import rewrite
+from onednn_graph.tools.benchdnn.tolerances import Rule, compare, threshold
 from op_calls import EXAMPLES
 
 LARGEST = 2_000_000
