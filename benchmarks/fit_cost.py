@@ -29,6 +29,7 @@ import onednn_graph as og
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.backends.onednn.plan.plan import Frame
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients.candidate import Candidate
@@ -36,7 +37,6 @@ from onednn_graph.backends.onednn.weight_gradients.cost import CostModel
 from onednn_graph.backends.onednn.weight_gradients.problem import check
 from onednn_graph.backends.onednn.weight_gradients.selection import candidates
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
-from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.tools.information import cpu_name
 from peers import DTYPES, Case
 from scipy.optimize import least_squares, nnls

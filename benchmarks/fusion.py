@@ -27,10 +27,9 @@ import numpy as np
 import onednn_graph as og
 from attrs import evolve
 from fusion_graphs import GRAPHS
-from onednn_graph.tools.benchdnn.comparing import compare, rule_for
 from onednn_graph.tools.benchdnn.reference import reference
-from onednn_graph.tools.native_child import run_in_child
-from onednn_graph.tools.rivals import (
+from onednn_graph.tools.benchdnn.tolerances import compare, rule_for
+from onednn_graph.tools.comparisons import (
     Rival,
     difference,
     interleaved,
@@ -39,6 +38,7 @@ from onednn_graph.tools.rivals import (
     ours,
     placed_inputs,
 )
+from onednn_graph.tools.native_child import run_in_child
 from peers import ratio
 from wgrad import environment
 

@@ -11,13 +11,14 @@ import numpy as np
 import onednn_graph as og
 from onednn_graph.backends.native.graph import NativeGraph
 from onednn_graph.backends.onednn.library.enumerators import Arg
+from onednn_graph.backends.onednn.library.implementations import is_reference
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.plan.choice import matmul
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
 from onednn_graph.backends.onednn.plan.work import matmul_work
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.tools.rivals import interleaved
+from onednn_graph.tools.comparisons import interleaved
 
 DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 Peer = tuple[Callable[[], None], Callable[[], np.ndarray]]
@@ -148,7 +149,7 @@ def matmul_peak(dtype: str, size: int = 1536) -> float:
     engine, data_type = NativeEngine(), DataType(dtype)
     desc = MemoryDesc.strided(engine.lib, (size, size), data_type, (size, 1))
     primitive = matmul(engine, desc, desc, desc)
-    if primitive is None or primitive.implementation.startswith("ref"):
+    if primitive is None or is_reference(primitive.implementation):
         return float("nan")
     arguments = tuple((arg, Buffer(desc, i)) for i, arg in enumerate((Arg.SRC, Arg.WEIGHTS, Arg.DST)))
     plan = Plan(engine, [Step("matmul", primitive, arguments, matmul_work("", data_type, 0, 0, 1))])

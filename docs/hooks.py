@@ -16,8 +16,7 @@ from onednn_graph.tools.op_page import has_primitive, op_page
 
 TITLES = {
     "binary": "Arithmetic of two tensors",
-    "convolution": "Gradients of convolution weights",
-    "convolution_data": "Convolutions and gradients of their data",
+    "convolution": "Convolutions and their gradients",
     "dropout": "Dropout",
     "eltwise": "Functions of each element",
     "interpolate": "Interpolation",
@@ -31,7 +30,7 @@ TITLES = {
     "softmax": "Softmax",
 }
 """Family → heading. A family that is missing here stops the build."""
-FIRST = ("convolution", "convolution_data", "matmul")
+FIRST = ("convolution", "matmul")
 """Families that come before the others."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ..ops.registry import REGISTRY
-from ..ops.values import integer, shown
+from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
@@ -70,7 +70,7 @@ class Graph(OpMethods):
         """
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(
-                f"add_op takes an onednn_graph.Op, got {shown(op)} of type {type(op).__name__}"
+                f"add_op takes an onednn_graph.Op, got {format_value(op)} of type {type(op).__name__}"
             )
         if self._finalized:
             raise GraphError(f"{op} can't be added, the graph is finalized; build a new Graph")
@@ -204,7 +204,7 @@ class Graph(OpMethods):
         number = integer(id)
         if number is None or number not in self._tensors:
             raise GraphError(
-                f"the graph has no tensor with the id {shown(id)}; it has {shown(list(self._tensors))}"
+                f"the graph has no tensor with the id {format_value(id)}; it has {format_value(list(self._tensors))}"
             )
         return self._tensors[number]
 
@@ -231,9 +231,9 @@ class Graph(OpMethods):
         Raises:
             GraphError: the name is taken, or the graph is finalized.
         """
-        self._check_open(f"input {shown(name)}")
+        self._check_open(f"input {format_value(name)}")
         if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"an input's name must be a non-empty string, got {shown(name)}")
+            raise ArgumentTypeError(f"an input's name must be a non-empty string, got {format_value(name)}")
         self._check_name(name)
         tensor = LogicalTensor(
             self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
@@ -250,7 +250,7 @@ class Graph(OpMethods):
         self._check_open(f"output {tensor}")
         if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
-                f"output takes a LogicalTensor, got {shown(tensor)} of type {type(tensor).__name__}"
+                f"output takes a LogicalTensor, got {format_value(tensor)} of type {type(tensor).__name__}"
             )
         if tensor.id not in self._producers:
             raise GraphError(
@@ -273,7 +273,7 @@ class Graph(OpMethods):
         self._check_open(kind)
         schema, names = REGISTRY.resolve(kind)
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"{kind}: name must be a string or None, got {shown(name)}")
+            raise ArgumentTypeError(f"{kind}: name must be a string or None, got {format_value(name)}")
         for tensor in inputs:
             if isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 self._next_id = max(self._next_id, tensor.id + 1)
@@ -356,9 +356,9 @@ class Graph(OpMethods):
         self.finalize()
         partitions = self.get_partitions(backend=backend)
         if isinstance(budget_seconds, bool) or not isinstance(budget_seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"budget_seconds must be a number, got {shown(budget_seconds)}")
+            raise ArgumentTypeError(f"budget_seconds must be a number, got {format_value(budget_seconds)}")
         if not budget_seconds > 0:
-            raise ArgumentError(f"budget_seconds must be above 0, got {shown(budget_seconds)}")
+            raise ArgumentError(f"budget_seconds must be above 0, got {format_value(budget_seconds)}")
         found: dict[int, Explanation | None] = {}
         for number, one in enumerate(partitions, 1):
             show_progress(f"tuning partition {number} of {len(partitions)}: {one.ops[0]}")
@@ -474,7 +474,7 @@ class Graph(OpMethods):
     def _check_name(self, name: str) -> None:
         if any(t.name == name for t in self._tensors.values()):
             raise GraphError(
-                f"the name {shown(name)} is taken by another tensor of the graph; choose another"
+                f"the name {format_value(name)} is taken by another tensor of the graph; choose another"
             )
 
     def _take_id(self) -> int:

@@ -6,7 +6,6 @@ Importing the package registers the op set; a family is one module.
 from . import (
     binary,
     convolution,
-    convolution_data,
     dropout,
     eltwise,
     interpolate,
@@ -23,7 +22,6 @@ from . import (
 __all__ = [
     "binary",
     "convolution",
-    "convolution_data",
     "dropout",
     "eltwise",
     "interpolate",

@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from .data_types import parse_enum
 from .errors import AttributeTypeError, AttributeValueError, SchemaError, nearest
-from .values import check_identifier, integer, listed, shown
+from .values import check_identifier, format_value, integer, listed
 
 AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 
@@ -171,7 +171,7 @@ class AttributeSpec:
         if self.rule is not None and not hasattr(self.rule, "canonical"):
             raise SchemaError(
                 f"the rule of attribute '{self.name}' must be a rule such as POSITIVE or OneOf, "
-                f"got {shown(self.rule)}"
+                f"got {format_value(self.rule)}"
             )
 
     @property
@@ -293,7 +293,7 @@ def canonical_attributes(
             same = spell(elsewhere.get(name, name))
             hint = f" (did you mean '{same}'?)" if same in by_spelling else nearest(name, by_spelling)
             raise AttributeValueError(
-                f"{op}: unknown attribute {shown(name)}{hint}; "
+                f"{op}: unknown attribute {format_value(name)}{hint}; "
                 f"it has {', '.join(sorted(by_spelling)) or 'no attributes'}"
             )
     values: dict[str, AttributeValue] = {}
@@ -319,7 +319,7 @@ def _listed(spec: AttributeSpec, value: object, op: str, name: str) -> Sequence[
         )
         raise AttributeTypeError(
             f"{op}: attribute '{name}' must be {spec.expects}, "
-            f"got {shown(value)} of type {type(value).__name__}{hint}"
+            f"got {format_value(value)} of type {type(value).__name__}{hint}"
         )
     return items
 
@@ -328,10 +328,10 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
     """`value` as a plain Python scalar of the spec's element type."""
 
     def wrong_type() -> AttributeTypeError:
-        inside = "" if value is whole else f"{shown(whole)} with the element "
+        inside = "" if value is whole else f"{format_value(whole)} with the element "
         return AttributeTypeError(
             f"{op}: attribute '{name}' must be {spec.expects}, "
-            f"got {inside}{shown(value)} of type {type(value).__name__}"
+            f"got {inside}{format_value(value)} of type {type(value).__name__}"
         )
 
     is_bool = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
@@ -350,7 +350,7 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
                 raise wrong_type()
             if not S64_MIN <= number <= S64_MAX:
                 raise AttributeValueError(
-                    f"{op}: attribute '{name}' must fit in 64 bits, got {shown(number)}; give a smaller one"
+                    f"{op}: attribute '{name}' must fit in 64 bits, got {format_value(number)}; give a smaller one"
                 )
             return number
         case _:
@@ -362,7 +362,7 @@ def _scalar(spec: AttributeSpec, value: object, op: str, name: str, whole: objec
                 raise wrong_type() from None
             if math.isnan(real):
                 raise AttributeValueError(
-                    f"{op}: attribute '{name}' must be {spec.expects}, got {shown(whole)}, which is no number"
+                    f"{op}: attribute '{name}' must be {spec.expects}, got {format_value(whole)}, which is no number"
                 )
             return real
 
@@ -385,7 +385,7 @@ def _ruled(spec: AttributeSpec, value: Any, op: str, name: str, whole: object) -
     if canonical is None:
         known = spec.rule.values if isinstance(spec.rule, OneOf) else ()
         raise AttributeValueError(
-            f"{op}: attribute '{name}' must be {spec.expects}, got {shown(whole)}"
+            f"{op}: attribute '{name}' must be {spec.expects}, got {format_value(whole)}"
             f"{_spelled_out(value, known) or nearest(value, known)}"
         )
     return canonical

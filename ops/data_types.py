@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from .errors import ArgumentError, ArgumentTypeError, nearest
-from .values import shown
+from .values import format_value
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -44,11 +44,11 @@ def parse_enum(enum: type[E], value: E | str, what: str) -> E:
     names = ", ".join(member.value for member in enum)
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
-            f"{what} must be one of {names}, got {shown(value)} of type {type(value).__name__}"
+            f"{what} must be one of {names}, got {format_value(value)} of type {type(value).__name__}"
         )
     try:
         return enum(value)
     except ValueError:
         raise ArgumentError(
-            f"{what} must be one of {names}, got {shown(value)}{nearest(value, (m.value for m in enum))}"
+            f"{what} must be one of {names}, got {format_value(value)}{nearest(value, (m.value for m in enum))}"
         ) from None

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
-from .shared import FLOATS, SOURCE, show
+from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import FLOATS, SOURCE
 
 
 def _dropout(ctx: InferenceContext) -> tuple[Shape, ...]:
     for name, shape in zip(("seed", "offset", "probability"), ctx.inputs[1:], strict=True):
         if shape not in (None, (), (1,), (-1,)):
-            raise ctx.error(f"'{name}' must be one number, of shape [] or [1], got {show(shape)}")
+            raise ctx.error(f"'{name}' must be one number, of shape [] or [1], got {format_shape(shape)}")
     return (ctx.inputs[0],) * len(ctx.outputs)
 
 

@@ -11,8 +11,8 @@ from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneO
 from .data_types import DataType
 from .formats import axis_positions
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import DATA_FORMAT, FLOATS, SOURCE, integers, known, show
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import DATA_FORMAT, FLOATS, SOURCE, integers, known
 
 _MODE = AttributeSpec(
     "mode",
@@ -47,7 +47,7 @@ def _sizes(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple[i
     """
     rank = len(src) - 2
     if len(ctx.inputs) > operand:
-        sizes = ctx.values.get(operand)
+        sizes = ctx.values.get("sizes")
         if sizes is None:
             return (UNKNOWN_DIM,) * rank
     elif ctx.attributes.get("sizes"):
@@ -65,7 +65,7 @@ def _sizes(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple[i
         )
         if any(size < 1 and known(size) for size in sizes):
             raise ctx.error(
-                f"attribute 'scales' must leave positive sizes, got {list(scales)} for {show(src)}"
+                f"attribute 'scales' must leave positive sizes, got {list(scales)} for {format_shape(src)}"
             )
         return sizes
     else:
@@ -87,7 +87,7 @@ def _resized(ctx: InferenceContext, src: tuple[int, ...], operand: int) -> tuple
 def _check_data(ctx: InferenceContext, src: Shape) -> None:
     if src is not None and (len(src) < 3 or 0 in src[1:]):
         raise ctx.error(
-            f"'src' must have a batch, channels and spatial axes of positive sizes, got shape {show(src)}"
+            f"'src' must have a batch, channels and spatial axes of positive sizes, got shape {format_shape(src)}"
         )
 
 
@@ -112,7 +112,7 @@ def _backward(ctx: InferenceContext) -> tuple[Shape, ...]:
     if len(want) != len(diff_dst) or any(
         known(a) and known(b) and a != b for a, b in zip(want, diff_dst, strict=True)
     ):
-        raise ctx.error(f"'diff_dst' must have shape {show(want)}, got {show(diff_dst)}")
+        raise ctx.error(f"'diff_dst' must have shape {format_shape(want)}, got {format_shape(diff_dst)}")
     return (src,)
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from .attributes import AttributeSpec, AttributeType, OneOf
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
-from .shared import FLOATS, SOURCE, broadcast, flag, known, show
+from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import FLOATS, SOURCE, broadcast, flag, known
 
 
 def _matmul(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -17,14 +17,15 @@ def _matmul(ctx: InferenceContext) -> tuple[Shape, ...]:
         return (None,)
     if not src or not weights:
         raise ctx.error(
-            f"'src' and 'weights' must have at least one axis, got shapes {show(src)} and {show(weights)}"
+            f"'src' and 'weights' must have at least one axis, got shapes {format_shape(src)} and "
+            f"{format_shape(weights)}"
         )
     a, b = matrix_shapes(src, weights, ctx.attributes.flag("transpose_a"), ctx.attributes.flag("transpose_b"))
     if known(a[-1]) and known(b[-2]) and a[-1] != b[-2]:
         raise ctx.error(
-            f"'src' and 'weights' must agree on the axis that is summed, got {a[-1]} and {b[-2]} in {show(src)} and "
-            f"{show(weights)} with transpose_a={ctx.attributes.flag('transpose_a')} and "
-            f"transpose_b={ctx.attributes.flag('transpose_b')}"
+            f"'src' and 'weights' must agree on the axis that is summed, got {a[-1]} and {b[-2]} in "
+            f"{format_shape(src)} and {format_shape(weights)} with "
+            f"transpose_a={ctx.attributes.flag('transpose_a')} and transpose_b={ctx.attributes.flag('transpose_b')}"
         )
     batch = broadcast(ctx, (a[:-2], b[:-2]), ("src", "weights")) or ()
     rows = () if len(src) == 1 else (a[-2],)
@@ -37,7 +38,9 @@ def _matmul(ctx: InferenceContext) -> tuple[Shape, ...]:
             and broadcast(ctx, (dst, bias), ("dst", "bias")) != dst
             and -1 not in (*dst, *bias)
         ):
-            raise ctx.error(f"'bias' must broadcast to the output, {show(dst)}, got shape {show(bias)}")
+            raise ctx.error(
+                f"'bias' must broadcast to the output, {format_shape(dst)}, got shape {format_shape(bias)}"
+            )
     return (dst,)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from .attributes import Attributes, AttributeSpec, AttributeType
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import ANY, UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import FLOATS, SOURCE, axis_of, integers, known, same_as, show
+from .schema import ANY, UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import FLOATS, SOURCE, axis_of, integers, known, same_as
 
 _SRC = Port("src", "T", doc="Any shape.")
 _AXIS = AttributeSpec(
@@ -36,7 +36,8 @@ def _concat(ctx: InferenceContext) -> tuple[Shape, ...]:
             for position, (a, b) in enumerate(zip(first, shape, strict=True))
         ):
             raise ctx.error(
-                f"inputs must have equal shapes but for axis {axis}, got {show(first)} and {show(shape)}"
+                f"inputs must have equal shapes but for axis {axis}, got {format_shape(first)} and "
+                f"{format_shape(shape)}"
             )
         result = [b if a == UNKNOWN_DIM else a for a, b in zip(result, shape, strict=True)]
     sizes = [UNKNOWN_DIM if shape is None else shape[axis] for shape in ctx.inputs]
@@ -68,7 +69,7 @@ def _reshape(ctx: InferenceContext) -> tuple[Shape, ...]:
     found = reshaped(ctx.attributes, src)
     if found is None:
         raise ctx.error(
-            f"attribute 'shape' must describe the {math.prod(src)} elements of shape {show(src)}, got "
+            f"attribute 'shape' must describe the {math.prod(src)} elements of shape {format_shape(src)}, got "
             f"{list(ctx.attributes.integers('shape'))} with special_zero={ctx.attributes.flag('special_zero')}"
         )
     return (found,)

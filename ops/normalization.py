@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .attributes import FINITE, POSITIVE, Attributes, AttributeSpec, AttributeType, Finite
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
+from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import (
     DATA_FORMAT,
     FLOATS,
@@ -20,7 +20,6 @@ from .shared import (
     flag,
     known,
     same,
-    show,
     vector,
 )
 
@@ -166,7 +165,9 @@ def _affine(ctx: InferenceContext, first: int, want: Shape, names: Sequence[str]
         for d in want:
             count *= d
         if shape != (count,):
-            raise ctx.error(f"'{ctx.names.spell(name)}' must have shape {show(want)}, got {show(shape)}")
+            raise ctx.error(
+                f"'{ctx.names.spell(name)}' must have shape {format_shape(want)}, got {format_shape(shape)}"
+            )
 
 
 def _layer(ctx: InferenceContext) -> tuple[Shape, ...]:

@@ -12,9 +12,8 @@ from attrs import evolve, frozen
 from . import spatial
 from .attributes import NON_NEGATIVE, POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
-from .formats import axis_positions
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import (
     AUTO_PAD,
     DATA_FORMAT,
@@ -25,8 +24,8 @@ from .shared import (
     STRIDES,
     integers,
     known,
-    show,
 )
+from .windows import WindowAttributes, check_per_axis, resolve_pads, window_attributes
 
 _KERNEL = integers("kernel", POSITIVE, "Size of the window along each spatial axis.")
 _DILATIONS = integers(
@@ -76,71 +75,96 @@ class Windows:
     dst: tuple[int, ...]
 
 
-def windows(attributes: Attributes, src: Sequence[int]) -> Windows:
+@frozen(kw_only=True)
+class PoolingAttributes:
+    """What the attributes of a pooling say.
+
+    Attributes:
+        window: how the windows lie on the data.
+        kernel: size of a window, one value per spatial axis.
+        ceil: a window that begins inside but ends beyond the padding counts; the backward ops do not say.
+        exclude_pad: padding is left out of the averages.
+    """
+
+    window: WindowAttributes
+    kernel: tuple[int, ...]
+    ceil: bool
+    exclude_pad: bool
+
+
+def pooling_attributes(attributes: Attributes, rank: int) -> PoolingAttributes:
+    """The attributes of a pooling over `rank` spatial axes whose lists have passed `check_per_axis`."""
+    return PoolingAttributes(
+        window=window_attributes(attributes, rank),
+        kernel=attributes.integers("kernel"),
+        ceil=attributes.get("rounding_type") == "ceil",
+        exclude_pad="exclude_pad" in attributes and attributes.flag("exclude_pad"),
+    )
+
+
+def windows(pooling: PoolingAttributes, src: Sequence[int]) -> Windows:
     """The pooling of spatial sizes `src`; an unknown one stays unknown."""
-    rank = len(src)
-    kernel, strides = attributes.integers("kernel"), attributes.integers("strides")
-    dilations = attributes.integers("dilations") if "dilations" in attributes else (1,) * rank
-    auto_pad = attributes.string("auto_pad")
-    ceil = "rounding_type" in attributes and attributes.string("rounding_type") == "ceil"
+    window, kernel = pooling.window, pooling.kernel
     begin: list[int] = []
     end: list[int] = []
     beyond: list[int] = []
     dst: list[int] = []
     for axis, size in enumerate(src):
-        extent = spatial.effective_kernel(kernel[axis], dilations[axis])
-        if auto_pad.startswith("SAME"):
-            total = spatial.convolution_same_total(size, extent, strides[axis]) if known(size) else 0
-            first, last = spatial.same_pads(total, auto_pad)
-        elif auto_pad == "VALID":
-            first = last = 0
-        else:
-            first = (attributes.integers("pads_begin") or (0,) * rank)[axis]
-            last = (attributes.integers("pads_end") or (0,) * rank)[axis]
+        stride = window.strides[axis]
+        extent = spatial.effective_kernel(kernel[axis], window.dilations[axis])
+        first, last = resolve_pads(window, axis, kernel[axis], size)
         room = size + first + last - extent
-        out = -1
+        out = UNKNOWN_DIM
         if known(size):
-            out = (-(-room // strides[axis]) if ceil else room // strides[axis]) + 1
-            if ceil and out > 1 and (out - 1) * strides[axis] >= size + first:
+            out = (-(-room // stride) if pooling.ceil else room // stride) + 1
+            if pooling.ceil and out > 1 and (out - 1) * stride >= size + first:
                 out -= 1  # a window must begin inside
         begin.append(first)
         end.append(last)
         dst.append(out)
-        beyond.append(
-            max(0, (out - 1) * strides[axis] + extent - (size + first + last)) if known(size) else 0
-        )
+        beyond.append(max(0, (out - 1) * stride + extent - (size + first + last)) if known(size) else 0)
     return Windows(
-        kernel=kernel, strides=strides, dilations=dilations, pads_begin=tuple(begin), pads_end=tuple(end),
-        beyond=tuple(beyond), src=tuple(src), dst=tuple(dst),
+        kernel=kernel, strides=window.strides, dilations=window.dilations, pads_begin=tuple(begin),
+        pads_end=tuple(end), beyond=tuple(beyond), src=tuple(src), dst=tuple(dst),
     )  # fmt: skip
 
 
-def _output(ctx: InferenceContext, src: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the forward op's output.
+def windows_between(pooling: PoolingAttributes, src: Sequence[int], dst: Sequence[int]) -> Windows:
+    """The windows that give spatial sizes `dst`: backward ops do not say how sizes are rounded, dst tells it."""
+    found = windows(pooling, src)
+    return found if found.dst == tuple(dst) else windows(evolve(pooling, ceil=True), src)
+
+
+def _attributes(ctx: InferenceContext, src: tuple[int, ...]) -> PoolingAttributes:
+    """The attributes, checked against the rank of the forward op's input.
 
     Raises:
-        ShapeError: too few axes, an attribute of another length, or a window that does not fit.
+        ShapeError: too few axes, or an attribute of another length.
     """
     rank = len(src) - 2
     if rank < 1:
-        raise ctx.error(f"the data must have a batch, channels and spatial axes, got shape {show(src)}")
-    for name in ("kernel", "strides", "dilations", "pads_begin", "pads_end"):
-        if name in ctx.attributes and len(ctx.attributes.integers(name)) not in (
-            (rank, 0) if name.startswith("pads") else (rank,)
-        ):
-            raise ctx.error(
-                f"attribute '{name}' must have one value per spatial axis, {rank} for shape {show(src)}, got "
-                f"{list(ctx.attributes.integers(name))}"
-            )
-    at = axis_positions(ctx.attributes.string("data_format"), rank)
-    found = windows(ctx.attributes, [src[a] for a in at["X"]])
+        raise ctx.error(
+            f"the data must have a batch, channels and spatial axes, got shape {format_shape(src)}"
+        )
+    check_per_axis(ctx, src)
+    return pooling_attributes(ctx.attributes, rank)
+
+
+def _output(ctx: InferenceContext, pooling: PoolingAttributes, src: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the forward op's output.
+
+    Raises:
+        ShapeError: a window that does not fit.
+    """
+    axes = pooling.window.spatial_axes
+    found = windows(pooling, [src[a] for a in axes])
     result = list(src)
-    for axis, size in zip(at["X"], found.dst, strict=True):
+    for axis, size in zip(axes, found.dst, strict=True):
         if known(src[axis]) and size < 1:
             raise ctx.error(
                 f"the window must fit into the padded data, got kernel {list(found.kernel)}, pads "
-                f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {show(src)} in data_format "
-                f"'{ctx.attributes.string('data_format')}'"
+                f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {format_shape(src)} in data_format "
+                f"'{pooling.window.data_format}'"
             )
         result[axis] = size
     return tuple(result)
@@ -148,38 +172,25 @@ def _output(ctx: InferenceContext, src: tuple[int, ...]) -> tuple[int, ...]:
 
 def _forward(ctx: InferenceContext) -> tuple[Shape, ...]:
     src = ctx.inputs[0]
-    return (None if src is None else _output(ctx, src),)
+    return (None if src is None else _output(ctx, _attributes(ctx, src), src),)
 
 
 def _check_backward(ctx: InferenceContext, src: Shape, diff_dst: Shape) -> None:
     if src is None or diff_dst is None:
         return
-    attributes = ctx.attributes
-    floor = _output(ctx, src)
+    pooling = _attributes(ctx, src)
+    floor = _output(ctx, pooling, src)
     # The backward ops have no rounding_type: diff_dst tells what it was.
-    ceil = _output_with_ceil(ctx, src)
+    ceil = _output(ctx, evolve(pooling, ceil=True), src)
     agrees = len(diff_dst) == len(src) and any(
-        all(a == b or -1 in (a, b) for a, b in zip(diff_dst, want, strict=True)) for want in (floor, ceil)
+        all(a == b or UNKNOWN_DIM in (a, b) for a, b in zip(diff_dst, want, strict=True))
+        for want in (floor, ceil)
     )
     if not agrees:
         raise ctx.error(
-            f"'diff_dst' must have shape {show(floor)} for the input {show(src)} with kernel "
-            f"{list(attributes.integers('kernel'))} and strides {list(attributes.integers('strides'))}, got "
-            f"{show(diff_dst)}"
+            f"'diff_dst' must have shape {format_shape(floor)} for the input {format_shape(src)} with kernel "
+            f"{list(pooling.kernel)} and strides {list(pooling.window.strides)}, got {format_shape(diff_dst)}"
         )
-
-
-def _output_with_ceil(ctx: InferenceContext, src: tuple[int, ...]) -> tuple[int, ...]:
-    rank = len(src) - 2
-    at = axis_positions(ctx.attributes.string("data_format"), rank)
-    found = windows(with_ceil(ctx.attributes), [src[a] for a in at["X"]])
-    sizes = dict(zip(at["X"], found.dst, strict=True))
-    return tuple(sizes.get(axis, size) for axis, size in enumerate(src))
-
-
-def with_ceil(attributes: Attributes) -> Attributes:
-    """The attributes with ceil rounding."""
-    return Attributes({**attributes, "rounding_type": "ceil"})
 
 
 def _max_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -188,7 +199,7 @@ def _max_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
 
 
 def _average_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
-    src: Shape = ctx.values.get(1)
+    src: Shape = ctx.values.get("src_shape")
     if src is None and len(ctx.inputs) == 1:
         if "src_shape" not in ctx.attributes:
             raise ctx.error(
@@ -196,7 +207,7 @@ def _average_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
             )
         src = ctx.attributes.integers("src_shape")
     if src is None:
-        return (None if ctx.inputs[0] is None else (-1,) * len(ctx.inputs[0]),)
+        return (None if ctx.inputs[0] is None else (UNKNOWN_DIM,) * len(ctx.inputs[0]),)
     _check_backward(ctx, src, ctx.inputs[0])
     return (src,)
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from .attributes import Attributes
 from .formats import axis_positions
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, flag, same, show
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, flag, same
 
 
 def _prelu(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -27,7 +27,9 @@ def _check_slope(ctx: InferenceContext, src: Shape, slope: Shape) -> None:
         *src,
         *slope,
     ):
-        raise ctx.error(f"'slope' must broadcast to 'src', {show(src)}, got shape {show(slope)}")
+        raise ctx.error(
+            f"'slope' must broadcast to 'src', {format_shape(src)}, got shape {format_shape(slope)}"
+        )
 
 
 def slope_axis(attributes: Attributes, src: Sequence[int], slope: Sequence[int]) -> int | None:

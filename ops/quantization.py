@@ -8,8 +8,8 @@ from __future__ import annotations
 from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneOf, Within
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import FLOATS, SOURCE, axis_of, integers, known, same_as, show
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import FLOATS, SOURCE, axis_of, integers, known, same_as
 
 _FLOAT8 = (DataType.f8_e5m2, DataType.f8_e4m3)
 _INT8 = (DataType.u8, DataType.s8)
@@ -60,7 +60,7 @@ def _static(ctx: InferenceContext) -> tuple[Shape, ...]:
             per = "channel" if ctx.attributes.string("qtype") == "per_channel" else "tensor"
             raise ctx.error(
                 f"attribute '{name}' must have {max(sorted(allowed)[:2])} values, one per {per}, got {have} for shape "
-                f"{show(src)} and axis {ctx.attributes.integer('axis')}"
+                f"{format_shape(src)} and axis {ctx.attributes.integer('axis')}"
             )
     return (src,)
 
@@ -107,8 +107,8 @@ def _dynamic(ctx: InferenceContext) -> tuple[Shape, ...]:
         if ctx.attributes.string("qtype") == "per_group":
             more = f" and group_shape {ctx.attributes.get('group_shape')}"
         raise ctx.error(
-            f"'{name}' must fit qtype '{ctx.attributes.string('qtype')}' for shape {show(src)}, axis "
-            f"{ctx.attributes.integer('axis')}{more}, got shape {show(shape)}"
+            f"'{name}' must fit qtype '{ctx.attributes.string('qtype')}' for shape {format_shape(src)}, axis "
+            f"{ctx.attributes.integer('axis')}{more}, got shape {format_shape(shape)}"
         )
     return (src,)
 

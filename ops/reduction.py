@@ -9,8 +9,8 @@ from functools import partial
 
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape
-from .shared import FLOATS, SOURCE, axis_of, flag, integers, known, show
+from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import FLOATS, SOURCE, axis_of, flag, integers, known
 
 
 def reduced_axes(ctx: InferenceContext, rank: int) -> tuple[int, ...] | None:
@@ -20,9 +20,9 @@ def reduced_axes(ctx: InferenceContext, rank: int) -> tuple[int, ...] | None:
         ShapeError: an axis that the tensor does not have, or one given twice.
     """
     if len(ctx.inputs) > 1:
-        if 1 not in ctx.values:
+        if "axes" not in ctx.values:
             return None
-        axes = ctx.values[1]
+        axes = ctx.values["axes"]
     else:
         axes = ctx.attributes.integers("axes")
     counted = tuple(axis_of(ctx, axis, rank, "axes") for axis in axes)
@@ -42,7 +42,9 @@ def _reduce(ctx: InferenceContext, kind: str) -> tuple[Shape, ...]:
         rank = len(src) if keep else len(src) - count if known(count) else None
         return (None if rank is None else (UNKNOWN_DIM,) * rank,)
     if kind in ("ReduceMax", "ReduceMin") and any(src[a] == 0 for a in axes):
-        raise ctx.error(f"'src' must have elements along the axes {list(axes)}, got shape {show(src)}")
+        raise ctx.error(
+            f"'src' must have elements along the axes {list(axes)}, got shape {format_shape(src)}"
+        )
     if keep:
         return (tuple(1 if a in axes else d for a, d in enumerate(src)),)
     return (tuple(d for a, d in enumerate(src) if a not in axes),)

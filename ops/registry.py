@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .errors import SchemaError, UnknownOpError, nearest
 from .schema import OpNames, OpSchema
-from .values import shown
+from .values import format_value
 
 
 class OpRegistry:
@@ -45,7 +45,7 @@ class OpRegistry:
         """
         if not isinstance(kind, str) or kind not in self._written:
             raise UnknownOpError(
-                f"unknown op kind {shown(kind)}{nearest(kind, self._written)}; "
+                f"unknown op kind {format_value(kind)}{nearest(kind, self._written)}; "
                 "onednn_graph.ops() lists the registered kinds"
             )
         schema = self._schemas[self._written[kind]]

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 from .attributes import Attributes, AttributeSpec, canonical_value
 from .data_types import DataType, parse_enum
 from .errors import SchemaError, ShapeError, nearest
-from .values import check_identifier, integer, listed, shown
+from .values import check_identifier, format_value, integer, listed
 
 UNKNOWN_DIM = -1
 """A dimension whose size is not known yet."""
@@ -23,6 +23,13 @@ RESERVED = ("id", "kind", "inputs", "outputs", "name", "output_type")
 
 Shape = tuple[int, ...] | None
 """A shape; `UNKNOWN_DIM` for an unknown size, None where not even the rank is known."""
+
+
+def format_shape(shape: Shape) -> str:
+    """`[8, ?, 3]`, or `unknown`."""
+    if shape is None:
+        return "unknown"
+    return "[" + ", ".join("?" if d == UNKNOWN_DIM else str(d) for d in shape) + "]"
 
 
 @frozen
@@ -50,13 +57,13 @@ class Port:
         check_identifier(self.name, "a port's name", "src")
         if integer(self.repeat) is None or self.repeat < 1:
             raise SchemaError(
-                f"port '{self.name}': repeat must be a positive integer, got {shown(self.repeat)}"
+                f"port '{self.name}': repeat must be a positive integer, got {format_value(self.repeat)}"
             )
         check_identifier(self.type, f"the type constraint of port '{self.name}'", "T")
         for flag in ("required", "shape_operand"):
             if not isinstance(getattr(self, flag), bool):
                 raise SchemaError(
-                    f"port '{self.name}': {flag} must be True or False, got {shown(getattr(self, flag))}"
+                    f"port '{self.name}': {flag} must be True or False, got {format_value(getattr(self, flag))}"
                 )
 
 
@@ -76,7 +83,7 @@ class OpNames:
         check_identifier(self.kind, "an op's kind", "MyOp")
         if not isinstance(self.renamed, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise SchemaError(
-                f"alias '{self.kind}': renamed must be a mapping from names to names, got {shown(self.renamed)}"
+                f"alias '{self.kind}': renamed must be a mapping from names to names, got {format_value(self.renamed)}"
             )
         for name in (*self.renamed, *self.renamed.values()):
             check_identifier(name, f"alias '{self.kind}': a name in renamed", "src")
@@ -96,7 +103,7 @@ class InferenceContext:
         attributes: canonical attributes.
         inputs: the shape of each connected input.
         outputs: the shape declared for each output.
-        values: values of shape operands that are known, by input index.
+        values: values of shape operands that are known, by the port's name in the schema.
     """
 
     op: str
@@ -104,7 +111,7 @@ class InferenceContext:
     attributes: Attributes
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
-    values: Mapping[int, tuple[int, ...]] = Factory(dict[int, tuple[int, ...]])
+    values: Mapping[str, tuple[int, ...]] = Factory(dict[str, tuple[int, ...]])
 
     def error(self, message: str) -> ShapeError:
         """A `ShapeError` that begins with the op."""
@@ -120,7 +127,7 @@ T = TypeVar("T")
 def _tuple_of(kind: type[T], values: object, what: str) -> tuple[T, ...]:
     items = listed(values)
     if items is None or not all(isinstance(item, kind) for item in items):
-        raise SchemaError(f"{what} must be a sequence of {kind.__name__}, got {shown(values)}")
+        raise SchemaError(f"{what} must be a sequence of {kind.__name__}, got {format_value(values)}")
     return cast("tuple[T, ...]", tuple(items))
 
 
@@ -144,14 +151,15 @@ def _data_types(types: Mapping[str, Sequence[DataType | str]]) -> Mapping[str, t
     if not isinstance(types, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise SchemaError(
             "the types of an OpSchema must be a mapping from constraints to data types, as in "
-            f"{{'T': ['f32']}}, got {shown(types)}"
+            f"{{'T': ['f32']}}, got {format_value(types)}"
         )
     result: dict[str, tuple[DataType, ...]] = {}
     for constraint, allowed in types.items():
         check_identifier(constraint, "a type constraint", "T")
         if not listed(allowed):
             raise SchemaError(
-                f"type constraint '{constraint}' must be a list of data types such as ['f32'], got {shown(allowed)}"
+                f"type constraint '{constraint}' must be a list of data types such as ['f32'], got "
+                f"{format_value(allowed)}"
             )
         result[constraint] = tuple(
             parse_enum(DataType, d, f"a data type of constraint '{constraint}'") for d in allowed
@@ -208,7 +216,7 @@ class OpSchema:
         if not callable(self.infer_shapes):
             raise SchemaError(
                 f"{self.kind}: infer_shapes must be a function of an InferenceContext, such as "
-                f"shape_of_first_input, got {shown(self.infer_shapes)}"
+                f"shape_of_first_input, got {format_value(self.infer_shapes)}"
             )
         ports = [p.name for p in (*self.inputs, *self.outputs)]
         attributes = [spec.name for spec in self.attributes]

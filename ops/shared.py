@@ -8,7 +8,7 @@ from typing import Any
 from .attributes import FINITE, NON_NEGATIVE, POSITIVE, AttributeSpec, AttributeType, OneOf, Rule
 from .data_types import DataType
 from .formats import DATA_FORMATS, axis_positions
-from .schema import UNKNOWN_DIM, InferenceContext, InferShapes, Shape
+from .schema import UNKNOWN_DIM, InferenceContext, InferShapes, Shape, format_shape
 
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
 """oneDNN Graph's three floating-point types; f64 is an extension that NumPy computes."""
@@ -90,17 +90,10 @@ def same(ctx: InferenceContext, first: Shape, second: Shape, what: tuple[str, st
         known(a) and known(b) and a != b for a, b in zip(first, second, strict=True)
     ):
         raise ctx.error(
-            f"'{ctx.names.spell(what[1])}' must have the shape of '{ctx.names.spell(what[0])}', {show(first)}, "
-            f"got {show(second)}"
+            f"'{ctx.names.spell(what[1])}' must have the shape of '{ctx.names.spell(what[0])}', {format_shape(first)}, "
+            f"got {format_shape(second)}"
         )
     return tuple(b if not known(a) else a for a, b in zip(first, second, strict=True))
-
-
-def show(shape: Shape) -> str:
-    """`[8, ?, 3]`."""
-    if shape is None:
-        return "unknown"
-    return "[" + ", ".join(str(d) if known(d) else "?" for d in shape) + "]"
 
 
 def same_as(*names: str) -> InferShapes:
@@ -132,7 +125,7 @@ def broadcast(ctx: InferenceContext, shapes: Sequence[Shape], names: Sequence[st
         if len(wide) > 1:
             raise ctx.error(
                 f"{' and '.join(repr(ctx.names.spell(n)) for n in names)} must have shapes that broadcast, got "
-                f"{' and '.join(map(show, concrete))}; sizes on one axis must be equal or 1"
+                f"{' and '.join(map(format_shape, concrete))}; sizes on one axis must be equal or 1"
             )
         result.append(wide.pop() if wide else UNKNOWN_DIM if UNKNOWN_DIM in dims else 1)
     return tuple(result)
@@ -145,7 +138,7 @@ def channels_of(ctx: InferenceContext, shape: tuple[int, ...]) -> tuple[int, int
         ShapeError: fewer than two axes.
     """
     if len(shape) < 2:
-        raise ctx.error(f"the data must have a batch and channels at least, got shape {show(shape)}")
+        raise ctx.error(f"the data must have a batch and channels at least, got shape {format_shape(shape)}")
     axis = axis_positions(ctx.attributes.string("data_format"), len(shape) - 2)["C"][0]
     return axis, shape[axis]
 
@@ -176,5 +169,5 @@ def vector(ctx: InferenceContext, shape: Shape, name: str, size: int) -> None:
     if len(shape) != 1 or (known(shape[0]) and known(size) and shape[0] != size):
         wanted = f"[{size}]" if known(size) else "of one axis"
         raise ctx.error(
-            f"'{ctx.names.spell(name)}' must have shape {wanted}, one element per channel, got {show(shape)}"
+            f"'{ctx.names.spell(name)}' must have shape {wanted}, one element per channel, got {format_shape(shape)}"
         )

@@ -27,7 +27,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """`repr(value)` on one line, cut where it is long; an array of many elements as its type and shape."""
     shape = [integer(dim) for dim in listed(getattr(value, "shape", None)) or ()]
     if math.prod(dim or 0 for dim in shape) > MANY_ELEMENTS and hasattr(value, "dtype"):
@@ -68,4 +68,4 @@ def integer(value: object) -> int | None:
 def check_identifier(name: object, what: str, example: str) -> None:
     """Raises SchemaError for what can't be a name in Python code."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise SchemaError(f"{what} must be an identifier such as '{example}', got {shown(name)}")
+        raise SchemaError(f"{what} must be an identifier such as '{example}', got {format_value(name)}")

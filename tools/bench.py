@@ -153,7 +153,7 @@ def flops(op: Op) -> int:
     if family == "matmul":
         columns = tensors["src"].dims[-2 if op.attributes.get("transpose_a") else -1]
         return 2 * columns * math.prod(tensors["dst"].dims)
-    if family not in ("convolution", "convolution_data"):
+    if family != "convolution":
         return 0
     weights = next((t for name, t in tensors.items() if "weights" in name and "shape" not in name), None)
     forward = [t for name, t in tensors.items() if "src" in name or "dst" in name]

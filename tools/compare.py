@@ -16,11 +16,11 @@ from ..graph.model.logical_tensor import LogicalTensor, label
 from ..graph.runtime.arrays import Array
 from ..ops.errors import ArgumentError, UnsupportedError
 from .bench import Timing, timed
-from .benchdnn.comparing import Comparison, rule_for
-from .benchdnn.comparing import compare as judged
 from .benchdnn.reference import Expected, reference
+from .benchdnn.tolerances import Comparison, rule_for
+from .benchdnn.tolerances import compare as judged
+from .comparisons import difference, on_shifting_stack, ours, placed_inputs
 from .native_child import TIME_LIMIT, NativeRun, run_in_child
-from .rivals import difference, on_shifting_stack, ours, placed_inputs
 
 REFERENCE_ELEMENTS = 5e7
 """Graphs of more elements are not computed in f64."""

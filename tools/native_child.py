@@ -26,7 +26,7 @@ from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import OneDNNGraphError
 from ..ops.values import one_line
 from .bench import Timing
-from .rivals import interleaved, native, on_shifting_stack, ours, placed_inputs
+from .comparisons import interleaved, native, on_shifting_stack, ours, placed_inputs
 
 TIME_LIMIT = 300.0
 """Seconds that the child may take beside the time for measuring."""

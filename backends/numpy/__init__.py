@@ -3,7 +3,7 @@
 from . import (
     binary,
     convolution,
-    convolution_data,
+    convolution_weights,
     dropout,
     eltwise,
     interpolate,
@@ -20,7 +20,7 @@ from . import (
 __all__ = [
     "binary",
     "convolution",
-    "convolution_data",
+    "convolution_weights",
     "dropout",
     "eltwise",
     "interpolate",

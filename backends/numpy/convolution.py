@@ -1,12 +1,7 @@
-"""NumPy kernels of the convolution family: one for any rank, groups, layout and data type.
+"""The NumPy kernel of convolutions and of gradients of their data: a matmul for each kernel tap and block of images.
 
-dW is a sum of matrix products. For a block of images, the windows of src are copied into a matrix
-`columns` (window elements × positions) that stays in the cache, and one matmul with diff_dst adds a block of dW.
-The only Python loops are over blocks of about a megabyte, over kernel taps, and over the taps whose copies fill
-`columns`; groups are a batch axis of the matmul. Temporaries are a block, the sum in f32 or f64, and, with more
-than one block, one summand of it.
-
-Half precisions are converted while they are copied, and everything is summed in f32 (f64 for f64).
+A convolution gathers: the smaller tensor is Σ over taps of weights · windows of the larger. A gradient by the data
+scatters: weightsᵀ · the smaller tensor is added to the windows of the larger.
 """
 
 from __future__ import annotations
@@ -14,45 +9,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from attrs import frozen
 from numpy.lib.stride_tricks import as_strided
 
 from ...graph.model.op import Op
-from ...ops.convolution import CONV_TRANSPOSE_BACKWARD_WEIGHTS, CONVOLUTION_BACKWARD_WEIGHTS
+from ...ops.convolution_geometry import ConvolutionGeometry, geometry, scatters
 from ...ops.formats import AxisMap
 from ...ops.spatial import reached
-from ...ops.weights_gradient import WeightsGradient, weights_gradient
-from .kernels import Array, register_kernel
+from .kernels import Array, along, kernel, store, wide
 
-BLOCK_BYTES = 1 << 20
-"""Size that a block's columns aim at: they are written once and read once, so they should stay in L2."""
-SMALLEST_BLOCK_BYTES = 1 << 18
-"""Below this the calls cost more than the memory; small problems take no more than their own size otherwise."""
-ENOUGH_COLUMNS = 64
-"""Fewer window elements than this make a matmul too thin; more kernel axes are then merged into it."""
-WIDE_CHANNELS = 16
-"""From this many adjacent channels on, copying channel runs beats copying along the positions."""
-
-
-def backward_weights(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Kernel of both backward-weights ops."""
-    src, diff_dst, result = inputs[0], inputs[1], outputs[0]
-    p = weights_gradient(op.kind, op.attributes, src.shape, diff_dst.shape, result.shape)
-    dw = view(result, p.weights_axes)
-    if p.is_zero:
-        dw[...] = 0
-        return
-    playing_src, playing_dst = (diff_dst, src) if p.exchanged else (src, diff_dst)
-    x = grouped(view(playing_src, p.src_axes), p.groups)
-    dy = grouped(view(playing_dst, p.dst_axes), p.groups)
-    accumulator = np.dtype(np.float64 if result.dtype == np.float64 else np.float32)
-    if p.depthwise:
-        _depthwise(p, x, dy, dw, accumulator)
-    else:
-        _matrix_products(p, x, dy, dw, accumulator)
+BLOCK_BYTES = 1 << 22
+"""Size that a block of images aims at, so that a tap's product stays in the cache."""
 
 
 def view(array: Array, axes: AxisMap) -> Array:
@@ -72,185 +41,71 @@ def grouped(array: Array, groups: int) -> Array:
     )
 
 
-# --- which positions of a tap lie inside src ---------------------------------------------------------
-
-
 @frozen
-class _Block:
-    """A block of images and of rows along the first spatial axis."""
+class _Tap:
+    """One kernel element: its index, the small tensor's positions that reach inside, and what they reach."""
 
-    images: slice
-    rows: slice
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.images.stop - self.images.start, self.rows.stop - self.rows.start
+    index: tuple[int, ...]
+    small: tuple[slice, ...]
+    large: tuple[slice, ...]
 
 
-def _block_bytes(x: Array, dy: Array) -> int:
-    """How large a block may be, so that temporaries stay below the size of the inputs."""
-    return min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, x.nbytes + dy.nbytes))
-
-
-def _blocks(p: WeightsGradient, bytes_per_row: int, limit: int) -> Iterator[_Block]:
-    """Blocks of about `limit` bytes: whole images where several fit, else rows of one image."""
-    rows = p.dst_spatial[0]
-    images_at_once = max(1, limit // max(1, bytes_per_row * rows))
-    rows_at_once = rows if images_at_once > 1 else max(1, min(rows, limit // max(1, bytes_per_row)))
-    for image in range(0, p.batch, images_at_once):
-        for row in range(0, rows, rows_at_once):
-            yield _Block(
-                slice(image, min(image + images_at_once, p.batch)),
-                slice(row, min(row + rows_at_once, rows)),
-            )
-
-
-def _position_slices(
-    p: WeightsGradient, taps: Sequence[int], block: _Block
-) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-    """Slices of the block's positions and of src that belong together for these taps; None if none do."""
-    positions: list[slice] = []
-    source: list[slice] = []
-    for axis, tap in enumerate(taps):
-        rows = block.rows if axis == 0 else slice(0, p.dst_spatial[axis])
-        offset = tap * p.dilations[axis] - p.pads_begin[axis]
-        found = reached(rows, p.strides[axis], offset, p.src_spatial[axis])
-        if found is None:
-            return None
-        positions.append(found[0])
-        source.append(found[1])
-    return tuple(positions), tuple(source)
-
-
-def _zero_outside(target: Array, positions: Sequence[slice]) -> None:
-    """Zeros in `target` (…, X) outside of `positions`."""
-    for axis, inside in enumerate(positions):
-        lead = (slice(None),) * (target.ndim - len(positions) + axis)
-        target[(*lead, slice(0, inside.start))] = 0
-        target[(*lead, slice(inside.stop, None))] = 0
-
-
-# --- matrix products -------------------------------------------------------------------------------
-
-
-def _merged_axes(p: WeightsGradient, limit: int) -> int:
-    """How many trailing kernel axes go into the columns together."""
-    merged = 1
-    row = math.prod(p.dst_spatial[1:])
-    while merged < p.spatial_rank:
-        width = p.columns * math.prod(p.kernel[p.spatial_rank - merged :])
-        wider = width * p.kernel[p.spatial_rank - merged - 1]
-        if width >= ENOUGH_COLUMNS or wider * row * p.groups > limit:
-            break
-        merged += 1
-    return merged
-
-
-def _matrix_products(p: WeightsGradient, x: Array, dy: Array, dw: Array, accumulator: np.dtype[Any]) -> None:
-    limit = _block_bytes(x, dy)
-    merged = _merged_axes(p, limit // accumulator.itemsize)
-    looped = p.kernel[: p.spatial_rank - merged]
-    together = p.kernel[p.spatial_rank - merged :]
-    width = math.prod(together) * p.columns
-    row = math.prod(p.dst_spatial[1:])
-    total = np.empty((*looped, p.groups, p.rows, width), accumulator)
-    product: Array | None = None
-    channels_inside = x.strides[2] == x.itemsize and p.columns >= WIDE_CHANNELS
-    for number, block in enumerate(_blocks(p, row * width * p.groups * accumulator.itemsize, limit)):
-        images, rows = block.size
-        size = (images, rows, *p.dst_spatial[1:])
-        count = math.prod(size)
-        gradient = _gradient_matrix(dy[block.images, :, :, block.rows], accumulator)
-        if channels_inside:
-            columns = np.empty((*size, p.groups, math.prod(together), p.columns), accumulator)
-            # (…X, G, K, I) seen as (K, N, G, I, X)
-            order = (columns.ndim - 2, 0, columns.ndim - 3, columns.ndim - 1)
-            by_tap = columns.transpose(*order, *range(1, 1 + p.spatial_rank))
-            matrix = columns.reshape(count, p.groups, width).transpose(1, 0, 2)
-        else:
-            columns = np.empty((p.groups, math.prod(together), p.columns, *size), accumulator)
-            # (G, K, I, N, X) seen as (K, N, G, I, X)
-            by_tap = columns.transpose(1, 3, 0, 2, *range(4, 4 + p.spatial_rank))
-            matrix = columns.reshape(p.groups, width, count).transpose(0, 2, 1)
-        block_src = x[block.images]
-        for outer in itertools.product(*map(range, looped)):
-            inside = _fill(p, by_tap, block_src, block, outer, together)
-            if number == 0:
-                if inside:
-                    np.matmul(gradient, matrix, out=total[outer])
-                else:
-                    total[outer] = 0
-            elif inside:
-                product = np.matmul(gradient, matrix, out=product)
-                total[outer] += product
-    # (…looped, G, O, K, I) seen as (G, O, I, …K)
-    expanded = total.reshape(*looped, p.groups, p.rows, *together, p.columns)
-    lead = len(looped)
-    axes = (lead, lead + 1, expanded.ndim - 1, *range(lead), *range(lead + 2, expanded.ndim - 1))
-    dw[...] = expanded.transpose(axes)
-
-
-def _gradient_matrix(dy: Array, accumulator: np.dtype[Any]) -> Array:
-    """diff_dst of a block, (N, G, O, X), as (G, O, positions): a view where its memory allows it."""
-    groups, rows = dy.shape[1], dy.shape[2]
-    by_group = dy.transpose(1, 2, 0, *range(3, dy.ndim))
-    if dy.strides[2] == dy.itemsize:  # channels last: the transpose of (positions, O)
-        flat = dy.transpose(0, *range(3, dy.ndim), 1, 2)
-        return flat.astype(accumulator, copy=False).reshape(-1, groups, rows).transpose(1, 2, 0)
-    return by_group.astype(accumulator, order="C", copy=False).reshape(groups, rows, -1)
-
-
-def _fill(
-    p: WeightsGradient,
-    by_tap: Array,
-    src: Array,
-    block: _Block,
-    outer: tuple[int, ...],
-    together: tuple[int, ...],
-) -> bool:
-    """Copies the windows of the block into the columns; False if no tap reads inside src."""
-    any_inside = False
-    for number, inner in enumerate(itertools.product(*map(range, together))):
-        target = by_tap[number]
-        found = _position_slices(p, (*outer, *inner), block)
-        if found is None:
-            target[...] = 0
-            continue
-        positions, source = found
-        _zero_outside(target, positions)
-        lead = (slice(None),) * 3
-        target[(*lead, *positions)] = src[(*lead, *source)]
-        any_inside = True
-    return any_inside
-
-
-# --- depthwise -------------------------------------------------------------------------------------
-
-
-def _depthwise(p: WeightsGradient, x: Array, dy: Array, dw: Array, accumulator: np.dtype[Any]) -> None:
-    """One channel a group: a product of arrays summed over images and positions, a tap at a time."""
-    x, dy = x[:, :, 0], dy[:, :, 0]
-    total = np.zeros((*p.kernel, p.groups), accumulator)
-    row = math.prod(p.dst_spatial[1:])
-    last = x.strides[1] == x.itemsize
-    letters = "defghijklmopqrstuvwxyz"[: p.spatial_rank] if p.spatial_rank <= 20 else None
-    for block in _blocks(p, row * p.groups * accumulator.itemsize, _block_bytes(x, dy)):
-        src = x[block.images].astype(accumulator, copy=False)
-        gradient = dy[block.images, :, block.rows].astype(accumulator, copy=False)
-        for taps in itertools.product(*map(range, p.kernel)):
-            found = _position_slices(p, taps, block)
+def _taps(p: ConvolutionGeometry, large: tuple[int, ...]) -> Iterator[_Tap]:
+    every = (slice(None),) * 3
+    for index in itertools.product(*map(range, p.kernel)):
+        small: list[slice] = []
+        source: list[slice] = []
+        for axis, k in enumerate(index):
+            offset = k * p.dilations[axis] - p.pads_begin[axis]
+            found = reached(slice(0, p.dst_spatial[axis]), p.strides[axis], offset, large[axis])
             if found is None:
-                continue
-            positions, source = found
-            a = src[(slice(None), slice(None), *source)]
-            b = gradient[(slice(None), slice(None), *positions)]
-            if last or letters is None:
-                product = np.multiply(np.moveaxis(a, 1, -1), np.moveaxis(b, 1, -1))
-                total[taps] += product.reshape(-1, p.groups).sum(axis=0)
+                break
+            small.append(found[0])
+            source.append(found[1])
+        else:
+            yield _Tap(index, (*every, *small), (*every, *source))
+
+
+def _product(weights: Array, data: Array) -> Array:
+    """(G, A, B) · (N, G, B, P…) → (N, G, A, P…)."""
+    if weights.shape[1:] == (1, 1):  # depthwise
+        return data * weights.reshape(1, -1, 1, *[1] * (data.ndim - 3))
+    flat = np.ascontiguousarray(data).reshape(*data.shape[:3], -1)
+    return np.matmul(weights, flat).reshape(*data.shape[:2], weights.shape[1], *data.shape[3:])
+
+
+def _blocks(array: Array, more: Array) -> Iterator[slice]:
+    batch = array.shape[0]
+    each = 8 * max(1, math.prod(array.shape[1:]), math.prod(more.shape[1:]))
+    step = max(1, BLOCK_BYTES // each)
+    for start in range(0, batch, step):
+        yield slice(start, start + step)
+
+
+@kernel("Convolution", "ConvTranspose", "ConvolutionBackwardData", "ConvTransposeBackwardData")
+def convolution(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Both directions, of both convolutions."""
+    p = geometry(op.kind, op.attributes, inputs[0].shape, inputs[1].shape, outputs[0].shape)
+    source = grouped(view(inputs[0], p.src_axes), p.groups)
+    target = grouped(view(outputs[0], p.src_axes), p.groups)
+    weights = wide(np.ascontiguousarray(view(inputs[1], p.weights_axes)))  # (G, O, I, K)
+    bias = _bias(op, inputs, p)
+    for block in _blocks(source, target):
+        data = wide(source[block])
+        total = np.zeros(target[block].shape, data.dtype)
+        large = total if scatters(op.kind) else data
+        for tap in _taps(p, large.shape[3:]):
+            matrix = weights[(slice(None),) * 3 + tap.index]
+            if scatters(op.kind):
+                total[tap.large] += _product(matrix.swapaxes(1, 2), data[tap.small])
             else:
-                total[taps] += np.einsum(f"nc{letters},nc{letters}->c", a, b)
-    dw[:, 0, 0] = np.moveaxis(total, -1, 0)
+                total[tap.small] += _product(matrix, data[tap.large])
+        store(target[block], total if bias is None else total + bias)
 
 
-register_kernel(CONVOLUTION_BACKWARD_WEIGHTS.kind, backward_weights)
-register_kernel(CONV_TRANSPOSE_BACKWARD_WEIGHTS.kind, backward_weights)
+def _bias(op: Op, inputs: Sequence[Array], p: ConvolutionGeometry) -> Array | None:
+    """The bias as (1, G, C, 1…), or None where there is none."""
+    if not any(port.name == "bias" for port in op.input_ports[2:]):
+        return None
+    bias = wide(inputs[2])
+    return along(bias, 0, 1 + p.spatial_rank).reshape(1, p.groups, -1, *[1] * p.spatial_rank)

@@ -10,9 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from ...graph.model.op import Op
-from ...ops.attributes import Attributes
-from ...ops.formats import data_axes
-from ...ops.pooling import Windows, windows, with_ceil
+from ...ops.pooling import PoolingAttributes, Windows, pooling_attributes, windows, windows_between
 from ...ops.spatial import reached
 from .kernels import Array, kernel, store, wide
 
@@ -25,9 +23,14 @@ class _Tap:
     source: tuple[slice, ...]
 
 
-def _canonical(op: Op, array: Array) -> Array:
+def _attributes(op: Op, inputs: Sequence[Array]) -> PoolingAttributes:
+    return pooling_attributes(op.attributes, inputs[0].ndim - 2)
+
+
+def _canonical(pooling: PoolingAttributes, array: Array) -> Array:
     """The array as (N, C, X), a view."""
-    return array.transpose(data_axes(op.attributes.string("data_format"), array.ndim - 2).order)
+    window = pooling.window
+    return array.transpose(window.batch_axis, window.channel_axis, *window.spatial_axes)
 
 
 def _taps(w: Windows) -> Iterator[_Tap]:
@@ -47,15 +50,9 @@ def _taps(w: Windows) -> Iterator[_Tap]:
             yield _Tap((*every, *positions), (*every, *source))
 
 
-def _agreeing(attributes: Attributes, src: Array, dst: Array) -> Windows:
-    """The windows that give dst's sizes: the backward ops have no rounding_type."""
-    found = windows(attributes, src.shape[2:])
-    return found if found.dst == dst.shape[2:] else windows(with_ceil(attributes), src.shape[2:])
-
-
-def _counts(op: Op, w: Windows, like: Array) -> Array:
+def _counts(pooling: PoolingAttributes, w: Windows, like: Array) -> Array:
     """How many elements each average has: those inside, or the whole window."""
-    if op.attributes.flag("exclude_pad"):
+    if pooling.exclude_pad:
         counts = np.zeros((1, 1, *w.dst), like.dtype)
         for tap in _taps(w):
             counts[tap.windows] += 1
@@ -66,22 +63,24 @@ def _counts(op: Op, w: Windows, like: Array) -> Array:
 @kernel("AvgPool")
 def average(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = Σ window / count."""
-    src = _canonical(op, wide(inputs[0]))
-    w = windows(op.attributes, src.shape[2:])
+    pooling = _attributes(op, inputs)
+    src = _canonical(pooling, wide(inputs[0]))
+    w = windows(pooling, src.shape[2:])
     total = np.zeros((*src.shape[:2], *w.dst), src.dtype)
     for tap in _taps(w):
         total[tap.windows] += src[tap.source]
     with np.errstate(all="ignore"):
-        store(_canonical(op, outputs[0]), total / _counts(op, w, src))
+        store(_canonical(pooling, outputs[0]), total / _counts(pooling, w, src))
 
 
 @kernel("AvgPoolBackward")
 def average_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """diff_src += diff_dst / count at each element of a window."""
-    diff_dst, diff_src = _canonical(op, wide(inputs[0])), _canonical(op, outputs[0])
-    w = _agreeing(op.attributes, diff_src, diff_dst)
+    pooling = _attributes(op, inputs)
+    diff_dst, diff_src = _canonical(pooling, wide(inputs[0])), _canonical(pooling, outputs[0])
+    w = windows_between(pooling, diff_src.shape[2:], diff_dst.shape[2:])
     with np.errstate(all="ignore"):
-        share = diff_dst / _counts(op, w, diff_dst)
+        share = diff_dst / _counts(pooling, w, diff_dst)
     total = np.zeros(diff_src.shape, diff_dst.dtype)
     for tap in _taps(w):
         total[tap.source] += share[tap.windows]
@@ -103,21 +102,23 @@ def _largest(w: Windows, src: Array) -> tuple[Array, Array]:
 @kernel("MaxPool")
 def largest(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = max of each window."""
-    src = _canonical(op, wide(inputs[0]))
-    w = windows(op.attributes, src.shape[2:])
+    pooling = _attributes(op, inputs)
+    src = _canonical(pooling, wide(inputs[0]))
+    w = windows(pooling, src.shape[2:])
     best = np.full((*src.shape[:2], *w.dst), -np.inf, src.dtype)
     for tap in _taps(w):
         np.maximum(best[tap.windows], src[tap.source], out=best[tap.windows])
-    store(_canonical(op, outputs[0]), best)
+    store(_canonical(pooling, outputs[0]), best)
 
 
 @kernel("MaxPoolBackward")
 def largest_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """diff_src += diff_dst at the first largest element of each window."""
-    src, diff_dst = (_canonical(op, wide(array)) for array in inputs)
-    w = _agreeing(op.attributes, src, diff_dst)
+    pooling = _attributes(op, inputs)
+    src, diff_dst = (_canonical(pooling, wide(array)) for array in inputs)
+    w = windows_between(pooling, src.shape[2:], diff_dst.shape[2:])
     _, where = _largest(w, src)
     total = np.zeros(src.shape, diff_dst.dtype)
     for number, tap in enumerate(_taps(w)):
         total[tap.source] += np.where(where[tap.windows] == number, diff_dst[tap.windows], 0)
-    store(_canonical(op, outputs[0]), total)
+    store(_canonical(pooling, outputs[0]), total)

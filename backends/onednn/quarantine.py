@@ -14,10 +14,11 @@ from typing import Generic, ParamSpec, cast
 
 from attrs import frozen
 
+from ...ops.convolution_geometry import ConvolutionGeometry
 from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
-from ...ops.weights_gradient import WeightsGradient
 from .library.enumerators import Algorithm, Query
+from .library.implementations import LANES, REFERENCE, is_reference
 from .library.loading import Dims
 from .library.memory import MemoryDesc
 from .library.primitive import PrimitiveAttributes, PrimitiveDesc
@@ -67,15 +68,13 @@ class Case:
 
 REGISTER_BLOCK = 28
 """Output positions along the width that the AVX-512 kernels hold in registers; wider rows take another path."""
-LANES = 16
-"""f32 lanes of AVX-512, to which channels are padded."""
 
 
-def _strided(p: WeightsGradient) -> bool:
+def _strided(p: ConvolutionGeometry) -> bool:
     return any(stride > 1 for stride in p.strides)
 
 
-def _small_src(p: WeightsGradient) -> bool:
+def _small_src(p: ConvolutionGeometry) -> bool:
     """Whether some padded axis of src has less room than the kernel's extent and a stride.
 
     What failed had no more room than the extent; the stride is a margin.
@@ -88,11 +87,11 @@ def _small_src(p: WeightsGradient) -> bool:
     )
 
 
-def _ragged_groups(p: WeightsGradient) -> bool:
+def _ragged_groups(p: ConvolutionGeometry) -> bool:
     return p.groups > 1 and bool(p.columns % LANES or p.rows % LANES)
 
 
-def _dilated_rows(p: WeightsGradient) -> bool:
+def _dilated_rows(p: ConvolutionGeometry) -> bool:
     """A dilated kernel height over wide rows, with input channels that leave lanes empty."""
     return (
         p.spatial_rank == 2
@@ -102,10 +101,7 @@ def _dilated_rows(p: WeightsGradient) -> bool:
     )
 
 
-REFERENCE = "ref"
-"""How the names of the library's reference loops begin; they run only where a user forces the backend."""
-
-TABLE: tuple[Entry[[WeightsGradient, DataType]], ...] = (
+TABLE: tuple[Entry[[ConvolutionGeometry, DataType]], ...] = (
     Entry(
         REFERENCE,
         "always",
@@ -185,7 +181,7 @@ def _moves(case: Case) -> bool:
 
 def _loops(implementation: str) -> bool:
     """Whether an implementation, or what it hands its work to, is a reference loop."""
-    return any(part.startswith(REFERENCE) for part in implementation.split("+"))
+    return any(is_reference(part) for part in implementation.split("+"))
 
 
 def _without_vnni(case: Case) -> bool:
@@ -413,7 +409,7 @@ def refused(case: Case, *, references: bool = False) -> str | None:
     return _first(PRIMITIVES.get(case.desc.function, ()), implementation, case)
 
 
-def barred(implementation: str, problem: WeightsGradient, data_type: DataType) -> str | None:
+def barred(implementation: str, problem: ConvolutionGeometry, data_type: DataType) -> str | None:
     """Why `implementation` must not run this weight gradient in `data_type`, or None when it may."""
     return _first(TABLE, implementation, problem, data_type)
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from attrs import Factory, field, frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from ..model.topology import Topology
@@ -139,11 +139,12 @@ class BackendRegistry:
         """
         if not isinstance(name, str):
             raise ArgumentTypeError(
-                f"backend must be a name such as 'numpy' or None, got {shown(name)} of type {type(name).__name__}"
+                f"backend must be a name such as 'numpy' or None, got {format_value(name)} of type "
+                f"{type(name).__name__}"
             )
         if name not in self._backends:
             raise ArgumentError(
-                f"backend must be one of {', '.join(self._backends)}, got {shown(name)}"
+                f"backend must be one of {', '.join(self._backends)}, got {format_value(name)}"
                 f"{nearest(name, self._backends)}"
             )
         return self._backends[name]

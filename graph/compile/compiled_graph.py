@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
-from ...ops.values import integer, shown
+from ...ops.values import format_value, integer
 from ..model.logical_tensor import LogicalTensor, label, labels
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
@@ -77,7 +77,7 @@ def find(key: object, ids: Mapping[str, int], what: str) -> int:
     tensor_id = meant(key, ids)
     if tensor_id is None:
         known = ", ".join(repr(name) for name in ids)
-        raise ArgumentError(f"the graph has no {what} {shown(key)}{nearest(key, ids)}; it has {known}")
+        raise ArgumentError(f"the graph has no {what} {format_value(key)}{nearest(key, ids)}; it has {known}")
     return tensor_id
 
 
@@ -112,7 +112,8 @@ class CompiledGraph:
             stage.explanation is not None and not stage.explanation.considered for stage in self._stages
         ):
             raise ArgumentError(
-                f"strategy {shown(options.strategy)} can't be taken, for no partition of the graph has a choice; "
+                f"strategy {format_value(options.strategy)} can't be taken, for no partition of the "
+                f"graph has a choice; "
                 "leave strategy out"
             )
 
@@ -168,7 +169,7 @@ class CompiledGraph:
             tensor_id = find(key, self._output_ids, "output")
             if tensor_id in targets:
                 raise ArgumentError(
-                    f"output {shown(key)} is given twice, under another key too; give it once"
+                    f"output {format_value(key)} is given twice, under another key too; give it once"
                 )
             targets[tensor_id] = value
         return targets
@@ -200,7 +201,9 @@ class CompiledGraph:
         for key, value in cast("Mapping[object, object]", inputs).items():
             tensor_id = find(key, self._input_ids, "input")
             if tensor_id in arrays:
-                raise ArgumentError(f"input {shown(key)} is given twice, under another key too; give it once")
+                raise ArgumentError(
+                    f"input {format_value(key)} is given twice, under another key too; give it once"
+                )
             port = self._input_ports[tensor_id]
             what = f"input {label(port)!r}"
             array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)

@@ -9,7 +9,7 @@ from typing import Protocol
 from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
-from ...ops.values import integer, shown
+from ...ops.values import format_value, integer
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, as_plain
 from ..model.op import Op, port_names
@@ -219,7 +219,9 @@ class CompiledPartition:
             if tensor.id == number:
                 return tensor
         ids = [t.id for t in (*self.inputs, *self.outputs)]
-        raise ArgumentError(f"{self.partition.ops[0]}: no port has the id {shown(id)}; the ports are {ids}")
+        raise ArgumentError(
+            f"{self.partition.ops[0]}: no port has the id {format_value(id)}; the ports are {ids}"
+        )
 
     def execute(
         self,
@@ -272,7 +274,7 @@ class CompiledPartition:
         if not isinstance(stream, Stream):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 f"{self.partition.ops[0]}: stream must be an onednn_graph.Stream or None, got "
-                f"{shown(stream)} of type {type(stream).__name__}"
+                f"{format_value(stream)} of type {type(stream).__name__}"
             )
         if stream.engine is not self.engine:
             raise ArgumentError(

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
-from ...ops.values import integer, shown
+from ...ops.values import format_value, integer
 
 
 class Tune(StrEnum):
@@ -51,18 +51,18 @@ class CompileOptions:
     def __attrs_post_init__(self) -> None:
         seconds = self.tune_seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"tune_seconds must be a number, got {shown(seconds)}")
+            raise ArgumentTypeError(f"tune_seconds must be a number, got {format_value(seconds)}")
         if not (seconds > 0 and math.isfinite(seconds)):
-            raise ArgumentError(f"tune_seconds must be above 0, got {shown(seconds)}")
+            raise ArgumentError(f"tune_seconds must be above 0, got {format_value(seconds)}")
         if self.strategy is not None and not isinstance(self.strategy, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
-                f"strategy must be a name that explain() shows or None, got {shown(self.strategy)}"
+                f"strategy must be a name that explain() shows or None, got {format_value(self.strategy)}"
             )
         if self.scratch_limit is not None:
             limit = integer(self.scratch_limit)
             if limit is None:
                 raise ArgumentTypeError(
-                    f"scratch_limit must be a number of bytes or None, got {shown(self.scratch_limit)}"
+                    f"scratch_limit must be a number of bytes or None, got {format_value(self.scratch_limit)}"
                 )
             if limit < 0:
                 raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")

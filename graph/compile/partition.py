@@ -12,7 +12,7 @@ from ...ops.errors import (
     ShapeError,
     UnsupportedError,
 )
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..model.inference import infer, merge_shapes
 from ..model.logical_tensor import (
     LayoutType,
@@ -126,7 +126,8 @@ class Partition:
         compiled = self.compile_with(inputs, outputs, engine, options)
         if strategy is not None and compiled.explanation is not None and not compiled.explanation.considered:
             raise ArgumentError(
-                f"{self.ops[0]}: strategy {shown(strategy)} can't be taken, for {compiled.backend} has nothing to "
+                f"{self.ops[0]}: strategy {format_value(strategy)} can't be taken, for "
+                f"{compiled.backend} has nothing to "
                 "choose from here; leave strategy out"
             )
         return compiled
@@ -208,14 +209,14 @@ class Partition:
             )
         if not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
-                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor or None, got {shown(given)} of "
+                f"{self.ops[0]}: {what}s must be a sequence of LogicalTensor or None, got {format_value(given)} of "
                 f"type {type(given).__name__}"
             )
         by_id: dict[int, LogicalTensor] = {}
         for tensor in given:
             if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ArgumentTypeError(
-                    f"{self.ops[0]}: {what}s must hold LogicalTensor objects, got {shown(tensor)} of type "
+                    f"{self.ops[0]}: {what}s must hold LogicalTensor objects, got {format_value(tensor)} of type "
                     f"{type(tensor).__name__}; arrays are given to execute"
                 )
             by_id[tensor.id] = tensor

@@ -749,8 +749,8 @@ def conv_transpose_backward_weights(
     pads_begin: Sequence[int],
     pads_end: Sequence[int],
     dilations: Sequence[int],
-    auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
     output_padding: Sequence[int] | None = None,
+    auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
     groups: int | None = None,
     data_format: Literal["NXC", "NCX"] | None = None,
     weights_format: Literal["XOI", "IOX"] | None = None,
@@ -767,6 +767,8 @@ def conv_transpose_backward_weights(
         diff_dst: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
             f64.
         weights_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+        output_padding: Zeros that the forward op adds at the end of each spatial axis of its
+            output; taken from diff_dst if absent.
         strides: Step of the kernel along each spatial axis.
         pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
             means zeros, and auto_pad other than None overrules it.
@@ -775,8 +777,6 @@ def conv_transpose_backward_weights(
         dilations: Distance between kernel elements; 1 is dense.
         auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
             'None'.
-        output_padding: Zeros that the forward op adds at the end of each spatial axis of its
-            output; taken from diff_dst if absent.
         groups: How many groups the input and the output channels are divided into. Default 1.
         data_format: Order of the axes of the data; X stands for the spatial axes. Default
             'NXC'.
@@ -813,8 +813,8 @@ def conv_transpose_backprop_filters(
     pads_begin: Sequence[int],
     pads_end: Sequence[int],
     dilations: Sequence[int],
-    auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
     output_padding: Sequence[int] | None = None,
+    auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
     groups: int | None = None,
     data_format: Literal["NXC", "NCX"] | None = None,
     filter_format: Literal["XOI", "IOX"] | None = None,
@@ -831,6 +831,8 @@ def conv_transpose_backprop_filters(
         output_delta: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
             f64.
         filter_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+        output_padding: Zeros that the forward op adds at the end of each spatial axis of its
+            output; taken from output_delta if absent.
         strides: Step of the kernel along each spatial axis.
         pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
             means zeros, and auto_pad other than None overrules it.
@@ -839,8 +841,6 @@ def conv_transpose_backprop_filters(
         dilations: Distance between kernel elements; 1 is dense.
         auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
             'None'.
-        output_padding: Zeros that the forward op adds at the end of each spatial axis of its
-            output; taken from output_delta if absent.
         groups: How many groups the input and the output channels are divided into. Default 1.
         data_format: Order of the axes of the data; X stands for the spatial axes. Default
             'NXC'.

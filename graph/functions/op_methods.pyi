@@ -326,8 +326,8 @@ class OpMethods(ABC):
         pads_begin: Sequence[int],
         pads_end: Sequence[int],
         dilations: Sequence[int],
-        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         output_padding: Sequence[int] | None = None,
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         groups: int | None = None,
         data_format: Literal["NXC", "NCX"] | None = None,
         weights_format: Literal["XOI", "IOX"] | None = None,
@@ -351,8 +351,8 @@ class OpMethods(ABC):
         pads_begin: Sequence[int],
         pads_end: Sequence[int],
         dilations: Sequence[int],
-        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         output_padding: Sequence[int] | None = None,
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         groups: int | None = None,
         data_format: Literal["NXC", "NCX"] | None = None,
         filter_format: Literal["XOI", "IOX"] | None = None,
@@ -2230,8 +2230,8 @@ class OpMethods(ABC):
         pads_begin: Sequence[int],
         pads_end: Sequence[int],
         dilations: Sequence[int],
-        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         output_padding: Sequence[int] | None = None,
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         groups: int | None = None,
         data_format: Literal["NXC", "NCX"] | None = None,
         weights_format: Literal["XOI", "IOX"] | None = None,
@@ -2246,6 +2246,8 @@ class OpMethods(ABC):
             diff_dst: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
                 f64.
             weights_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            output_padding: Zeros that the forward op adds at the end of each spatial axis of its
+                output; taken from diff_dst if absent.
             strides: Step of the kernel along each spatial axis.
             pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
                 means zeros, and auto_pad other than None overrules it.
@@ -2254,8 +2256,6 @@ class OpMethods(ABC):
             dilations: Distance between kernel elements; 1 is dense.
             auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
                 'None'.
-            output_padding: Zeros that the forward op adds at the end of each spatial axis of its
-                output; taken from diff_dst if absent.
             groups: How many groups the input and the output channels are divided into. Default 1.
             data_format: Order of the axes of the data; X stands for the spatial axes. Default
                 'NXC'.
@@ -2293,8 +2293,8 @@ class OpMethods(ABC):
         pads_begin: Sequence[int],
         pads_end: Sequence[int],
         dilations: Sequence[int],
-        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         output_padding: Sequence[int] | None = None,
+        auto_pad: Literal["None", "SAME_UPPER", "SAME_LOWER", "VALID"] | str | None = None,
         groups: int | None = None,
         data_format: Literal["NXC", "NCX"] | None = None,
         filter_format: Literal["XOI", "IOX"] | None = None,
@@ -2309,6 +2309,8 @@ class OpMethods(ABC):
             output_delta: Gradient of the forward op's output, in data_format. f32 or bf16 or f16 or
                 f64.
             filter_shape: 1-D tensor with the shape of the weights; wins over the attribute. s32.
+            output_padding: Zeros that the forward op adds at the end of each spatial axis of its
+                output; taken from output_delta if absent.
             strides: Step of the kernel along each spatial axis.
             pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
                 means zeros, and auto_pad other than None overrules it.
@@ -2317,8 +2319,6 @@ class OpMethods(ABC):
             dilations: Distance between kernel elements; 1 is dense.
             auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
                 'None'.
-            output_padding: Zeros that the forward op adds at the end of each spatial axis of its
-                output; taken from output_delta if absent.
             groups: How many groups the input and the output channels are divided into. Default 1.
             data_format: Order of the axes of the data; X stands for the spatial axes. Default
                 'NXC'.

@@ -8,7 +8,7 @@ from typing import Any, cast
 from attrs import frozen
 
 from ...ops.errors import ArgumentError, nearest
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
 from ..compile.options import Tune
 from ..compile.partitioner import Policy
@@ -115,7 +115,7 @@ class ImportedModel:
         for name in given:
             if name not in self.inputs:
                 raise ArgumentError(
-                    f"the model has no input {shown(name)}{nearest(name, self.inputs)}; it has {takes}"
+                    f"the model has no input {format_value(name)}{nearest(name, self.inputs)}; it has {takes}"
                 )
         missing = [name for name in self.inputs if name not in given]
         if missing:
@@ -133,7 +133,7 @@ class ImportedModel:
             ArgumentError and others: as for a call.
         """
         if repeat < 1:
-            raise ArgumentError(f"repeat must be at least 1, got {shown(repeat)}")
+            raise ArgumentError(f"repeat must be at least 1, got {format_value(repeat)}")
         self(*arrays, **named)
         with profile() as prof:
             for _ in range(repeat):

@@ -14,7 +14,7 @@ from ...ops.errors import (
     UnsupportedError,
     nearest,
 )
-from ...ops.values import one_line, shown
+from ...ops.values import format_value, one_line
 from ..model.logical_tensor import as_shape, format_shape
 from ..runtime.arrays import Array, data_type_of
 from .imported import Imported
@@ -70,7 +70,7 @@ def _loaded(onnx: Any, model: Any) -> Any:
     read = None
     if isinstance(model, str | os.PathLike):
         path = os.fsdecode(cast("str | os.PathLike[str]", model))
-        what, read = shown(path), lambda: onnx.load(path)
+        what, read = format_value(path), lambda: onnx.load(path)
         if path.endswith(".json"):
             more = "; a oneDNN Graph file is read by Graph.load"
     elif isinstance(model, bytes | bytearray | memoryview):
@@ -78,7 +78,8 @@ def _loaded(onnx: Any, model: Any) -> Any:
         what, read = "what the bytes hold", lambda: onnx.load_from_string(content)
     elif not isinstance(model, onnx.ModelProto):
         raise ArgumentTypeError(
-            f"from_onnx takes a path, bytes or an onnx.ModelProto, got {shown(model)} of type {type(model).__name__}"
+            f"from_onnx takes a path, bytes or an onnx.ModelProto, got {format_value(model)} of "
+            f"type {type(model).__name__}"
         )
     try:
         proto = cast("Any", model) if read is None else read()
@@ -177,7 +178,7 @@ class _Importer:
         for name in self.shapes:
             if name not in self.inputs:
                 raise ArgumentError(
-                    f"from_onnx: shapes names {shown(name)}, which is no input of the model"
+                    f"from_onnx: shapes names {format_value(name)}, which is no input of the model"
                     f"{nearest(name, self.inputs)}; it has {', '.join(map(repr, self.inputs))}"
                 )
 

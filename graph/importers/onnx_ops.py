@@ -14,7 +14,7 @@ from typing import cast as typed
 import numpy as np
 from attrs import frozen
 
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..runtime.arrays import Array
 from .expressions import (
     binary,
@@ -94,7 +94,7 @@ class Node:
         """An attribute that counts something."""
         value = self.get(name, default)
         if not isinstance(value, int) or value < 1:
-            raise Unmapped(f"its attribute {name} must be an integer above 0, got {shown(value)}")
+            raise Unmapped(f"its attribute {name} must be an integer above 0, got {format_value(value)}")
         return value
 
     def get(self, name: str, default: Any = None) -> Any:

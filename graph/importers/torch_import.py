@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from ...ops.values import one_line, shown
+from ...ops.values import format_value, one_line
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, as_array, data_type_of
 from .imported import Imported
@@ -50,7 +50,7 @@ def import_torch(module: Any, inputs: Sequence[Any] | None, named: Mapping[str, 
         program = _exported(torch, export, module, inputs, named)
     else:
         raise ArgumentTypeError(
-            f"from_torch takes a torch.nn.Module or an ExportedProgram, got {shown(module)} of type "
+            f"from_torch takes a torch.nn.Module or an ExportedProgram, got {format_value(module)} of type "
             f"{type(module).__name__}"
         )
     try:

@@ -17,7 +17,7 @@ from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentTypeError
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM, Shape
-from ...ops.values import integer, listed, shown
+from ...ops.values import format_value, integer, listed
 from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import LayoutType, PropertyType, row_major
 
@@ -50,7 +50,7 @@ def _whole_numbers(values: Sequence[int]) -> tuple[int, ...]:
     numbers = [integer(item) for item in items or ()]
     if items is None or None in numbers:
         raise ArgumentTypeError(
-            f"shapes, strides and ports must be sequences of integers, got {shown(values)}"
+            f"shapes, strides and ports must be sequences of integers, got {format_value(values)}"
         )
     return tuple(cast("list[int]", numbers))
 
@@ -62,7 +62,7 @@ def _ports(values: Sequence[int] | None) -> tuple[int, ...] | None:
 def _tuple_of(kind: type[T], values: object) -> tuple[T, ...]:
     items = listed(values)
     if items is None or not all(isinstance(item, kind) for item in items):
-        raise ArgumentTypeError(f"a sequence of {kind.__name__} is needed here, got {shown(values)}")
+        raise ArgumentTypeError(f"a sequence of {kind.__name__} is needed here, got {format_value(values)}")
     return cast("tuple[T, ...]", tuple(items))
 
 
@@ -171,7 +171,7 @@ class AttributeRecord:
 def _attributes(values: Mapping[str, AttributeRecord]) -> Mapping[str, AttributeRecord]:
     if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
-            f"attributes must be a mapping from names to AttributeRecord, got {shown(values)}"
+            f"attributes must be a mapping from names to AttributeRecord, got {format_value(values)}"
         )
     _tuple_of(str, list(values))
     _tuple_of(AttributeRecord, list(values.values()))

@@ -15,7 +15,7 @@ from ...ops.attributes import S64_MAX, S64_MIN, AttributeType
 from ...ops.data_types import DataType, E
 from ...ops.errors import ArgumentTypeError, GraphFileError, nearest
 from ...ops.schema import UNKNOWN_DIM
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import MAX_NDIMS, LayoutType, PropertyType
 from ..runtime.text_files import file_name, reason_of
@@ -79,13 +79,13 @@ def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
         if len(items) <= 8 and all(isinstance(item, int | float) for item in items):
-            return shown(list(items))
+            return format_value(list(items))
         return f"a list of {len(items)} values"
     if isinstance(value, str):
-        return shown(value[:MAX_STRING])
+        return format_value(value[:MAX_STRING])
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    return shown(value)
+    return format_value(value)
 
 
 class Place:

@@ -25,7 +25,7 @@ from ...ops.data_types import DataType
 from ...ops.errors import ArgumentTypeError, AttributeValueError, GraphFileError, OneDNNGraphError
 from ...ops.registry import REGISTRY
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..graph import Graph
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from ..model.op import Op
@@ -96,7 +96,7 @@ def _agreed(uses: Sequence[_Use], key: str, read: Callable[[TensorRecord], T], u
 
 def _contradict(use: _Use, other: _Use, key: str, value: object, before: object) -> NoReturn:
     here, there = (
-        str(v) if isinstance(v, str) else shown(list(v) if isinstance(v, tuple) else v)  # pyright: ignore[reportUnknownArgumentType]
+        str(v) if isinstance(v, str) else format_value(list(v) if isinstance(v, tuple) else v)  # pyright: ignore[reportUnknownArgumentType]
         for v in (value, before)
     )
     raise GraphFileError(
@@ -180,7 +180,7 @@ def _op(record: OpRecord, place: Place, tensors: Mapping[int, LogicalTensor]) ->
         if name in (*RESERVED, "self"):
             # As a keyword of Op it would be another parameter.
             raise AttributeValueError(
-                f"{place.key('attrs').key(name)}: {record.kind} has no attribute {shown(name)}; leave it out"
+                f"{place.key('attrs').key(name)}: {record.kind} has no attribute {format_value(name)}; leave it out"
             )
         if name in spelled or name not in PARTITIONING_ATTRIBUTES:
             values[name] = attribute.value
@@ -245,7 +245,9 @@ def from_graph(graph: Graph) -> Document:
         ArgumentTypeError: no Graph.
     """
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        raise ArgumentTypeError(f"a Graph is needed, got {shown(graph)} of type {type(graph).__name__}")
+        raise ArgumentTypeError(
+            f"a Graph is needed, got {format_value(graph)} of type {type(graph).__name__}"
+        )
     ops: list[OpRecord] = []
     for op in graph.ops:
         types = {spec.name: spec.type for spec in op.schema.attributes}

@@ -11,7 +11,7 @@ from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, PortError
 from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema, counts_allowed
-from ...ops.values import integer, shown
+from ...ops.values import format_value, integer
 from .logical_tensor import LogicalTensor
 
 
@@ -105,19 +105,20 @@ def schema_output_types(
         )
     elif integer(outputs) is None or outputs not in allowed:
         raise ArgumentError(
-            f"{kind}: outputs must be {' or '.join(map(str, allowed))}, the number of its outputs, got {shown(outputs)}"
+            f"{kind}: outputs must be {' or '.join(map(str, allowed))}, the number of its outputs, "
+            f"got {format_value(outputs)}"
         )
     types = [tensor.data_type for tensor in inputs if isinstance(tensor, LogicalTensor)]
     ports = schema.output_ports(outputs)
     if wanted is not None and ports and wanted not in schema.types[ports[0].type]:
         raise ArgumentError(
             f"{kind}: output_type must be {' or '.join(d.value for d in schema.types[ports[0].type])}, "
-            f"got {shown(wanted.value)}"
+            f"got {format_value(wanted.value)}"
         )
     result = schema.output_types(types, outputs, wanted)
     if wanted is not None and result and result[0] is not wanted:
         raise ArgumentError(
-            f"{kind}: output_type is {result[0].value}, the data type of its inputs, got {shown(wanted.value)}; "
+            f"{kind}: output_type is {result[0].value}, the data type of its inputs, got {format_value(wanted.value)}; "
             "leave it out, or insert a TypeCast"
         )
     return result

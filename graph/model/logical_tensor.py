@@ -12,8 +12,8 @@ from attrs import field, frozen
 from ...ops.attributes import S64_MAX, S64_MIN
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, LayoutError, ShapeError
-from ...ops.schema import UNKNOWN_DIM, Shape
-from ...ops.values import integer, listed, shown
+from ...ops.schema import UNKNOWN_DIM, Shape, format_shape
+from ...ops.values import format_value, integer, listed
 from ..runtime.arrays import as_data_type, itemsize
 
 MAX_NDIMS = 64
@@ -42,14 +42,16 @@ def _as_dims(values: object, what: str) -> tuple[int, ...]:
     items = listed(values)
     if items is None:
         raise ArgumentTypeError(
-            f"{what} must be a sequence of integers, got {shown(values)} of type {type(values).__name__}; "
+            f"{what} must be a sequence of integers, got {format_value(values)} of type {type(values).__name__}; "
             "write one element as [8]"
         )
     dims: list[int] = []
     for item in items:
         dim = integer(item)
         if dim is None:
-            raise ArgumentTypeError(f"{what} must hold integers, got {shown(item)} in {shown(values)}")
+            raise ArgumentTypeError(
+                f"{what} must hold integers, got {format_value(item)} in {format_value(values)}"
+            )
         dims.append(dim)
     return tuple(dims)
 
@@ -71,10 +73,11 @@ def as_shape(shape: object, what: str) -> Shape:
     for dim in dims:
         if dim < UNKNOWN_DIM:
             raise ShapeError(
-                f"{what} must have sizes of 0 or more, or -1 for unknown, got {shown(dim)} in {shown(list(dims))}"
+                f"{what} must have sizes of 0 or more, or -1 for unknown, got {format_value(dim)} "
+                f"in {format_value(list(dims))}"
             )
     if math.prod(d for d in dims if d > 0) > S64_MAX // 8:
-        raise ShapeError(f"{what} must have fewer than 2**60 elements, got {shown(list(dims))}")
+        raise ShapeError(f"{what} must have fewer than 2**60 elements, got {format_value(list(dims))}")
     return dims
 
 
@@ -145,18 +148,20 @@ class LogicalTensor:
     ) -> None:
         number = integer(id)
         if number is None:
-            raise ArgumentTypeError(f"a logical tensor's id must be an integer, got {shown(id)}")
+            raise ArgumentTypeError(f"a logical tensor's id must be an integer, got {format_value(id)}")
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(f"tensor {shown(number)}: name must be a string, got {shown(name)}")
-        what = f"tensor {shown(name or number)}"
+            raise ArgumentTypeError(
+                f"tensor {format_value(number)}: name must be a string, got {format_value(name)}"
+            )
+        what = f"tensor {format_value(name or number)}"
         if not 0 <= number < 2**64:
-            raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {shown(number)}")
+            raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {format_value(number)}")
         dims = as_shape(shape, f"{what}: shape")
         layout = parse_enum(LayoutType, layout_type, f"{what}: layout_type")
         if layout_id is not None:
             if integer(layout_id) is None or layout_id < 0:
                 raise ArgumentTypeError(
-                    f"{what}: layout_id must be a non-negative integer or None, got {shown(layout_id)}"
+                    f"{what}: layout_id must be a non-negative integer or None, got {format_value(layout_id)}"
                 )
             if layout is not LayoutType.opaque:
                 raise LayoutError(
@@ -234,34 +239,27 @@ def as_plain(tensor: LogicalTensor) -> LogicalTensor:
     return evolve_tensor(tensor, layout_type=LayoutType.strided, layout_id=None)
 
 
-def format_shape(shape: Shape) -> str:
-    """`[8, ?, 3]`, or `unknown`."""
-    if shape is None:
-        return "unknown"
-    return "[" + ", ".join("?" if d == UNKNOWN_DIM else str(d) for d in shape) + "]"
-
-
 def _checked_strides(strides: Sequence[int], dims: Shape, layout: LayoutType, what: str) -> tuple[int, ...]:
     if layout is not LayoutType.strided:
         raise LayoutError(
-            f"{what}: strides need layout_type 'strided', got strides {shown(strides)} with "
+            f"{what}: strides need layout_type 'strided', got strides {format_value(strides)} with "
             f"'{layout.value}'; leave them out"
         )
     steps = _as_dims(strides, f"{what}: strides")
     if dims is None or len(steps) != len(dims):
         raise LayoutError(
             f"{what}: strides must have one value per axis of the shape {format_shape(dims)}, "
-            f"got {shown(list(steps))}"
+            f"got {format_value(list(steps))}"
         )
     if any(step < 0 for step in steps):
         raise LayoutError(
-            f"{what}: strides must be non-negative, counted in elements, got {shown(list(steps))}; reverse the "
+            f"{what}: strides must be non-negative, counted in elements, got {format_value(list(steps))}; reverse the "
             "array itself for a negative stride"
         )
     if max(steps, default=0) > S64_MAX // 8 or (
         sum((max(d, 1) - 1) * s for d, s in zip(dims, steps, strict=True)) >= S64_MAX // 8
     ):
-        raise LayoutError(f"{what}: strides reach beyond 64-bit addresses, got {shown(list(steps))}")
+        raise LayoutError(f"{what}: strides reach beyond 64-bit addresses, got {format_value(list(steps))}")
     return steps
 
 
@@ -281,7 +279,7 @@ def labels(tensors: Sequence[LogicalTensor], what: str) -> dict[str, int]:
         key = label(tensor)
         if key in ids:
             raise GraphError(
-                f"two {what}s of the graph are called {shown(key)}, the tensors {ids[key]} and {tensor.id}; "
+                f"two {what}s of the graph are called {format_value(key)}, the tensors {ids[key]} and {tensor.id}; "
                 "give each a name of its own"
             )
         ids[key] = tensor.id

@@ -12,7 +12,7 @@ from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError, SchemaError
 from ...ops.registry import REGISTRY
 from ...ops.schema import ANY, InferenceContext, OpNames, OpSchema, Port, Shape, counts_allowed
-from ...ops.values import integer, listed, shown
+from ...ops.values import format_value, integer, listed
 from .logical_tensor import LogicalTensor, as_shape
 
 
@@ -58,12 +58,12 @@ class Op:
         schema, names = REGISTRY.resolve(kind)
         number = integer(id)
         if number is None:
-            raise ArgumentTypeError(f"{kind}: an op's id must be an integer, got {shown(id)}")
+            raise ArgumentTypeError(f"{kind}: an op's id must be an integer, got {format_value(id)}")
         if not 0 <= number < 2**64:
-            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {shown(number)}")
+            raise ArgumentError(f"{kind}: id must be between 0 and 2**64 - 1, got {format_value(number)}")
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(f"{kind}: name must be a string, got {shown(name)}")
-        label = f"{names.kind} {shown(name)}" if name else names.kind
+            raise ArgumentTypeError(f"{kind}: name must be a string, got {format_value(name)}")
+        label = f"{names.kind} {format_value(name)}" if name else names.kind
         ins = _tensors(inputs, label, "input", [names.spell(p.name) for p in schema.inputs])
         outs = _tensors(outputs, label, "output", [names.spell(p.name) for p in schema.outputs])
         _check_ports(schema, names, ins, outs, label)
@@ -124,7 +124,7 @@ class Op:
             attributes=self.attributes,
             inputs=tuple(inputs),
             outputs=tuple(outputs),
-            values=values,
+            values={self.input_ports[index].name: value for index, value in values.items()},
         )
         for port, shape in zip(self.input_ports, context.inputs, strict=True):
             if port.shape_operand and shape is not None and len(shape) != 1:
@@ -135,7 +135,7 @@ class Op:
         if not isinstance(shapes, list | tuple) or len(cast("Sequence[object]", shapes)) != len(outputs):
             raise SchemaError(
                 f"{self}: infer_shapes must return a list with one shape for each of its {len(outputs)} outputs, "
-                f"got {shown(shapes)}"
+                f"got {format_value(shapes)}"
             )
         listed_shapes = cast("Sequence[object]", shapes)
         named = zip(self.schema.output_ports(len(listed_shapes)), listed_shapes, strict=True)
@@ -185,7 +185,7 @@ def _tensors(values: object, label: str, what: str, ports: Sequence[str]) -> tup
         if not isinstance(value, LogicalTensor):
             port = f"'{ports[position]}'" if position < len(ports) else f"{position}"
             raise ArgumentTypeError(
-                f"{label}: {what} {port} must be a LogicalTensor, got {shown(value)} of type "
+                f"{label}: {what} {port} must be a LogicalTensor, got {format_value(value)} of type "
                 f"{type(value).__name__}; arrays are given when the op is executed"
             )
     return cast("tuple[LogicalTensor, ...]", tuple(items))

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
 from ..model.op import Op, PortName, port_names
 from .arrays import Array, as_array, itemsize, numpy_type, pinned
@@ -76,7 +76,7 @@ class _Port:
         if not isinstance(value, Tensor) or value.layout is not layout:
             raise ArgumentError(
                 f"{self.what} is opaque and takes the Tensor in layout {layout.id} that it was compiled for, got "
-                f"{shown(value)}; wrap the buffer with Tensor.from_opaque, or compile for a strided tensor"
+                f"{format_value(value)}; wrap the buffer with Tensor.from_opaque, or compile for a strided tensor"
             )
         return check_buffer(value.data, layout, self.what)
 
@@ -92,7 +92,7 @@ class _Port:
             return check_buffer(as_array(value, self.what), self.layout, self.what)
         if not isinstance(value, np.ndarray | Tensor) and not hasattr(value, "__dlpack__"):
             raise ArgumentTypeError(
-                f"{self.what} must be an array or Tensor that can be written to, got {shown(value)} of "
+                f"{self.what} must be an array or Tensor that can be written to, got {format_value(value)} of "
                 f"type {type(value).__name__}"
             )
         if isinstance(value, Tensor) and value.layout is not None:
@@ -239,7 +239,7 @@ def listed_arguments(
         raise ArgumentError(f"{ops[0]}: an execution takes {takes}, {spelled}, got {len(listed)}")
     given = cast("object", given)
     raise ArgumentTypeError(
-        f"{ops[0]}: {what}s must be a list of {takes}, {spelled}, got {shown(given)} of type "
+        f"{ops[0]}: {what}s must be a list of {takes}, {spelled}, got {format_value(given)} of type "
         f"{type(given).__name__}; write [array]"
     )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
-from ...ops.values import one_line, shown
+from ...ops.values import format_value, one_line
 
 Array = NDArray[Any]
 
@@ -83,7 +83,7 @@ def as_data_type(value: Any, what: str) -> DataType:
         except (TypeError, ValueError, RecursionError):  # a class with a dtype attribute of its own
             found = None
         if found is None:
-            got = shown(cast("object", value))
+            got = format_value(cast("object", value))
             raise DataTypeError(f"{what} must be a type of oneDNN Graph, got {got}; use 'f32', say")
         return found
     return parse_enum(DataType, value, what)
@@ -273,7 +273,7 @@ def as_array(value: object, what: str) -> Array:
     given = cast("object", value)
     raise ArgumentTypeError(
         f"{what} must be a NumPy array or have __dlpack__ or __array__, "
-        f"got {shown(given)} of type {type(given).__name__}"
+        f"got {format_value(given)} of type {type(given).__name__}"
     )
 
 

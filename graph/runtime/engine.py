@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
-from ...ops.values import integer, shown
+from ...ops.values import format_value, integer
 from .layouts import Layouts
 from .locking import Lock
 
@@ -27,7 +27,9 @@ def machine_code_allowed() -> bool:
     """
     text = os.environ.get(MACHINE_CODE, "")
     if text.lower() not in _WORDS:
-        raise ArgumentError(f"the environment variable {MACHINE_CODE} must be 0 or 1, got {shown(text)}")
+        raise ArgumentError(
+            f"the environment variable {MACHINE_CODE} must be 0 or 1, got {format_value(text)}"
+        )
     return _WORDS[text.lower()]
 
 
@@ -56,9 +58,9 @@ class Engine:
     def __init__(self, kind: str = "cpu", index: int = 0, *, machine_code: bool = True) -> None:
         check_kind(kind)
         if not isinstance(machine_code, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"machine_code must be True or False, got {shown(machine_code)}")
+            raise ArgumentTypeError(f"machine_code must be True or False, got {format_value(machine_code)}")
         if integer(index) != 0:
-            raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {shown(index)}")
+            raise ArgumentError(f"engine index must be 0, there is one CPU engine, got {format_value(index)}")
         self.kind = kind
         self.index = 0
         self.machine_code = machine_code_allowed() and machine_code
@@ -125,14 +127,14 @@ class Stream:
 def check_kind(kind: object) -> None:
     """Raises ArgumentError for another kind of device than 'cpu'."""
     if not isinstance(kind, str) or kind != "cpu":
-        raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {shown(kind)}")
+        raise ArgumentError(f"engine kind must be 'cpu', the only one there is, got {format_value(kind)}")
 
 
 def check_engine(engine: object) -> None:
     """Raises ArgumentTypeError for what is no Engine."""
     if not isinstance(engine, Engine):
         raise ArgumentTypeError(
-            f"engine must be an onednn_graph.Engine, got {shown(engine)} of type {type(engine).__name__}; "
+            f"engine must be an onednn_graph.Engine, got {format_value(engine)} of type {type(engine).__name__}; "
             "make one with Engine()"
         )
 

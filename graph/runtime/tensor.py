@@ -16,7 +16,7 @@ from ...ops.errors import (
     ShapeError,
 )
 from ...ops.schema import UNKNOWN_DIM
-from ...ops.values import shown
+from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
 from .arrays import Array, as_array, itemsize, numpy_type
 from .engine import Engine, check_engine, default_engine
@@ -72,7 +72,7 @@ def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
 def _check_logical(tensor: object) -> None:
     if not isinstance(tensor, LogicalTensor):
         raise ArgumentTypeError(
-            f"a Tensor needs a LogicalTensor first, got {shown(tensor)} of type {type(tensor).__name__}"
+            f"a Tensor needs a LogicalTensor first, got {format_value(tensor)} of type {type(tensor).__name__}"
         )
 
 

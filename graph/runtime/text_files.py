@@ -6,7 +6,7 @@ import os
 from typing import cast
 
 from ...ops.errors import ArgumentTypeError, GraphFileError
-from ...ops.values import shown
+from ...ops.values import format_value
 
 
 def save_text(text: str, path: str | os.PathLike[str]) -> None:
@@ -22,7 +22,7 @@ def save_text(text: str, path: str | os.PathLike[str]) -> None:
 def file_name(path: object) -> str:
     """A path as a string; raises ArgumentTypeError for what is none."""
     if not isinstance(path, str | os.PathLike):
-        raise ArgumentTypeError(f"a graph file's path must be a string or a path, got {shown(path)}")
+        raise ArgumentTypeError(f"a graph file's path must be a string or a path, got {format_value(path)}")
     name = os.fsdecode(cast("str | os.PathLike[str]", path))
     return "".join(letter if letter.isprintable() else "?" for letter in name) or "''"
 

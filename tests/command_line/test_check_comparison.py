@@ -8,9 +8,9 @@ import pytest
 from check_documents import CHAIN, CONV, attention, conv, filled, one, run, text_of
 from onednn_graph.backends.numpy import backend as numpy_backend
 from onednn_graph.tools.benchdnn.check import State, run_case
-from onednn_graph.tools.benchdnn.comparing import Rule, compare, threshold
 from onednn_graph.tools.benchdnn.options import parse
 from onednn_graph.tools.benchdnn.reference import Expected, reference
+from onednn_graph.tools.benchdnn.tolerances import Rule, compare, threshold
 from op_calls import EXAMPLES
 
 # --- comparison ---------------------------------------------------------------------------------------

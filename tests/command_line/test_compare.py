@@ -10,8 +10,8 @@ from conftest import ROOT
 from onednn_graph.tools import compare as compare_module
 from onednn_graph.tools import native_child
 from onednn_graph.tools.compare import compare_graph
+from onednn_graph.tools.comparisons import difference, interleaved, on_shifting_stack, ours, placed_inputs
 from onednn_graph.tools.native_child import GRAPH, child, run_in_child
-from onednn_graph.tools.rivals import difference, interleaved, on_shifting_stack, ours, placed_inputs
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 POOL = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}

@@ -31,7 +31,7 @@ from bad_inputs.execution import BAD_INPUTS, BAD_OUTPUTS
 from bad_inputs.run_time_shapes import BAD_SHAPES
 from bad_inputs.things import BACKENDS, DY, X, compiled
 from onednn_graph.ops.errors import nearest
-from onednn_graph.ops.values import integer, listed, shown
+from onednn_graph.ops.values import format_value, integer, listed
 
 TABLES = (
     attribute_values, calls, compilation, descriptions, eagerly, execution, graphs, registration, run_time_shapes,
@@ -64,7 +64,7 @@ def test_the_table_is_as_large_and_as_wide_as_promised():
         for error in vars(og).values()
         if isinstance(error, type) and issubclass(error, og.OneDNNGraphError)
     } - {og.OneDNNGraphError, og.LibraryError, og.GraphFileError}, "an error class without a row"
-    family = [schema for schema in og.ops() if schema.family == "convolution"]
+    family = [schema for schema in og.ops() if schema.kind.endswith("BackwardWeights")]
     written = {schema.kind for schema in family} | {
         alias.kind for schema in family for alias in schema.aliases
     }
@@ -145,12 +145,12 @@ def test_values_are_shown_on_one_line():
         def __repr__(self):
             raise RuntimeError
 
-    assert shown(np.eye(2)) == "array([[1., 0.], [0., 1.]])"
-    assert shown(np.zeros((9, 9), "f4")) == "an array of float32 with shape [9, 9]"
-    assert shown("a\nb") == r"'a\nb'"
-    assert shown(Hostile()) == "a value of type Hostile"
-    assert len(shown("x" * 10000)) == 160
-    assert shown(10**5000) == "a value of type int"
+    assert format_value(np.eye(2)) == "array([[1., 0.], [0., 1.]])"
+    assert format_value(np.zeros((9, 9), "f4")) == "an array of float32 with shape [9, 9]"
+    assert format_value("a\nb") == r"'a\nb'"
+    assert format_value(Hostile()) == "a value of type Hostile"
+    assert len(format_value("x" * 10000)) == 160
+    assert format_value(10**5000) == "a value of type int"
 
 
 def test_the_judge_of_messages_can_say_no():

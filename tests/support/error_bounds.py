@@ -66,7 +66,7 @@ def _carried(op, values, errors, exact):
         return carried
     if op.kind == "BatchNormInference":  # the vectors are inputs
         return _farthest(op, exact, ([values[0] + t * errors[0], *values[1:]] for t in (-1, 1)))
-    if op.schema.family in ("convolution_data", "matmul"):
+    if op.schema.family in ("convolution", "matmul"):
         sizes = [np.abs(v) for v in values]
         return run(op, [s + e for s, e in zip(sizes, errors, strict=True)]) - run(op, sizes)
     if op.kind == "SoftMax":

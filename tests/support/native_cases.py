@@ -15,9 +15,9 @@ import onednn_graph as og
 from onednn_graph.graph.runtime.tensor import allocate
 from onednn_graph.ops.schema import ANY
 from onednn_graph.ops.values import one_line
-from onednn_graph.tools.benchdnn.comparing import compare, rule_for
 from onednn_graph.tools.benchdnn.filling import fill
 from onednn_graph.tools.benchdnn.reference import reference
+from onednn_graph.tools.benchdnn.tolerances import compare, rule_for
 from op_calls import EXAMPLES, SCHEMAS
 from random_graphs import ANCHORS, random_graph
 

@@ -106,20 +106,21 @@ def child(args) -> None:
     from onednn_graph.graph.model.logical_tensor import row_major
     from onednn_graph.graph.runtime.arrays import numpy_type
     from onednn_graph.ops.attributes import canonical_attributes
-    from onednn_graph.ops.convolution import CONVOLUTION_BACKWARD_WEIGHTS as SCHEMA
+    from onednn_graph.ops.convolution_geometry import geometry
     from onednn_graph.ops.data_types import DataType
-    from onednn_graph.ops.weights_gradient import weights_gradient
+    from onednn_graph.ops.registry import REGISTRY
 
     GUARDS.switch_on()
     engine = NativeEngine()
     log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
     rng = random.Random(args.seed)
     skip = args.skip
+    schema, _ = REGISTRY.resolve("ConvolutionBackwardWeights")
     for number in range(args.problems):
         q = draw(rng, rng.choice(args.dtypes.split(",")))
         if number < skip:
             continue
-        attributes = canonical_attributes(SCHEMA.attributes, {
+        attributes = canonical_attributes(schema.attributes, {
             "strides": q["strides"], "dilations": q["dilations"], "pads_begin": q["begin"], "pads_end": q["end"],
             "groups": q["groups"], "data_format": q["format"], "weights_format": q["wformat"]}, "op")  # fmt: skip
         last = q["format"] == "NXC"
@@ -127,7 +128,7 @@ def child(args) -> None:
         dst = (q["batch"], *q["dst"], q["out"]) if last else (q["batch"], q["out"], *q["dst"])
         ipg = q["in"] // q["groups"]
         wei = (*q["kernel"], ipg, q["out"]) if q["wformat"] == "XIO" else (q["out"], ipg, *q["kernel"])
-        gradient = weights_gradient(SCHEMA.kind, attributes, src, dst, wei)
+        gradient = geometry(schema.kind, attributes, src, dst, wei)
         dtype = DataType(q["dtype"])
         nt = numpy_type(dtype)
         gen = np.random.default_rng(q["seed"])

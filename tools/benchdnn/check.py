@@ -22,11 +22,11 @@ from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, OutOfMemoryError, UnsupportedError
 from ...ops.values import one_line
-from .comparing import Comparison, compare, rule_for
 from .filling import fill
 from .options import Case, parse
 from .reference import Expected, reference
 from .rewriting import rewrite, unused
+from .tolerances import Comparison, compare, rule_for
 
 MEMORY_SHARE = 0.7
 """Share of the machine's free memory that a case may take."""

@@ -18,7 +18,7 @@ from ...graph.model.op import Op
 from ...ops.attributes import AttributeValue
 from ...ops.errors import ArgumentError
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
-from ...ops.values import shown
+from ...ops.values import format_value
 from .options import Case, ShapeSetting
 
 RANK_CHANGING = frozenset({"Reorder", "StaticReshape", "StaticTranspose"})
@@ -107,7 +107,7 @@ class Inference:
         if setting.order:
             if len(setting.order) != len(shape):
                 raise ArgumentError(
-                    f"{what} must have a tag of {len(shape)} letters, got {shown(setting.order)}"
+                    f"{what} must have a tag of {len(shape)} letters, got {format_value(setting.order)}"
                 )
             return in_order(shape, tuple(ord(letter) - ord("a") for letter in setting.order))
         if setting.shape is not None:

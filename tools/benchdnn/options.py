@@ -19,7 +19,7 @@ from ...graph.model.fpmath import FpmathMode
 from ...graph.model.logical_tensor import PropertyType
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, nearest
-from ...ops.values import shown
+from ...ops.values import format_value
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class ShapeSetting:
         if (sizes and shape is None) or (star and not layout) or not text:
             raise ArgumentError(
                 f"{what} must be sizes and a layout such as 2x32x4, 2x32x4*acb, 2x32x4*128x1x32 or *acb, or - for "
-                f"a scalar, got {shown(text)}"
+                f"a scalar, got {format_value(text)}"
             )
         if not star:
             return cls(shape)
@@ -76,14 +76,15 @@ class ShapeSetting:
         if strides is not None:
             if rank not in (None, len(strides)):
                 raise ArgumentError(
-                    f"{what} must have as many strides as sizes, got {len(strides)} strides in {shown(text)}"
+                    f"{what} must have as many strides as sizes, got {len(strides)} strides in {format_value(text)}"
                 )
             return cls(shape, "", strides)
         letters = "".join(chr(ord("a") + axis) for axis in range(len(layout)))
         if sorted(layout) != list(letters) or rank not in (None, len(layout)):
             raise ArgumentError(
-                f"{what} must have a tag with one letter for each axis, {shown(letters[:rank] or 'abcd')} in any "
-                f"order, got {shown(layout)} in {shown(text)}"
+                f"{what} must have a tag with one letter for each axis, "
+                f"{format_value(letters[:rank] or 'abcd')} in any "
+                f"order, got {format_value(layout)} in {format_value(text)}"
             )
         return cls(shape, layout)
 
@@ -285,7 +286,8 @@ class _Reader:
             elif name not in IGNORED:
                 known = [*SETTERS, *IGNORED, "case", "batch", "reset", "corpus", "verbose", "seed", "backend"]
                 raise ArgumentError(
-                    f"unknown option {shown(argument)}{nearest(name, known)}; onednn-graph check --help lists them"
+                    f"unknown option {format_value(argument)}{nearest(name, known)}; onednn-graph "
+                    f"check --help lists them"
                 )
 
     def _add(self, path: str) -> None:
@@ -312,7 +314,7 @@ class _Reader:
                 return folder / path
         looked = ", ".join(str(folder) for folder in self.folders[:4])
         raise ArgumentError(
-            f"{what} {shown(path)} is not there, looked in {looked}; --corpus=FOLDER names another folder"
+            f"{what} {format_value(path)} is not there, looked in {looked}; --corpus=FOLDER names another folder"
         )
 
 
@@ -347,7 +349,7 @@ def _words(text: str) -> Iterator[str]:
 
 def _number(text: str, option: str) -> int:
     if not re.fullmatch(r"\d+", text):
-        raise ArgumentError(f"{option} must have a number of 0 or more, got {shown(text)}")
+        raise ArgumentError(f"{option} must have a number of 0 or more, got {format_value(text)}")
     return int(text)
 
 
@@ -368,10 +370,12 @@ def _by_id(value: str, option: str, parse_one: Callable[[str, str], T]) -> tuple
             if not (colon and text and re.fullmatch(r"\d+", number)):
                 raise ArgumentError(
                     f"{option} must have ID:VALUE, joined by + for several ids and by , for several cases, "
-                    f"got {shown(pair)} in {shown(value)}"
+                    f"got {format_value(pair)} in {format_value(value)}"
                 )
             if int(number) in setting:
-                raise ArgumentError(f"{option} names the id {number} twice in {shown(item)}; give it once")
+                raise ArgumentError(
+                    f"{option} names the id {number} twice in {format_value(item)}; give it once"
+                )
             setting[int(number)] = parse_one(text, f"{option}, id {number}")
         settings.append(setting)
     return tuple(settings)
@@ -383,7 +387,8 @@ def _attributes(text: str, what: str) -> Mapping[str, str]:
         name, colon, value = part.partition(":")
         if not (colon and name and value):
             raise ArgumentError(
-                f"{what} must have NAME:VALUE, joined by * for several attributes, got {shown(part)} in {shown(text)}"
+                f"{what} must have NAME:VALUE, joined by * for several attributes, got "
+                f"{format_value(part)} in {format_value(text)}"
             )
         found[name] = value
     return found
@@ -395,7 +400,8 @@ def _data_type(text: str, option: str) -> DataType | None:
     data_type = parse_enum(DataType, text, option)
     if data_type not in REWRITTEN_TYPES:
         raise ArgumentError(
-            f"{option} must be one of {', '.join(REWRITTEN_TYPES)}, got {shown(text)}; write ID:{text} to change "
+            f"{option} must be one of {', '.join(REWRITTEN_TYPES)}, got {format_value(text)}; write "
+            f"ID:{text} to change "
             "single tensors"
         )
     return data_type
@@ -427,7 +433,7 @@ def _written(text: str, what: str) -> str:
 
 def _boolean(text: str, what: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
-        raise ArgumentError(f"{what} must be true or false, got {shown(text)}")
+        raise ArgumentError(f"{what} must be true or false, got {format_value(text)}")
     return text.lower() in ("true", "1")
 
 

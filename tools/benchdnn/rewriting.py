@@ -19,7 +19,7 @@ from ...graph.io.serialization import (
 from ...ops.attributes import AttributeType, AttributeValue
 from ...ops.errors import ArgumentError, UnknownOpError, nearest
 from ...ops.registry import REGISTRY
-from ...ops.values import shown
+from ...ops.values import format_value
 from .inferring import Inference
 from .options import REWRITTEN_TYPES, UNDEFINED, Case
 
@@ -94,7 +94,7 @@ def _check_ids(document: Document, case: Case) -> None:
             if number not in known:
                 raise ArgumentError(
                     f"{document.source}: --{option} names the {what} {number}, which is not in the graph; it has "
-                    f"{shown(sorted(known))}"
+                    f"{format_value(sorted(known))}"
                 )
     read = {t.id for op in document.ops for t in op.inputs}
     for number in case.in_shapes:
@@ -161,7 +161,7 @@ def _attribute_type(op: OpRecord, name: str) -> AttributeType:
     types = {names.spell(spec.name): spec.type for spec in schema.attributes}
     if name not in types:
         raise ArgumentError(
-            f"--op-attrs, op {op.id}: {op.kind} has no attribute {shown(name)}{nearest(name, types)}; it has "
+            f"--op-attrs, op {op.id}: {op.kind} has no attribute {format_value(name)}{nearest(name, types)}; it has "
             f"{', '.join(types) or 'none'}"
         )
     return types[name]
@@ -186,7 +186,7 @@ def attribute_value(text: str, kind: AttributeType, what: str) -> AttributeValue
                 return tuple(float(item) for item in text.split("x"))
     except (ValueError, KeyError):
         raise ArgumentError(
-            f"{what} must be of type {kind.value}, with x between the elements of a list, got {shown(text)}"
+            f"{what} must be of type {kind.value}, with x between the elements of a list, got {format_value(text)}"
         ) from None
 
 

@@ -113,6 +113,16 @@ class Library:
         self.check(getattr(self.c, function)(ctypes.byref(handle), *args), function)
         return handle.value or 0
 
+    def destroy(self, function: str, handle: int) -> None:
+        """Calls a `…_destroy` function, from a finalizer, say: there an error goes to `sys.unraisablehook`.
+
+        Raises:
+            LibraryError: the library did not destroy it.
+        """
+        status = getattr(self.c, function)(handle)
+        if status:  # not by the name SUCCESS, which may be gone where the interpreter ends
+            self.check(status, function)
+
     @property
     def threads(self) -> int:
         """How many threads a kernel that is made now will use: GNU OpenMP's setting for the calling thread."""

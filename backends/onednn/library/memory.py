@@ -182,9 +182,9 @@ class MemoryDesc:
         return int(self.lib.c.dnnl_memory_desc_get_size(self.handle))
 
     def __eq__(self, other: object) -> bool:
-        return other is self or isinstance(other, MemoryDesc) and bool(
+        return other is self or (isinstance(other, MemoryDesc) and bool(
             self.lib.c.dnnl_memory_desc_equal(self.handle, other.handle)
-        )
+        ))
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] -- equality without hashing
 
@@ -233,7 +233,7 @@ class MemoryDesc:
         )
 
     def __del__(self) -> None:
-        self.lib.c.dnnl_memory_desc_destroy(self.handle)
+        self.lib.destroy("dnnl_memory_desc_destroy", self.handle)
 
 
 @lru_cache(maxsize=4096)

@@ -38,8 +38,8 @@ class NativeEngine:
 
     def __del__(self) -> None:
         if hasattr(self, "stream"):
-            self.lib.c.dnnl_stream_destroy(self.stream)
-            self.lib.c.dnnl_engine_destroy(self.handle)
+            self.lib.destroy("dnnl_stream_destroy", self.stream)
+            self.lib.destroy("dnnl_engine_destroy", self.handle)
 
 
 class PrimitiveDesc:
@@ -92,7 +92,7 @@ class PrimitiveDesc:
         )
 
     def __del__(self) -> None:
-        self.engine.lib.c.dnnl_primitive_desc_destroy(self.handle)
+        self.engine.lib.destroy("dnnl_primitive_desc_destroy", self.handle)
 
 
 class Primitive:
@@ -103,7 +103,7 @@ class Primitive:
         self.handle = handle
 
     def __del__(self) -> None:
-        self.engine.lib.c.dnnl_primitive_destroy(self.handle)
+        self.engine.lib.destroy("dnnl_primitive_destroy", self.handle)
 
 
 @frozen
@@ -169,10 +169,10 @@ class PrimitiveAttributes:
                 self.lib.check(status, "dnnl_post_ops_append")
             self._set("dnnl_primitive_attr_set_post_ops", chain)
         finally:
-            self.lib.c.dnnl_post_ops_destroy(chain)
+            self.lib.destroy("dnnl_post_ops_destroy", chain)
 
     def __del__(self) -> None:
-        self.lib.c.dnnl_primitive_attr_destroy(self.handle)
+        self.lib.destroy("dnnl_primitive_attr_destroy", self.handle)
 
 
 def described(engine: NativeEngine, function: str, *arguments: object) -> PrimitiveDesc | None:
@@ -185,7 +185,7 @@ def described(engine: NativeEngine, function: str, *arguments: object) -> Primit
 
 
 @frozen(kw_only=True)
-class ConvolutionGeometry:
+class ConvolutionNumbers:
     """The integers of a convolution descriptor; dilates are zero-based as in the library."""
 
     strides: tuple[int, ...]
@@ -199,7 +199,7 @@ def convolution_backward_weights(
     src: MemoryDesc,
     weights: MemoryDesc,
     dst: MemoryDesc,
-    geometry: ConvolutionGeometry,
+    numbers: ConvolutionNumbers,
     fpmath: FpmathMode = FpmathMode.strict,
     bias: MemoryDesc | None = None,
 ) -> PrimitiveDesc | None:
@@ -207,8 +207,8 @@ def convolution_backward_weights(
     attributes = PrimitiveAttributes(engine.lib, fpmath)
     return described(
         engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, bias,
-        dst, dims(geometry.strides), dims(geometry.dilates), dims(geometry.pads_begin),
-        dims(geometry.pads_end), None, attributes,
+        dst, dims(numbers.strides), dims(numbers.dilates), dims(numbers.pads_begin),
+        dims(numbers.pads_end), None, attributes,
     )  # fmt: skip
 
 

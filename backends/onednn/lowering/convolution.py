@@ -8,10 +8,14 @@ from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
-from ....ops.convolution_data import geometry, scatters
+from ....ops.convolution_geometry import (
+    ConvolutionAttributes,
+    ConvolutionGeometry,
+    convolution_attributes,
+    geometry,
+    scatters,
+)
 from ....ops.data_types import DataType
-from ....ops.formats import axis_positions
-from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.memory import MemoryDesc
@@ -90,7 +94,7 @@ def _bias(op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
         return _Bias(op.inputs[2], op.outputs[0]), links
     if links and links[0].axis is not None and links[0].operand is not None and not scatters_back(op):
         first = links[0]
-        if first.axis == _channel_axis(op) and first.operand is not None:
+        if first.axis == _attributes(op).window.channel_axis and first.operand is not None:
             return _Bias(first.operand, first.result), links[1:]
     return None, links
 
@@ -100,8 +104,8 @@ def scatters_back(op: Op) -> bool:
     return op.kind.endswith("BackwardData")
 
 
-def _channel_axis(op: Op) -> int:
-    return 1 if op.attributes.string("data_format") == "NCX" else len(op.outputs[0].dims) - 1
+def _attributes(op: Op) -> ConvolutionAttributes:
+    return convolution_attributes(op.attributes, len(op.outputs[0].dims) - 2)
 
 
 def _bias_vector(low: Lowering, tensor: LogicalTensor, integers: bool) -> Buffer:
@@ -138,7 +142,9 @@ def _is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return shape[1] > 1
 
 
-def _weights(low: Lowering, op: Op, p: WeightsGradient, found: Quantized | None) -> tuple[Buffer, MemoryDesc]:
+def _weights(
+    low: Lowering, op: Op, p: ConvolutionGeometry, found: Quantized | None
+) -> tuple[Buffer, MemoryDesc]:
     """The weights as they lie, and the descriptor to ask for: (G, O, I, K) of the primitive, without G for one group.
 
     A deconvolution's O is what the op makes, which is I of the geometry.
@@ -160,7 +166,7 @@ def _weights(low: Lowering, op: Op, p: WeightsGradient, found: Quantized | None)
 
 
 def _scales(
-    op: Op, found: Sequence[Quantized | None], p: WeightsGradient
+    op: Op, found: Sequence[Quantized | None], p: ConvolutionGeometry
 ) -> tuple[dict[int, tuple[int, Sequence[float]]], dict[int, int]]:
     """Scales and zero points of quantised data and weights.
 
@@ -174,10 +180,8 @@ def _scales(
         raise Unfit("the library has one scale for the data, and no zero points of weights")
     mask = 0
     if len(weights.scales) > 1:
-        rank = len(op.inputs[1].dims) - 2
-        channels = axis_positions(op.attributes.string("weights_format"), rank)["O"][0]
         made = p.columns if op.kind == "ConvTranspose" else p.rows
-        if len(weights.scales) != p.groups * made or weights.axis != channels:
+        if len(weights.scales) != p.groups * made or weights.axis != _attributes(op).output_axis:
             raise Unfit("scales that are not per output channel")
         mask = 1 if p.groups == 1 else 3
     return (
@@ -194,7 +198,7 @@ def _places(op: Op) -> tuple[int, Query, int, Query]:
 
 
 def _described(
-    low: Lowering, op: Op, p: WeightsGradient, operands: _Operands, attributes: PrimitiveAttributes
+    low: Lowering, op: Op, p: ConvolutionGeometry, operands: _Operands, attributes: PrimitiveAttributes
 ) -> PrimitiveDesc:
     large = operands.result if scatters(op.kind) else operands.data
     if tuple(large.shape[2:]) != p.src_spatial:

@@ -126,9 +126,11 @@ def chain(ops: Ops, op: Op) -> list[Link]:
 
 
 def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
+    gated = swish(tensor, ops.users)
+    if gated is not None and not ops.is_port(gated[0].outputs[0]):
+        result = gated[1].outputs[0]
+        return Link(ops=gated, result=result, algorithm=Algorithm.eltwise_swish, alpha=1)
     users = ops.users(tensor)
-    if len(users) == 2:
-        return _swish(ops, tensor, users)
     if len(users) != 1:
         return None
     op = users[0]
@@ -164,15 +166,22 @@ def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link:
     return Link(ops=(op,), result=result, before=before, algorithm=algorithm, operand=other)
 
 
-def _swish(ops: Ops, tensor: LogicalTensor, users: Sequence[Op]) -> Link | None:
+def swish(tensor: LogicalTensor, readers: Callable[[LogicalTensor], Sequence[Op]]) -> tuple[Op, Op] | None:
+    """Sigmoid and Multiply of x · sigmoid(x), where these alone read x, and the product alone what the gate makes.
+
+    Args:
+        tensor: x.
+        readers: from a tensor to the ops that read it.
+    """
+    users = readers(tensor)
+    if len(users) != 2:
+        return None
     for gate, product in (users, users[::-1]):
         if gate.kind != "Sigmoid" or product.kind != "Multiply":
             continue
         gated = gate.outputs[0]
-        both = {t.id for t in product.inputs} == {tensor.id, gated.id}
-        if both and not ops.is_port(gated) and len(ops.users(gated)) == 1:
-            swish = Algorithm.eltwise_swish
-            return Link(ops=(gate, product), result=product.outputs[0], algorithm=swish, alpha=1)
+        if {t.id for t in product.inputs} == {tensor.id, gated.id} and len(readers(gated)) == 1:
+            return gate, product
     return None
 
 

@@ -34,7 +34,7 @@ from ..plan.prepared import Prepared
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
-from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
+from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, Way, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
@@ -64,6 +64,17 @@ class Lowered:
     takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
+
+
+@frozen
+class _Progress:
+    """What is lowered so far, to which a failed attempt goes back."""
+
+    steps: tuple[AnyStep, ...]
+    where: Mapping[int, Buffer]
+    done: frozenset[int]
+    fused: tuple[tuple[Op, ...], ...]
+    hosted: tuple[Op, ...]
 
 
 class Lowering(Tensors):
@@ -101,7 +112,6 @@ class Lowering(Tensors):
         self.fused: list[tuple[Op, ...]] = []
         self.hosted: list[Op] = []
         self.reasons: list[str] = []
-        self.takes_reference = False
         self.fuses = fuses
         self.choices = 1
         self.considered: list[Considered] = []
@@ -215,7 +225,7 @@ class Lowering(Tensors):
             Unfit: the library has none that may run.
         """
         reasons: list[str] = []
-        desc = chosen(self.engine, function, *arguments, reasons=reasons, references=self.takes_reference)
+        desc = chosen(self.engine, function, *arguments, reasons=reasons, references=self.way.references)
         if desc is None:
             raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")
         return desc
@@ -287,17 +297,15 @@ class Lowering(Tensors):
             self._host(op)
             return
         links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self.fuses else []
-        for integers, through_f32 in self._ways(op):
+        ways = self._ways(op)
+        for way in ways:
             for count in range(len(links), -1, -1):
-                if self._attempt(op, how, links[:count], integers, through_f32):
+                if self._attempt(op, how, links[:count], way):
                     return
-        if self.request.forced:  # a slow kernel is better than none
-            self.takes_reference = True
-            try:
-                if any(self._attempt(op, how, (), *way) for way in self._ways(op)):
-                    return
-            finally:
-                self.takes_reference = False
+        if self.request.forced and any(  # a slow kernel is better than none
+            self._attempt(op, how, (), evolve(way, references=True)) for way in ways
+        ):
+            return
         self._host(op)
 
     def absorb(self, op: Op, *others: Op) -> None:
@@ -317,34 +325,40 @@ class Lowering(Tensors):
         buffer, seen = self._host_output(tensor)
         self.steps.append(HostStep("zeros", _fill_with_zeros, ((0, buffer),), (seen,), 0))
 
-    def _ways(self, op: Op) -> list[tuple[bool, bool]]:
-        """In order of preference: whether Dequantize is looked through, and whether halves become f32."""
-        ways = [(False, False)]
+    def _ways(self, op: Op) -> list[Way]:
+        """The ways without reference loops, in order of preference."""
+        ways = [Way()]
         if any(self.quantized(t) is not None for t in op.inputs):
-            ways.insert(0, (True, False))
+            ways.insert(0, Way(integers=True))
         if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)):
-            ways.append((False, True))
+            ways.append(Way(through_f32=True))
         return ways
 
-    def _attempt(
-        self, op: Op, how: Lowered, links: Sequence[Link], integers: bool, through_f32: bool
-    ) -> bool:
-        state = len(self.steps), dict(self._where), set(self._done), len(self.fused), len(self.hosted)
-        before = self.takes_integers, self.through_f32
-        self.takes_integers, self.through_f32 = integers, through_f32
+    def _attempt(self, op: Op, how: Lowered, links: Sequence[Link], way: Way) -> bool:
+        """Lowers an op in one way; where that fails, nothing but a reason is left of it."""
+        progress, before = self._progress(), self.way
+        self.way = way
         self._done.update(one.id for one in (op, *[o for link in links for o in link.ops]))
         try:
             how.lower(self, op, links)
         except (Unfit, LibraryError) as error:
             self.reasons.append(f"{op}: {error}")
-            steps, self._where, self._done, fused, hosted = state
-            del self.steps[steps:], self.fused[fused:], self.hosted[hosted:]
+            self._go_back(progress)
             return False
         finally:
-            self.takes_integers, self.through_f32 = before
+            self.way = before
         if links:
             self.fused.append((op, *[one for link in links for one in link.ops]))
         return True
+
+    def _progress(self) -> _Progress:
+        return _Progress(
+            tuple(self.steps), dict(self._where), frozenset(self._done), tuple(self.fused), tuple(self.hosted)
+        )
+
+    def _go_back(self, progress: _Progress) -> None:
+        self.steps[:], self._where, self._done = progress.steps, dict(progress.where), set(progress.done)
+        self.fused, self.hosted = list(progress.fused), list(progress.hosted)
 
     def _host(self, op: Op) -> None:
         """The op as a step on the host, on plain arrays in the types that it declares."""

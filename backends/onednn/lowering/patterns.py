@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from ....graph.compile.backend import SINGLE_OP_PRIORITY, Pattern
-from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....graph.model.topology import Topology
-from .fusing import BINARY, ELTWISE
+from .fusing import BINARY, ELTWISE, swish
 
 FORWARD_ELTWISE = frozenset(ELTWISE)
 ARITHMETIC = frozenset(BINARY)
@@ -95,23 +94,12 @@ def _take_before(found: list[Op], op: Op, kinds: frozenset[str], topology: Topol
             _take_before(found, producer, kinds, topology)
 
 
-def _gated(tensor: LogicalTensor, topology: Topology) -> tuple[Op, Op] | None:
-    """Sigmoid and Multiply of x · sigmoid(x), where these are what reads x."""
-    readers = topology.readers(tensor)
-    if len(readers) != 2:
-        return None
-    gate, product = sorted(readers, key=lambda op: topology.position[id(op)])
-    if gate.kind == "Sigmoid" and product.kind == "Multiply" and _only_reader(gate, topology) is product:
-        return gate, product
-    return None
-
-
 def _follow(
     found: list[Op], op: Op, kinds: frozenset[str], before: frozenset[str], topology: Topology
 ) -> None:
     """Adds the chain of ops that follow `op`."""
     while len(op.outputs) == 1:
-        gated = _gated(op.outputs[0], topology) if {"Sigmoid", "Multiply"} <= kinds else None
+        gated = swish(op.outputs[0], topology.readers) if {"Sigmoid", "Multiply"} <= kinds else None
         if gated is not None:
             found += gated
             op = gated[1]

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from ....graph.model.op import Op
 from ....ops.formats import data_axes
-from ....ops.pooling import Windows, windows, with_ceil
+from ....ops.pooling import Windows, pooling_attributes, windows_between
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import dims
 from ..plan.assembly import Unfit
@@ -40,9 +40,8 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
     Raises:
         Unfit: negative padding, or a window that lies in the padding alone.
     """
-    found = windows(op.attributes, src[2:])
-    if found.dst != tuple(dst[2:]):
-        found = windows(with_ceil(op.attributes), src[2:])
+    attributes = pooling_attributes(op.attributes, len(src) - 2)
+    found = windows_between(attributes, src[2:], dst[2:])
     if min(*found.pads_begin, *found.pads_end) < 0:
         raise Unfit("the library has no negative padding")
     for k, d, begin, end in zip(found.kernel, found.dilations, found.pads_begin, found.pads_end, strict=True):
@@ -50,7 +49,7 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
             raise Unfit("the library has no windows in the padding alone")
     if op.kind.startswith("Max"):
         return _Pooling(Algorithm.pooling_max, found)
-    if op.attributes.flag("exclude_pad"):
+    if attributes.exclude_pad:
         return _Pooling(Algorithm.pooling_avg_exclude_padding, found)
     return _Pooling(Algorithm.pooling_avg_include_padding, found)
 

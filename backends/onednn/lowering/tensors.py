@@ -42,6 +42,21 @@ class Quantized:
     zero_point: int
 
 
+@frozen(kw_only=True)
+class Way:
+    """A way to try an op.
+
+    Attributes:
+        integers: a Dequantize is looked through.
+        through_f32: halves are computed in f32.
+        references: the library's reference loops may run.
+    """
+
+    integers: bool = False
+    through_f32: bool = False
+    references: bool = False
+
+
 class Tensors(Assembly, ABC):
     """The tensors of one partition.
 
@@ -51,8 +66,7 @@ class Tensors(Assembly, ABC):
         opaque: layouts of inputs that lie as another partition left them, by tensor id.
 
     Attributes:
-        through_f32: halves are computed in f32.
-        takes_integers: a Dequantize is looked through.
+        way: in which way the present op is tried.
     """
 
     def __init__(
@@ -60,8 +74,7 @@ class Tensors(Assembly, ABC):
     ) -> None:
         super().__init__(engine)
         self.request = request
-        self.through_f32 = False
-        self.takes_integers = True
+        self.way = Way(integers=True)
         self._producers = {t.id: op for op in request.ops for t in op.outputs}
         self._users: dict[int, list[Op]] = {}
         for op in request.ops:
@@ -109,7 +122,7 @@ class Tensors(Assembly, ABC):
 
     def type_of(self, tensor: LogicalTensor) -> DataType:
         """The type in which the tensor is computed: f32 in the place of halves that the library can't do."""
-        if self.through_f32 and tensor.data_type in HALVES:
+        if self.way.through_f32 and tensor.data_type in HALVES:
             return DataType.f32
         return tensor.data_type
 
@@ -283,7 +296,7 @@ class Tensors(Assembly, ABC):
         while op is not None and op.kind == "TypeCast" and len(self.users(tensor)) == 1:
             tensor = op.inputs[0]
             op = self.producer(tensor)
-        if not self.takes_integers or op is None or op.kind != "Dequantize":
+        if not self.way.integers or op is None or op.kind != "Dequantize":
             return None
         zps = op.attributes.get("zps") or (0,)
         source = op.inputs[0]

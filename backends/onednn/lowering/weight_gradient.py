@@ -8,8 +8,8 @@ from attrs import evolve
 
 from ....graph.model.logical_tensor import LayoutType, LogicalTensor, row_major
 from ....graph.model.op import Op
+from ....ops.convolution_geometry import ConvolutionGeometry, geometry
 from ....ops.spatial import reached
-from ....ops.weights_gradient import WeightsGradient, weights_gradient
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
@@ -45,7 +45,7 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         problem = evolve(problem, bias=_view_of(targets[1].desc))
     reasons: list[str] = []
     found = choose(low.engine, problem, STRATEGIES, low.request.options, reasons)
-    if not found and low.takes_reference:
+    if not found and low.way.references:
         found = list(candidates(low.engine, problem, REFERENCE_STRATEGIES, reasons))
     if not found:
         raise Unfit("; ".join(reasons))
@@ -77,12 +77,12 @@ def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:
     return ()
 
 
-def _gradient(op: Op) -> WeightsGradient:
+def _gradient(op: Op) -> ConvolutionGeometry:
     src, diff_dst, weights = op.inputs[0], op.inputs[1], op.outputs[0]
-    return weights_gradient(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
+    return geometry(op.kind, op.attributes, src.dims, diff_dst.dims, weights.dims)
 
 
-def _is_zero(op: Op, gradient: WeightsGradient) -> bool:
+def _is_zero(op: Op, gradient: ConvolutionGeometry) -> bool:
     """Whether it is zero whatever the data: there are none, or the windows reach none along some axis.
 
     The library leaves outputs of empty problems untouched, and has no primitive for windows in the padding alone.

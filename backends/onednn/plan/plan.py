@@ -284,7 +284,7 @@ class Frame:
 
     def __init__(self, plan: Plan) -> None:
         lib = plan.engine.lib
-        self._destroy = lib.c.dnnl_memory_destroy
+        self._destroy = partial(lib.destroy, "dnnl_memory_destroy")
         self._memories: list[int] = []
         self._arena = GUARDS.arena(plan.scratch_bytes)
         base = self._arena.start

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
-from ....ops.weights_gradient import WeightsGradient
+from ..library.implementations import LANES
 from ..library.memory import MemoryDesc
-from ..quarantine import LANES
 
 NEAR = 4 << 20
 """Bytes that are taken to stay in a cache between two steps; what is beyond is counted as far."""
@@ -49,7 +49,7 @@ class Work:
 
 
 def convolution_work(
-    implementation: str, data_type: DataType, layout: str, gradient: WeightsGradient, nbytes: int
+    implementation: str, data_type: DataType, layout: str, gradient: ConvolutionGeometry, nbytes: int
 ) -> Work:
     """The work of a weight gradient.
 
@@ -86,7 +86,7 @@ def _layout_class(layout: str) -> str:
     return "last" if layout.endswith("b") else "first"
 
 
-def _window_class(gradient: WeightsGradient) -> str:
+def _window_class(gradient: ConvolutionGeometry) -> str:
     """`unit`, `strided` or `window`: ways in which kernels walk over src."""
     if any(stride > 1 for stride in gradient.strides):
         return "strided"

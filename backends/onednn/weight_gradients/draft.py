@@ -14,13 +14,13 @@ import numpy as np
 from attrs import evolve
 
 from ....graph.runtime.arrays import Array
+from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
-from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import Arg, Query
 from ..library.memory import MemoryDesc, OpaqueLayout
 from ..library.primitive import (
-    ConvolutionGeometry,
+    ConvolutionNumbers,
     NativeEngine,
     PrimitiveDesc,
     convolution_backward_weights,
@@ -32,7 +32,7 @@ from ..plan.plan import Buffer, HostArray, HostStep, Plan, Step
 from ..plan.work import convolution_work, matmul_work, sum_work
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
-Admits = Callable[[str, WeightsGradient, DataType], str | None]
+Admits = Callable[[str, ConvolutionGeometry, DataType], str | None]
 """From an implementation's name, its problem and its data type to why it must not run, or None."""
 
 
@@ -108,7 +108,7 @@ class Draft(Assembly):
 
     def convolve(
         self,
-        gradient: WeightsGradient,
+        gradient: ConvolutionGeometry,
         src: Buffer,
         dst: Buffer,
         layouts: tuple[MemoryDesc, MemoryDesc],
@@ -151,7 +151,7 @@ class Draft(Assembly):
 
     def _implementation(
         self,
-        gradient: WeightsGradient,
+        gradient: ConvolutionGeometry,
         layouts: tuple[MemoryDesc, MemoryDesc],
         compute: DataType,
         takes: Callable[[str], bool],
@@ -163,7 +163,7 @@ class Draft(Assembly):
         try:
             first = convolution_backward_weights(
                 self.engine, layouts[0], self.any(shape, self.gathered(compute)), layouts[1],
-                geometry(gradient), self.problem.fpmath, bias,
+                convolution_numbers(gradient), self.problem.fpmath, bias,
             )  # fmt: skip
         except LibraryError as error:
             raise Unfit(str(error)) from error
@@ -224,7 +224,7 @@ class Draft(Assembly):
         arguments = tuple((arg, target if buffer is dw else buffer) for arg, buffer in last.arguments)
         self.steps[-1] = evolve(last, arguments=arguments)
 
-    def _bias_beside(self, gradient: WeightsGradient, compute: DataType) -> MemoryDesc | None:
+    def _bias_beside(self, gradient: ConvolutionGeometry, compute: DataType) -> MemoryDesc | None:
         """The gradient of the bias that a convolution makes beside dW; None where it does not see all of diff_dst."""
         whole = self.problem.gradient
         sees = (gradient.batch, gradient.groups * gradient.rows, gradient.dst_spatial)
@@ -267,9 +267,9 @@ def _sum_per_channel(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     outputs[0][...] = np.sum(inputs[0], axis=axes, dtype=np.float32)
 
 
-def geometry(gradient: WeightsGradient) -> ConvolutionGeometry:
+def convolution_numbers(gradient: ConvolutionGeometry) -> ConvolutionNumbers:
     """The descriptor's integers."""
-    return ConvolutionGeometry(
+    return ConvolutionNumbers(
         strides=gradient.strides,
         dilates=tuple(d - 1 for d in gradient.dilations),
         pads_begin=gradient.pads_begin,

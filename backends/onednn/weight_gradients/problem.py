@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from ....graph.model.logical_tensor import may_overlap
+from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
-from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 
@@ -38,7 +38,7 @@ class Problem:
         bias: where the sum of diff_dst per channel goes, if it is wanted too.
     """
 
-    gradient: WeightsGradient
+    gradient: ConvolutionGeometry
     data_type: DataType
     src: View
     dst: View
@@ -59,7 +59,7 @@ class Problem:
 
 
 def make_problem(
-    gradient: WeightsGradient,
+    gradient: ConvolutionGeometry,
     data_type: DataType,
     op_src: View,
     op_diff_dst: View,
@@ -93,7 +93,7 @@ SMALL_FLOPS = 200_000
 """Below, a convolution takes no longer than the calls around it."""
 
 
-def is_small(gradient: WeightsGradient) -> bool:
+def is_small(gradient: ConvolutionGeometry) -> bool:
     """Whether overheads decide, so that estimates mean nothing."""
     return gradient.flops < SMALL_FLOPS
 

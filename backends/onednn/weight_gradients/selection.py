@@ -9,13 +9,14 @@ from itertools import product
 from attrs import evolve
 
 from ....graph.compile.options import CompileOptions, Tune
+from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
 from ....ops.errors import ArgumentError, nearest
-from ....ops.weights_gradient import WeightsGradient
 from ..library.enumerators import CpuIsa
+from ..library.implementations import is_reference
 from ..library.primitive import NativeEngine
 from ..plan.assembly import Unfit
-from ..quarantine import REFERENCE, barred
+from ..quarantine import barred
 from . import tuning
 from .candidate import Candidate
 from .cost import CostModel, model_for
@@ -34,12 +35,12 @@ MARGIN, GEMM_MARGIN = 1.4, 1.8
 almost none gets slower; im2col inside of the library is hardest to foresee."""
 
 
-def trusted(implementation: str, gradient: WeightsGradient, data_type: DataType) -> str | None:
+def trusted(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
     """Keeps out what the quarantine bars, the library's reference loops apart, which strategies ask for."""
-    return None if implementation.startswith(REFERENCE) else barred(implementation, gradient, data_type)
+    return None if is_reference(implementation) else barred(implementation, gradient, data_type)
 
 
-def anything(implementation: str, gradient: WeightsGradient, data_type: DataType) -> str | None:
+def anything(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
     """Keeps nothing out; for the fuzzer."""
     del implementation, gradient, data_type
     return None

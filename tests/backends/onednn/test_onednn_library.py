@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+import sys
 from ctypes import c_int, c_size_t, c_uint
 from dataclasses import replace
 from itertools import product
@@ -12,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from attrs import evolve
 from c_headers import enumerators
 from onednn_graph.backends.onednn import proven, quarantine
 from onednn_graph.backends.onednn.library import loading as library
@@ -25,12 +27,12 @@ from onednn_graph.backends.onednn.library.enumerators import (
     Query,
 )
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
-from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.library.primitive import NativeEngine, Primitive, PrimitiveDesc
 from onednn_graph.backends.onednn.library.prototypes import PROTOTYPES
 from onednn_graph.backends.onednn.plan.arena import ALIGNMENT, GUARDS, NAN_BYTE
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, copy_step
+from onednn_graph.ops.convolution_geometry import geometry
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.ops.weights_gradient import weights_gradient
 from oracle import Problem
 from strategies import check, eagerly
 
@@ -282,7 +284,7 @@ def gradient(problem):
         0, problem.kind, [og.LogicalTensor(0, "f32", src.shape), og.LogicalTensor(1, "f32", diff_dst.shape)],
         [og.LogicalTensor(2, "f32")], weights_shape=problem.weights_shape, **problem.attributes,
     )  # fmt: skip
-    return weights_gradient(op.kind, op.attributes, src.shape, diff_dst.shape, problem.weights_shape)
+    return geometry(op.kind, op.attributes, src.shape, diff_dst.shape, problem.weights_shape)
 
 
 FINE = Problem(channels=(16, 16), size=(8, 8), kernel=(3, 3))
@@ -435,3 +437,22 @@ def test_numpys_bf16_is_the_librarys(onednn):
     plan = Plan(native, [copy_step(native, "x", Buffer(a, 0), Buffer(b, 1))])
     plan.run([values.ctypes.data, out.ctypes.data])
     np.testing.assert_array_equal(out, values.astype(ml_dtypes.bfloat16))
+
+
+OWNERS = {
+    "dnnl_memory_desc_destroy": MemoryDesc,
+    "dnnl_primitive_desc_destroy": lambda lib, handle: PrimitiveDesc(
+        SimpleNamespace(lib=lib), handle, "matmul"
+    ),
+    "dnnl_primitive_destroy": lambda lib, handle: Primitive(SimpleNamespace(lib=lib), handle),
+}
+
+
+@pytest.mark.parametrize("function", OWNERS)
+def test_what_the_library_does_not_destroy_is_reported(monkeypatch, function):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: reported.append(str(one.exc_value)))
+    failing = SimpleNamespace(**{function: lambda handle: library.INVALID_ARGUMENTS})
+    OWNERS[function](evolve(library.load(), c=failing), 1)
+    assert len(reported) == 1, reported
+    assert f"{function} failed with 'invalid arguments'" in reported[0]

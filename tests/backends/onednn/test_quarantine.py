@@ -6,11 +6,12 @@ import pytest
 from attrs import field, frozen
 from onednn_graph.backends.onednn import proven
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Query
+from onednn_graph.backends.onednn.library.implementations import REFERENCE
 from onednn_graph.backends.onednn.library.loading import dims, load
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine, PostOp, PrimitiveAttributes
 from onednn_graph.backends.onednn.plan.choice import chosen
-from onednn_graph.backends.onednn.quarantine import PRIMITIVES, REFERENCE, UNASKED, Case, refused, unaskable
+from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, Case, refused, unaskable
 from onednn_graph.ops.data_types import DataType
 
 DECONVOLUTION = "deconvolution_forward"

@@ -3,8 +3,8 @@
 import pytest
 from onednn_graph.backends.onednn.proven import PROVEN, is_proven
 from onednn_graph.backends.onednn.quarantine import TABLE, barred
+from onednn_graph.ops.convolution_geometry import ConvolutionGeometry
 from onednn_graph.ops.data_types import DataType
-from onednn_graph.ops.weights_gradient import WeightsGradient
 
 F32, BF16 = DataType.f32, DataType.bf16
 
@@ -21,7 +21,7 @@ def gradient(
         (x + b + e - (d * (k - 1) + 1)) // s + 1
         for x, b, e, d, k, s in zip(src, begin, end, dilations, kernel, strides, strict=True)
     )
-    return WeightsGradient(
+    return ConvolutionGeometry(
         exchanged=False, batch=2, groups=groups, rows=channels[1] // groups, columns=channels[0] // groups,
         src_spatial=src, dst_spatial=dst or fitting, kernel=kernel, strides=strides, pads_begin=begin, pads_end=end,
         dilations=dilations, src_axes=None, dst_axes=None, weights_axes=None,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from .....graph.model.logical_tensor import row_major
 from .....ops.data_types import DataType
+from ...library.implementations import is_reference
 from ...library.memory import MemoryDesc
 from ..draft import Draft
 from ..problem import Problem, View
@@ -85,4 +86,4 @@ def suffix(via: DataType | None) -> str:
 
 def is_direct(implementation: str) -> bool:
     """Whether an implementation is neither im2col with gemm nor a reference loop."""
-    return "gemm" not in implementation and not implementation.startswith("ref")
+    return "gemm" not in implementation and not is_reference(implementation)

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from .....graph.model.logical_tensor import row_major
 from .....ops.data_types import DataType
-from ...quarantine import LANES
+from ...library.implementations import LANES
 from ..draft import Draft
 from ..problem import Problem
 from .base import Data, channels_last, compute_type, data_layout, is_direct, suffix, type_reason

@@ -7,9 +7,9 @@ import math
 from attrs import evolve, frozen
 
 from .....graph.model.logical_tensor import row_major
+from .....ops.convolution_geometry import ConvolutionGeometry
 from .....ops.data_types import DataType
-from .....ops.weights_gradient import WeightsGradient
-from ...quarantine import LANES
+from ...library.implementations import LANES
 from ..draft import Draft
 from ..problem import Problem
 from .base import Data, channels_last, compute_type, data_layout, is_direct, suffix, type_reason
@@ -31,7 +31,7 @@ class MergedGroups:
         return f"merged groups on {self.data.value}{suffix(self.via)}"
 
     @staticmethod
-    def merged(gradient: WeightsGradient) -> int:
+    def merged(gradient: ConvolutionGeometry) -> int:
         """How many groups become one: as many as divide them all and fill the lanes."""
         widest = max(gradient.rows, gradient.columns)
         fitting = [m for m in range(1, LANES + 1) if gradient.groups % m == 0 and m * widest <= LANES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from .....ops.data_types import DataType
+from ...library.implementations import is_reference
 from ..draft import Draft
 from ..problem import Problem
 from .base import Data, channels_last, compute_type, data_layout, is_direct, suffix, type_reason
@@ -38,8 +39,8 @@ class Direct:
 
     def takes(self, implementation: str) -> bool:
         """Whether it goes with an implementation of that name."""
-        if self.reference or implementation.startswith("ref"):
-            return self.reference and implementation.startswith("ref")
+        if self.reference or is_reference(implementation):
+            return self.reference and is_reference(implementation)
         return ("gemm" in implementation) == self.gemm
 
     def write(self, draft: Draft) -> None:

@@ -9,8 +9,8 @@ from itertools import product
 from attrs import evolve, frozen
 
 from .....graph.model.logical_tensor import row_major
+from .....ops.convolution_geometry import ConvolutionGeometry
 from .....ops.data_types import DataType
-from .....ops.weights_gradient import WeightsGradient
 from ...plan.plan import Buffer
 from ..draft import Draft
 from ..problem import Problem, View
@@ -193,7 +193,7 @@ class Columns:
         return type_reason(problem, self.via)
 
     @staticmethod
-    def tiles(gradient: WeightsGradient) -> bool:
+    def tiles(gradient: ConvolutionGeometry) -> bool:
         """Whether patches neither overlap nor leave gaps."""
         return (
             gradient.kernel == gradient.strides

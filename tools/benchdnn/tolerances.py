@@ -41,7 +41,7 @@ CANCELLING = DELICATE | {"SigmoidBackward", "Sigmoid", "SqrtBackward", "Reciproc
 """Functions that lose digits in a difference; there the threshold is absolute for results below one."""
 
 TRUSTED_ZEROS = {
-    "binary": 65.0, "convolution": 90.0, "convolution_data": 90.0, "eltwise": 65.0, "interpolate": 99.0, "matmul": 90.0,
+    "binary": 65.0, "convolution": 90.0, "eltwise": 65.0, "interpolate": 99.0, "matmul": 90.0,
     "normalization": 99.0, "pooling": 100.0, "prelu": 99.0, "quantization": 80.0, "reduction": 65.0,
 }  # fmt: skip
 """Percentage of zeros up to which a result says something about the computation, by family; 100 elsewhere."""
