@@ -11,8 +11,8 @@ and activations for ours and torch, and the precision hint for OpenVINO.
 
 Each peer has a process of its own, because the OpenMP and thread pools of several in one process take each other's
 cores; while one has its turn, the others sleep. A ratio above 1 means that ours is faster; "best" is the faster of
-onnxruntime and OpenVINO. Results are compared with the framework's before anything is timed: the largest difference over
-the result's range. Memory is what a process has grown by, at the peak from loading to the second call.
+onnxruntime and OpenVINO. Results are compared with the framework's before anything is timed: the largest difference
+over the result's range. Memory is what a process has grown by, at the peak from loading to the second call.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Peer:
     def __init__(self, job: dict[str, Any], limit: float) -> None:
         self.limit = limit
         self.times: list[float] = []
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(Path(__file__).with_name("models_peers.py")), json.dumps(job)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
@@ -89,20 +89,20 @@ class Peer:
         ready, _, _ = select.select([answers], [], [], self.limit)
         line = answers.readline() if ready else b""
         if not line:
-            self.close()
+            self._process.kill()
+            ended = self._process.wait()
             if not ready:
                 raise Failed(f"no answer within {self.limit:.0f} s")
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip().splitlines()
-            raise Failed(
-                f"ended with {self._process.returncode}: {said[-1] if said else 'nothing on stderr'}"
-            )
+            raise Failed(f"ended with {ended}: {said[-1] if said else 'nothing on stderr'}")
         return json.loads(line)
 
     def close(self) -> None:
         """Ends the process."""
         self._process.kill()
         self._process.wait()
+        self._errors.close()
 
 
 def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]:

@@ -22,11 +22,10 @@ from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
-from torchvision_models import condition, images  # noqa: E402 -- found by the line above; makes torchvision importable
-from torchvision import models as torchvision_models  # noqa: E402
-
-from models_modules import AsBf16, Named, UNet, Yolo  # noqa: E402
-from models_peers import furthest  # noqa: E402
+from models_modules import AsBf16, Named, UNet, Yolo
+from models_peers import furthest
+from torchvision_models import condition, images  # torchvision can be imported after it only
+from torchvision_models import models as torchvision_models
 
 Array = np.ndarray
 Tensors = dict[str, torch.Tensor]
@@ -34,7 +33,7 @@ CALIBRATION = 8
 """Images that statistics of batch normalisations are taken from."""
 BATCHES = 2
 """That the int8 models' scales are taken from."""
-SIZES = {"inception_v3": 299, "unet": 256, "yolo": 320}
+SIZES = {"inception_v3": 299, "unet": 256, "yolo": 320, "ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320}
 """Height and width of the images; 224 for all others."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": False},
