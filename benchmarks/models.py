@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
-from models_peers import DTYPES, PEERS
+from models_peers import CHANNELS_LAST, DTYPES, PEERS
 from models_zoo import STANDARD, Kept
 from onednn_graph.tools.information import installed
 from platformdirs import user_cache_path
@@ -114,7 +114,7 @@ def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]
     peers: dict[str, Peer] = {}
     try:
         for name in args.peers:
-            if dtype not in DTYPES[name]:
+            if dtype not in DTYPES[name] or (name == CHANNELS_LAST and not kept.has_images):
                 continue
             path = kept.module_path() if name.startswith("torch") else kept.onnx_path(dtype)
             if name != "ours" and dtype == "bf16" and not name.startswith("torch"):

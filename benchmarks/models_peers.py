@@ -23,13 +23,14 @@ import numpy as np
 Array = np.ndarray
 Call = Callable[[], list[Array]]
 """Runs the model as a user would, from arrays to arrays."""
-PEERS = ("ours", "torch", "torch channels_last", "onnxruntime", "openvino")
+CHANNELS_LAST = "torch channels_last"
+PEERS = ("ours", "torch", CHANNELS_LAST, "onnxruntime", "openvino")
 DTYPES = {
-    "ours": ("f32", "bf16", "int8"), "torch": ("f32", "bf16"), "torch channels_last": ("f32", "bf16"),
+    "ours": ("f32", "bf16", "int8"), "torch": ("f32", "bf16"), CHANNELS_LAST: ("f32", "bf16"),
     "onnxruntime": ("f32", "int8"), "openvino": ("f32", "bf16", "int8"),
 }  # fmt: skip
 """What each one can compute on a CPU. Torch's int8 is not that of the ONNX model; onnxruntime has no bf16."""
-ATTEMPTS = 2
+WARMING = 2
 """Calls of a turn that don't count: threads and caches of a process that has slept wake up."""
 
 
@@ -74,8 +75,6 @@ def torch_eager(
     model = in_bf16(model) if dtype == "bf16" else model
     inputs = [torch.from_numpy(array) for array in feeds.values()]
     if last:
-        if not any(t.ndim == 4 for t in inputs):
-            raise ValueError("the model takes no images")
         model = model.to(memory_format=torch.channels_last)
         inputs = [t.to(memory_format=torch.channels_last) if t.ndim == 4 else t for t in inputs]
 
@@ -145,7 +144,7 @@ def load(job: dict[str, Any]) -> tuple[Call, dict[str, Any]]:
     forget_peak()
     before, begin = resident("VmRSS"), time.perf_counter()
     if peer.startswith("torch"):
-        call, notes = torch_eager(*arguments, last=peer != "torch")
+        call, notes = torch_eager(*arguments, last=peer == CHANNELS_LAST)
     else:
         call, notes = {"ours": ours, "onnxruntime": onnxruntime, "openvino": openvino}[peer](*arguments)
     results = [array.copy() for array in call()]
@@ -191,7 +190,7 @@ def furthest(results: list[Array], expected: list[Array]) -> float:
 
 def turn(call: Call, seconds: float) -> list[float]:
     """Times of calls in a row, at least one, after some that don't count."""
-    for _ in range(ATTEMPTS):
+    for _ in range(WARMING):
         call()
     times: list[float] = []
     end = time.perf_counter() + seconds

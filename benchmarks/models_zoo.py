@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 from attrs import frozen
@@ -33,7 +35,13 @@ CALIBRATION = 8
 """Images that statistics of batch normalisations are taken from."""
 BATCHES = 2
 """That the int8 models' scales are taken from."""
-SIZES = {"inception_v3": 299, "unet": 256, "yolo": 320, "ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320}
+SIZES = {
+    "inception_v3": 299,
+    "unet": 256,
+    "yolo": 320,
+    "ssd300_vgg16": 300,
+    "ssdlite320_mobilenet_v3_large": 320,
+}
 """Height and width of the images; 224 for all others."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": False},
@@ -159,6 +167,21 @@ def _from_torchvision(name: str) -> torch.nn.Module:
     return torchvision_models.get_model(name, weights=None, **OPTIONS.get(name, {}))
 
 
+def _weights_in_bf16(path: Path) -> None:
+    """Gives convolutions of a model in bf16 bf16 weights.
+
+    Where torch's exporter has folded a batch normalisation into them they are f32 beside bf16 data: no valid ONNX.
+    """
+    model = onnx.load(path)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        for name in node.input if node.op_type in ("Conv", "ConvTranspose") else ():
+            if name in weights and weights[name].data_type == onnx.TensorProto.FLOAT:
+                array = onnx.numpy_helper.to_array(weights[name])
+                weights[name].CopyFrom(onnx.numpy_helper.from_array(array.astype(ml_dtypes.bfloat16), name))
+    onnx.save(model, path)
+
+
 def in_bf16(module: torch.nn.Module) -> torch.nn.Module:
     """The same model in bf16, with f32 in and out."""
     return AsBf16(module.to(torch.bfloat16)).eval()
@@ -211,6 +234,11 @@ class Kept:
         """Inputs by name; the seed is none of those that statistics and scales were taken from."""
         return {k: v.numpy() for k, v in recipe(self.name).inputs(self.batch, seed).items()}
 
+    @property
+    def has_images(self) -> bool:
+        """Whether it has an input with height, width and channels, which may lie in another order."""
+        return any(array.ndim == 4 for array in self.feeds().values())
+
     def onnx_path(self, dtype: str) -> Path:
         """The model as ONNX in f32, or in bf16, or int8 with QuantizeLinear and DequantizeLinear."""
         if dtype == "int8":
@@ -226,6 +254,8 @@ class Kept:
                 module, tuple(tensors.values()), str(path), input_names=list(tensors), dynamo=True, verbose=False,
                 external_data=False,
             )  # fmt: skip
+        if dtype == "bf16":
+            _weights_in_bf16(path)
 
     def _quantize(self, path: Path) -> None:
         source = self.onnx_path("f32")
