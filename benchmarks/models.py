@@ -18,6 +18,7 @@ over the result's range. Memory is what a process has grown by, at the peak from
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -74,13 +75,15 @@ class Peer:
         )  # fmt: skip
         self.found: dict[str, Any] = self._answer()
         if "error" in self.found:
+            self.close()
             raise Failed(self.found["error"])
 
     def turn(self) -> None:
         """Lets it call the model for a while."""
         asked = cast("IO[bytes]", self._process.stdin)
-        asked.write(f"{TURN}\n".encode())
-        asked.flush()
+        with contextlib.suppress(BrokenPipeError):  # its end is found when it should answer
+            asked.write(f"{TURN}\n".encode())
+            asked.flush()
         self.times += self._answer()
 
     def _answer(self) -> Any:
@@ -88,11 +91,11 @@ class Peer:
         answers = cast("IO[bytes]", self._process.stdout)
         ready, _, _ = select.select([answers], [], [], self.limit)
         line = answers.readline() if ready else b""
-        if not line:
-            self._process.kill()
+        if not ready:
+            self.close()
+            raise Failed(f"no answer within {self.limit:.0f} s")
+        if not line:  # it has ended, or is about to
             ended = self._process.wait()
-            if not ready:
-                raise Failed(f"no answer within {self.limit:.0f} s")
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip().splitlines()
             raise Failed(f"ended with {ended}: {said[-1] if said else 'nothing on stderr'}")
@@ -111,32 +114,50 @@ def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]
         "model": kept.name, "dtype": dtype, "batch": kept.batch, "seconds": {}, "ratios": {}, "difference": {},
         "limit": 0.0, "wrong": [], "failed": {}, "notes": [], "bytes": {}, "ready": {},
     }  # fmt: skip
+    try:
+        jobs = {
+            name: _job(kept, dtype, name, args.threads)
+            for name in args.peers
+            if _takes_part(kept, dtype, name)
+        }
+    except (
+        Exception
+    ) as error:  # whatever torch's exporter or the quantizer raise: the other models can be measured
+        row["failed"]["everybody"] = f"the model can't be made ({type(error).__name__}: {error})"
+        return row
     peers: dict[str, Peer] = {}
     try:
-        for name in args.peers:
-            if dtype not in DTYPES[name] or (name == CHANNELS_LAST and not kept.has_images):
-                continue
-            path = kept.module_path() if name.startswith("torch") else kept.onnx_path(dtype)
-            if name != "ours" and dtype == "bf16" and not name.startswith("torch"):
-                path = kept.onnx_path("f32")  # the hint does it
-            job = {
-                "peer": name, "model": kept.name, "dtype": dtype, "threads": args.threads, "path": str(path),
-                "data": str(kept.data_path(dtype)),
-            }  # fmt: skip
+        for name, job in jobs.items():
             try:
                 peers[name] = Peer(job, args.limit)
             except Failed as failure:
                 row["failed"][name] = str(failure)
                 continue
             _note(row, name, peers[name].found)
-        _take_turns(list(peers.values()), args.seconds)
+        _take_turns(peers, args.seconds, row["failed"])
     finally:
         for peer in peers.values():
             peer.close()
     for name, peer in peers.items():
-        row["seconds"][name] = {"min": min(peer.times), "median": statistics.median(peer.times)}
+        if name not in row["failed"]:
+            row["seconds"][name] = {"min": min(peer.times), "median": statistics.median(peer.times)}
     row["ratios"] = _ratios(row["seconds"])
     return row
+
+
+def _takes_part(kept: Kept, dtype: str, peer: str) -> bool:
+    """Whether the peer has the type, and the model's inputs another layout if that is what it is there for."""
+    return dtype in DTYPES[peer] and (peer != CHANNELS_LAST or kept.has_images)
+
+
+def _job(kept: Kept, dtype: str, peer: str, threads: int) -> dict[str, Any]:
+    """What a peer's process is told; the model's files are made if they are not there."""
+    if peer.startswith("torch"):
+        path = kept.module_path()
+    else:  # OpenVINO makes bf16 of f32 itself
+        path = kept.onnx_path("f32" if (peer, dtype) == ("openvino", "bf16") else dtype)
+    data = kept.data_path(dtype)
+    return {"peer": peer, "dtype": dtype, "threads": threads, "path": str(path), "data": str(data)}
 
 
 def _note(row: dict[str, Any], name: str, found: dict[str, Any]) -> None:
@@ -149,16 +170,20 @@ def _note(row: dict[str, Any], name: str, found: dict[str, Any]) -> None:
         row["wrong"].append(name)
 
 
-def _take_turns(peers: Sequence[Peer], seconds: float) -> None:
-    """Rounds in which each has its turn, in changing order, for so many seconds each."""
+def _take_turns(peers: Mapping[str, Peer], seconds: float, failed: dict[str, str]) -> None:
+    """Rounds in which each has its turn, in changing order, for so many seconds each; who fails is left out."""
     rng, order, rounds = random.Random(0), list(peers), 0
     end = time.perf_counter() + seconds * len(order)
     while order and (rounds < LEAST_TURNS or time.perf_counter() < end):
         rounds += 1
         rng.shuffle(order)
-        for peer in order:
+        for name in tuple(order):
             time.sleep(REST)
-            peer.turn()
+            try:
+                peers[name].turn()
+            except Failed as failure:
+                failed[name] = str(failure)
+                order.remove(name)
 
 
 def _ratios(seconds: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -298,9 +323,10 @@ def main() -> None:
     )
     parser.add_argument("--markdown", type=Path, default=None, help="append the tables here")
     args = parser.parse_args()
-    unknown = [name for name in args.peers if name not in PEERS]
-    if unknown:
-        parser.error(f"--peers has {unknown[0]!r}; there are {', '.join(PEERS)}")
+    for option, given, known in (("peers", args.peers, PEERS), ("types", args.types, DTYPES["ours"])):
+        for name in given:
+            if name not in known:
+                parser.error(f"--{option} has {name!r}; there are {', '.join(known)}")
     facts = {**environment(), "threads": args.threads}
     facts |= {name: installed(name) for name in ("onnxruntime", "openvino", "torchvision", "transformers")}
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
