@@ -9,10 +9,11 @@ model of torchvision by its name, of detectors the backbone. Weights are random.
 files, which are written once into a folder; int8 models have QuantizeLinear and DequantizeLinear. bf16 is bf16 weights
 and activations for ours and torch, and the precision hint for OpenVINO.
 
-Each peer has a process of its own, because the OpenMP and thread pools of several in one process take each other's
-cores; while one has its turn, the others sleep. A ratio above 1 means that ours is faster; "best" is the faster of
-onnxruntime and OpenVINO. Results are compared with the framework's before anything is timed: the largest difference
-over the result's range. Memory is what a process has grown by, at the peak from loading to the second call.
+Each peer has a process of its own, so that its memory can be told, its crash ends nobody else, and no two runtimes of
+OpenMP or pools of threads meet; while one has its turn, the others sleep. A ratio above 1 means that ours is faster;
+"best" is the faster of onnxruntime and OpenVINO. Results are compared with the framework's before anything is timed:
+the largest difference over the result's range. Memory is what a process has grown by, at the peak from loading to the
+second call.
 """
 
 from __future__ import annotations
