@@ -30,7 +30,7 @@ from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, Primi
 from ..plan.assembly import Unfit
 from ..plan.choice import chosen
 from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
-from ..plan.prepared import Prepared
+from ..plan.constants import ConstantPlan
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
@@ -419,7 +419,7 @@ class Lowering(Tensors):
         self.steps[:] = [_moved(step, moved) for step in self.steps]
         return tuple(layouts)
 
-    def prepared(self) -> Prepared | None:
+    def prepared(self) -> ConstantPlan | None:
         """Takes out of the steps what depends on constant inputs alone: it runs when these change.
 
         Its results become further arguments of the plan.
@@ -446,7 +446,7 @@ class Lowering(Tensors):
         moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
         self.steps[:] = [_moved(step, moved) for step in others]
         plan = Plan(self.engine, [_moved(step, moved) for step in early])
-        return Prepared(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
+        return ConstantPlan(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
 
 
 def _fill_with_zeros(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
