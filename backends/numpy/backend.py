@@ -103,6 +103,7 @@ class NumpyBackend:
     """See `graph.backend.Backend`."""
 
     name = "numpy"
+    plans_with = ("numpy",)
     patterns: tuple[Pattern, ...] = (single_op(SINGLE_OP_PRIORITY - 8),)
 
     def unavailable(self) -> str | None:

@@ -25,6 +25,7 @@ from ....graph.runtime.executable import Considered
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
+from ..library.loading import MAX_NDIMS
 from ..library.memory import OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
@@ -64,6 +65,26 @@ class Lowered:
     takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
+
+
+def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
+    """Why no primitive can do the op, as far as its types and known shapes tell, or None."""
+    lowered = table.get(op.kind)
+    if lowered is None:
+        return f"no lowering of {op.kind}"
+    for port, tensor in (
+        *zip(op.input_ports, op.inputs, strict=True),
+        *zip(op.output_ports, op.outputs, strict=True),
+    ):
+        if port.shape_operand:
+            continue
+        if tensor.data_type not in PRIMITIVE_TYPES:
+            return f"oneDNN 3.2's primitives take no {tensor.data_type.value}, as '{port.name}' is"
+        if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
+            return f"oneDNN's tensors have at most {MAX_NDIMS} axes, '{port.name}' has {len(tensor.shape)}"
+        if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:
+            return f"nothing is computed: '{port.name}' has no elements"
+    return lowered.why_not(op)
 
 
 class Lowering(Tensors):
@@ -283,7 +304,9 @@ class Lowering(Tensors):
         if op.id in self._done:
             return
         how = self._table.get(op.kind)
-        if how is None:
+        reason = why_not(self._table, op)
+        if how is None or reason is not None:
+            self.reasons.append(f"{op}: {reason}")
             self._host(op)
             return
         links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self.fuses else []
@@ -344,10 +367,18 @@ class Lowering(Tensors):
             self.takes_integers, self.through_f32 = before
         if links:
             self.fused.append((op, *[one for link in links for one in link.ops]))
+        self._belongs_to(op, state[0])
         return True
+
+    def _belongs_to(self, op: Op, since: int) -> None:
+        """Says of the latest steps for which op they are done."""
+        for number in range(since, len(self.steps)):
+            if self.steps[number].op is None:
+                self.steps[number] = evolve(self.steps[number], op=op.id)
 
     def _host(self, op: Op) -> None:
         """The op as a step on the host, on plain arrays in the types that it declares."""
+        since = len(self.steps)
         inputs = [self._host_input(t) for t in op.inputs]
         outputs = [self._host_output(t) for t in op.outputs]
         ins = tuple(as_plain(t) for t in op.inputs)
@@ -367,6 +398,7 @@ class Lowering(Tensors):
         )
         self._done.add(op.id)
         self.hosted.append(op)
+        self._belongs_to(op, since)
 
     def _host_input(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
         if tensor.data_type in PRIMITIVE_TYPES:
@@ -415,7 +447,11 @@ class Lowering(Tensors):
             elif free and whole and lies.desc == port.desc:
                 moved[lies.root] = Buffer(lies.root.desc, port.argument)
             else:
+                since = len(self.steps)
                 self.copy(label_of(tensor), lies, port)
+                producer = self.producer(tensor)
+                if producer is not None:
+                    self._belongs_to(producer, since)
         self.steps[:] = [_moved(step, moved) for step in self.steps]
         return tuple(layouts)
 

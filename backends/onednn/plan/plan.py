@@ -75,6 +75,7 @@ class Step:
         arguments: buffers by `DNNL_ARG_*`, the scratchpad apart.
         work: for the cost model, where it knows the step.
         is_copy: whether it only moves or converts elements from SRC to DST.
+        op: id of the op that it is done for.
     """
 
     role: str
@@ -82,6 +83,7 @@ class Step:
     arguments: tuple[tuple[int, Buffer], ...]
     work: Work | None = None
     is_copy: bool = False
+    op: int | None = None
 
     @property
     def implementation(self) -> str:
@@ -143,6 +145,7 @@ class HostStep:
         inputs: how many of them are inputs.
         is_copy: whether it only converts elements.
         implementation: who does it.
+        op: as of a `Step`.
     """
 
     role: str
@@ -152,6 +155,7 @@ class HostStep:
     inputs: int
     is_copy: bool = False
     implementation: str = "numpy"
+    op: int | None = None
 
 
 AnyStep = Step | HostStep
