@@ -26,7 +26,7 @@ from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
 from ..library.loading import MAX_NDIMS
-from ..library.memory import OpaqueLayout
+from ..library.memory import MemoryDesc, OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import chosen
@@ -35,7 +35,7 @@ from ..plan.constants import ConstantPlan
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
-from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, label_of
+from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, Way, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
@@ -58,6 +58,7 @@ class Lowered:
         takes: which of them, for an op.
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
         takes_empty: whether there is something to do where a tensor has no elements.
+        channels_last: whether it has a way of its own for images that lie so, which is tried first.
     """
 
     lower: Lower
@@ -65,6 +66,7 @@ class Lowered:
     takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
+    channels_last: bool = False
 
 
 def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
@@ -141,6 +143,8 @@ class Lowering(Tensors):
         scales: Mapping[int, tuple[int, Sequence[float]]] | None = None,
         zero_points: Mapping[int, int] | None = None,
         elementwise: Elementwise | None = None,
+        like: MemoryDesc | None = None,
+        see: Callable[[Buffer], Buffer] | None = None,
     ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
         """Attributes of a primitive that takes `links` along, and the arguments that they need.
 
@@ -150,12 +154,16 @@ class Lowering(Tensors):
             order: of the primitive's axes, if it is a kernel for images.
             scales: argument → (mask, values). zero_points: argument → value.
             elementwise: how an elementwise primitive sees its tensors.
+            like: how the primitive's result lies, in its axes; operands of as many elements are brought to that.
+            see: how the primitive sees an operand that has the result's axes, if in another way.
         """
         rank = max(len(result.dims), 1)
 
         def seen(operand: Buffer) -> Buffer:
             if elementwise is not None:
                 return elementwise.see(self, operand)
+            if see is not None:
+                return see(operand)
             return operand if order is None else self.images(operand, order)
 
         post_ops: list[PostOp] = []
@@ -182,11 +190,14 @@ class Lowering(Tensors):
             if link.operand is not None:
                 # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
                 data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
-                operand = seen(
-                    self.aligned(link.operand, rank, link.axis, data_type)
-                    if elementwise is None
-                    else self.beside(link.operand, elementwise.first, link.axis, data_type)
-                )
+                if elementwise is not None:
+                    operand = seen(self.beside(link.operand, elementwise.first, link.axis, data_type))
+                elif like is not None and like.strides is not None and link.operand.dims == result.dims:
+                    operand = seen(self.read(link.operand, data_type))
+                    lies = self.desc(like.shape, like.strides, operand.desc.data_type)
+                    operand = self.bring(label_of(link.operand), operand, lies)
+                else:
+                    operand = seen(self.aligned(link.operand, rank, link.axis, data_type))
                 place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                 arguments.append((place, operand))
             post_ops.append(
@@ -309,19 +320,22 @@ class Lowering(Tensors):
             self.reasons.append(f"{op}: {reason}")
             self._host(op)
             return
-        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self.fuses else []
-        for integers, through_f32 in self._ways(op):
+        links = list(takewhile(partial(self._may_take, how, op), chain(self, op))) if how.fuses and self.fuses else []
+        for way in self._ways(op, how):
             for count in range(len(links), -1, -1):
-                if self._attempt(op, how, links[:count], integers, through_f32):
+                if self._attempt(op, how, links[:count], way):
                     return
         if self.request.forced:  # a slow kernel is better than none
             self.takes_reference = True
             try:
-                if any(self._attempt(op, how, (), *way) for way in self._ways(op)):
+                if any(self._attempt(op, how, (), way) for way in self._ways(op, how)):
                     return
             finally:
                 self.takes_reference = False
         self._host(op)
+
+    def _may_take(self, how: Lowered, op: Op, link: Link) -> bool:
+        return not any(one.id in self._done for one in link.ops) and how.takes(op, link)
 
     def absorb(self, op: Op, *others: Op) -> None:
         """Says that the primitive of `op` does the others too."""
@@ -340,21 +354,21 @@ class Lowering(Tensors):
         buffer, seen = self._host_output(tensor)
         self.steps.append(HostStep("zeros", _fill_with_zeros, ((0, buffer),), (seen,), 0))
 
-    def _ways(self, op: Op) -> list[tuple[bool, bool]]:
-        """In order of preference: whether Dequantize is looked through, and whether halves become f32."""
-        ways = [(False, False)]
+    def _ways(self, op: Op, how: Lowered) -> list[Way]:
+        """In order of preference: with integers before all else, halves in f32 at last; images channels-last first."""
+        kinds = [(False, False)]
         if any(self.quantized(t) is not None for t in op.inputs):
-            ways.insert(0, (True, False))
+            kinds.insert(0, (True, False))
         if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)):
-            ways.append((False, True))
-        return ways
+            kinds.append((False, True))
+        layouts = (True, False) if how.channels_last else (False,)
+        return [Way(integers, f32, last) for integers, f32 in kinds for last in layouts]
 
     def _attempt(
-        self, op: Op, how: Lowered, links: Sequence[Link], integers: bool, through_f32: bool
+        self, op: Op, how: Lowered, links: Sequence[Link], way: Way
     ) -> bool:
         state = len(self.steps), dict(self._where), set(self._done), len(self.fused), len(self.hosted)
-        before = self.takes_integers, self.through_f32
-        self.takes_integers, self.through_f32 = integers, through_f32
+        before, self.way = self.way, way
         self._done.update(one.id for one in (op, *[o for link in links for o in link.ops]))
         try:
             how.lower(self, op, links)
@@ -364,7 +378,7 @@ class Lowering(Tensors):
             del self.steps[steps:], self.fused[fused:], self.hosted[hosted:]
             return False
         finally:
-            self.takes_integers, self.through_f32 = before
+            self.way = before
         if links:
             self.fused.append((op, *[one for link in links for one in link.ops]))
         self._belongs_to(op, state[0])
