@@ -27,7 +27,7 @@ from .lowering.lowering import Lowering
 from .lowering.patterns import HOSTED, PATTERNS
 from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
-from .plan.plan import AnyStep, Buffer, Plan, Step
+from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
 
 
@@ -130,7 +130,12 @@ def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tupl
     return (
         *[ExplainedStep(name=name, op=step.op, prepared=True) for step, name in early],
         *[
-            ExplainedStep(name=name, op=step.op, fused="" if step.is_copy else fused.get(step.op or -1, ""))
+            ExplainedStep(
+                name=name,
+                op=step.op,
+                fused="" if step.is_copy or step.op is None else fused.get(step.op, ""),
+                host=isinstance(step, HostStep) and step.is_op,
+            )
             for step, name in zip(plan.steps, plan.implementations, strict=True)
         ],
     )

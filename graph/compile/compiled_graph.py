@@ -222,13 +222,9 @@ class CompiledGraph:
         A partition of unknown shapes, or with a shape operand, is compiled at execution, once for each of them: it
         tells of this thread's latest call, and is None where this thread has made none.
         """
-        found: dict[int, Explanation | None] = {}
-        for stage in self._stages:
-            whole = stage.explanation
-            for part in stage.partition.parts:
-                ops = [op.id for op in part.ops]
-                found[part.id] = whole if whole is None or stage.partition is part else whole.of(ops)
-        return Explanations(found)
+        return Explanations(
+            {part.id: stage.explanation_of(part) for stage in self._stages for part in stage.partition.parts}
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""

@@ -46,12 +46,14 @@ class ExplainedStep:
         op: id of the op that it belongs to; None for what several share.
         fused: kinds of the ops that it does, joined, where there are several.
         prepared: whether it runs only when a constant input changes.
+        host: whether it is an op's NumPy kernel.
     """
 
     name: str
     op: int | None
     fused: str = ""
     prepared: bool = False
+    host: bool = False
 
 
 @frozen(kw_only=True)
@@ -84,10 +86,12 @@ class Explanation:
         """The part of it that tells of some of the ops."""
         mine = [step for step in self.steps if step.op in ops]
         fused = [step.fused for step in mine if step.fused]
+        on_host = bool(mine) and all(step.host for step in mine)
+        way = "NumPy kernels" if on_host else "primitives in order" if mine else "views, or done by others"
         return evolve(
             self,
-            backend="numpy" if mine and all(step.name.endswith("(numpy)") for step in mine) else self.backend,
-            strategy=f"fused {', '.join(fused)}" if fused else "primitives in order" if mine else "done by others",
+            backend="numpy" if on_host else self.backend,
+            strategy=f"fused {', '.join(fused)}" if fused else way,
             implementations=tuple(step.name for step in mine if not step.prepared),
             prepared=tuple(step.name for step in mine if step.prepared),
             steps=tuple(mine),

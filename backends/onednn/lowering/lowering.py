@@ -408,6 +408,7 @@ class Lowering(Tensors):
                 tuple(enumerate(buffer for buffer, _ in both)),
                 tuple(seen for _, seen in both),
                 len(inputs),
+                is_op=True,
             )
         )
         self._done.add(op.id)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....graph.model.op import Op
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from ..library.loading import dims
+from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
@@ -37,14 +37,17 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         raise Unfit("nothing is reduced")
     if links and not keep:
         raise Unfit("post-ops need the axes that are dropped")
-    if op.kind in POOLED and len(shape) - len(axes) == 2 and len(axes) <= 3 and not links:
-        _by_pooling(low, op, src, axes)
-        return
     result = result_of(op, links)
     attributes, more = low.attributes(links, output)
     algorithm, p = ALGORITHMS[op.kind]
     target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
-    desc = low.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
+    try:
+        desc = low.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
+    except Unfit:
+        if links or op.kind not in POOLED or len(shape) - len(axes) != 2 or len(axes) > MAX_SPATIAL_RANK:
+            raise
+        _by_pooling(low, op, src, axes)
+        return
     low.single("reduction", desc, [(Arg.SRC, src), *more], result)
     if not keep:
         whole = low.read(result)
@@ -53,7 +56,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 POOLED = {"ReduceMean": Algorithm.pooling_avg_include_padding, "ReduceMax": Algorithm.pooling_max}
-"""Reductions that are a pooling with one window over all that is reduced, for which the library has fast kernels."""
+"""Reductions that are a pooling with one window over all that is reduced, for which the library has kernels in every layout."""
 
 
 def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:

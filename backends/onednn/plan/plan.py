@@ -146,6 +146,7 @@ class HostStep:
         is_copy: whether it only converts elements.
         implementation: who does it.
         op: as of a `Step`.
+        is_op: whether it is the NumPy kernel of a whole op, which profiles itself.
     """
 
     role: str
@@ -156,6 +157,7 @@ class HostStep:
     is_copy: bool = False
     implementation: str = "numpy"
     op: int | None = None
+    is_op: bool = False
 
 
 AnyStep = Step | HostStep
@@ -387,7 +389,10 @@ class Frame:
         """The same, and each step is recorded."""
         plan = self._plan
         for (start, end), step, tensors in zip(self._one_by_one(), plan.steps, plan.tensors, strict=True):
-            profiling.record(_event_kind(step), step.role, step.implementation, tensors, start, end)
+            if isinstance(step, HostStep) and step.is_op:
+                continue
+            kind = _event_kind(step)
+            profiling.record(kind, step.role, step.implementation, tensors, start, end, step.op)
 
     def timed_run(self) -> list[float]:
         """Executes every primitive; returns the seconds that each took."""
