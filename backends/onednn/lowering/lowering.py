@@ -455,7 +455,11 @@ class Lowering(Tensors):
                 moved[lies] = Buffer(lies.desc, port.argument)
                 continue
             free = lies.root.argument is None and lies.root.constant is None and lies.root not in moved
-            whole = lies.place == 0 and lies.desc.nbytes == lies.root.desc.nbytes
+            whole = (
+                lies.place == 0
+                and lies.desc.nbytes == lies.root.desc.nbytes
+                and math.prod(lies.desc.shape) == math.prod(lies.root.desc.shape)  # it may be a part, with gaps
+            )
             if free and whole and self._may_choose(tensor) and lies.desc != port.desc:
                 layouts[-1] = OpaqueLayout(lies.desc, port.desc, own_axes=True)
                 moved[lies.root] = Buffer(lies.root.desc, port.argument)
