@@ -13,7 +13,8 @@ from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
-from .compile.partitioner import Policy, partition
+from .compile.program import sections
+from .compile.partitioner import Policy, needed_by_others, partition
 from .functions.op_methods import OpMethods
 from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode
@@ -148,20 +149,11 @@ class Graph(OpMethods):
         chosen = parse_enum(Policy, policy, "policy")
         needed = {t.id for t in self.outputs}
         claims = partition(self._ops, chosen, backend, needed)
-        partitions: list[Partition] = []
-        for claim in claims:
-            inside = {id(op) for op in claim.ops}
-            read = {t.id for op in self._ops if id(op) not in inside for t in op.inputs}
-            partitions.append(
-                Partition(
-                    len(partitions),
-                    claim,
-                    needed | read,
-                    fpmath_mode=self.fpmath_mode.value,
-                    forced=backend is not None,
-                )
-            )
-        return partitions
+        read = needed_by_others([claim.ops for claim in claims], needed)
+        return [
+            Partition(number, claim, ids, fpmath_mode=self.fpmath_mode.value, forced=backend is not None)
+            for number, (claim, ids) in enumerate(zip(claims, read, strict=True))
+        ]
 
     # --- what is in it ---
 
@@ -320,8 +312,11 @@ class Graph(OpMethods):
             GraphError, ShapeError: see `finalize`.
         """
         self.finalize()
+        partitions = self.get_partitions(policy, backend=backend)
+        together = parse_enum(Policy, policy, "policy") is Policy.fusion
         return CompiledGraph(
-            self.get_partitions(policy, backend=backend),
+            partitions,
+            sections(partitions, {t.id for t in self.outputs}) if together else partitions,
             self.inputs,
             self.outputs,
             engine,

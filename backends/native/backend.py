@@ -133,6 +133,7 @@ class NativeBackend:
     """
 
     name = "native"
+    plans_with = ()
 
     def __init__(self) -> None:
         self._partitions = LibraryPartitions()

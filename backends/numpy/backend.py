@@ -13,7 +13,7 @@ from ...graph.model.logical_tensor import LogicalTensor, as_plain, type_and_shap
 from ...graph.model.op import Op
 from ...graph.runtime import profiling
 from ...graph.runtime.engine import Engine
-from ...graph.runtime.executable import Explanation
+from ...graph.runtime.executable import ExplainedStep, Explanation
 from ...graph.runtime.profiling import EventKind
 from ...graph.runtime.tensor import allocate
 from ...ops.errors import OutOfMemoryError, SchemaError
@@ -46,6 +46,7 @@ class NumpyExecutable:
             strategy="NumPy kernels",
             implementations=tuple(f"numpy:{op.kind}" for op, _ in self.steps),
             scratch_bytes=None,
+            steps=tuple(ExplainedStep(name=f"numpy:{op.kind}", op=op.id, host=True) for op, _ in self.steps),
         )
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -73,7 +74,8 @@ class NumpyExecutable:
                 raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
             if profiling.profiles:
                 tensors = tuple(type_and_shape(t.data_type, t.shape) for t in (*op.inputs, *op.outputs))
-                profiling.record(EventKind.host, op.kind, f"numpy:{op.kind}", tensors, start, perf_counter())
+                end = perf_counter()
+                profiling.record(EventKind.host, op.kind, f"numpy:{op.kind}", tensors, start, end, op.id)
             # A kernel that returns its result has not written it, and the outputs are uninitialised memory.
             if returned is not None:
                 raise SchemaError(
@@ -103,6 +105,7 @@ class NumpyBackend:
     """See `graph.backend.Backend`."""
 
     name = "numpy"
+    plans_with = ("numpy",)
     patterns: tuple[Pattern, ...] = (single_op(SINGLE_OP_PRIORITY - 8),)
 
     def unavailable(self) -> str | None:

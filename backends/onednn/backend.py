@@ -13,7 +13,7 @@ from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, e
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, address, numpy_type
 from ...graph.runtime.engine import Engine
-from ...graph.runtime.executable import Executable, Explanation
+from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...ops.errors import LibraryError, UnsupportedError
 from .executable import PlanExecutable
 from .library import fork
@@ -26,7 +26,8 @@ from .lowering.blocks import in_blocks
 from .lowering.lowering import Lowering
 from .lowering.patterns import HOSTED, PATTERNS
 from .plan.assembly import Assembly, Unfit
-from .plan.plan import AnyStep, Buffer, Plan, Step
+from .plan.constants import ConstantPlan
+from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
 
 
@@ -34,6 +35,7 @@ class OnednnBackend:
     """See `graph.backend.Backend`."""
 
     name = "onednn"
+    plans_with = ("onednn", "numpy")
     patterns: tuple[Pattern, ...] = (*PATTERNS, single_op(SINGLE_OP_PRIORITY))
 
     def unavailable(self) -> str | None:
@@ -113,12 +115,30 @@ def _lowered(
             rejected=tuple(dict.fromkeys(low.reasons)),
             considered=tuple(low.considered),
             prepared=() if prepared is None else prepared.plan.implementations,
+            steps=_explained(low, plan, prepared),
         ),
         prepared,
         () if blocks is None else blocks.offsets,
         trusted=not low.doubtful and not unproven((*low.steps, *(prepared.plan.steps if prepared else ()))),
     )
     return low, executable
+
+
+def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tuple[ExplainedStep, ...]:
+    fused = {ops[0].id: "+".join(op.kind for op in ops) for ops in low.fused}
+    early = () if prepared is None else zip(prepared.plan.steps, prepared.plan.implementations, strict=True)
+    return (
+        *[ExplainedStep(name=name, op=step.op, prepared=True) for step, name in early],
+        *[
+            ExplainedStep(
+                name=name,
+                op=step.op,
+                fused="" if step.is_copy or step.op is None else fused.get(step.op, ""),
+                host=isinstance(step, HostStep) and step.is_op,
+            )
+            for step, name in zip(plan.steps, plan.implementations, strict=True)
+        ],
+    )
 
 
 def _opaque_inputs(request: CompileRequest) -> dict[int, OpaqueLayout]:

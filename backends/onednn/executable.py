@@ -13,7 +13,7 @@ from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation
 from .library import fork
 from .plan.plan import Frame, Plan
-from .plan.prepared import Prepared, Ready
+from .plan.constants import ConstantPlan, PreparedConstants
 
 
 @frozen(eq=False)
@@ -32,11 +32,11 @@ class PlanExecutable:
     inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
     explanation: Explanation = field(repr=False)
-    prepared: Prepared | None = None
+    prepared: ConstantPlan | None = None
     blocks: tuple[tuple[int, ...], ...] = ()
     trusted: bool = True
 
-    def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], Ready | None]:
+    def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], PreparedConstants | None]:
         """Addresses of all arguments, and what must live as long as they are used."""
         addresses = [address(array) for array in arrays]
         if self.prepared is None:

@@ -7,7 +7,7 @@ claims subgraphs, and compiles a claimed subgraph for concrete tensors into `Exe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attrs import Factory, field, frozen
@@ -84,6 +84,11 @@ class Backend(Protocol):
 
     @property
     def patterns(self) -> Sequence[Pattern]: ...
+
+    @property
+    def plans_with(self) -> Collection[str]:
+        """Names of the backends whose ops it can take into one plan with its own, its own name among them."""
+        ...
 
     def unavailable(self) -> str | None:
         """Why the backend can't be used at all on this machine, or None."""

@@ -93,6 +93,7 @@ class CompiledGraph:
     def __init__(
         self,
         partitions: Sequence[Partition],
+        program: Sequence[Partition],
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[LogicalTensor],
         engine: Engine | None,
@@ -107,7 +108,7 @@ class CompiledGraph:
         self._input_ids = labels(self.inputs, "input")
         self._output_ids = labels(self.outputs, "output")
         self._input_ports = {t.id: t for t in self.inputs}
-        self._stages = [p.compile_in_graph(self.engine, options) for p in self.partitions]
+        self._stages = [p.compile_in_graph(self.engine, options) for p in program]
         if options.strategy is not None and all(
             stage.explanation is not None and not stage.explanation.considered for stage in self._stages
         ):
@@ -224,7 +225,9 @@ class CompiledGraph:
         A partition of unknown shapes, or with a shape operand, is compiled at execution, once for each of them: it
         tells of this thread's latest call, and is None where this thread has made none.
         """
-        return Explanations({stage.partition.id: stage.explanation for stage in self._stages})
+        return Explanations(
+            {part.id: stage.explanation_of(part) for stage in self._stages for part in stage.partition.parts}
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import local
 from typing import Protocol
 
@@ -70,6 +71,9 @@ class Compilable(Protocol):
 
     @property
     def shape_operands(self) -> tuple[int, ...]: ...
+
+    @property
+    def parts(self) -> Sequence[Compilable]: ...
 
     def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
         """The inputs to compile for, in port order."""
@@ -249,8 +253,7 @@ class CompiledPartition:
         found = self._specialised(inputs)
         if not profiling.profiles:
             return found.arguments.execute(inputs, outputs)
-        backend = found.explanation.backend
-        with profiling.in_partition(self.partition.id, self.partition.label, backend):
+        with profiling.in_partitions(self._owners(found.explanation)):
             return found.arguments.execute(inputs, outputs)
 
     def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
@@ -265,7 +268,23 @@ class CompiledPartition:
         self.engine.check_open()
         found = self._specialised(inputs)
         call, keep = found.arguments.bind(inputs, outputs)
-        return profiling.watched(call, self.partition.id, self.partition.label, found.explanation.backend, keep)
+        return profiling.watched(call, partial(self._owners, found.explanation), keep)
+
+    def explanation_of(self, part: Compilable) -> Explanation | None:
+        """What `explanation` tells of one of the partitions that run together here."""
+        whole = self.explanation
+        return whole if whole is None or part is self.partition else whole.of([op.id for op in part.ops])
+
+    def _owners(self, explanation: Explanation) -> list[profiling.Owner]:
+        """The partitions that run together, for profiles."""
+        parts = self.partition.parts
+        if len(parts) == 1:
+            return [profiling.Owner(self.partition.id, self.partition.label, explanation.backend)]
+        ids = [[op.id for op in part.ops] for part in parts]
+        return [
+            profiling.Owner(part.id, part.label, explanation.of(ops).backend, frozenset(ops))
+            for part, ops in zip(parts, ids, strict=True)
+        ]
 
     def _check_stream(self, stream: Stream | None) -> None:
         self.engine.check_open()

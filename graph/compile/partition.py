@@ -41,6 +41,8 @@ class Partition:
         output_ports: tensors that it produces and that others, or the user, read.
         backend: name of the backend that claimed it, or None.
         why_not: for every other backend that was asked, why it is not the one.
+        forced: whether no other backend may step in.
+        parts: the partitions that it joins, for a section of a program; itself alone otherwise.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Partition:
         *,
         fpmath_mode: str,
         forced: bool,
+        parts: tuple[Partition, ...] = (),
     ) -> None:
         self.id = id
         self.ops = claim.ops
@@ -58,7 +61,8 @@ class Partition:
         self.why_not = dict(claim.why_not)
         self.fpmath_mode = fpmath_mode
         self.engine_kind = "cpu"
-        self._forced = forced
+        self.parts = parts or (self,)
+        self.forced = forced
         produced = {t.id: t for op in self.ops for t in op.outputs}
         read = {t.id: t for op in self.ops for t in op.inputs}
         self.input_ports = tuple(t for t in read.values() if t.id not in produced)
@@ -273,12 +277,12 @@ class Partition:
             engine=engine,
             fpmath_mode=self.fpmath_mode,
             values=values,
-            forced=self._forced,
+            forced=self.forced,
             options=options,
             described=inputs,
         )
         claimed = BACKENDS.get(self.backend)
-        others = () if self._forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
+        others = () if self.forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
         return build(request, (claimed, *others), asked=ops is self.ops)
 
     def __repr__(self) -> str:

@@ -143,6 +143,24 @@ def _claim(
     return Claim(ops, owner, why_not)
 
 
+def needed_by_others(groups: Sequence[Sequence[Op]], outputs: Collection[int]) -> list[set[int]]:
+    """For each group of ops, the ids of tensors that it makes and that another group or the user reads."""
+    readers: dict[int, set[int]] = {}
+    for number, ops in enumerate(groups):
+        for op in ops:
+            for tensor in op.inputs:
+                readers.setdefault(tensor.id, set()).add(number)
+    return [
+        {
+            tensor.id
+            for op in ops
+            for tensor in op.outputs
+            if tensor.id in outputs or readers.get(tensor.id, set()) - {number}
+        }
+        for number, ops in enumerate(groups)
+    ]
+
+
 _said: set[str] = set()
 
 

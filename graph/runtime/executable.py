@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..model.logical_tensor import LogicalTensor
 from .arrays import Array
@@ -38,6 +38,25 @@ class Considered:
 
 
 @frozen(kw_only=True)
+class ExplainedStep:
+    """One kernel.
+
+    Attributes:
+        name: what it does, and the implementation.
+        op: id of the op that it belongs to; None for what several share.
+        fused: kinds of the ops that it does, joined, where there are several.
+        prepared: whether it runs only when a constant input changes.
+        host: whether it is an op's NumPy kernel.
+    """
+
+    name: str
+    op: int | None
+    fused: str = ""
+    prepared: bool = False
+    host: bool = False
+
+
+@frozen(kw_only=True)
 class Explanation:
     """What was chosen for a compiled partition and why.
 
@@ -49,6 +68,7 @@ class Explanation:
         rejected: what was passed over, a reason each.
         considered: what could have been chosen, best first, with the estimates that decided or the times.
         prepared: kernels that run only when a constant input changes.
+        steps: every kernel, with the op that it belongs to; empty where nobody asks for a part of the whole.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
     """
 
@@ -60,6 +80,22 @@ class Explanation:
     verified: bool = False
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
+    steps: tuple[ExplainedStep, ...] = ()
+
+    def of(self, ops: Collection[int]) -> Explanation:
+        """The part of it that tells of some of the ops."""
+        mine = [step for step in self.steps if step.op in ops]
+        fused = [step.fused for step in mine if step.fused]
+        on_host = bool(mine) and all(step.host for step in mine)
+        way = "NumPy kernels" if on_host else "primitives in order" if mine else "views, or done by others"
+        return evolve(
+            self,
+            backend="numpy" if on_host else self.backend,
+            strategy=f"fused {', '.join(fused)}" if fused else way,
+            implementations=tuple(step.name for step in mine if not step.prepared),
+            prepared=tuple(step.name for step in mine if step.prepared),
+            steps=tuple(mine),
+        )
 
     def __str__(self) -> str:
         lines = [

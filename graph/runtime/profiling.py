@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -238,8 +238,43 @@ def _row(line: Line, total: float, indent: str) -> tuple[str, ...]:
 profiles: tuple[Profile, ...] = ()
 """The open ones. Whoever executes looks here first; it is empty nearly always."""
 _lock = Lock()
-_current: ContextVar[tuple[int | None, str]] = ContextVar("partition", default=(None, ""))
-"""Id and ops of the partition that is being executed; whoever hands work to another thread hands it on."""
+@frozen
+class Owner:
+    """A partition, as events name it.
+
+    Attributes:
+        id: its number.
+        label: its ops.
+        backend: who runs it.
+        ops: ids of its ops.
+    """
+
+    id: int
+    label: str
+    backend: str
+    ops: frozenset[int] = frozenset()
+
+
+class _Section:
+    """Partitions that are being executed together, and the time that each has had."""
+
+    def __init__(self, owners: Sequence[Owner]) -> None:
+        self.owners = tuple(owners)
+        self.seconds = [0.0] * len(self.owners)
+        self.starts: list[float | None] = [None] * len(self.owners)
+        self._place = {op: number for number, owner in enumerate(self.owners) for op in owner.ops}
+
+    def of(self, op: int | None, start: float, seconds: float) -> Owner:
+        """The owner of an op, which gets the time; what belongs to nobody is the first one's."""
+        place = self._place.get(op, 0) if op is not None else 0
+        self.seconds[place] += seconds
+        if self.starts[place] is None:
+            self.starts[place] = start
+        return self.owners[place]
+
+
+_current: ContextVar[_Section | None] = ContextVar("section", default=None)
+"""The partitions that are being executed; whoever hands work to another thread hands it on."""
 
 
 @contextmanager
@@ -257,14 +292,34 @@ def profile() -> Generator[Profile, None, None]:
 
 
 def record(
-    kind: EventKind, name: str, implementation: str, tensors: tuple[str, ...], start: float, end: float
+    kind: EventKind,
+    name: str,
+    implementation: str,
+    tensors: tuple[str, ...],
+    start: float,
+    end: float,
+    op: int | None = None,
 ) -> None:
     """Hands an event to the open profiles.
 
     Args:
         start, end: readings of `time.perf_counter`.
+        op: id of the op that it was done for.
     """
-    partition, label = _current.get()
+    section = _current.get()
+    owner = None if section is None else section.of(op, start, end - start)
+    _hand_out(kind, name, implementation, tensors, start, end - start, owner)
+
+
+def _hand_out(
+    kind: EventKind,
+    name: str,
+    implementation: str,
+    tensors: tuple[str, ...],
+    start: float,
+    seconds: float,
+    owner: Owner | None,
+) -> None:
     for one in profiles:
         one.events.append(
             Event(
@@ -272,33 +327,42 @@ def record(
                 name=name,
                 implementation=implementation,
                 tensors=tensors,
-                partition=partition,
-                label=label,
+                partition=None if owner is None else owner.id,
+                label="" if owner is None else owner.label,
                 start=start - one.opened,
-                seconds=end - start,
+                seconds=seconds,
                 thread=threading.get_native_id(),
             )
         )
 
 
 @contextmanager
-def in_partition(number: int, label: str, backend: str) -> Generator[None, None, None]:
-    """Measures a partition's execution; what is recorded on this thread meanwhile belongs to it."""
-    before = _current.set((number, label))
+def in_partitions(owners: Sequence[Owner]) -> Generator[None, None, None]:
+    """Measures the execution of partitions that run together; what is recorded on this thread meanwhile is theirs.
+
+    One alone has all of the time; of several each has that of its steps.
+    """
+    section = _Section(owners)
+    before = _current.set(section)
     start = perf_counter()
     try:
         yield
-        record(EventKind.partition, label, backend, (), start, perf_counter())
+        if len(section.owners) == 1:
+            section.starts[0], section.seconds[0] = start, perf_counter() - start
+        for owner, first, seconds in zip(section.owners, section.starts, section.seconds, strict=True):
+            began = start if first is None else first
+            _hand_out(EventKind.partition, owner.label, owner.backend, (), began, seconds, owner)
     finally:
         _current.reset(before)
 
 
 def watched(
-    call: Callable[[], None], number: int, label: str, backend: str, keep: object = None
+    call: Callable[[], None], owners: Callable[[], Sequence[Owner]], keep: object = None
 ) -> Callable[[], None]:
-    """The call, measured as a partition's execution while a profile is open.
+    """The call, measured as an execution of partitions while a profile is open.
 
     Args:
+        owners: tells the partitions, when they are asked for.
         keep: lives as long as what is returned.
     """
 
@@ -307,7 +371,7 @@ def watched(
         if not profiles:
             call()
             return
-        with in_partition(number, label, backend):
+        with in_partitions(owners()):
             call()
 
     return run

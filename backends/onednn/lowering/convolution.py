@@ -25,6 +25,7 @@ from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .tensors import Quantized
+from .views import in_order
 
 
 @frozen(kw_only=True)
@@ -40,8 +41,9 @@ class _Operands:
 def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A convolution or deconvolution primitive.
 
-    A convolution takes channels-last data as they lie and chooses the layout otherwise; weights are always brought to
-    the layout that it chooses, which costs nothing at execution where they are constant.
+    Data and result of a convolution lie channels-last, so that nothing has to move between it and what is around it in
+    a model; the library chooses where it has no such kernel. Weights are always brought to the layout that it chooses,
+    which costs nothing at execution where they are constant.
     """
     p = geometry(op.kind, op.attributes, op.inputs[0].dims, op.inputs[1].dims, op.outputs[0].dims)
     order = p.src_axes.order
@@ -53,17 +55,23 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
     weights, weights_desc = _weights(low, op, p, quantized[1])
     scales, points = _scales(op, quantized, p)
-    attributes, more = low.attributes(links, output, order, scales, points)
+    wanted = _wanted(low, result, output, order, links)
+    data = source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type)
+    if low.way.channels_last:
+        data = _channels_last_desc(low, source.desc.shape, source.desc.data_type)
+        if wanted.strides is None:
+            wanted = _channels_last_desc(low, tuple(output.dims[a] for a in order), low.type_of(result))
+    attributes, more = low.attributes(links, output, order, scales, points, like=wanted)
     bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
     desc = _described(
         low,
         op,
         p,
         _Operands(
-            data=source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type),
+            data=data,
             weights=weights_desc,
             bias=None if bias_buffer is None else bias_buffer.desc,
-            result=_wanted(low, result, output, order, links),
+            result=wanted,
         ),
         attributes,
     )
@@ -127,9 +135,14 @@ def _wanted(
     return low.any([output.dims[a] for a in order], low.type_of(result))
 
 
+def _channels_last_desc(low: Lowering, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
+    order = (0, *range(2, len(shape)), 1)
+    return low.desc(shape, in_order(shape, order), data_type).canonical(channels_last=True)
+
+
 def _channels_last(buffer: Buffer) -> bool:
     strides = buffer.desc.strides
-    return strides is None or _is_channels_last(buffer.desc.shape, strides)
+    return strides is None or (not buffer.desc.has_gaps and _is_channels_last(buffer.desc.shape, strides))
 
 
 def _is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -240,10 +253,9 @@ def why_not(op: Op) -> str | None:
     return None
 
 
-_BOTH = Lowered(convolution, fuses=True, why_not=why_not)
 LOWERED = {
-    "Convolution": _BOTH,
-    "ConvTranspose": _BOTH,
+    "Convolution": Lowered(convolution, fuses=True, why_not=why_not, channels_last=True),
+    "ConvTranspose": Lowered(convolution, fuses=True, why_not=why_not),
     "ConvTransposeBackwardData": Lowered(convolution, why_not=why_not),
     "ConvolutionBackwardData": Lowered(convolution, why_not=why_not),
 }

@@ -25,12 +25,13 @@ from ....graph.runtime.executable import Considered
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
-from ..library.memory import OpaqueLayout
+from ..library.loading import MAX_NDIMS
+from ..library.memory import MemoryDesc, OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import chosen
 from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
-from ..plan.prepared import Prepared
+from ..plan.constants import ConstantPlan
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
@@ -57,6 +58,7 @@ class Lowered:
         takes: which of them, for an op.
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
         takes_empty: whether there is something to do where a tensor has no elements.
+        channels_last: whether it has a way of its own for images that lie so, which is tried first.
     """
 
     lower: Lower
@@ -64,6 +66,27 @@ class Lowered:
     takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
+    channels_last: bool = False
+
+
+def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
+    """Why no primitive can do the op, as far as its types and known shapes tell, or None."""
+    lowered = table.get(op.kind)
+    if lowered is None:
+        return f"no lowering of {op.kind}"
+    for port, tensor in (
+        *zip(op.input_ports, op.inputs, strict=True),
+        *zip(op.output_ports, op.outputs, strict=True),
+    ):
+        if port.shape_operand:
+            continue
+        if tensor.data_type not in PRIMITIVE_TYPES:
+            return f"oneDNN 3.2's primitives take no {tensor.data_type.value}, as '{port.name}' is"
+        if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
+            return f"oneDNN's tensors have at most {MAX_NDIMS} axes, '{port.name}' has {len(tensor.shape)}"
+        if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:
+            return f"nothing is computed: '{port.name}' has no elements"
+    return lowered.why_not(op)
 
 
 @frozen
@@ -130,6 +153,8 @@ class Lowering(Tensors):
         scales: Mapping[int, tuple[int, Sequence[float]]] | None = None,
         zero_points: Mapping[int, int] | None = None,
         elementwise: Elementwise | None = None,
+        like: MemoryDesc | None = None,
+        see: Callable[[Buffer], Buffer] | None = None,
     ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
         """Attributes of a primitive that takes `links` along, and the arguments that they need.
 
@@ -139,12 +164,16 @@ class Lowering(Tensors):
             order: of the primitive's axes, if it is a kernel for images.
             scales: argument → (mask, values). zero_points: argument → value.
             elementwise: how an elementwise primitive sees its tensors.
+            like: how the primitive's result lies, in its axes; operands of as many elements are brought to that.
+            see: how the primitive sees an operand that has the result's axes, if in another way.
         """
         rank = max(len(result.dims), 1)
 
         def seen(operand: Buffer) -> Buffer:
             if elementwise is not None:
                 return elementwise.see(self, operand)
+            if see is not None:
+                return see(operand)
             return operand if order is None else self.images(operand, order)
 
         post_ops: list[PostOp] = []
@@ -171,11 +200,14 @@ class Lowering(Tensors):
             if link.operand is not None:
                 # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
                 data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
-                operand = seen(
-                    self.aligned(link.operand, rank, link.axis, data_type)
-                    if elementwise is None
-                    else self.beside(link.operand, elementwise.first, link.axis, data_type)
-                )
+                if elementwise is not None:
+                    operand = seen(self.beside(link.operand, elementwise.first, link.axis, data_type))
+                elif like is not None and like.strides is not None and link.operand.dims == result.dims:
+                    operand = seen(self.read(link.operand, data_type))
+                    lies = self.desc(like.shape, like.strides, operand.desc.data_type)
+                    operand = self.bring(label_of(link.operand), operand, lies)
+                else:
+                    operand = seen(self.aligned(link.operand, rank, link.axis, data_type))
                 place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
                 arguments.append((place, operand))
             post_ops.append(
@@ -293,11 +325,13 @@ class Lowering(Tensors):
         if op.id in self._done:
             return
         how = self._table.get(op.kind)
-        if how is None:
+        reason = why_not(self._table, op)
+        if how is None or reason is not None:
+            self.reasons.append(f"{op}: {reason}")
             self._host(op)
             return
-        links = list(takewhile(partial(how.takes, op), chain(self, op))) if how.fuses and self.fuses else []
-        ways = self._ways(op)
+        links = list(takewhile(partial(self._may_take, how, op), chain(self, op))) if how.fuses and self.fuses else []
+        ways = self._ways(op, how)
         for way in ways:
             for count in range(len(links), -1, -1):
                 if self._attempt(op, how, links[:count], way):
@@ -307,6 +341,9 @@ class Lowering(Tensors):
         ):
             return
         self._host(op)
+
+    def _may_take(self, how: Lowered, op: Op, link: Link) -> bool:
+        return not any(one.id in self._done for one in link.ops) and how.takes(op, link)
 
     def absorb(self, op: Op, *others: Op) -> None:
         """Says that the primitive of `op` does the others too."""
@@ -325,14 +362,18 @@ class Lowering(Tensors):
         buffer, seen = self._host_output(tensor)
         self.steps.append(HostStep("zeros", _fill_with_zeros, ((0, buffer),), (seen,), 0))
 
-    def _ways(self, op: Op) -> list[Way]:
-        """The ways without reference loops, in order of preference."""
-        ways = [Way()]
+    def _ways(self, op: Op, how: Lowered) -> list[Way]:
+        """The ways without reference loops, in order of preference: with integers before all else, halves in f32 at
+        last, and images channels-last first.
+        """
+        kinds = [Way()]
         if any(self.quantized(t) is not None for t in op.inputs):
-            ways.insert(0, Way(integers=True))
+            kinds.insert(0, Way(integers=True))
         if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)):
-            ways.append(Way(through_f32=True))
-        return ways
+            kinds.append(Way(through_f32=True))
+        if not how.channels_last:
+            return kinds
+        return [evolve(way, channels_last=last) for way in kinds for last in (True, False)]
 
     def _attempt(self, op: Op, how: Lowered, links: Sequence[Link], way: Way) -> bool:
         """Lowers an op in one way; where that fails, nothing but a reason is left of it."""
@@ -349,7 +390,14 @@ class Lowering(Tensors):
             self.way = before
         if links:
             self.fused.append((op, *[one for link in links for one in link.ops]))
+        self._belongs_to(op, len(progress.steps))
         return True
+
+    def _belongs_to(self, op: Op, since: int) -> None:
+        """Says of the latest steps for which op they are done."""
+        for number in range(since, len(self.steps)):
+            if self.steps[number].op is None:
+                self.steps[number] = evolve(self.steps[number], op=op.id)
 
     def _progress(self) -> _Progress:
         return _Progress(
@@ -362,6 +410,7 @@ class Lowering(Tensors):
 
     def _host(self, op: Op) -> None:
         """The op as a step on the host, on plain arrays in the types that it declares."""
+        since = len(self.steps)
         inputs = [self._host_input(t) for t in op.inputs]
         outputs = [self._host_output(t) for t in op.outputs]
         ins = tuple(as_plain(t) for t in op.inputs)
@@ -377,10 +426,12 @@ class Lowering(Tensors):
                 tuple(enumerate(buffer for buffer, _ in both)),
                 tuple(seen for _, seen in both),
                 len(inputs),
+                is_op=True,
             )
         )
         self._done.add(op.id)
         self.hosted.append(op)
+        self._belongs_to(op, since)
 
     def _host_input(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
         if tensor.data_type in PRIMITIVE_TYPES:
@@ -422,18 +473,26 @@ class Lowering(Tensors):
                 moved[lies] = Buffer(lies.desc, port.argument)
                 continue
             free = lies.root.argument is None and lies.root.constant is None and lies.root not in moved
-            whole = lies.place == 0 and lies.desc.nbytes == lies.root.desc.nbytes
+            whole = (
+                lies.place == 0
+                and lies.desc.nbytes == lies.root.desc.nbytes
+                and math.prod(lies.desc.shape) == math.prod(lies.root.desc.shape)  # it may be a part, with gaps
+            )
             if free and whole and self._may_choose(tensor) and lies.desc != port.desc:
                 layouts[-1] = OpaqueLayout(lies.desc, port.desc, own_axes=True)
                 moved[lies.root] = Buffer(lies.root.desc, port.argument)
             elif free and whole and lies.desc == port.desc:
                 moved[lies.root] = Buffer(lies.root.desc, port.argument)
             else:
+                since = len(self.steps)
                 self.copy(label_of(tensor), lies, port)
+                producer = self.producer(tensor)
+                if producer is not None:
+                    self._belongs_to(producer, since)
         self.steps[:] = [_moved(step, moved) for step in self.steps]
         return tuple(layouts)
 
-    def prepared(self) -> Prepared | None:
+    def prepared(self) -> ConstantPlan | None:
         """Takes out of the steps what depends on constant inputs alone: it runs when these change.
 
         Its results become further arguments of the plan.
@@ -460,7 +519,7 @@ class Lowering(Tensors):
         moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
         self.steps[:] = [_moved(step, moved) for step in others]
         plan = Plan(self.engine, [_moved(step, moved) for step in early])
-        return Prepared(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
+        return ConstantPlan(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
 
 
 def _fill_with_zeros(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:

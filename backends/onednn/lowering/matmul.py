@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from ....graph.model.logical_tensor import row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ....ops.matmul import matrix_shapes
 from ..library.enumerators import Arg, Query
+from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .tensors import Quantized
+from .views import reshaped_strides
 
 
 def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -48,12 +52,20 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if len(op.inputs) > 2:
         data_type = DataType.f32 if all(integers) else None
         bias = low.aligned(op.inputs[2], rank, None, data_type)
-    attributes, more = low.attributes(links, output, None, scales, points)
-    target = (
-        low.wanted(result, None, links)
-        if matrix == output.dims
-        else low.temporary(matrix, low.type_of(result)).desc
-    )
+    folds = _folds(matrix, operands, op.attributes.flag("transpose_a"))
+
+    def see(buffer: Buffer) -> Buffer:
+        return _as_rows(low, buffer, matrix) if folds else buffer
+
+    operands = [see(operand) for operand in operands]
+    bias = None if bias is None else see(bias)
+    attributes, more = low.attributes(links, output, None, scales, points, see=see)
+    if matrix == output.dims:
+        target = low.wanted(result, None, links, turned_later=not folds)
+    else:
+        target = low.temporary(matrix, low.type_of(result)).desc
+    if folds:
+        target = _target_in_rows(low, target, matrix)
     # Constant weights are brought to the layout that the library likes best, once.
     free = (
         low.is_constant(weights)
@@ -69,9 +81,44 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if bias is not None:
         arguments.append((Arg.BIAS, bias))
     low.single("matmul", desc, arguments, result)
-    if matrix != output.dims:
-        made = low.read(result)
-        low.produce(result, low.look(made, low.temporary(output.dims or (1,), made.desc.data_type).desc))
+    made = low.read(result)
+    if made.desc.shape != (output.dims or (1,)):
+        strides = reshaped_strides(made.desc.shape, made.desc.strides or (), output.dims or (1,))
+        shaped = low.desc(output.dims or (1,), strides or row_major(output.dims or (1,)), made.desc.data_type)
+        low.produce(result, low.look(made, shaped))
+
+
+def _folds(matrix: tuple[int, ...], operands: Sequence[Buffer], turned: bool) -> bool:
+    """Whether the rows of all batches meet the same matrix, so that one product does what one for each would."""
+    src, weights = (operand.desc.shape for operand in operands)
+    return len(matrix) > 2 and not turned and math.prod(weights[:-2]) == 1 and src[:-1] == matrix[:-1]
+
+
+def _as_rows(low: Lowering, buffer: Buffer, matrix: tuple[int, ...]) -> Buffer:
+    """An operand with all its rows in one axis.
+
+    Raises:
+        Unfit: it broadcasts over some of the axes that become one.
+    """
+    shape = buffer.desc.shape
+    if math.prod(shape[:-2]) == 1:
+        wanted = shape[-2:]
+    elif shape[:-1] == matrix[:-1]:
+        wanted = (math.prod(shape[:-1]), shape[-1])
+    else:
+        raise Unfit("an operand that broadcasts over some of the batches")
+    strides = reshaped_strides(shape, buffer.desc.strides or (), wanted)
+    if strides is None:
+        buffer = low.bring("rows", buffer, low.desc(shape, row_major(shape), buffer.desc.data_type))
+        strides = row_major(wanted)
+    return low.look(buffer, low.desc(wanted, strides, buffer.desc.data_type))
+
+
+def _target_in_rows(low: Lowering, target: MemoryDesc, matrix: tuple[int, ...]) -> MemoryDesc:
+    """The user's layout of the result with all rows in one axis, where that can be told; any otherwise."""
+    wanted = (math.prod(matrix[:-1]), matrix[-1])
+    strides = None if target.strides is None else reshaped_strides(matrix, target.strides, wanted)
+    return low.any(wanted, target.data_type) if strides is None else low.desc(wanted, strides, target.data_type)
 
 
 def _scaled(

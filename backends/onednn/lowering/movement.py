@@ -6,18 +6,28 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_void_p
 
+from ....graph.model.logical_tensor import row_major
 from ....graph.model.op import Op
 from ....ops.movement import permutation
 from ..library.enumerators import Arg
 from ..plan.assembly import Unfit
 from .fusing import Link
 from .lowering import Lowered, Lowering
+from .tensors import label_of
+from .views import in_order, order_of, reshaped_strides
 
 
 def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A concat primitive."""
+    """A concat primitive; what lies in another way than the largest part is brought into its order first."""
     result = op.outputs[0]
     sources = [low.read(t) for t in op.inputs]
+    largest = max(sources, key=lambda one: one.desc.nbytes).desc
+    if largest.strides is not None:
+        order = order_of(largest.shape, largest.strides)
+        sources = [
+            low.bring(label_of(tensor), source, low.desc(source.desc.shape, in_order(source.desc.shape, order), source.desc.data_type))
+            for tensor, source in zip(op.inputs, sources, strict=True)
+        ]
     attributes, _ = low.attributes((), result)
     axis = op.attributes.integer("axis") % len(result.dims)
     descs = (c_void_p * len(sources))(*[source.desc.handle for source in sources])
@@ -35,10 +45,14 @@ def reorder(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def reshape(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """The same memory, in row-major order, under another shape."""
-    whole = low.dense(op.inputs[0])
+    """The same memory under another shape, where strides can tell it; else in row-major order first."""
+    source = low.plain(op.inputs[0])
     shape = op.outputs[0].dims or (1,)
-    low.produce(op.outputs[0], low.look(whole, low.temporary(shape, whole.desc.data_type).desc))
+    strides = reshaped_strides(source.desc.shape, source.desc.strides or (), shape)
+    if strides is None:
+        source = low.dense(op.inputs[0])
+        strides = row_major(shape)
+    low.produce(op.outputs[0], low.look(source, low.desc(shape, strides, source.desc.data_type)))
 
 
 def transpose(low: Lowering, op: Op, links: Sequence[Link]) -> None:

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
-from ....ops.formats import data_axes
+from ....ops.formats import axis_positions, data_axes
 from ....ops.pooling import Windows, pooling_attributes, windows_between
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import dims
+from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from ..quarantine import window_post_op_is_wrong
 from .fusing import Link, post_op_shapes, result_of
 from .lowering import Lowered, Lowering
-from .tensors import HALVES
+from .tensors import HALVES, label_of
 
 
 @frozen
@@ -54,19 +56,58 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
     return _Pooling(Algorithm.pooling_avg_include_padding, found)
 
 
+def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer:
+    """Kernels for images have no gaps between the elements."""
+    desc = buffer.desc
+    if not desc.has_gaps or desc.strides is None:
+        return buffer
+    dense = low.desc(desc.shape, packed(desc.shape, desc.strides), desc.data_type)
+    return low.bring(label_of(tensor), buffer, dense.canonical(channels_last=True))
+
+
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
     tensor, result = op.inputs[0], result_of(op, links)
+    if not links and _is_part(op):
+        low.produce(result, _part(low, op))
+        return
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
     src = low.images(low.read(tensor), order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     attributes, more = low.attributes(links, op.outputs[0], order)
     pooling = _pooling(op, src.desc.shape, shape)
+    src = without_gaps(low, tensor, src)
     desc = low.describe(
         "pooling_forward", low.engine, Propagation.forward_inference, pooling.algorithm,
         src.desc, low.wanted(result, order, links), *pooling.arguments, attributes,
     )  # fmt: skip
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
+
+
+def _is_part(op: Op) -> bool:
+    """Whether it takes a part of a tensor, and computes nothing: windows of one element, and no padding."""
+    a = op.attributes
+    return (
+        op.kind == "MaxPool"
+        and set(a.integers("kernel")) == {1}
+        and max(*a.integers("pads_begin"), *a.integers("pads_end")) <= 0
+        and str(a.get("auto_pad", "None")).lower() == "none"
+    )
+
+
+def _part(low: Lowering, op: Op) -> Buffer:
+    """A view of the part."""
+    whole = low.plain(op.inputs[0])
+    result, strides = op.outputs[0].dims, list(whole.desc.strides or ())
+    axes = axis_positions(op.attributes.string("data_format"), len(result) - 2)["X"]
+    first = 0
+    for axis, begin, step in zip(
+        axes, op.attributes.integers("pads_begin"), op.attributes.integers("strides"), strict=True
+    ):
+        first += -begin * strides[axis]
+        strides[axis] *= step
+    desc = low.desc(result, strides, whole.desc.data_type)
+    return Buffer(desc, whole.root.argument, base=whole, offset=first * desc.itemsize)
 
 
 def _check_sums(pooling: _Pooling, diff_dst: Buffer) -> None:

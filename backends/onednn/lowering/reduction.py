@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....graph.model.op import Op
-from ..library.enumerators import Algorithm, Arg
+from ..library.enumerators import Algorithm, Arg, Propagation, Query
+from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
+from .pooling import without_gaps
+from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
     "ReduceL1": (Algorithm.reduction_norm_lp_power_p_sum, 1.0),
@@ -37,12 +41,44 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, more = low.attributes(links, output)
     algorithm, p = ALGORITHMS[op.kind]
     target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
-    desc = low.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
+    try:
+        desc = low.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
+    except Unfit:
+        if links or op.kind not in POOLED or len(shape) - len(axes) != 2 or len(axes) > MAX_SPATIAL_RANK:
+            raise
+        _by_pooling(low, op, src, axes)
+        return
     low.single("reduction", desc, [(Arg.SRC, src), *more], result)
     if not keep:
         whole = low.read(result)
         dims = output.dims or (1,)
         low.produce(result, low.look(whole, low.temporary(dims, whole.desc.data_type).desc))
+
+
+POOLED = {"ReduceMean": Algorithm.pooling_avg_include_padding, "ReduceMax": Algorithm.pooling_max}
+"""Reductions that are a pooling with one window over all that is reduced, for which the library has kernels in every layout."""
+
+
+def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
+    """A pooling over the reduced axes as spatial ones, where two axes stay."""
+    shape, output = src.desc.shape, op.outputs[0]
+    stay = [a for a in range(len(shape)) if a not in axes]
+    order = (*stay, *sorted(axes))
+    data = without_gaps(low, op.inputs[0], low.images(src, order))
+    window = tuple(shape[a] for a in sorted(axes))
+    ones, zeros = (1,) * len(axes), (0,) * len(axes)
+    small = (*(shape[a] for a in stay), *ones)
+    attributes, _ = low.attributes((), output)
+    desc = low.describe(
+        "pooling_forward", low.engine, Propagation.forward_inference, POOLED[op.kind], data.desc,
+        low.any(small, low.type_of(output)), dims(ones), dims(window), dims(zeros), dims(zeros), dims(zeros), attributes,
+    )  # fmt: skip
+    made = Buffer(desc.memory_desc(Query.dst_md))
+    low.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])
+    strides = None if made.desc.strides is None else reshaped_strides(small, made.desc.strides, output.dims or (1,))
+    if strides is None:
+        raise Unfit("a layout that can't be looked at without the reduced axes")
+    low.produce(output, low.look(made, low.desc(output.dims or (1,), strides, made.desc.data_type)))
 
 
 def why_not(op: Op) -> str | None:

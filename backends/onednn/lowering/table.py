@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....graph.model.op import Op
-from ..library.loading import MAX_NDIMS
 from . import (
     binary,
     convolution,
     eltwise,
     interpolate,
+    lowering,
     matmul,
     movement,
     normalization,
@@ -22,7 +22,6 @@ from . import (
     weight_gradient,
 )
 from .lowering import Lowered
-from .tensors import PRIMITIVE_TYPES
 
 LOWERED: Mapping[str, Lowered] = {
     kind: lowered
@@ -37,19 +36,4 @@ LOWERED: Mapping[str, Lowered] = {
 
 def why_not(op: Op) -> str | None:
     """Why no primitive can do the op, as far as its types and known shapes tell, or None."""
-    lowered = LOWERED.get(op.kind)
-    if lowered is None:
-        return f"no lowering of {op.kind}"
-    for port, tensor in (
-        *zip(op.input_ports, op.inputs, strict=True),
-        *zip(op.output_ports, op.outputs, strict=True),
-    ):
-        if port.shape_operand:
-            continue
-        if tensor.data_type not in PRIMITIVE_TYPES:
-            return f"oneDNN 3.2's primitives take no {tensor.data_type.value}, as '{port.name}' is"
-        if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
-            return f"oneDNN's tensors have at most {MAX_NDIMS} axes, '{port.name}' has {len(tensor.shape)}"
-        if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:
-            return f"nothing is computed: '{port.name}' has no elements"
-    return lowered.why_not(op)
+    return lowering.why_not(LOWERED, op)

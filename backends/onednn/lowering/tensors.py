@@ -13,12 +13,14 @@ from ....graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyTy
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
+from ....ops.movement import permutation
 from ..library.memory import MemoryDesc, OpaqueLayout, canonical_strides, packed
 from ..library.primitive import NativeEngine
 from ..plan.assembly import Assembly, Unfit
 from ..plan.plan import Buffer
 from .collapse import spread_shape
 from .fusing import Link
+from .views import in_order
 
 PRIMITIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, DataType.s8, DataType.u8)
 """Types that primitives take."""
@@ -49,11 +51,13 @@ class Way:
     Attributes:
         integers: a Dequantize is looked through.
         through_f32: halves are computed in f32.
+        channels_last: images are brought to that layout.
         references: the library's reference loops may run.
     """
 
     integers: bool = False
     through_f32: bool = False
+    channels_last: bool = False
     references: bool = False
 
 
@@ -224,7 +228,12 @@ class Tensors(Assembly, ABC):
         return there if desc is there.desc else self.look(there, desc)
 
     def wanted(
-        self, tensor: LogicalTensor, order: Sequence[int] | None = None, links: Sequence[Link] = ()
+        self,
+        tensor: LogicalTensor,
+        order: Sequence[int] | None = None,
+        links: Sequence[Link] = (),
+        *,
+        turned_later: bool = False,
     ) -> MemoryDesc:
         """The descriptor to ask for a result: the user's layout, or any.
 
@@ -232,6 +241,7 @@ class Tensors(Assembly, ABC):
             tensor: the result.
             order: of the primitive's axes, N, C and the spatial ones, if it is a kernel for images.
             links: what goes along; second operands are read from wrong places where the result has gaps.
+            turned_later: whether strides are worth asking for under which a transposition that follows is dense.
         """
         shape = tensor.dims or (1,)
         axes = tuple(order) if order is not None else tuple(range(len(shape)))
@@ -243,7 +253,24 @@ class Tensors(Assembly, ABC):
             and not (port.desc.has_gaps and any(link.has_operand for link in links))
         ):
             return port.desc if order is None else port.desc.permuted(axes).canonical(channels_last=True)
+        turned = self._turned_later(tensor) if turned_later and order is None else None
+        if turned is not None:
+            return self.desc(shape, in_order(shape, turned), self.type_of(tensor))
         return self.any([shape[a] for a in axes], self.type_of(tensor))
+
+    def _turned_later(self, tensor: LogicalTensor) -> tuple[int, ...] | None:
+        """The order of axes in which a reshape reads the tensor after transpositions; None where none does."""
+        order = tuple(range(len(tensor.dims)))
+        while not self.is_port(tensor) and len(self.users(tensor)) == 1:
+            (user,) = self.users(tensor)
+            if user.kind == "StaticReshape":
+                return order if order != tuple(range(len(order))) else None
+            turn = permutation(user.attributes, len(order)) if user.kind == "StaticTranspose" else None
+            if turn is None:
+                return None
+            order = tuple(order[axis] for axis in turn)
+            tensor = user.outputs[0]
+        return None
 
     def is_constant(self, tensor: LogicalTensor) -> bool:
         """Whether the tensor is an input whose content does not change."""

@@ -75,6 +75,7 @@ class Step:
         arguments: buffers by `DNNL_ARG_*`, the scratchpad apart.
         work: for the cost model, where it knows the step.
         is_copy: whether it only moves or converts elements from SRC to DST.
+        op: id of the op that it is done for.
     """
 
     role: str
@@ -82,6 +83,7 @@ class Step:
     arguments: tuple[tuple[int, Buffer], ...]
     work: Work | None = None
     is_copy: bool = False
+    op: int | None = None
 
     @property
     def implementation(self) -> str:
@@ -143,6 +145,8 @@ class HostStep:
         inputs: how many of them are inputs.
         is_copy: whether it only converts elements.
         implementation: who does it.
+        op: as of a `Step`.
+        is_op: whether it is the NumPy kernel of a whole op, which profiles itself.
     """
 
     role: str
@@ -152,6 +156,8 @@ class HostStep:
     inputs: int
     is_copy: bool = False
     implementation: str = "numpy"
+    op: int | None = None
+    is_op: bool = False
 
 
 AnyStep = Step | HostStep
@@ -383,7 +389,10 @@ class Frame:
         """The same, and each step is recorded."""
         plan = self._plan
         for (start, end), step, tensors in zip(self._one_by_one(), plan.steps, plan.tensors, strict=True):
-            profiling.record(_event_kind(step), step.role, step.implementation, tensors, start, end)
+            if isinstance(step, HostStep) and step.is_op:
+                continue
+            kind = _event_kind(step)
+            profiling.record(kind, step.role, step.implementation, tensors, start, end, step.op)
 
     def timed_run(self) -> list[float]:
         """Executes every primitive; returns the seconds that each took."""

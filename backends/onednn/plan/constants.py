@@ -14,7 +14,7 @@ from .plan import Plan
 
 
 @frozen(eq=False)
-class Ready:
+class PreparedConstants:
     """What was made of constant arrays.
 
     Attributes:
@@ -28,7 +28,7 @@ class Ready:
     kept: tuple[Array, ...]
 
 
-class Prepared:
+class ConstantPlan:
     """What a plan makes of constant inputs, once, and again when other arrays are given for them.
 
     The arrays are kept, so that an address stands for one content.
@@ -44,10 +44,10 @@ class Prepared:
         self.nbytes = sum(sizes)
         self._sizes = sizes
         self._constants = constants
-        self._latest: Ready | None = None
+        self._latest: PreparedConstants | None = None
         self._lock = Lock()
 
-    def ready(self, arrays: Sequence[Array], addresses: Sequence[int]) -> Ready:
+    def ready(self, arrays: Sequence[Array], addresses: Sequence[int]) -> PreparedConstants:
         """The further arguments for these arguments; whoever runs the plan keeps it until the end.
 
         Args:
@@ -64,5 +64,5 @@ class Prepared:
                 places = tuple(aligned(address(array)) for array in made)
                 self.plan.run([*addresses, *places])
                 kept = (*made, *[arrays[number] for number in self._constants])
-                latest = self._latest = Ready(key, places, kept)
+                latest = self._latest = PreparedConstants(key, places, kept)
         return latest

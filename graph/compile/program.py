@@ -1,0 +1,76 @@
+"""The program of a graph: neighbouring partitions lowered together, so that layouts and memory are planned over all.
+
+Partitions stay what is claimed and explained. What runs is a sequence of sections: as many partitions, one after
+another, as one backend can take into one plan, as steps of which each belongs to one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from attrs import define, field
+
+from .backend import BACKENDS
+from .partition import Partition
+from .partitioner import Claim, needed_by_others
+
+
+@define
+class _Section:
+    """Partitions in order, and the names of the backends that claimed them."""
+
+    parts: list[Partition] = field(factory=list[Partition])
+    backends: set[str] = field(factory=set[str])
+    made: set[int] = field(factory=set[int])
+
+    def lead(self, more: str | None) -> str | None:
+        """The backend that can take all of them and one of `more` into one plan."""
+        if more is None:
+            return None
+        names = self.backends | {more}
+        return next((b for b in sorted(names) if names <= set(BACKENDS.get(b).plans_with)), None)
+
+    def takes(self, part: Partition) -> bool:
+        """Whether a partition can be added: its shapes must not hang on values that the section makes."""
+        return not self.made.intersection(part.shape_operands) and self.lead(part.backend) is not None
+
+    def add(self, part: Partition) -> None:
+        """Adds it."""
+        self.parts.append(part)
+        self.backends.add(str(part.backend))
+        self.made.update(t.id for op in part.ops for t in op.outputs)
+
+
+def sections(partitions: Sequence[Partition], outputs: Collection[int]) -> list[Partition]:
+    """Partitions joined as far as backends can, in the order in which they are given.
+
+    Args:
+        partitions: in an order in which they can run.
+        outputs: ids of the graph's outputs.
+    """
+    found: list[_Section] = []
+    for part in partitions:
+        if not found or not found[-1].takes(part):
+            found.append(_Section())
+        found[-1].add(part)
+    ops = [tuple(op for part in section.parts for op in part.ops) for section in found]
+    needed = needed_by_others(ops, outputs)
+    joined: list[Partition] = []
+    for section, inside, read in zip(found, ops, needed, strict=True):
+        first = section.parts[0]
+        if len(section.parts) == 1:
+            joined.append(first)
+            continue
+        lead = section.lead(first.backend)
+        claim = Claim(inside, None if lead is None else BACKENDS.get(lead), {})
+        joined.append(
+            Partition(
+                first.id,
+                claim,
+                read,
+                fpmath_mode=first.fpmath_mode,
+                forced=first.forced,
+                parts=tuple(section.parts),
+            )
+        )
+    return joined
