@@ -185,11 +185,18 @@ def main() -> None:
     data = json.loads(args.out.read_text()) if args.out.exists() else {"models": []}
     known = [isa.name for isa in CpuIsa]
     entry = {
-        "isa": lib.effective_isa, "threads": lib.threads, "cpu": cpu_name(), "library": ".".join(map(str, lib.version)),
-        "date": datetime.date.today().isoformat(), "package": version("onednn-graph"), "problems": len(measured),
-        "seed": args.seed, "amounts": AMOUNTS, "coefficients": fitted,
+        "isa": lib.effective_isa,
+        "threads": lib.threads,
+        "cpu": cpu_name(),
+        "library": ".".join(map(str, lib.version)),
+        "date": datetime.date.today().isoformat(),
+        "package": version("onednn-graph"),
+        "problems": len(measured),
+        "seed": args.seed,
+        "amounts": AMOUNTS,
+        "coefficients": fitted,
         "note": f"kinds with `* amx` are not measured: bf16 kinds divided by {AMX_SPEEDUP}",
-    }  # fmt: skip
+    }
     others = [m for m in data["models"] if (m["isa"], m["threads"]) != (entry["isa"], entry["threads"])]
     data["models"] = sorted([*others, entry], key=lambda m: (known.index(m["isa"]), m["threads"]))
     args.out.write_text(json.dumps(data, indent=1) + "\n")

@@ -122,14 +122,18 @@ def measured(name: str, dtype: str, graph: og.Graph, seconds: float) -> dict[str
     calls = [on_shifting_stack(peer.call) for peer in peers.values()]
     times = dict(zip(peers, interleaved(calls, seconds), strict=True))
     row: dict[str, Any] = {
-        "graph": name, "dtype": dtype, "wrong": wrong, "notes": notes,
+        "graph": name,
+        "dtype": dtype,
+        "wrong": wrong,
+        "notes": notes,
         "kernels": {who: peer.told for who, peer in peers.items()},
         "partitions": {
             who: tuple(tuple(kinds[i] for i in ids) for ids in peer.partitions) for who, peer in peers.items()
-        }, "rounds": len(times[FUSED]),
+        },
+        "rounds": len(times[FUSED]),
         "seconds": {who: {"min": min(t), "median": statistics.median(t)} for who, t in times.items()},
         "ratios": {},
-    }  # fmt: skip
+    }
     for who in (UNFUSED, NATIVE):
         if who in times:
             least, median = ratio(times[who], times[FUSED])
@@ -169,10 +173,16 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for pair in dict.fromkeys(pair for row in group for pair in row["ratios"]):
             values = {row["graph"]: row["ratios"][pair]["min"] for row in group if pair in row["ratios"]}
             worst = min(values, key=lambda name: values[name])
-            lines.append({
-                "dtype": dtype, "pair": pair, "graphs": len(values),
-                "geometric mean": statistics.geometric_mean(values.values()), "least": values[worst], "at": worst,
-            })  # fmt: skip
+            lines.append(
+                {
+                    "dtype": dtype,
+                    "pair": pair,
+                    "graphs": len(values),
+                    "geometric mean": statistics.geometric_mean(values.values()),
+                    "least": values[worst],
+                    "at": worst,
+                }
+            )
     return lines
 
 

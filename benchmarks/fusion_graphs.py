@@ -66,9 +66,16 @@ class Net:
             weights = self.constant(channels, entering // groups, kernel, kernel)
         operands = [x, weights, *([self.constant(channels)] if bias else [])]
         return self.op(
-            "Convolution", *operands, strides=[stride] * 2, pads_begin=pads, pads_end=pads, dilations=[1, 1],
-            groups=groups, data_format=data_format, weights_format="OIX",
-        )  # fmt: skip
+            "Convolution",
+            *operands,
+            strides=[stride] * 2,
+            pads_begin=pads,
+            pads_end=pads,
+            dilations=[1, 1],
+            groups=groups,
+            data_format=data_format,
+            weights_format="OIX",
+        )
 
     def matmul(self, x: og.LogicalTensor, columns: int, *, bias: bool = True) -> og.LogicalTensor:
         """A product with constant weights."""
@@ -91,9 +98,13 @@ class Net:
         """Constant weights in s8 with a scale for each output channel, and what they stand for."""
         scales = [2.0 ** -(4 + i % 3) for i in range(shape[axis])]
         return self.op(
-            "Dequantize", self.constant(*shape, dtype="s8"), qtype="per_channel", axis=axis, scales=scales,
+            "Dequantize",
+            self.constant(*shape, dtype="s8"),
+            qtype="per_channel",
+            axis=axis,
+            scales=scales,
             zps=[0] * shape[axis],
-        )  # fmt: skip
+        )
 
     def quantize(self, x: og.LogicalTensor, dtype: str = "u8", zero: int = 0) -> og.LogicalTensor:
         """In u8 or s8, with one scale."""
@@ -248,17 +259,28 @@ def attention_int8(net: Net) -> None:
 
 def pool_add(net: Net) -> None:
     made = net.op(
-        "MaxPool", image(net, 64, 112), kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1],
+        "MaxPool",
+        image(net, 64, 112),
+        kernel=[3, 3],
+        strides=[2, 2],
+        pads_begin=[1, 1],
+        pads_end=[1, 1],
         data_format="NXC",
-    )  # fmt: skip
+    )
     net.op("Add", made, image(net, 64, 56))
 
 
 def pool_int8(net: Net) -> None:
     made = net.op(
-        "AvgPool", net.quantized(BATCH, 7, 7, 512), kernel=[7, 7], strides=[1, 1], pads_begin=[0, 0],
-        pads_end=[0, 0], exclude_pad=True, data_format="NXC",
-    )  # fmt: skip
+        "AvgPool",
+        net.quantized(BATCH, 7, 7, 512),
+        kernel=[7, 7],
+        strides=[1, 1],
+        pads_begin=[0, 0],
+        pads_end=[0, 0],
+        exclude_pad=True,
+        data_format="NXC",
+    )
     net.quantize(made)
 
 
@@ -301,9 +323,17 @@ def reduction(net: Net) -> None:
 
 def transposed(net: Net) -> None:
     made = net.op(
-        "ConvTranspose", image(net, 128, 28), net.constant(128, 64, 4, 4), net.constant(64), strides=[2, 2],
-        pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1], data_format="NXC", weights_format="IOX",
-    )  # fmt: skip
+        "ConvTranspose",
+        image(net, 128, 28),
+        net.constant(128, 64, 4, 4),
+        net.constant(64),
+        strides=[2, 2],
+        pads_begin=[1, 1],
+        pads_end=[1, 1],
+        dilations=[1, 1],
+        data_format="NXC",
+        weights_format="IOX",
+    )
     net.chain(made, "ReLU")
 
 

@@ -24,9 +24,15 @@ def complete(layer: dict[str, Any]) -> dict[str, Any]:
     """A layer with defaults and the spatial size of diff_dst filled in."""
     rank = len(layer["kernel"])
     full = {
-        "op": "ConvolutionBackwardWeights", "groups": 1, "strides": [1] * rank, "dilations": [1] * rank,
-        "pads_begin": [0] * rank, "pads_end": [0] * rank, "output_padding": [0] * rank, **layer,
-    }  # fmt: skip
+        "op": "ConvolutionBackwardWeights",
+        "groups": 1,
+        "strides": [1] * rank,
+        "dilations": [1] * rank,
+        "pads_begin": [0] * rank,
+        "pads_end": [0] * rank,
+        "output_padding": [0] * rank,
+        **layer,
+    }
     if "dst_spatial" not in full:
         sizes: list[int] = []
         for axis in range(rank):
@@ -96,11 +102,20 @@ def _draw(rng: random.Random) -> dict[str, Any]:
     extent = (k - 1) * d + 1
     pad = 0 if kind == "patch" or k == s else rng.choice([extent // 2, extent // 2, 0])
     layer = {
-        "name": kind, "op": op, "batch": rng.choice([1, 2, 4, 8, 16, 32]), "groups": groups, "in_channels": ci,
-        "out_channels": co, "src_spatial": spatial, "kernel": [k] * rank, "strides": [s] * rank,
-        "pads_begin": [pad] * rank, "pads_end": [pad] * rank, "dilations": [d] * rank,
+        "name": kind,
+        "op": op,
+        "batch": rng.choice([1, 2, 4, 8, 16, 32]),
+        "groups": groups,
+        "in_channels": ci,
+        "out_channels": co,
+        "src_spatial": spatial,
+        "kernel": [k] * rank,
+        "strides": [s] * rank,
+        "pads_begin": [pad] * rank,
+        "pads_end": [pad] * rank,
+        "dilations": [d] * rank,
         "output_padding": [0] * rank,
-    }  # fmt: skip
+    }
     layer["dst_spatial"] = [
         s * (n - 1) + extent - 2 * pad if "Transpose" in op else (n + 2 * pad - extent) // s + 1
         for n in spatial

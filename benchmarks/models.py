@@ -70,10 +70,18 @@ class Peer:
         self.times: list[float] = []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(Path(__file__).with_name("models_peers.py")), json.dumps(job)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                str(Path(__file__).with_name("models_peers.py")),
+                json.dumps(job),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
             env={**os.environ, "OMP_NUM_THREADS": str(job["threads"])},
-        )  # fmt: skip
+        )
         self.found: dict[str, Any] = self._answer()
         if "error" in self.found:
             self.close()
@@ -112,9 +120,19 @@ class Peer:
 def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]:
     """One line of the table."""
     row: dict[str, Any] = {
-        "model": kept.name, "dtype": dtype, "batch": kept.batch, "seconds": {}, "ratios": {}, "difference": {},
-        "limit": 0.0, "wrong": [], "failed": {}, "notes": [], "bytes": {}, "ready": {},
-    }  # fmt: skip
+        "model": kept.name,
+        "dtype": dtype,
+        "batch": kept.batch,
+        "seconds": {},
+        "ratios": {},
+        "difference": {},
+        "limit": 0.0,
+        "wrong": [],
+        "failed": {},
+        "notes": [],
+        "bytes": {},
+        "ready": {},
+    }
     try:
         jobs = {
             name: _job(kept, dtype, name, args.threads)
@@ -215,10 +233,17 @@ def summary(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for pair in sorted({pair for row in group for pair in row["ratios"]}, key=lambda p: (p != BEST, p)):
             values = {row["model"]: row["ratios"][pair]["min"] for row in group if pair in row["ratios"]}
             worst = min(values, key=lambda name: values[name])
-            found.append({
-                "dtype": key[0], "batch": key[1], "pair": pair, "models": len(values),
-                "geometric mean": statistics.geometric_mean(values.values()), "least": values[worst], "at": worst,
-            })  # fmt: skip
+            found.append(
+                {
+                    "dtype": key[0],
+                    "batch": key[1],
+                    "pair": pair,
+                    "models": len(values),
+                    "geometric mean": statistics.geometric_mean(values.values()),
+                    "least": values[worst],
+                    "at": worst,
+                }
+            )
     return found
 
 
@@ -351,9 +376,9 @@ def main() -> None:
 
 
 def _options(args: argparse.Namespace) -> str:
-    texts = {
-        k: ",".join(map(str, getattr(args, k))) for k in ("models", "types", "batch", "peers")
-    } | {"seconds": f"{args.seconds:g}"}  # fmt: skip
+    texts = {k: ",".join(map(str, getattr(args, k))) for k in ("models", "types", "batch", "peers")} | {
+        "seconds": f"{args.seconds:g}"
+    }
     return " ".join(f"--{name} '{text}'" for name, text in texts.items())
 
 

@@ -26,9 +26,12 @@ Call = Callable[[], list[Array]]
 CHANNELS_LAST = "torch channels_last"
 PEERS = ("ours", "torch", CHANNELS_LAST, "onnxruntime", "openvino")
 DTYPES = {
-    "ours": ("f32", "bf16", "int8"), "torch": ("f32", "bf16"), CHANNELS_LAST: ("f32", "bf16"),
-    "onnxruntime": ("f32", "int8"), "openvino": ("f32", "bf16", "int8"),
-}  # fmt: skip
+    "ours": ("f32", "bf16", "int8"),
+    "torch": ("f32", "bf16"),
+    CHANNELS_LAST: ("f32", "bf16"),
+    "onnxruntime": ("f32", "int8"),
+    "openvino": ("f32", "bf16", "int8"),
+}
 """What each one can compute on a CPU. Torch's int8 is not that of the ONNX model; onnxruntime has no bf16."""
 WARMING = 2
 """Calls of a turn that don't count: threads and caches of a process that has slept wake up."""
@@ -101,10 +104,16 @@ def openvino(path: str, dtype: str, feeds: dict[str, Array], threads: int) -> tu
     """OpenVINO for latency; without a hint it would take bf16 for f32 where the CPU has it."""
     import openvino as ov
 
-    model = ov.Core().compile_model(path, "CPU", {
-        "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "bf16" if dtype == "bf16" else "f32",
-    })  # fmt: skip
+    model = ov.Core().compile_model(
+        path,
+        "CPU",
+        {
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "bf16" if dtype == "bf16" else "f32",
+        },
+    )
     request = model.create_infer_request()
     inputs = [feeds[port.any_name] for port in model.inputs]
 
@@ -151,9 +160,13 @@ def load(job: dict[str, Any]) -> tuple[Call, dict[str, Any]]:
     ready = time.perf_counter() - begin
     call()
     return call, {
-        "peak": resident("VmHWM") - before, "resident": resident("VmRSS") - before, "ready": ready,
-        "difference": furthest(results, expected), "limit": float(arrays["limit"]), "notes": notes,
-    }  # fmt: skip
+        "peak": resident("VmHWM") - before,
+        "resident": resident("VmRSS") - before,
+        "ready": ready,
+        "difference": furthest(results, expected),
+        "limit": float(arrays["limit"]),
+        "notes": notes,
+    }
 
 
 def _import(peer: str) -> None:

@@ -144,8 +144,15 @@ RECIPES: Mapping[str, Recipe] = {
 }
 """What is not torchvision's; any model of torchvision has its own name."""
 STANDARD = (
-    "resnet50", "mobilenet_v2", "vit_b_16", "bert_base", "unet", "convnext_tiny", "efficientnet_b0", "yolo",
-)  # fmt: skip
+    "resnet50",
+    "mobilenet_v2",
+    "vit_b_16",
+    "bert_base",
+    "unet",
+    "convnext_tiny",
+    "efficientnet_b0",
+    "yolo",
+)
 
 
 def recipe(name: str) -> Recipe:
@@ -251,9 +258,14 @@ class Kept:
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")  # torch's own deprecations
             torch.onnx.export(
-                module, tuple(tensors.values()), str(path), input_names=list(tensors), dynamo=True, verbose=False,
+                module,
+                tuple(tensors.values()),
+                str(path),
+                input_names=list(tensors),
+                dynamo=True,
+                verbose=False,
                 external_data=False,
-            )  # fmt: skip
+            )
         if dtype == "bf16":
             _weights_in_bf16(path)
 
@@ -266,9 +278,13 @@ class Kept:
             quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
             feeds = iter([self.feeds(seed) for seed in range(4, 4 + BATCHES)])
             quantize_static(
-                str(prepared), str(path), _Batches(feeds), activation_type=QuantType.QUInt8,
-                weight_type=QuantType.QInt8, per_channel=True,
-            )  # fmt: skip
+                str(prepared),
+                str(path),
+                _Batches(feeds),
+                activation_type=QuantType.QUInt8,
+                weight_type=QuantType.QInt8,
+                per_channel=True,
+            )
         finally:
             logging.disable(before)
         prepared.unlink()

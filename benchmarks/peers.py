@@ -47,10 +47,15 @@ class Case:
         positions = layer["src_spatial"] if self.transposed else layer["dst_spatial"]
         self.flops = 2 * layer["batch"] * int(np.prod(positions)) * int(np.prod(self.weights_shape))
         self.attributes = {
-            "strides": layer["strides"], "pads_begin": layer["pads_begin"], "pads_end": layer["pads_end"],
-            "dilations": layer["dilations"], "groups": g, "data_format": data_format,
-            "weights_format": "IOX" if self.transposed else "OIX", "weights_shape": self.weights_shape,
-        }  # fmt: skip
+            "strides": layer["strides"],
+            "pads_begin": layer["pads_begin"],
+            "pads_end": layer["pads_end"],
+            "dilations": layer["dilations"],
+            "groups": g,
+            "data_format": data_format,
+            "weights_format": "IOX" if self.transposed else "OIX",
+            "weights_shape": self.weights_shape,
+        }
 
     def ours(
         self, backend: str | None, tune: str | None = None
@@ -106,10 +111,18 @@ class Case:
         def call() -> None:
             a, b, c = (t.float() for t in (dy, x, w)) if through_f32 else (dy, x, w)
             latest[0] = torch.ops.aten.convolution_backward(
-                a, b, c, None, layer["strides"], pads, layer["dilations"], self.transposed,
-                layer["output_padding"] if self.transposed else [0] * len(layer["kernel"]), layer["groups"],
+                a,
+                b,
+                c,
+                None,
+                layer["strides"],
+                pads,
+                layer["dilations"],
+                self.transposed,
+                layer["output_padding"] if self.transposed else [0] * len(layer["kernel"]),
+                layer["groups"],
                 [False, True, False],
-            )[1].to(x.dtype)  # fmt: skip
+            )[1].to(x.dtype)
 
         return call, lambda: latest[0].float().numpy()
 
@@ -125,10 +138,14 @@ class Case:
 
         def forward(weights: Any, data_in: Any) -> Any:
             return jax.lax.conv_general_dilated(
-                data_in, weights, layer["strides"], list(zip(layer["pads_begin"], layer["pads_end"], strict=True)),
-                rhs_dilation=layer["dilations"], dimension_numbers=(data, f"OI{letters}", data),
+                data_in,
+                weights,
+                layer["strides"],
+                list(zip(layer["pads_begin"], layer["pads_end"], strict=True)),
+                rhs_dilation=layer["dilations"],
+                dimension_numbers=(data, f"OI{letters}", data),
                 feature_group_count=layer["groups"],
-            )  # fmt: skip
+            )
 
         gradient = jax.jit(lambda a, b: jax.vjp(lambda weights: forward(weights, a), w)[1](b)[0])
         latest: list[Any] = [None]

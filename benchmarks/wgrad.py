@@ -29,22 +29,79 @@ from onednn_graph.tools.information import cpu_name, installed
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 
 BUILT_IN: list[dict[str, Any]] = [
-    {"name": "3x3 64 at 56", "batch": 16, "in_channels": 64, "out_channels": 64, "src_spatial": [56, 56],
-     "kernel": [3, 3], "pads_begin": [1, 1], "pads_end": [1, 1]},
-    {"name": "7x7 s2 first layer", "batch": 16, "in_channels": 3, "out_channels": 64, "src_spatial": [224, 224],
-     "kernel": [7, 7], "strides": [2, 2], "pads_begin": [3, 3], "pads_end": [3, 3]},
-    {"name": "1x1 256 to 64 at 56", "batch": 16, "in_channels": 256, "out_channels": 64, "src_spatial": [56, 56],
-     "kernel": [1, 1]},
-    {"name": "3x3 256 at 14", "batch": 16, "in_channels": 256, "out_channels": 256, "src_spatial": [14, 14],
-     "kernel": [3, 3], "pads_begin": [1, 1], "pads_end": [1, 1]},
-    {"name": "3x3 depthwise 128 at 28", "batch": 16, "groups": 128, "in_channels": 128, "out_channels": 128,
-     "src_spatial": [28, 28], "kernel": [3, 3], "pads_begin": [1, 1], "pads_end": [1, 1]},
-    {"name": "5 at 512, 1-D", "batch": 16, "in_channels": 128, "out_channels": 128, "src_spatial": [512],
-     "kernel": [5], "pads_begin": [2], "pads_end": [2]},
-    {"name": "4x4 s2 transposed", "op": "ConvTransposeBackwardWeights", "batch": 16, "in_channels": 128,
-     "out_channels": 64, "src_spatial": [16, 16], "kernel": [4, 4], "strides": [2, 2], "pads_begin": [1, 1],
-     "pads_end": [1, 1]},
-]  # fmt: skip
+    {
+        "name": "3x3 64 at 56",
+        "batch": 16,
+        "in_channels": 64,
+        "out_channels": 64,
+        "src_spatial": [56, 56],
+        "kernel": [3, 3],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+    },
+    {
+        "name": "7x7 s2 first layer",
+        "batch": 16,
+        "in_channels": 3,
+        "out_channels": 64,
+        "src_spatial": [224, 224],
+        "kernel": [7, 7],
+        "strides": [2, 2],
+        "pads_begin": [3, 3],
+        "pads_end": [3, 3],
+    },
+    {
+        "name": "1x1 256 to 64 at 56",
+        "batch": 16,
+        "in_channels": 256,
+        "out_channels": 64,
+        "src_spatial": [56, 56],
+        "kernel": [1, 1],
+    },
+    {
+        "name": "3x3 256 at 14",
+        "batch": 16,
+        "in_channels": 256,
+        "out_channels": 256,
+        "src_spatial": [14, 14],
+        "kernel": [3, 3],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+    },
+    {
+        "name": "3x3 depthwise 128 at 28",
+        "batch": 16,
+        "groups": 128,
+        "in_channels": 128,
+        "out_channels": 128,
+        "src_spatial": [28, 28],
+        "kernel": [3, 3],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+    },
+    {
+        "name": "5 at 512, 1-D",
+        "batch": 16,
+        "in_channels": 128,
+        "out_channels": 128,
+        "src_spatial": [512],
+        "kernel": [5],
+        "pads_begin": [2],
+        "pads_end": [2],
+    },
+    {
+        "name": "4x4 s2 transposed",
+        "op": "ConvTransposeBackwardWeights",
+        "batch": 16,
+        "in_channels": 128,
+        "out_channels": 64,
+        "src_spatial": [16, 16],
+        "kernel": [4, 4],
+        "strides": [2, 2],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+    },
+]
 
 
 def contestants(
@@ -65,9 +122,11 @@ def contestants(
         if not np.array_equal(result, exact):
             wrong.append(name)
     makers: dict[str, Callable[[], Peer]] = {
-        "native": case.native, "torch": case.torch, "torch f32": lambda: case.torch(through_f32=True),
+        "native": case.native,
+        "torch": case.torch,
+        "torch f32": lambda: case.torch(through_f32=True),
         "jax": case.jax,
-    }  # fmt: skip
+    }
     for name, make in makers.items():
         if name not in names:
             continue
@@ -91,10 +150,15 @@ def measured(
     calls, chosen, wrong = contestants(case, args.peers.split(","), args.backend)
     times = dict(zip(calls, interleaved(list(calls.values()), args.seconds), strict=True))
     row: dict[str, Any] = {
-        "layer": layer["name"], "format": data_format, "dtype": dtype, "wrong": wrong, "chosen": chosen,
+        "layer": layer["name"],
+        "format": data_format,
+        "dtype": dtype,
+        "wrong": wrong,
+        "chosen": chosen,
         "seconds": {name: {"min": min(t), "median": statistics.median(t)} for name, t in times.items()},
-        "share of peak": case.flops / min(times["ours"]) / peak, "ratios": {},
-    }  # fmt: skip
+        "share of peak": case.flops / min(times["ours"]) / peak,
+        "ratios": {},
+    }
     for ours in chosen:
         for peer in times:
             if peer not in chosen:
@@ -111,10 +175,16 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for pair in group[0]["ratios"]:
             values = {row["layer"]: row["ratios"][pair]["min"] for row in group if pair in row["ratios"]}
             worst = min(values, key=lambda layer: values[layer])
-            lines.append({
-                "dtype": dtype, "format": data_format, "pair": pair,
-                "geometric mean": statistics.geometric_mean(values.values()), "least": values[worst], "at": worst,
-            })  # fmt: skip
+            lines.append(
+                {
+                    "dtype": dtype,
+                    "format": data_format,
+                    "pair": pair,
+                    "geometric mean": statistics.geometric_mean(values.values()),
+                    "least": values[worst],
+                    "at": worst,
+                }
+            )
     return lines
 
 
@@ -122,10 +192,13 @@ def environment() -> dict[str, Any]:
     """What the numbers depend on."""
     lib = load()
     return {
-        "cpu": cpu_name(), "isa": lib.effective_isa, "threads": lib.threads,
-        "oneDNN": ".".join(map(str, lib.version)), "date": datetime.date.today().isoformat(),
+        "cpu": cpu_name(),
+        "isa": lib.effective_isa,
+        "threads": lib.threads,
+        "oneDNN": ".".join(map(str, lib.version)),
+        "date": datetime.date.today().isoformat(),
         **{name: installed(name) for name in ("onednn-graph", "numpy", "torch")},
-    }  # fmt: skip
+    }
 
 
 def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any], command: str) -> str:

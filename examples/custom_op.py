@@ -58,10 +58,18 @@ dy = graph.input("dy", "f32", [16, 32, 28, 28])
 weights = graph.input("weights", "f32", [32, 32, 3, 3])
 velocity = graph.input("velocity", "f32", [32, 32, 3, 3])
 gradient = graph.op(
-    "ConvolutionBackwardWeights", x, dy, weights_shape=[32, 32, 3, 3],
-    strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1],
-    data_format="NCX", weights_format="OIX", name="gradient",
-)  # fmt: skip
+    "ConvolutionBackwardWeights",
+    x,
+    dy,
+    weights_shape=[32, 32, 3, 3],
+    strides=[1, 1],
+    pads_begin=[1, 1],
+    pads_end=[1, 1],
+    dilations=[1, 1],
+    data_format="NCX",
+    weights_format="OIX",
+    name="gradient",
+)
 new_weights, new_velocity = graph.op(
     "SgdStep", weights, velocity, gradient, learning_rate=1e-4, weight_decay=1e-3, name="step"
 )
@@ -80,9 +88,16 @@ for number in range(3):
     results = train({"x": data, "dy": delta, "weights": w, "velocity": v})
     if number == 0:  # the same by hand
         dw = og.convolution_backward_weights(
-            data, delta, weights_shape=w.shape, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1],
-            dilations=[1, 1], data_format="NCX", weights_format="OIX",
-        )  # fmt: skip
+            data,
+            delta,
+            weights_shape=w.shape,
+            strides=[1, 1],
+            pads_begin=[1, 1],
+            pads_end=[1, 1],
+            dilations=[1, 1],
+            data_format="NCX",
+            weights_format="OIX",
+        )
         expected = w - 1e-4 * (dw + 1e-3 * w)
         print("the first step is right:", np.allclose(results[new_weights], expected, atol=1e-5))
     w, v = results[new_weights], results[new_velocity]

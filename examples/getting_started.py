@@ -11,10 +11,18 @@ graph = og.Graph()
 src = graph.input("src", "f32", x.shape)
 diff_dst = graph.input("diff_dst", "f32", dy.shape)
 graph.op(
-    "ConvolutionBackwardWeights", src, diff_dst, weights_shape=[64, 64, 3, 3],
-    strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1],
-    data_format="NCX", weights_format="OIX", name="diff_weights",
-)  # fmt: skip
+    "ConvolutionBackwardWeights",
+    src,
+    diff_dst,
+    weights_shape=[64, 64, 3, 3],
+    strides=[1, 1],
+    pads_begin=[1, 1],
+    pads_end=[1, 1],
+    dilations=[1, 1],
+    data_format="NCX",
+    weights_format="OIX",
+    name="diff_weights",
+)
 
 model = graph.compile()  # once
 dw = model({"src": x, "diff_dst": dy})["diff_weights"]  # at every training step

@@ -56,27 +56,41 @@ for _ in range(3):
     step()
 again = og.convolution_backprop_filters(  # one op on arrays, without a graph
     x, dy, [5, 5, 64, 64], strides=[2, 2], pads_begin=[2, 2], pads_end=[2, 2], dilations=[1, 1]
-)  # fmt: skip
+)
 print("first step:", first.shape, "| bound and eager agree:", np.allclose(dw, again, atol=1e-3))
 
 # What is wrong is said in the old names.
 try:
     og.Op(
-        1, "ConvolutionBackpropFilters", [input_forward, output_delta], [filter_delta], name="conv2",
-        strides=[2, 2], pads_begin=[2, 2], pads_end=[2, 2], dilations=[1, 1],
+        1,
+        "ConvolutionBackpropFilters",
+        [input_forward, output_delta],
+        [filter_delta],
+        name="conv2",
+        strides=[2, 2],
+        pads_begin=[2, 2],
+        pads_end=[2, 2],
+        dilations=[1, 1],
         filters_shape=[5, 5, 64, 64],
-    )  # fmt: skip
+    )
 except og.AttributeValueError as error:
     print("refused:", error)
 try:
     wrong = og.Graph()
     wrong.add_op(
         og.Op(
-            1, "ConvolutionBackpropFilters", [input_forward, output_delta], [filter_delta], name="conv2",
-            strides=[2, 2], pads_begin=[2, 2], pads_end=[2, 2], dilations=[1, 1],
+            1,
+            "ConvolutionBackpropFilters",
+            [input_forward, output_delta],
+            [filter_delta],
+            name="conv2",
+            strides=[2, 2],
+            pads_begin=[2, 2],
+            pads_end=[2, 2],
+            dilations=[1, 1],
             filter_shape=[5, 5, 32, 64],
         )
-    )  # fmt: skip
+    )
     wrong.finalize()
 except og.ShapeError as error:
     print("refused:", error)

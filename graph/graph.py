@@ -13,8 +13,8 @@ from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
-from .compile.program import sections
 from .compile.partitioner import Policy, needed_by_others, partition
+from .compile.program import sections
 from .functions.op_methods import OpMethods
 from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode

@@ -122,9 +122,11 @@ _backward(
     (),
 )
 _forward(
-    "LeakyReLU", "Rectifier with a slope.", "dst = src where src ≥ 0, alpha · src elsewhere",
+    "LeakyReLU",
+    "Rectifier with a slope.",
+    "dst = src where src ≥ 0, alpha · src elsewhere",
     (real("alpha", "Slope of the negative part."),),
-)  # fmt: skip
+)
 _forward("Log", "Natural logarithm.", "dst = log(src)")
 _forward("Mish", "Mish.", "dst = src · tanh(log(1 + exp(src)))")
 _backward("MishBackward", "diff_src = diff_dst · dMish(src)/dsrc")

@@ -124,9 +124,15 @@ def windows(pooling: PoolingAttributes, src: Sequence[int]) -> Windows:
         dst.append(out)
         beyond.append(max(0, (out - 1) * stride + extent - (size + first + last)) if known(size) else 0)
     return Windows(
-        kernel=kernel, strides=window.strides, dilations=window.dilations, pads_begin=tuple(begin),
-        pads_end=tuple(end), beyond=tuple(beyond), src=tuple(src), dst=tuple(dst),
-    )  # fmt: skip
+        kernel=kernel,
+        strides=window.strides,
+        dilations=window.dilations,
+        pads_begin=tuple(begin),
+        pads_end=tuple(end),
+        beyond=tuple(beyond),
+        src=tuple(src),
+        dst=tuple(dst),
+    )
 
 
 def windows_between(pooling: PoolingAttributes, src: Sequence[int], dst: Sequence[int]) -> Windows:

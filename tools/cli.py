@@ -108,10 +108,15 @@ def _ops(
             emit_json([op_data(schema) for schema in REGISTRY])
             return
         rows = [
-            (s.kind, ", ".join(a.kind for a in s.aliases), s.family, "oneDNN" if has_primitive(s.kind) else "NumPy",
-             s.summary)
+            (
+                s.kind,
+                ", ".join(a.kind for a in s.aliases),
+                s.family,
+                "oneDNN" if has_primitive(s.kind) else "NumPy",
+                s.summary,
+            )
             for s in REGISTRY
-        ]  # fmt: skip
+        ]
         table("", ("op", "legacy names", "family", "runs on", "what it does"), rows)
         return
     try:
@@ -190,11 +195,14 @@ def _run(
         prof.save_trace(trace)
     summary = {
         name: {
-            "data_type": str(array.dtype), "shape": list(array.shape), "min": float(array.min(initial=0)),
-            "max": float(array.max(initial=0)), "mean": float(array.astype("f8").mean()) if array.size else None,
+            "data_type": str(array.dtype),
+            "shape": list(array.shape),
+            "min": float(array.min(initial=0)),
+            "max": float(array.max(initial=0)),
+            "mean": float(array.astype("f8").mean()) if array.size else None,
         }
         for name, array in results.items()
-    }  # fmt: skip
+    }
     if as_json:
         emit_json({"outputs": summary, "partitions": [str(partition) for partition in model.partitions]})
         return
@@ -202,12 +210,18 @@ def _run(
         "outputs",
         ("name", "type", "shape", "min", "max", "mean"),
         [
-            (name, s["data_type"], short(s["shape"]) or "scalar", f"{s['min']:g}", f"{s['max']:g}",
-             "" if s["mean"] is None else f"{s['mean']:g}")
+            (
+                name,
+                s["data_type"],
+                short(s["shape"]) or "scalar",
+                f"{s['min']:g}",
+                f"{s['max']:g}",
+                "" if s["mean"] is None else f"{s['mean']:g}",
+            )
             for name, s in summary.items()
         ],
         right=("min", "max", "mean"),
-    )  # fmt: skip
+    )
     if prof.events:
         console.print(str(prof), markup=False, highlight=False, soft_wrap=True)
 
@@ -322,17 +336,27 @@ def _tune(
     found = graph.tune(seconds)
     labels = {partition.id: partition.label for partition in graph.get_partitions()}
     if as_json:
-        emit_json({
-            str(number): None if one is None else {
-                "ops": labels[number], "strategy": one.strategy, "kernels": one.implementations,
-                "considered": [
-                    {"strategy": c.strategy, "measured_seconds": c.measured_seconds,
-                     "estimated_seconds": c.estimated_seconds, "scratch_bytes": c.scratch_bytes}
-                    for c in one.considered
-                ],
+        emit_json(
+            {
+                str(number): None
+                if one is None
+                else {
+                    "ops": labels[number],
+                    "strategy": one.strategy,
+                    "kernels": one.implementations,
+                    "considered": [
+                        {
+                            "strategy": c.strategy,
+                            "measured_seconds": c.measured_seconds,
+                            "estimated_seconds": c.estimated_seconds,
+                            "scratch_bytes": c.scratch_bytes,
+                        }
+                        for c in one.considered
+                    ],
+                }
+                for number, one in found.items()
             }
-            for number, one in found.items()
-        })  # fmt: skip
+        )
         return
     rows: list[tuple[object, ...]] = []
     for number, one in found.items():
@@ -342,10 +366,15 @@ def _tune(
             rows.append((number, labels[number], one.strategy, "", "there is nothing to choose"))
         for place, candidate in enumerate(() if one is None else one.considered):
             chosen = one is not None and candidate.strategy == one.strategy
-            rows.append((
-                "" if place else number, "" if place else labels[number], candidate.strategy,
-                milliseconds(candidate.measured_seconds), "chosen" if chosen else "",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    "" if place else number,
+                    "" if place else labels[number],
+                    candidate.strategy,
+                    milliseconds(candidate.measured_seconds),
+                    "chosen" if chosen else "",
+                )
+            )
     table("", ("partition", "ops", "strategy", "ms", ""), rows, right=("ms",))
 
 

@@ -41,20 +41,33 @@ def print_graph(graph: GraphDescription) -> None:
         counted(len(tensors), "tensor"),
         ("id", "name", "type and shape", "strides", "property", "role"),
         [
-            (t.id, t.name, t.text, "" if t.strides is None else short(t.strides),
-             "" if t.property_type == "undef" else t.property_type, t.role)
+            (
+                t.id,
+                t.name,
+                t.text,
+                "" if t.strides is None else short(t.strides),
+                "" if t.property_type == "undef" else t.property_type,
+                t.role,
+            )
             for t in graph.tensors
         ],
-    )  # fmt: skip
+    )
     table(
         counted(len(graph.partitions), "partition"),
         ("id", "ops", "backend", "how", "kernels", "scratch", "why no other"),
         [
-            (p.id, p.label, p.backend or "none", p.problem or p.strategy, "\n".join(s.name for s in p.steps),
-             "" if p.scratch_bytes is None else f"{p.scratch_bytes / 2**10:,.0f} KiB", _reasons(p))
+            (
+                p.id,
+                p.label,
+                p.backend or "none",
+                p.problem or p.strategy,
+                "\n".join(s.name for s in p.steps),
+                "" if p.scratch_bytes is None else f"{p.scratch_bytes / 2**10:,.0f} KiB",
+                _reasons(p),
+            )
             for p in graph.partitions
         ],
-    )  # fmt: skip
+    )
 
 
 def short(value: object) -> str:
@@ -82,18 +95,23 @@ def print_benchmark(result: Benchmark) -> None:
         return "" if value is None else f"{value:.0%} of what this machine was seen to do"
 
     rows = [
-        ("time", f"{timing.least * 1e3:.3f} / {timing.median * 1e3:.3f} / {timing.most * 1e3:.3f} ms",
-         f"min / median / max of {timing.runs} runs"),
+        (
+            "time",
+            f"{timing.least * 1e3:.3f} / {timing.median * 1e3:.3f} / {timing.most * 1e3:.3f} ms",
+            f"min / median / max of {timing.runs} runs",
+        ),
         ("GFLOP/s", f"{data['flops_per_second'] / 1e9:.1f}", share("share_of_peak_flops")),
         ("GB/s", f"{data['bytes_per_second'] / 1e9:.1f}", share("share_of_peak_bandwidth")),
-    ]  # fmt: skip
+    ]
     table("", ("", "best run", ""), [row for row in rows if row[0] != "GFLOP/s" or result.flops])
     console.print(str(result.profile), markup=False, highlight=False, soft_wrap=True)
     if timing.median > NOISY * timing.least:
         errors.print(
             f"The median is {timing.median / timing.least:.1f} times the minimum: something else is running, or the "
-            "clock changes; measure again on a quiet machine.", markup=False, highlight=False,
-        )  # fmt: skip
+            "clock changes; measure again on a quiet machine.",
+            markup=False,
+            highlight=False,
+        )
 
 
 def print_compared(result: Compared) -> None:
@@ -115,18 +133,30 @@ def print_compared(result: Compared) -> None:
         "largest differences",
         ("output", "ours − native", "ours − reference", "native − reference", "verdict"),
         [
-            (label(o.tensor), _largest(o.apart), _largest(o.ours and o.ours.difference),
-             _largest(o.native and o.native.difference), _verdict(o))
+            (
+                label(o.tensor),
+                _largest(o.apart),
+                _largest(o.ours and o.ours.difference),
+                _largest(o.native and o.native.difference),
+                _verdict(o),
+            )
             for o in result.outputs
         ],
         right=("ours − native", "ours − reference", "native − reference"),
-    )  # fmt: skip
-    rows = [(who, milliseconds(t.least), milliseconds(t.median), t.runs)
-            for who, t in (("ours", result.ours), ("native", native.native)) if t is not None]  # fmt: skip
+    )
+    rows = [
+        (who, milliseconds(t.least), milliseconds(t.median), t.runs)
+        for who, t in (("ours", result.ours), ("native", native.native))
+        if t is not None
+    ]
     if result.ratios is not None:
         rows.append(("native ÷ ours", f"{result.ratios[0]:.2f}", f"{result.ratios[1]:.2f}", 0))
-    table("", ("ms", "min", "median", "runs"), [(*row[:3], row[3] or "") for row in rows],
-          right=("min", "median", "runs"))  # fmt: skip
+    table(
+        "",
+        ("ms", "min", "median", "runs"),
+        [(*row[:3], row[3] or "") for row in rows],
+        right=("min", "median", "runs"),
+    )
     for problem in (
         f"native: {native.problem}" if native.problem else "",
         result.unjudged and f"no reference: {result.unjudged}",

@@ -17,7 +17,10 @@ from ...graph.model.logical_tensor import PropertyType
 from ...ops.errors import OutOfMemoryError, UnsupportedError
 from ..onednn.library.loading import MAX_NDIMS, STATUSES, load
 
-KINDS: dict[str, int] = {kind: number for number, kind in enumerate("""
+KINDS: dict[str, int] = {
+    kind: number
+    for number, kind in enumerate(
+        """
     Abs AbsBackward Add AvgPool AvgPoolBackward BatchNormTrainingBackward BatchNormForwardTraining BatchNormInference
     BiasAdd BiasAddBackward Clamp ClampBackward Concat Convolution ConvolutionBackwardData ConvolutionBackwardWeights
     ConvTranspose ConvTransposeBackwardData ConvTransposeBackwardWeights Dequantize Divide DynamicDequantize
@@ -27,18 +30,54 @@ KINDS: dict[str, int] = {kind: number for number, kind in enumerate("""
     ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReLU ReLUBackward Reorder Round Sigmoid SigmoidBackward SoftMax
     SoftMaxBackward SoftPlus SoftPlusBackward Sqrt SqrtBackward Square SquaredDifference StaticReshape StaticTranspose
     Subtract Tanh TanhBackward TypeCast Wildcard HardSigmoid HardSigmoidBackward Select Pow
-    """.split())}  # fmt: skip # noqa: SIM905 -- a list would take 83 lines
+    """.split()  # noqa: SIM905 -- a list would take 83 lines
+    )
+}
 """`dnnl_graph_op_kind_t`, which counts from 0."""
 
 ATTRIBUTES: dict[str, int] = {
-    "alpha": 1, "beta": 2, "epsilon": 3, "max": 4, "min": 5, "momentum": 6, "scales": 32, "axis": 48,
-    "begin_norm_axis": 49, "groups": 50, "axes": 64, "dilations": 65, "dst_shape": 66, "kernel": 67, "order": 68,
-    "output_padding": 69, "pads_begin": 70, "pads_end": 71, "shape": 72, "sizes": 73, "src_shape": 74, "strides": 75,
-    "weights_shape": 76, "zps": 77, "exclude_pad": 96, "keep_dims": 97, "keep_stats": 98, "per_channel_broadcast": 99,
-    "special_zero": 100, "transpose_a": 101, "transpose_b": 102, "use_affine": 103, "use_dst": 104,
-    "auto_broadcast": 128, "auto_pad": 129, "coordinate_transformation_mode": 130, "data_format": 131, "mode": 132,
-    "qtype": 133, "rounding_type": 134, "weights_format": 135,
-}  # fmt: skip
+    "alpha": 1,
+    "beta": 2,
+    "epsilon": 3,
+    "max": 4,
+    "min": 5,
+    "momentum": 6,
+    "scales": 32,
+    "axis": 48,
+    "begin_norm_axis": 49,
+    "groups": 50,
+    "axes": 64,
+    "dilations": 65,
+    "dst_shape": 66,
+    "kernel": 67,
+    "order": 68,
+    "output_padding": 69,
+    "pads_begin": 70,
+    "pads_end": 71,
+    "shape": 72,
+    "sizes": 73,
+    "src_shape": 74,
+    "strides": 75,
+    "weights_shape": 76,
+    "zps": 77,
+    "exclude_pad": 96,
+    "keep_dims": 97,
+    "keep_stats": 98,
+    "per_channel_broadcast": 99,
+    "special_zero": 100,
+    "transpose_a": 101,
+    "transpose_b": 102,
+    "use_affine": 103,
+    "use_dst": 104,
+    "auto_broadcast": 128,
+    "auto_pad": 129,
+    "coordinate_transformation_mode": 130,
+    "data_format": 131,
+    "mode": 132,
+    "qtype": 133,
+    "rounding_type": 134,
+    "weights_format": 135,
+}
 """`dnnl_graph_op_attr_t`."""
 
 PROPERTIES: dict[PropertyType, int] = {
@@ -87,7 +126,13 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "logical_tensor_init": (TENSOR, c_size_t, c_int, c_int, c_int, c_int),
     "logical_tensor_init_with_dims": (TENSOR, c_size_t, c_int, c_int, POINTER(c_int64), c_int, c_int),
     "logical_tensor_init_with_strides": (
-        TENSOR, c_size_t, c_int, c_int, POINTER(c_int64), POINTER(c_int64), c_int,
+        TENSOR,
+        c_size_t,
+        c_int,
+        c_int,
+        POINTER(c_int64),
+        POINTER(c_int64),
+        c_int,
     ),
     "logical_tensor_get_mem_size": (TENSOR, POINTER(c_size_t)),
     "op_create": (_OUT, c_size_t, c_int, c_char_p),
@@ -124,7 +169,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "tensor_destroy": (c_void_p,),
     "set_constant_tensor_cache": (c_int,),
     "set_compiled_partition_cache_capacity": (c_int,),
-}  # fmt: skip
+}
 """Functions `dnnl_graph_…`, all of which return a status."""
 
 OUT_OF_MEMORY, INVALID_OP = 1, 8

@@ -114,9 +114,13 @@ class NativeGraph:
     def of(cls, graph: Graph, *, free_layouts: bool | None = None, constants: bool = False) -> NativeGraph:
         """A whole finalized graph; see the class."""
         return cls(
-            graph.ops, graph.inputs, graph.outputs, fpmath_mode=graph.fpmath_mode.value,
-            free_layouts=free_layouts, constants=constants,
-        )  # fmt: skip
+            graph.ops,
+            graph.inputs,
+            graph.outputs,
+            fpmath_mode=graph.fpmath_mode.value,
+            free_layouts=free_layouts,
+            constants=constants,
+        )
 
     def __del__(self) -> None:
         if hasattr(self, "_resources"):
@@ -147,9 +151,15 @@ class NativeGraph:
         outs = [self._layouts.get(number) or self._between(number) for number in partition.outputs]
         compiled = created(stack, "compiled_partition", "compiled_partition_create", partition.handle)
         call(
-            "partition_compile", partition.handle, compiled, len(ins), pointers(ins), len(outs), pointers(outs),
+            "partition_compile",
+            partition.handle,
+            compiled,
+            len(ins),
+            pointers(ins),
+            len(outs),
+            pointers(outs),
             self.engine.handle,
-        )  # fmt: skip
+        )
         for number in partition.outputs:
             chosen = LogicalTensorStruct()
             call("compiled_partition_query_logical_tensor", compiled, number, byref(chosen))

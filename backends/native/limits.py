@@ -19,9 +19,12 @@ from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS, load
 from .api import KINDS, PROPERTIES, UNKNOWN_ID
 
 NEWER: dict[str, tuple[str, ...]] = {
-    "ConvTransposeBackwardWeights": ("output_padding",), "DynamicDequantize": ("group_shape",), "GELU": ("mode",),
-    "GELUBackward": ("mode",), "MatMul": ("accumulation_mode",),
-}  # fmt: skip
+    "ConvTransposeBackwardWeights": ("output_padding",),
+    "DynamicDequantize": ("group_shape",),
+    "GELU": ("mode",),
+    "GELUBackward": ("mode",),
+    "MatMul": ("accumulation_mode",),
+}
 """Attributes that 3.2 does not know. Their defaults are what it does, so they are left out then."""
 IGNORED: dict[str, tuple[str, ...]] = {"SoftMax": ("mode",)}
 """Others that it does not know, which matter only in rows of nothing but -inf, and are always left out."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,8 @@ from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
 from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
+
+NO_LAYOUTS: Mapping[int, OpaqueLayout] = {}
 
 
 class OnednnBackend:
@@ -60,22 +63,22 @@ class OnednnBackend:
         Raises:
             UnsupportedError: the library can't do it; the message has the reasons.
         """
-        opaque = {} if request.options.verify else _opaque_inputs(request)
+        opaque = _opaque_inputs(request)
         for fuses in (True, False):
-            choice, choices = 0, 1
-            while choice < choices:
+            for choice in itertools.count():
                 low, executable = _lowered(request, opaque, fuses, choice)
-                if opaque and not executable.trusted:  # what verifies it has plain inputs
-                    opaque = {}
+                if opaque and (request.options.verify or not executable.trusted):
+                    opaque = NO_LAYOUTS  # what verifies it has plain inputs
                     low, executable = _lowered(request, opaque, fuses, choice)
                 yield executable
-                choice, choices = choice + 1, low.choices
-            if not low.fused:
-                return
+                if choice + 1 >= low.choices:
+                    if not low.fused:
+                        return
+                    break
 
 
 def _lowered(
-    request: CompileRequest, opaque: dict[int, OpaqueLayout], fuses: bool, choice: int
+    request: CompileRequest, opaque: Mapping[int, OpaqueLayout], fuses: bool, choice: int
 ) -> tuple[Lowering, PlanExecutable]:
     """A plan of primitives, and how it was made.
 
@@ -86,7 +89,7 @@ def _lowered(
     """
     engine = native_engine(request.engine)
     blocks = in_blocks(request, engine.lib.threads)
-    opaque = opaque if blocks is None else {}
+    opaque = opaque if blocks is None else NO_LAYOUTS
     block = request if blocks is None else blocks.request
     try:
         low = Lowering(engine, block, table.LOWERED, opaque, fuses=fuses, choice=choice)
@@ -141,7 +144,7 @@ def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tupl
     )
 
 
-def _opaque_inputs(request: CompileRequest) -> dict[int, OpaqueLayout]:
+def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:
     """The layouts of inputs that can be taken as they lie."""
     found: dict[int, OpaqueLayout] = {}
     for tensor in request.described:

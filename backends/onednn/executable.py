@@ -12,8 +12,8 @@ from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation
 from .library import fork
-from .plan.plan import Frame, Plan
 from .plan.constants import ConstantPlan, PreparedConstants
+from .plan.plan import Frame, Plan
 
 
 @frozen(eq=False)

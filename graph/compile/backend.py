@@ -24,6 +24,7 @@ from .options import CompileOptions
 SINGLE_OP_PRIORITY = 0.0
 """Patterns of fused ops rank above this; native oneDNN Graph orders its passes likewise."""
 
+
 @frozen(kw_only=True)
 class CompileRequest:
     """What a backend compiles.

@@ -329,9 +329,15 @@ def cut(t: Translation, x: Value, axis: int, start: int, stop: int, step: int = 
     begin[place], end[place] = -chosen[0], -(size - 1 - chosen[-1])
     strides[place] = step if step > 0 else 1
     part = t.titled(
-        _part_name(t.label), "MaxPool", seen, kernel=[1] * spatial, strides=strides, pads_begin=begin, pads_end=end,
+        _part_name(t.label),
+        "MaxPool",
+        seen,
+        kernel=[1] * spatial,
+        strides=strides,
+        pads_begin=begin,
+        pads_end=end,
         data_format="NCX",
-    )  # fmt: skip
+    )
     return part if wide else reshape(t, part, (*shape[:axis], len(chosen), *shape[axis + 1 :]))
 
 

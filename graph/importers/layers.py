@@ -35,10 +35,19 @@ def convolution(
         end = [a + b for a, b in zip(end, x.end[2:], strict=True)]
         x = x.base
     return t.op(
-        "Convolution", x, weight, *(() if bias is None else (bias,)),
-        strides=list(strides), pads_begin=begin, pads_end=end, dilations=list(dilations), groups=groups,
-        auto_pad=auto_pad, data_format="NCX", weights_format="OIX",
-    )  # fmt: skip
+        "Convolution",
+        x,
+        weight,
+        *(() if bias is None else (bias,)),
+        strides=list(strides),
+        pads_begin=begin,
+        pads_end=end,
+        dilations=list(dilations),
+        groups=groups,
+        auto_pad=auto_pad,
+        data_format="NCX",
+        weights_format="OIX",
+    )
 
 
 def transposed_convolution(
@@ -58,10 +67,19 @@ def transposed_convolution(
     if min((*begin, *end), default=0) < 0:
         raise Unmapped(f"negative padding, {list(begin)} and {list(end)}")
     return t.op(
-        "ConvTranspose", x, weight, *(() if bias is None else (bias,)),
-        strides=list(strides), pads_begin=list(begin), pads_end=list(end), dilations=list(dilations),
-        output_padding=list(output_padding), groups=groups, data_format="NCX", weights_format="IOX",
-    )  # fmt: skip
+        "ConvTranspose",
+        x,
+        weight,
+        *(() if bias is None else (bias,)),
+        strides=list(strides),
+        pads_begin=list(begin),
+        pads_end=list(end),
+        dilations=list(dilations),
+        output_padding=list(output_padding),
+        groups=groups,
+        data_format="NCX",
+        weights_format="IOX",
+    )
 
 
 def pooling(
@@ -84,9 +102,18 @@ def pooling(
     if len(shape) == spatial + 1:
         with_batch = reshape(t, x, (1, *sizes(x)))
         pooled = pooling(
-            t, kind, with_batch, kernel=kernel, strides=strides, begin=begin, end=end, dilations=dilations,
-            ceil=ceil, exclude_pad=exclude_pad, auto_pad=auto_pad,
-        )  # fmt: skip
+            t,
+            kind,
+            with_batch,
+            kernel=kernel,
+            strides=strides,
+            begin=begin,
+            end=end,
+            dilations=dilations,
+            ceil=ceil,
+            exclude_pad=exclude_pad,
+            auto_pad=auto_pad,
+        )
         return reshape(t, pooled, shape_of(pooled)[1:])
     more: dict[str, object] = {"rounding_type": "ceil"} if ceil else {}
     begin, end = list(begin) or [0] * spatial, list(end) or [0] * spatial
@@ -101,9 +128,16 @@ def pooling(
             raise Unmapped("an average pooling with ceil rounding that counts some padding and some not")
         more["exclude_pad"] = exclude_pad
     return t.op(
-        kind, x, kernel=list(kernel), strides=list(strides), pads_begin=begin, pads_end=end, auto_pad=auto_pad,
-        data_format="NCX", **more,
-    )  # fmt: skip
+        kind,
+        x,
+        kernel=list(kernel),
+        strides=list(strides),
+        pads_begin=begin,
+        pads_end=end,
+        auto_pad=auto_pad,
+        data_format="NCX",
+        **more,
+    )
 
 
 def _reaches_beyond(
@@ -174,8 +208,11 @@ def group_norm(
 ) -> LogicalTensor:
     """Normalisation of each image's groups of channels."""
     more: dict[str, object] = {
-        "groups": groups, "keep_stats": False, "epsilon": epsilon, "data_format": "NCX",
-    }  # fmt: skip
+        "groups": groups,
+        "keep_stats": False,
+        "epsilon": epsilon,
+        "data_format": "NCX",
+    }
     if gamma is None and beta is None:
         return t.op("GroupNorm", x, use_affine=False, **more)
     channels = shape_of(x)[1]
@@ -251,9 +288,13 @@ def interpolate(
     if tuple(wanted) == shape_of(x)[2:]:
         return x
     return t.op(
-        "Interpolate", x, mode=mode, sizes=list(wanted), coordinate_transformation_mode=coordinates,
+        "Interpolate",
+        x,
+        mode=mode,
+        sizes=list(wanted),
+        coordinate_transformation_mode=coordinates,
         data_format="NCX",
-    )  # fmt: skip
+    )
 
 
 def nearest_agrees(size: int, wanted: int, indices: Sequence[int]) -> bool:

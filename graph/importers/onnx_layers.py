@@ -49,10 +49,17 @@ def _conv(t: Translation, node: Node) -> Value:
     spatial = len(shape_of(node[1])) - 2
     begin, end = _halves(node.get("pads", []), spatial)
     return convolution(
-        t, node[0], node[1], node.optional(2),
-        strides=node.get("strides", [1] * spatial), begin=begin, end=end,
-        dilations=node.get("dilations", [1] * spatial), groups=node.get("group", 1), auto_pad=_auto_pad(node),
-    )  # fmt: skip
+        t,
+        node[0],
+        node[1],
+        node.optional(2),
+        strides=node.get("strides", [1] * spatial),
+        begin=begin,
+        end=end,
+        dilations=node.get("dilations", [1] * spatial),
+        groups=node.get("group", 1),
+        auto_pad=_auto_pad(node),
+    )
 
 
 @onnx_op("ConvTranspose")
@@ -80,9 +87,17 @@ def _conv_transpose(t: Translation, node: Node) -> Value:
             begin.append(first)
             end.append(last)
     return transposed_convolution(
-        t, node[0], node[1], node.optional(2), strides=strides, begin=begin, end=end, dilations=dilations,
-        output_padding=extra, groups=node.get("group", 1),
-    )  # fmt: skip
+        t,
+        node[0],
+        node[1],
+        node.optional(2),
+        strides=strides,
+        begin=begin,
+        end=end,
+        dilations=dilations,
+        output_padding=extra,
+        groups=node.get("group", 1),
+    )
 
 
 @onnx_op("MaxPool", "AveragePool")
@@ -91,11 +106,18 @@ def _pool(t: Translation, node: Node) -> Value:
     spatial = len(kernel)
     begin, end = _halves(node.get("pads", []), spatial)
     return pooling(
-        t, "MaxPool" if node.kind == "MaxPool" else "AvgPool", node[0],
-        kernel=kernel, strides=node.get("strides", [1] * spatial), begin=begin, end=end,
-        dilations=node.get("dilations", [1] * spatial), ceil=bool(node.get("ceil_mode", 0)),
-        exclude_pad=not node.get("count_include_pad", 0), auto_pad=_auto_pad(node),
-    )  # fmt: skip
+        t,
+        "MaxPool" if node.kind == "MaxPool" else "AvgPool",
+        node[0],
+        kernel=kernel,
+        strides=node.get("strides", [1] * spatial),
+        begin=begin,
+        end=end,
+        dilations=node.get("dilations", [1] * spatial),
+        ceil=bool(node.get("ceil_mode", 0)),
+        exclude_pad=not node.get("count_include_pad", 0),
+        auto_pad=_auto_pad(node),
+    )
 
 
 @onnx_op("BatchNormalization")
@@ -149,9 +171,15 @@ def _attention(t: Translation, node: Node) -> Value:
     if mask is not None and shape_of(mask)[-1:] != shape_of(key)[-2:-1]:
         raise Unmapped("attention with a mask for fewer keys than there are")
     result = attention(
-        t, query, key, value, mask, causal=bool(node.get("is_causal", 0)), scale=node.get("scale"),
+        t,
+        query,
+        key,
+        value,
+        mask,
+        causal=bool(node.get("is_causal", 0)),
+        scale=node.get("scale"),
         grouped=True,
-    )  # fmt: skip
+    )
     if not flat:
         return result
     n, heads, length, each = sizes(result)

@@ -120,9 +120,19 @@ def onnx_op(*kinds: str) -> Callable[[Translate], Translate]:
 # --- element by element ----------------------------------------------------------------------------------
 
 SAME = {
-    "Relu": "ReLU", "Sigmoid": "Sigmoid", "Tanh": "Tanh", "Exp": "Exp", "Log": "Log", "Sqrt": "Sqrt", "Abs": "Abs",
-    "Reciprocal": "Reciprocal", "Round": "Round", "Softplus": "SoftPlus", "Mish": "Mish", "HardSwish": "HardSwish",
-}  # fmt: skip
+    "Relu": "ReLU",
+    "Sigmoid": "Sigmoid",
+    "Tanh": "Tanh",
+    "Exp": "Exp",
+    "Log": "Log",
+    "Sqrt": "Sqrt",
+    "Abs": "Abs",
+    "Reciprocal": "Reciprocal",
+    "Round": "Round",
+    "Softplus": "SoftPlus",
+    "Mish": "Mish",
+    "HardSwish": "HardSwish",
+}
 """Ops of one input that are called something else at most."""
 BINARY = {"Add": "Add", "Sub": "Subtract", "Mul": "Multiply", "Div": "Divide"}
 VARIADIC = {"Sum": "Add", "Max": "Maximum", "Min": "Minimum"}

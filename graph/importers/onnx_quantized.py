@@ -24,9 +24,20 @@ __all__ = ["TABLE"]
 KINDS = {"int8": "s8", "uint8": "u8"}
 """NumPy's names of the types that are quantised to, and oneDNN Graph's."""
 MOVING = (
-    "Concat", "Expand", "Flatten", "Gather", "GatherND", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Tile",
-    "Transpose", "Unsqueeze",
-)  # fmt: skip
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherND",
+    "MaxPool",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+)
 """Ops that choose or move elements, and compute no new ones."""
 
 
@@ -46,8 +57,11 @@ def _scaled(x: Value, scales: Array | None, zps: Array | None, axis: int, what: 
     if scales.size == 1:
         return {"scales": [float(scales.reshape(-1)[0])], "zps": zeros}
     return {
-        "scales": [float(s) for s in scales], "zps": zeros, "qtype": "per_channel", "axis": axis_of(x, axis),
-    }  # fmt: skip
+        "scales": [float(s) for s in scales],
+        "zps": zeros,
+        "qtype": "per_channel",
+        "axis": axis_of(x, axis),
+    }
 
 
 def _attributes(node: Node, what: str) -> dict[str, object]:

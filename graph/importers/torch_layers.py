@@ -62,9 +62,17 @@ def _convolution(
     strides, pads, dilations = (_spread(v, count) for v in (stride, padding, dilation))
     if transposed:
         return transposed_convolution(
-            t, x, weight, bias, strides=strides, begin=pads, end=pads, dilations=dilations,
-            output_padding=_spread(output_padding, count), groups=groups,
-        )  # fmt: skip
+            t,
+            x,
+            weight,
+            bias,
+            strides=strides,
+            begin=pads,
+            end=pads,
+            dilations=dilations,
+            output_padding=_spread(output_padding, count),
+            groups=groups,
+        )
     return convolution(
         t, x, weight, bias, strides=strides, begin=pads, end=pads, dilations=dilations, groups=groups
     )
@@ -114,9 +122,16 @@ def _max_pool(
 ) -> Value:
     window, pads = _spread(kernel, count), _spread(padding, count)
     return pooling(
-        t, "MaxPool", x, kernel=window, strides=_spread(stride or window, count), begin=pads, end=pads,
-        dilations=_spread(dilation, count), ceil=ceil,
-    )  # fmt: skip
+        t,
+        "MaxPool",
+        x,
+        kernel=window,
+        strides=_spread(stride or window, count),
+        begin=pads,
+        end=pads,
+        dilations=_spread(dilation, count),
+        ceil=ceil,
+    )
 
 
 def _avg_pool(
@@ -136,9 +151,17 @@ def _avg_pool(
     if divisor is not None and (ceil or (any(pads) and not count_pads)):
         raise Unmapped("an average pooling with a divisor of its own where windows have fewer elements")
     return pooling(
-        t, "AvgPool", x, kernel=window, strides=_spread(stride or window, count), begin=pads, end=pads,
-        dilations=[1] * count, ceil=ceil, exclude_pad=not count_pads,
-    )  # fmt: skip
+        t,
+        "AvgPool",
+        x,
+        kernel=window,
+        strides=_spread(stride or window, count),
+        begin=pads,
+        end=pads,
+        dilations=[1] * count,
+        ceil=ceil,
+        exclude_pad=not count_pads,
+    )
 
 
 def _enter_poolings(count: int) -> None:
@@ -155,9 +178,15 @@ def _enter_poolings(count: int) -> None:
         return [_max_pool(t, x, k, s, p, d, c, count)]
 
     def avg_pool(
-        t: Translation, x: Value, k: list[int], s: list[int], p: list[int], c: bool, pads: bool = True,
+        t: Translation,
+        x: Value,
+        k: list[int],
+        s: list[int],
+        p: list[int],
+        c: bool,
+        pads: bool = True,
         divisor: int | None = None,
-    ) -> Value:  # fmt: skip
+    ) -> Value:
         return _avg_pool(t, x, k, s, p, c, pads, divisor, count)
 
     def adaptive_avg(t: Translation, x: Value, wanted: Sequence[int]) -> Value:

@@ -36,10 +36,17 @@ TABLE: dict[str, Translate] = {}
 NUMPY_TYPES: dict[str, np.dtype[Any]] = {
     f"torch.{name}": np.dtype(kind)
     for name, kind in {
-        "float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
-        "int64": np.int64, "int32": np.int32, "int8": np.int8, "uint8": np.uint8, "bool": np.bool_,
+        "float32": np.float32,
+        "float64": np.float64,
+        "float16": np.float16,
+        "bfloat16": ml_dtypes.bfloat16,
+        "int64": np.int64,
+        "int32": np.int32,
+        "int8": np.int8,
+        "uint8": np.uint8,
+        "bool": np.bool_,
     }.items()
-}  # fmt: skip
+}
 """NumPy's type of torch's, by the name of the latter."""
 
 
@@ -72,9 +79,19 @@ def typed(t: Translation, x: Value, dtype: object) -> Value:
 # --- element by element ----------------------------------------------------------------------------------
 
 SAME = {
-    "relu": "ReLU", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "abs": "Abs",
-    "reciprocal": "Reciprocal", "round.default": "Round", "square": "Square", "mish": "Mish", "hardswish": "HardSwish",
-}  # fmt: skip
+    "relu": "ReLU",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "exp": "Exp",
+    "log": "Log",
+    "sqrt": "Sqrt",
+    "abs": "Abs",
+    "reciprocal": "Reciprocal",
+    "round.default": "Round",
+    "square": "Square",
+    "mish": "Mish",
+    "hardswish": "HardSwish",
+}
 """Ops of one input that are called something else at most."""
 BINARY = {"mul": "Multiply", "maximum": "Maximum", "minimum": "Minimum", "ge": "GreaterEqual"}
 

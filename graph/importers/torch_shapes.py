@@ -214,14 +214,20 @@ def _reduce_all(t: Translation, x: Value, dtype: object = None, *, kind: str) ->
 
 
 for _names, _kind in (
-    ("mean.dim", "ReduceMean"), ("sum.dim_IntList", "ReduceSum"), ("amax", "ReduceMax"), ("amin", "ReduceMin"),
+    ("mean.dim", "ReduceMean"),
+    ("sum.dim_IntList", "ReduceSum"),
+    ("amax", "ReduceMax"),
+    ("amin", "ReduceMin"),
     ("prod.dim_int", "ReduceProd"),
-):  # fmt: skip
+):
     TABLE[f"aten.{_names}"] = partial(_reduce_dims, kind=_kind)
 for _names, _kind in (
-    ("mean.default", "ReduceMean"), ("sum.default", "ReduceSum"), ("max.default", "ReduceMax"),
-    ("min.default", "ReduceMin"), ("prod.default", "ReduceProd"),
-):  # fmt: skip
+    ("mean.default", "ReduceMean"),
+    ("sum.default", "ReduceSum"),
+    ("max.default", "ReduceMax"),
+    ("min.default", "ReduceMin"),
+    ("prod.default", "ReduceProd"),
+):
     TABLE[f"aten.{_names}"] = partial(_reduce_all, kind=_kind)
 
 

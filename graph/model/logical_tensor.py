@@ -225,9 +225,15 @@ def evolve_tensor(tensor: LogicalTensor, **changes: Any) -> LogicalTensor:
     fields: dict[str, Any] = {
         name: getattr(tensor, name)
         for name in (
-            "data_type", "shape", "layout_type", "strides", "property_type", "layout_id", "name",
+            "data_type",
+            "shape",
+            "layout_type",
+            "strides",
+            "property_type",
+            "layout_id",
+            "name",
         )
-    }  # fmt: skip
+    }
     fields.update(changes)
     return LogicalTensor(tensor.id, **fields)
 

@@ -238,6 +238,8 @@ def _row(line: Line, total: float, indent: str) -> tuple[str, ...]:
 profiles: tuple[Profile, ...] = ()
 """The open ones. Whoever executes looks here first; it is empty nearly always."""
 _lock = Lock()
+
+
 @frozen
 class Owner:
     """A partition, as events name it.

@@ -18,10 +18,33 @@ EDGES = {
     AttributeType.s64: (0, 1, -1, 2, -2, 5, 2**31, -(2**63), 2**63 - 1),
     AttributeType.f32: (0.0, 1.0, -1.0, 1e38, -1e38, 1e-45, 1e39, float("inf"), float("-inf"), float("nan")),
     AttributeType.bool: (True, False),
-    AttributeType.s64_list: ([], [0], [1], [-1], [0, 0], [1, 1], [0, 1], [1, 0], [2, 2], [-1, -2], [3], [2**40]),
-    AttributeType.f32_list: ([], [0.0], [1.0], [-1.0], [1.0, 2.0], [float("nan")], [float("inf")], [1e-45], [1e-60]),
+    AttributeType.s64_list: (
+        [],
+        [0],
+        [1],
+        [-1],
+        [0, 0],
+        [1, 1],
+        [0, 1],
+        [1, 0],
+        [2, 2],
+        [-1, -2],
+        [3],
+        [2**40],
+    ),
+    AttributeType.f32_list: (
+        [],
+        [0.0],
+        [1.0],
+        [-1.0],
+        [1.0, 2.0],
+        [float("nan")],
+        [float("inf")],
+        [1e-45],
+        [1e-60],
+    ),
     AttributeType.string: ("", "x"),
-}  # fmt: skip
+}
 MOST = 24
 """Combinations of shapes, and of attributes for each, that an op of several inputs is tried on."""
 

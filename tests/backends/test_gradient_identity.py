@@ -32,9 +32,15 @@ def test_identity(data_format, weights_format, groups, geometry, backend):
     fmt, _, layout = weights_format.partition(" ")
     count, *channels = GROUPS[groups]
     problem = Problem(
-        transposed=fmt in ("XOI", "IOX"), batch=1, groups=count, channels=tuple(channels),
-        data_format=data_format, weights_format=fmt, documented=layout != "library", **GEOMETRIES[geometry],
-    )  # fmt: skip
+        transposed=fmt in ("XOI", "IOX"),
+        batch=1,
+        groups=count,
+        channels=tuple(channels),
+        data_format=data_format,
+        weights_format=fmt,
+        documented=layout != "library",
+        **GEOMETRIES[geometry],
+    )
     dw = eagerly(problem, backend).astype(np.float64)
     w = np.random.default_rng(5).integers(-3, 4, problem.weights_shape).astype(np.float64)
     src, dy = problem.canonical_arrays()

@@ -81,7 +81,9 @@ CONVOLUTIONS = {
     "depthwise": C(groups=6, channels=(6, 6), kernel=(3, 3), begin=(1, 1), end=(1, 1)),
     "depthwise, 1x1": C(groups=5, channels=(5, 5), kernel=(1, 1)),
     "depthwise, strided": C(groups=4, channels=(4, 4), size=(7, 7), strides=(2, 2)),
-    "depthwise, dilated": C(groups=3, channels=(3, 3), size=(7, 8), dilations=(2, 3), begin=(1, 0), end=(0, 2)),
+    "depthwise, dilated": C(
+        groups=3, channels=(3, 3), size=(7, 8), dilations=(2, 3), begin=(1, 0), end=(0, 2)
+    ),
     "depthwise, 16 channels": C(groups=16, channels=(16, 16), kernel=(3, 3), begin=(1, 1), end=(1, 1)),
     "depthwise, kernel of 7": C(groups=3, channels=(3, 3), kernel=(7, 5), begin=(3, 2), end=(3, 2), batch=1),
     "depth multiplier 2": C(groups=3, channels=(3, 6)),
@@ -100,9 +102,7 @@ CONVOLUTIONS = {
     "auto_pad Same_Lower, strides divide": C(auto_pad="Same_Lower", strides=(3, 2), size=(6, 4)),
     "auto_pad SAME_UPPER, strides don't divide": C(auto_pad="SAME_UPPER", strides=(3, 2), size=(7, 5)),
     "auto_pad SAME_LOWER, strides don't divide": C(auto_pad="SAME_LOWER", strides=(4, 3), size=(7, 5)),
-    "auto_pad sAmE_uPpEr, dilated": C(
-        auto_pad="sAmE_uPpEr", dilations=(2, 3), strides=(2, 1), size=(7, 8)
-    ),
+    "auto_pad sAmE_uPpEr, dilated": C(auto_pad="sAmE_uPpEr", dilations=(2, 3), strides=(2, 1), size=(7, 8)),
     "auto_pad SAME_LOWER, dilated, strides don't divide": C(
         auto_pad="SAME_LOWER", kernel=(2, 4), dilations=(3, 1), strides=(2, 3), size=(7, 8)
     ),
@@ -145,9 +145,15 @@ CONVOLUTIONS = {
     ),
     "two output positions, strided": C(batch=1, channels=(3, 16), size=(5, 5), kernel=(3, 3), strides=(1, 2)),
     "3-D, src smaller than kernel and stride": C(
-        batch=1, channels=(2, 16), size=(2, 2, 2), kernel=(3, 2, 2), strides=(2, 1, 2), begin=(1, 1, 0), end=(1, 0, 1)
+        batch=1,
+        channels=(2, 16),
+        size=(2, 2, 2),
+        kernel=(3, 2, 2),
+        strides=(2, 1, 2),
+        begin=(1, 1, 0),
+        end=(1, 0, 1),
     ),
-}  # fmt: skip
+}
 
 TRANSPOSED = {
     "transposed": T(),
@@ -155,7 +161,9 @@ TRANSPOSED = {
     "transposed, batch 0": T(batch=0),
     "transposed, one element of everything": T(batch=1, channels=(1, 1), size=(1, 1), kernel=(1, 1)),
     "transposed, more channels in than out": T(channels=(5, 2)),
-    "transposed, 17 and 16 channels": T(batch=1, channels=(17, 16), size=(2, 3), kernel=(2, 2), strides=(2, 1)),
+    "transposed, 17 and 16 channels": T(
+        batch=1, channels=(17, 16), size=(2, 3), kernel=(2, 2), strides=(2, 1)
+    ),
     "transposed, 1x1": T(kernel=(1, 1)),
     "transposed, 1x1, stride 2": T(kernel=(1, 1), strides=(2, 2), size=(4, 3), channels=(4, 5)),
     "transposed, kernel larger than src": T(size=(1, 2), kernel=(4, 5), strides=(2, 1)),
@@ -197,16 +205,24 @@ TRANSPOSED = {
         for name, problem in {
             "2 groups": T(groups=2, channels=(4, 6)),
             "3 groups, more channels in than out": T(groups=3, channels=(9, 6), size=(4, 4)),
-            "groups, strided": T(groups=2, channels=(6, 4), strides=(2, 3), size=(3, 3), begin=(1, 0), end=(0, 1)),
+            "groups, strided": T(
+                groups=2, channels=(6, 4), strides=(2, 3), size=(3, 3), begin=(1, 0), end=(0, 1)
+            ),
             "groups with one channel out each": T(groups=3, channels=(6, 3), size=(4, 4)),
             "groups with one channel in each": T(groups=2, channels=(2, 6), size=(4, 4)),
             "groups, 1x1": T(groups=4, channels=(4, 8), kernel=(1, 1), strides=(2, 1)),
-            "groups, output padding": T(groups=2, channels=(4, 2), strides=(2, 2), output_padding=(1, 0), size=(3, 3)),
-            "groups, SAME_UPPER": T(groups=2, channels=(4, 2), strides=(2, 2), auto_pad="SAME_UPPER", size=(3, 4)),
+            "groups, output padding": T(
+                groups=2, channels=(4, 2), strides=(2, 2), output_padding=(1, 0), size=(3, 3)
+            ),
+            "groups, SAME_UPPER": T(
+                groups=2, channels=(4, 2), strides=(2, 2), auto_pad="SAME_UPPER", size=(3, 4)
+            ),
             "depthwise": T(groups=3, channels=(3, 3)),
             "depthwise, strided": T(groups=4, channels=(4, 4), strides=(2, 2), kernel=(4, 4), size=(3, 4)),
             "1-D, groups": T(groups=2, channels=(4, 6), size=(5,), kernel=(3,), strides=(2,)),
-            "3-D, groups": T(groups=2, channels=(2, 4), size=(2, 2, 3), kernel=(2, 2, 1), strides=(1, 2, 2), batch=1),
+            "3-D, groups": T(
+                groups=2, channels=(2, 4), size=(2, 2, 3), kernel=(2, 2, 1), strides=(1, 2, 2), batch=1
+            ),
         }.items()
     },
     # auto_pad
@@ -253,14 +269,19 @@ TRANSPOSED = {
     "transposed, 1-D, one channel, dilated": T(size=(9,), kernel=(3,), dilations=(3,), channels=(1, 1)),
     "transposed, 3-D": T(size=(2, 3, 2), kernel=(2, 2, 3), strides=(2, 1, 2), batch=1),
     "transposed, 3-D, pads and output padding": T(
-        size=(2, 3, 2), kernel=(3, 2, 3), strides=(2, 1, 2), begin=(1, 0, 1), end=(0, 1, 1),
-        output_padding=(1, 0, 1), batch=1,
+        size=(2, 3, 2),
+        kernel=(3, 2, 3),
+        strides=(2, 1, 2),
+        begin=(1, 0, 1),
+        end=(0, 1, 1),
+        output_padding=(1, 0, 1),
+        batch=1,
     ),
     "transposed, 3-D, SAME_UPPER": T(
         size=(2, 3, 2), kernel=(4, 2, 3), strides=(2, 1, 2), auto_pad="SAME_UPPER", batch=1
     ),
     "transposed, 3-D, dilated": T(size=(2, 2, 3), kernel=(2, 2, 2), dilations=(2, 1, 3), batch=1),
-}  # fmt: skip
+}
 
 TABLE = CONVOLUTIONS | TRANSPOSED
 ROWS = [pytest.param(problem, id=name) for name, problem in TABLE.items()]
@@ -305,8 +326,11 @@ def test_f64_on_numpy(problem, data):
     # Products of 40 bits: only sums in f64 are exact.
     problem = replace(
         formats(problem, data, "spatial first"),
-        dtype="f64", src_values=(-(2**20), 2**20), dst_values=(-(2**20), 2**20), seed=2,
-    )  # fmt: skip
+        dtype="f64",
+        src_values=(-(2**20), 2**20),
+        dst_values=(-(2**20), 2**20),
+        seed=2,
+    )
     check(problem, WAYS["eager"](problem, None))
     check(problem, WAYS["builder"](problem, "numpy"))
 
@@ -336,7 +360,7 @@ FOUR_AXES = {
     "transposed, SAME_UPPER": T(
         size=(2, 1, 2, 2), kernel=(3, 2, 1, 2), strides=(2, 1, 1, 1), auto_pad="SAME_UPPER"
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "f64"])
@@ -364,14 +388,16 @@ PRECISION = {
     # 12 to 17 significant bits: a kernel in tf32, bf16 or f16 would lose the last ones.
     "large src": C(batch=1, channels=(2, 2), size=(4, 4), kernel=(2, 2), src_values=(-40_001, 40_001)),
     "large diff_dst": C(batch=1, channels=(2, 2), size=(4, 4), kernel=(2, 2), dst_values=(-40_001, 40_001)),
-    "large src, transposed": T(batch=1, channels=(2, 2), size=(3, 3), kernel=(2, 2), src_values=(-40_001, 40_001)),
+    "large src, transposed": T(
+        batch=1, channels=(2, 2), size=(3, 3), kernel=(2, 2), src_values=(-40_001, 40_001)
+    ),
     "large src, depthwise": C(
         batch=1, groups=4, channels=(4, 4), size=(4, 4), kernel=(2, 2), src_values=(-40_001, 40_001)
     ),
     "large src, 16 channels": C(
         batch=1, channels=(16, 16), size=(3, 3), kernel=(2, 2), src_values=(-40_001, 40_001)
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -396,8 +422,10 @@ LONG_SUMS = {
     "1-D": C(batch=2, channels=(3, 2), size=(500,), kernel=(3,)),
     "3-D": C(batch=2, channels=(2, 2), size=(8, 9, 7), kernel=(1, 2, 1)),
     "transposed": T(batch=2, channels=(2, 3), size=(21, 22), kernel=(2, 1), strides=(2, 1)),
-    "transposed, groups": T(batch=2, groups=2, channels=(4, 4), size=(21, 22), kernel=(1, 2), documented=False),
-}  # fmt: skip
+    "transposed, groups": T(
+        batch=2, groups=2, channels=(4, 4), size=(21, 22), kernel=(1, 2), documented=False
+    ),
+}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -466,10 +494,14 @@ def test_the_shapes_value_chooses_the_grouped_layout(backend, data, weights):
     graph = og.Graph()
     graph.add_op(
         og.Op(
-            0, documented.kind, [*tensors, og.LogicalTensor(2, "s32", [4])], [og.LogicalTensor(3, "f32")],
-            weights_shape=documented.weights_shape, **documented.attributes,
+            0,
+            documented.kind,
+            [*tensors, og.LogicalTensor(2, "s32", [4])],
+            [og.LogicalTensor(3, "f32")],
+            weights_shape=documented.weights_shape,
+            **documented.attributes,
         )
-    )  # fmt: skip
+    )
     graph.finalize()
     compiled = graph.get_partitions(backend=backend)[0].compile()
     for problem in (library, documented, library):
@@ -645,11 +677,15 @@ def test_oracle_rounding_worked_by_hand():
 
 
 DERIVATIVES = [
-    "dilated, strided, padded, with slack", "groups, strided, dilated, padded", "depth multiplier 3, strided",
-    "auto_pad SAME_LOWER, dilated, strides don't divide", "transposed, dilated and strided",
-    "transposed, output padding with pads, dilated", "transposed, groups, strided, library layout",
+    "dilated, strided, padded, with slack",
+    "groups, strided, dilated, padded",
+    "depth multiplier 3, strided",
+    "auto_pad SAME_LOWER, dilated, strides don't divide",
+    "transposed, dilated and strided",
+    "transposed, output padding with pads, dilated",
+    "transposed, groups, strided, library layout",
     "transposed, SAME_LOWER, dst not divisible",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)

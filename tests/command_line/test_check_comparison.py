@@ -18,8 +18,13 @@ from op_calls import EXAMPLES
 NORM = {"epsilon": 0.001, "data_format": "NCX"}
 
 POOL = {
-    "strides": [2], "pads_begin": [0], "pads_end": [0], "kernel": [2], "data_format": "NCX", "rounding_type": "floor",
-}  # fmt: skip
+    "strides": [2],
+    "pads_begin": [0],
+    "pads_end": [0],
+    "kernel": [2],
+    "data_format": "NCX",
+    "rounding_type": "floor",
+}
 
 CASES = {
     "convolution": conv(),
@@ -47,14 +52,14 @@ CASES = {
     "norm": one("ReduceL2", [[4, 32]], [[4]], axes=[1], keep_dims=False),
     "maximum": one("MaxPool", [[1, 2, 8]], [[1, 2, 4]], **POOL),
     "average": one("AvgPool", [[1, 2, 8]], [[1, 2, 4]], **POOL, exclude_pad=False),
-    "interpolate": one("Interpolate", [[1, 2, 8]], [[1, 2, 12]], mode="linear", sizes=[12], data_format="NCX"),
+    "interpolate": one(
+        "Interpolate", [[1, 2, 8]], [[1, 2, 12]], mode="linear", sizes=[12], data_format="NCX"
+    ),
     "nearest": one("Interpolate", [[1, 2, 8]], [[1, 2, 12]], mode="nearest", sizes=[12], data_format="NCX"),
     "prelu": one("PReLU", [[2, 4, 8], [4]], [[2, 4, 8]], data_format="NCX"),
     "concat": one("Concat", [[2, 4], [2, 3]], [[2, 7]], axis=1),
     "cast": one("TypeCast", [[64]], [("bf16", [64])]),
-    "quantize": one(
-        "Quantize", [[64]], [("s8", [64])], qtype="per_tensor", axis=0, scales=[0.5], zps=[3]
-    ),
+    "quantize": one("Quantize", [[64]], [("s8", [64])], qtype="per_tensor", axis=0, scales=[0.5], zps=[3]),
     "dequantize": one(
         "Dequantize", [("u8", [64])], [[64]], qtype="per_tensor", axis=0, scales=[0.5], zps=[3]
     ),
@@ -63,7 +68,7 @@ CASES = {
     "index": one("GenIndex", [[4, 6]], [("s32", [4, 6])], axis=1),
     "chain": CHAIN,
     "attention": attention("none", [1, 1, 5, 5]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -275,21 +280,41 @@ def test_outliers_together_must_be_small(off, ok):
 @pytest.mark.parametrize(
     ("kind", "data_type", "position", "size"),
     [
-        ("ReLU", "f32", 0, 4e-6), ("Exp", "f32", 0, 4e-6), ("GELU", "f32", 0, 4e-5), ("Tanh", "f32", 0, 4e-5),
-        ("SoftPlusBackward", "f32", 0, 4e-5), ("SigmoidBackward", "f32", 0, 4e-6), ("GELU", "bf16", 0, 2.0**-7),
-        ("GELU", "f16", 0, 2.0**-10), ("SoftMax", "f32", 0, 10 * 2.0**-23), ("SoftMax", "bf16", 0, 2.0**-7),
-        ("LogSoftmax", "f32", 0, 50 * 2.0**-23), ("LogSoftmax", "f16", 0, 5 * 2.0**-10),
-        ("SoftMaxBackward", "f32", 0, 40 * 2.0**-23), ("LogSoftmaxBackward", "bf16", 0, 20 * 2.0**-7),
-        ("SoftMax", "f32", 1, 4e-5), ("LayerNorm", "f32", 0, 6e-7), ("LayerNorm", "bf16", 0, 2.0**16 * 6e-7),
-        ("LayerNorm", "f16", 0, 2.0**13 * 6e-7), ("LayerNorm", "f32", 1, 5e-6), ("ReduceSum", "f32", 0, 2.0**-23),
-        ("ReduceMean", "f16", 0, 2.0**-10), ("ReduceL1", "f32", 0, 5 * 2.0**-23), ("ReduceL2", "bf16", 0, 5 * 2.0**-7),
-        ("AvgPool", "f32", 0, 10 * 2.0**-23), ("MaxPool", "f32", 0, 2.0**-23),
+        ("ReLU", "f32", 0, 4e-6),
+        ("Exp", "f32", 0, 4e-6),
+        ("GELU", "f32", 0, 4e-5),
+        ("Tanh", "f32", 0, 4e-5),
+        ("SoftPlusBackward", "f32", 0, 4e-5),
+        ("SigmoidBackward", "f32", 0, 4e-6),
+        ("GELU", "bf16", 0, 2.0**-7),
+        ("GELU", "f16", 0, 2.0**-10),
+        ("SoftMax", "f32", 0, 10 * 2.0**-23),
+        ("SoftMax", "bf16", 0, 2.0**-7),
+        ("LogSoftmax", "f32", 0, 50 * 2.0**-23),
+        ("LogSoftmax", "f16", 0, 5 * 2.0**-10),
+        ("SoftMaxBackward", "f32", 0, 40 * 2.0**-23),
+        ("LogSoftmaxBackward", "bf16", 0, 20 * 2.0**-7),
+        ("SoftMax", "f32", 1, 4e-5),
+        ("LayerNorm", "f32", 0, 6e-7),
+        ("LayerNorm", "bf16", 0, 2.0**16 * 6e-7),
+        ("LayerNorm", "f16", 0, 2.0**13 * 6e-7),
+        ("LayerNorm", "f32", 1, 5e-6),
+        ("ReduceSum", "f32", 0, 2.0**-23),
+        ("ReduceMean", "f16", 0, 2.0**-10),
+        ("ReduceL1", "f32", 0, 5 * 2.0**-23),
+        ("ReduceL2", "bf16", 0, 5 * 2.0**-7),
+        ("AvgPool", "f32", 0, 10 * 2.0**-23),
+        ("MaxPool", "f32", 0, 2.0**-23),
         ("AvgPoolBackward", "f32", 0, 10 * 2.0**-23),
-        ("Interpolate", "f32", 0, 7 * 2.0**-23), ("PReLU", "f32", 0, 2 * 2.0**-23), ("MatMul", "f32", 0, 1e-5),
-        ("MatMul", "bf16", 0, 2.0**-7), ("Convolution", "f32", 0, 1e-5), ("Add", "f32", 0, 2.0**-23),
+        ("Interpolate", "f32", 0, 7 * 2.0**-23),
+        ("PReLU", "f32", 0, 2 * 2.0**-23),
+        ("MatMul", "f32", 0, 1e-5),
+        ("MatMul", "bf16", 0, 2.0**-7),
+        ("Convolution", "f32", 0, 1e-5),
+        ("Add", "f32", 0, 2.0**-23),
         ("Divide", "f16", 0, 2.0**-10),
     ],
-)  # fmt: skip
+)
 def test_the_threshold_of_each_kind(kind, data_type, position, size):
     op = EXAMPLES[kind][0].op(outputs=EXAMPLES[kind][0].outputs)
     assert threshold(op, position, og.DataType(data_type)) == pytest.approx(size, rel=1e-12)

@@ -30,22 +30,37 @@ def test_products_are_exact(tmp_path, data_type):
         (one("Sqrt", [[2000]], [[2000]]), {0: lambda a: a.min() > 0}),
         (one("Divide", [[2000], [2000]], [[2000]]), {1: lambda a: set(a) == {2, 4, 8}}),
         (one("Exp", [[2000]], [[2000]]), {0: lambda a: a.max() < 20 and a.min() < -50}),
-        (one("SigmoidBackward", [[99], [99]], [[99]], use_dst=True), {0: lambda a: a.min() > 0 and a.max() < 1}),
+        (
+            one("SigmoidBackward", [[99], [99]], [[99]], use_dst=True),
+            {0: lambda a: a.min() > 0 and a.max() < 1},
+        ),
         (one("Select", [("boolean", [99]), [99], [99]], [[99]]), {0: lambda a: set(a) == {True, False}}),
         (
-            one("BatchNormInference", [[1, 99, 2], *4 * [[99]]], [[1, 99, 2]], epsilon=0.5, data_format="NCX"),
+            one(
+                "BatchNormInference", [[1, 99, 2], *4 * [[99]]], [[1, 99, 2]], epsilon=0.5, data_format="NCX"
+            ),
             {4: lambda a: set(a) == {-0.25, 0.5, 3.5}},
         ),
         (
             one("Dropout", [[99], ("s64", [1]), ("s64", [1]), ("f32", [1])], [[99]]),
             {1: lambda a: a >= 0, 3: lambda a: 0 < a[0] < 1},
         ),
-        (one("Quantize", [[2000]], [("s8", [2000])], qtype="per_tensor", scales=[0.5], zps=[0]),
-         {0: lambda a: a.max() > 64 and a.min() < -64 and np.any(a % 0.5)}),
-        (one("DynamicDequantize", [("u4", [99]), ("f32", [1]), ("u4", [1])], [[99]], qtype="per_tensor", axis=0),
-         {0: lambda a: a.astype(int).max() > 8, 1: lambda a: a[0] > 0}),
+        (
+            one("Quantize", [[2000]], [("s8", [2000])], qtype="per_tensor", scales=[0.5], zps=[0]),
+            {0: lambda a: a.max() > 64 and a.min() < -64 and np.any(a % 0.5)},
+        ),
+        (
+            one(
+                "DynamicDequantize",
+                [("u4", [99]), ("f32", [1]), ("u4", [1])],
+                [[99]],
+                qtype="per_tensor",
+                axis=0,
+            ),
+            {0: lambda a: a.astype(int).max() > 8, 1: lambda a: a[0] > 0},
+        ),
     ],
-)  # fmt: skip
+)
 def test_data_is_in_the_domain(tmp_path, text, checks):
     graph, arrays = filled(text, tmp_path)
     for number, is_fine in checks.items():
@@ -60,12 +75,25 @@ BATCH_NORM = {"epsilon": 0.5, "data_format": "NXC", "momentum": 0.1}
 @pytest.mark.parametrize(
     ("text", "axes"),
     [
-        (one("BatchNormForwardTraining", [[3, 5, 4], [4], [4]], [[3, 5, 4], *4 * [[4]]], **BATCH_NORM), (0, 1)),
+        (
+            one("BatchNormForwardTraining", [[3, 5, 4], [4], [4]], [[3, 5, 4], *4 * [[4]]], **BATCH_NORM),
+            (0, 1),
+        ),
         (one("LayerNorm", [[3, 5, 7], [7], [7]], [[3, 5, 7], [3, 5], [3, 5]]), (2,)),
         (one("LayerNorm", [[3, 5, 6]], [[3, 5, 6], [3], [3]], begin_norm_axis=1, use_affine=False), (1, 2)),
-        (one("GroupNorm", [[3, 6, 5]], [[3, 6, 5], [3, 6], [3, 6]], groups=6, use_affine=False, data_format="NCX"), 2),
+        (
+            one(
+                "GroupNorm",
+                [[3, 6, 5]],
+                [[3, 6, 5], [3, 6], [3, 6]],
+                groups=6,
+                use_affine=False,
+                data_format="NCX",
+            ),
+            2,
+        ),
     ],
-)  # fmt: skip
+)
 def test_means_are_exact(tmp_path, text, axes):
     _, arrays = filled(text, tmp_path)
     means = arrays[0].astype(float).mean(axis=axes)
@@ -89,11 +117,17 @@ def test_a_mask_of_attention_is_causal(tmp_path):
 
 def test_statistics_of_softmax_belong_to_its_scores(tmp_path):
     text = text_of(
-        {0: ("f32", [3, 8]), 1: ("f32", [8, 5]), 2: ("f32", [3, 5]), 3: ("f32", [3, 1]), 4: ("f32", [3, 5]),
-         5: ("f32", [3, 5])},
+        {
+            0: ("f32", [3, 8]),
+            1: ("f32", [8, 5]),
+            2: ("f32", [3, 5]),
+            3: ("f32", [3, 1]),
+            4: ("f32", [3, 5]),
+            5: ("f32", [3, 5]),
+        },
         ("MatMul", [0, 1], [2], {}),
         ("Subtract", [2, 3], [4], {}),
         ("Exp", [4], [5], {}),
-    )  # fmt: skip
+    )
     graph, arrays = filled(text, tmp_path)
     assert reference(graph, arrays, [5])[5].value.sum(axis=1) == pytest.approx(1, abs=1e-5)

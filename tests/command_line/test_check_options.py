@@ -60,14 +60,17 @@ def test_what_is_no_shape_is_an_error(text):
         ("--dt=0:s8+1:f16,2:f32", [{"tensor_types": {0: "s8", 1: "f16"}}, {"tensor_types": {2: "f32"}}]),
         ("--op-kind=0:Abs,0:Exp+1:undef", [{"op_kinds": {0: "Abs"}}, {"op_kinds": {0: "Exp", 1: "undef"}}]),
         ("--mb=0,4", [{}, {"mb": 4}]),
-        ("--tensor-property=4:undef,4:host_scalar", [{"properties": {4: "undef"}}, {"properties": {4: "host_scalar"}}]),
+        (
+            "--tensor-property=4:undef,4:host_scalar",
+            [{"properties": {4: "undef"}}, {"properties": {4: "host_scalar"}}],
+        ),
         ("--expected-n-partitions=0", [{"expected_partitions": 0}]),
         (
             "--attr-fpmath=strict,bf16:true",
             [{"fpmath": FpmathSetting("strict")}, {"fpmath": FpmathSetting("bf16", True)}],
         ),
     ],
-)  # fmt: skip
+)
 def test_each_option_is_parsed(files, argument, fields):
     cases = parse([argument, "--case=a.json"], [files]).cases
     assert cases == tuple(Case(path="a.json", file=files / "a.json", **values) for values in fields)

@@ -20,7 +20,11 @@ def strides(document):
         (conv(), [], {0: [2, 8, 6, 6], 1: [4, 8, 3, 3], 2: [2, 4, 4, 4]}),
         (conv(), ["--mb=5"], {0: [5, 8, 6, 6], 1: [4, 8, 3, 3], 2: [5, 4, 4, 4]}),
         (conv(), ["--in-shapes=0:1x8x9x9"], {0: [1, 8, 9, 9], 1: [4, 8, 3, 3], 2: [1, 4, 7, 7]}),
-        (conv(), ["--op-attrs=0:strides:2x1*pads_end:1x0"], {0: [2, 8, 6, 6], 1: [4, 8, 3, 3], 2: [2, 4, 3, 4]}),
+        (
+            conv(),
+            ["--op-attrs=0:strides:2x1*pads_end:1x0"],
+            {0: [2, 8, 6, 6], 1: [4, 8, 3, 3], 2: [2, 4, 3, 4]},
+        ),
         (conv(), ["--op-attrs=0:auto_pad:SAME_UPPER"], {0: [2, 8, 6, 6], 1: [4, 8, 3, 3], 2: [2, 4, 6, 6]}),
         (
             conv(),
@@ -29,35 +33,65 @@ def strides(document):
         ),
         (
             conv(),
-            ["--in-shapes=0:2x8x5x5x5+1:4x8x2x2x2",
-             "--op-attrs=0:strides:1x1x1*pads_begin:0x0x0*pads_end:0x0x0*dilations:1x1x1"],
+            [
+                "--in-shapes=0:2x8x5x5x5+1:4x8x2x2x2",
+                "--op-attrs=0:strides:1x1x1*pads_begin:0x0x0*pads_end:0x0x0*dilations:1x1x1",
+            ],
             {0: [2, 8, 5, 5, 5], 1: [4, 8, 2, 2, 2], 2: [2, 4, 4, 4, 4]},
         ),
-        (conv(), ["--in-shapes=0:2x16x6x6", "--op-attrs=0:groups:2"],
-         {0: [2, 16, 6, 6], 1: [4, 8, 3, 3], 2: [2, 4, 4, 4]}),
+        (
+            conv(),
+            ["--in-shapes=0:2x16x6x6", "--op-attrs=0:groups:2"],
+            {0: [2, 16, 6, 6], 1: [4, 8, 3, 3], 2: [2, 4, 4, 4]},
+        ),
         (one("Add", [[2, 3], [2, 3]], [[2, 3]]), ["--in-shapes=0:-+1:4"], {0: [], 1: [4], 2: [4]}),
         (one("Add", [[2, 3], [2, 3]], [[2, 3]]), ["--in-shapes=0:0+1:0"], {0: [0], 1: [0], 2: [0]}),
         (one("Add", [[2, 3], [2, 3]], [[2, 3]]), ["--mb=7"], {0: [7, 3], 1: [7, 3], 2: [7, 3]}),
         (one("Add", [[2, 3], [1, 3]], [[2, 3]]), ["--mb=7"], {0: [7, 3], 1: [1, 3], 2: [7, 3]}),
-        (one("PReLUBackward", [[2, 3], [3], [2, 3]], [[2, 3], [3]], data_format="NCX"), ["--mb=7"],
-         {0: [7, 3], 1: [3], 2: [7, 3], 3: [7, 3], 4: [3]}),
-        (one("StaticReshape", [[2, 6]], [[2, 3, 2]], shape=[2, 3, 2], special_zero=False), ["--mb=4"],
-         {0: [4, 6], 1: [4, 3, 2]}),
-        (one("StaticReshape", [[2, 6]], [[2, 3, 2]], shape=[0, 3, 2], special_zero=True), ["--mb=4"],
-         {0: [4, 6], 1: [4, 3, 2]}),
-        (one("StaticReshape", [[2, 6]], [[3, 4]], shape=[3, 4], special_zero=False),
-         ["--in-shapes=0:4x6", "--op-attrs=0:shape:6x4"], {0: [4, 6], 1: [6, 4]}),
+        (
+            one("PReLUBackward", [[2, 3], [3], [2, 3]], [[2, 3], [3]], data_format="NCX"),
+            ["--mb=7"],
+            {0: [7, 3], 1: [3], 2: [7, 3], 3: [7, 3], 4: [3]},
+        ),
+        (
+            one("StaticReshape", [[2, 6]], [[2, 3, 2]], shape=[2, 3, 2], special_zero=False),
+            ["--mb=4"],
+            {0: [4, 6], 1: [4, 3, 2]},
+        ),
+        (
+            one("StaticReshape", [[2, 6]], [[2, 3, 2]], shape=[0, 3, 2], special_zero=True),
+            ["--mb=4"],
+            {0: [4, 6], 1: [4, 3, 2]},
+        ),
+        (
+            one("StaticReshape", [[2, 6]], [[3, 4]], shape=[3, 4], special_zero=False),
+            ["--in-shapes=0:4x6", "--op-attrs=0:shape:6x4"],
+            {0: [4, 6], 1: [6, 4]},
+        ),
         (one("StaticTranspose", [[2, 6]], [[6, 2]], order=[1, 0]), ["--mb=4"], {0: [4, 6], 1: [6, 4]}),
-        (one("MatMul", [[3, 4], [4, 5]], [[3, 5]]), ["--in-shapes=0:4x3", "--op-attrs=0:transpose_a:true"],
-         {0: [4, 3], 1: [4, 5], 2: [3, 5]}),
-        (one("InterpolateBackward", [[1, 2, 4], [1, 2, 7]], [[1, 2, 4]], sizes=[7], mode="nearest", data_format="NCX"),
-         ["--op-attrs=0:sizes:1.75"], {0: [1, 2, 4], 1: [1, 2, 7], 2: [1, 2, 4]}),
+        (
+            one("MatMul", [[3, 4], [4, 5]], [[3, 5]]),
+            ["--in-shapes=0:4x3", "--op-attrs=0:transpose_a:true"],
+            {0: [4, 3], 1: [4, 5], 2: [3, 5]},
+        ),
+        (
+            one(
+                "InterpolateBackward",
+                [[1, 2, 4], [1, 2, 7]],
+                [[1, 2, 4]],
+                sizes=[7],
+                mode="nearest",
+                data_format="NCX",
+            ),
+            ["--op-attrs=0:sizes:1.75"],
+            {0: [1, 2, 4], 1: [1, 2, 7], 2: [1, 2, 4]},
+        ),
         # A declared shape that is wrong says nothing, as in benchdnn.
         (one("ReLU", [[2, 3]], [[9, 9]]), [], {0: [2, 3], 1: [2, 3]}),
         # A tensor that is not in the graph is passed over.
         (one("ReLU", [[2, 3]], [[2, 3]]), ["--in-shapes=0:5+77:3"], {0: [5], 1: [5]}),
     ],
-)  # fmt: skip
+)
 def test_shapes_are_inferred_anew(tmp_path, text, arguments, expected):
     document = rewritten(text, *arguments, tmp_path=tmp_path)
     assert shapes(document) == expected
@@ -130,12 +164,18 @@ def types(document):
         (one("GenIndex", [[4]], [("s32", [4])], axis=0), ["--dt=bf16"], ["bf16", "s32"]),
         (one("GreaterEqual", [[4], [4]], [("boolean", [4])]), ["--dt=bf16"], ["bf16", "bf16", "boolean"]),
         (
-            one("BatchNormInference", [[1, 4, 2], [4], [4], [4], [4]], [[1, 4, 2]], epsilon=0.001, data_format="NCX"),
+            one(
+                "BatchNormInference",
+                [[1, 4, 2], [4], [4], [4], [4]],
+                [[1, 4, 2]],
+                epsilon=0.001,
+                data_format="NCX",
+            ),
             ["--dt=bf16"],
             ["bf16", "f32", "f32", "f32", "f32", "bf16"],
         ),
     ],
-)  # fmt: skip
+)
 def test_data_types(tmp_path, text, arguments, expected):
     document = rewritten(text, *arguments, tmp_path=tmp_path)
     assert list(dict(sorted(types(document).items())).values()) == expected

@@ -215,27 +215,73 @@ class TestBench:
         ("arguments", "flops"),
         [
             (["MatMul", "--in", "f32:6x4", "--in", "f32:4x5"], 2 * 6 * 4 * 5),
-            (["MatMul", "--in", "f32:3x4x6", "--in", "f32:3x4x5", "--attr", "transpose_a=true"], 2 * 3 * 6 * 4 * 5),
             (
-                ["Convolution", "--in", "f32:2x8x8x4", "--in", "f32:3x3x2x6", "--attr", "groups=2",
-                 "--attr", "strides=2x2", "--attr", "pads_begin=1x1", "--attr", "pads_end=1x1",
-                 "--attr", "dilations=1x1"],
+                ["MatMul", "--in", "f32:3x4x6", "--in", "f32:3x4x5", "--attr", "transpose_a=true"],
+                2 * 3 * 6 * 4 * 5,
+            ),
+            (
+                [
+                    "Convolution",
+                    "--in",
+                    "f32:2x8x8x4",
+                    "--in",
+                    "f32:3x3x2x6",
+                    "--attr",
+                    "groups=2",
+                    "--attr",
+                    "strides=2x2",
+                    "--attr",
+                    "pads_begin=1x1",
+                    "--attr",
+                    "pads_end=1x1",
+                    "--attr",
+                    "dilations=1x1",
+                ],
                 2 * 2 * 4 * 4 * 3 * 3 * 2 * 6,
             ),
             (
-                ["ConvolutionBackwardWeights", "--in", "bf16:2x4x8x8", "--in", "bf16:2x6x8x8",
-                 "--attr", "data_format=NCX", "--attr", "strides=1x1", "--attr", "pads_begin=1x1",
-                 "--attr", "pads_end=1x1", "--attr", "dilations=1x1", "--attr", "weights_shape=3x3x4x6"],
+                [
+                    "ConvolutionBackwardWeights",
+                    "--in",
+                    "bf16:2x4x8x8",
+                    "--in",
+                    "bf16:2x6x8x8",
+                    "--attr",
+                    "data_format=NCX",
+                    "--attr",
+                    "strides=1x1",
+                    "--attr",
+                    "pads_begin=1x1",
+                    "--attr",
+                    "pads_end=1x1",
+                    "--attr",
+                    "dilations=1x1",
+                    "--attr",
+                    "weights_shape=3x3x4x6",
+                ],
                 2 * 2 * 8 * 8 * 3 * 3 * 4 * 6,
             ),
             (
-                ["ConvTranspose", "--in", "f32:2x4x4x6", "--in", "f32:2x2x5x6", "--attr", "strides=2x2", "--attr",
-                 "pads_begin=0x0", "--attr", "pads_end=0x0", "--attr", "dilations=1x1"],
+                [
+                    "ConvTranspose",
+                    "--in",
+                    "f32:2x4x4x6",
+                    "--in",
+                    "f32:2x2x5x6",
+                    "--attr",
+                    "strides=2x2",
+                    "--attr",
+                    "pads_begin=0x0",
+                    "--attr",
+                    "pads_end=0x0",
+                    "--attr",
+                    "dilations=1x1",
+                ],
                 2 * 2 * 4 * 4 * 2 * 2 * 5 * 6,
             ),
             (["ReLU", "--in", "f32:6"], 0),
         ],
-    )  # fmt: skip
+    )
     def test_one_op_and_its_flops(self, arguments, flops):
         data = json.loads(call("bench", "--op", *arguments, "--seconds", "0.01", "--no-peak", "--json"))
         assert data["flops"] == flops
@@ -308,9 +354,14 @@ def test_the_package_is_the_command_too(file):
 def test_output_for_scripts_has_whole_lines(file):
     environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "onednn_graph", "show", file], capture_output=True, text=True, check=True, timeout=120,
-        env=environment | {"PYTHONIOENCODING": "utf-8"}, encoding="utf-8",
-    )  # fmt: skip
+        [sys.executable, "-m", "onednn_graph", "show", file],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env=environment | {"PYTHONIOENCODING": "utf-8"},
+        encoding="utf-8",
+    )
     assert any(
         "Convolution" in line and "strides=1x1, pads_begin=1x1, pads_end=1x1" in line
         for line in done.stdout.splitlines()
@@ -332,7 +383,9 @@ def test_shell_completion_is_offered():
     if not script.exists():
         pytest.skip("the package's scripts are not installed beside this Python")
     environment = os.environ | {
-        "_ONEDNN_GRAPH_COMPLETE": "complete_bash", "COMP_WORDS": "onednn-graph b", "COMP_CWORD": "1",
-    }  # fmt: skip
+        "_ONEDNN_GRAPH_COMPLETE": "complete_bash",
+        "COMP_WORDS": "onednn-graph b",
+        "COMP_CWORD": "1",
+    }
     done = subprocess.run([script], capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert "bench" in done.stdout

@@ -139,9 +139,13 @@ def test_the_page_of_an_op_has_all_of_it(schema):
 
 def test_the_page_of_a_users_op():
     schema = og.OpSchema(
-        kind="Doubled", summary="Twice as much.", inputs=[og.Port("x", "T")], outputs=[og.Port("y", "T")],
-        types={"T": ["f32"]}, infer_shapes=og.shape_of_first_input,
-    )  # fmt: skip
+        kind="Doubled",
+        summary="Twice as much.",
+        inputs=[og.Port("x", "T")],
+        outputs=[og.Port("y", "T")],
+        types={"T": ["f32"]},
+        infer_shapes=og.shape_of_first_input,
+    )
     assert not has_example(schema)
     page = op_page(schema)
     assert "`og.doubled(…)` on arrays, `graph.doubled(…)`" in page

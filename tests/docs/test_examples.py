@@ -105,7 +105,11 @@ def test_digits_cnn(tmp_path):
 def test_digits_cnn_refuses_zero_epochs(tmp_path):
     result = subprocess.run(
         [sys.executable, str(EXAMPLES / "digits_cnn.py"), "--epochs", "0"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert result.returncode == 2
     assert "--epochs must be at least 1" in result.stderr

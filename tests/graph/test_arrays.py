@@ -134,11 +134,17 @@ class Fields(ctypes.Structure):
     """DLTensor, written from the DLPack specification."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
+    )
 
 
 class Legacy(ctypes.Structure):
@@ -147,9 +153,13 @@ class Legacy(ctypes.Structure):
 
 class Versioned(ctypes.Structure):
     _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", Fields),
-    )  # fmt: skip
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Fields),
+    )
 
 
 _new = ctypes.pythonapi.PyCapsule_New
@@ -166,9 +176,16 @@ class Exporter:
         self.steps = (ctypes.c_int64 * array.ndim)(*(s // max(array.itemsize, 1) for s in array.strides))
         code = {"f": 2, "i": 0, "u": 1, "V": 4}[array.dtype.kind]
         tensor = {
-            "data": array.ctypes.data, "device_type": 1, "ndim": array.ndim, "code": code, "bits": array.itemsize * 8,
-            "lanes": 1, "shape": self.shape, "strides": self.steps if strides else None, **fields,
-        }  # fmt: skip
+            "data": array.ctypes.data,
+            "device_type": 1,
+            "ndim": array.ndim,
+            "code": code,
+            "bits": array.itemsize * 8,
+            "lanes": 1,
+            "shape": self.shape,
+            "strides": self.steps if strides else None,
+            **fields,
+        }
         self.managed = (
             Versioned(major=1, flags=flags, tensor=Fields(**tensor))
             if versioned

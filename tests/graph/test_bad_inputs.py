@@ -34,9 +34,17 @@ from onednn_graph.ops.errors import nearest
 from onednn_graph.ops.values import format_value, integer, listed
 
 TABLES = (
-    attribute_values, calls, compilation, descriptions, eagerly, execution, graphs, registration, run_time_shapes,
+    attribute_values,
+    calls,
+    compilation,
+    descriptions,
+    eagerly,
+    execution,
+    graphs,
+    registration,
+    run_time_shapes,
     shapes,
-)  # fmt: skip
+)
 ROWS = [row for table in TABLES for row in table.ROWS]
 
 
@@ -49,9 +57,11 @@ def test_no_row_crashes_a_process():
     """All rows in one child, whose exit code tells of a native abort that pytest would not survive."""
     child = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "error", __file__],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     assert child.returncode == 0, child.stderr[-4000:]
     assert child.stdout.split() == [str(len(ROWS)), "rows,", "0", "wrong"], child.stdout + child.stderr
 

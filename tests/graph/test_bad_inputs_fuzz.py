@@ -19,15 +19,46 @@ INTEGERS = st.one_of(
     st.integers(),
 )
 SCALARS = st.one_of(
-    st.none(), st.booleans(), INTEGERS, st.floats(), st.complex_numbers(), st.text(max_size=6), st.binary(max_size=4),
-    st.sampled_from(["NCX", "NXC", "OIX", "XIO", "IOX", "XOI", "VALID", "SAME_UPPER", "None", "f32", "any", "strided"]),
-    st.builds(np.float32, st.floats(width=32)), st.builds(np.int16, st.integers(-9, 9)), st.builds(np.bool_),
-    st.sampled_from([np.nan, np.ma.masked, np.array(1), np.array(True), object(), int, np.ndarray, len, ..., og]),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    INTEGERS,
+    st.floats(),
+    st.complex_numbers(),
+    st.text(max_size=6),
+    st.binary(max_size=4),
+    st.sampled_from(
+        ["NCX", "NXC", "OIX", "XIO", "IOX", "XOI", "VALID", "SAME_UPPER", "None", "f32", "any", "strided"]
+    ),
+    st.builds(np.float32, st.floats(width=32)),
+    st.builds(np.int16, st.integers(-9, 9)),
+    st.builds(np.bool_),
+    st.sampled_from(
+        [np.nan, np.ma.masked, np.array(1), np.array(True), object(), int, np.ndarray, len, ..., og]
+    ),
+)
 DTYPES = st.sampled_from(
-    ["f4", "f4", "f4", "f8", "f2", ml_dtypes.bfloat16, ">f4", "i4", "u1", "?", "c8", "O", "U2", "M8[s]", "V4", "g",
-     ml_dtypes.float8_e5m2, ml_dtypes.int4, [("a", "f4")]]
-)  # fmt: skip
+    [
+        "f4",
+        "f4",
+        "f4",
+        "f8",
+        "f2",
+        ml_dtypes.bfloat16,
+        ">f4",
+        "i4",
+        "u1",
+        "?",
+        "c8",
+        "O",
+        "U2",
+        "M8[s]",
+        "V4",
+        "g",
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.int4,
+        [("a", "f4")],
+    ]
+)
 SHAPES = st.one_of(
     st.lists(st.integers(0, 4), max_size=5),
     st.sampled_from(
@@ -328,9 +359,15 @@ def test_compilation(backend, data):
 @given(st.data())
 def test_registration(data):
     values = {
-        "kind": "Garbage", "summary": "", "inputs": (og.Port("a", "T"),), "outputs": (og.Port("b", "T"),),
-        "infer_shapes": og.shape_of_first_input, "types": {"T": ["f32"]}, "attributes": (), "aliases": (),
-    }  # fmt: skip
+        "kind": "Garbage",
+        "summary": "",
+        "inputs": (og.Port("a", "T"),),
+        "outputs": (og.Port("b", "T"),),
+        "infer_shapes": og.shape_of_first_input,
+        "types": {"T": ["f32"]},
+        "attributes": (),
+        "aliases": (),
+    }
     names = ["kind", "inputs", "outputs", "infer_shapes", "types", "attributes", "aliases"]
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
         values[name] = data.draw(GARBAGE)

@@ -24,9 +24,15 @@ if CHROMIUM is None:
     pytest.skip("no Chromium is here; install the package chromium", allow_module_level=True)
 
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 HOSTILE = "</script><img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
 PATIENCE = 20
@@ -37,9 +43,12 @@ def context(tmp_path_factory):
     with playwright.sync_playwright() as started:
         folder = tmp_path_factory.mktemp("profile")
         made = started.chromium.launch_persistent_context(
-            str(folder), executable_path=CHROMIUM, headless=True, args=FLAGS,
+            str(folder),
+            executable_path=CHROMIUM,
+            headless=True,
+            args=FLAGS,
             viewport={"width": 1280, "height": 800},
-        )  # fmt: skip
+        )
         yield made
         made.close()
 
@@ -435,10 +444,20 @@ class Served:
 
     def __init__(self, path, *arguments):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from onednn_graph.tools import main; main()", "view", str(path), "--no-browse",
-             *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "400"},
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                "from onednn_graph.tools import main; main()",
+                "view",
+                str(path),
+                "--no-browse",
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"COLUMNS": "400"},
+        )
 
     def url(self):
         ready, _, _ = select.select([self.process.stderr], [], [], PATIENCE)

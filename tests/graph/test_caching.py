@@ -188,12 +188,20 @@ def gradient(backend):
     graph = og.Graph()
     graph.add_op(
         og.Op(
-            0, "ConvolutionBackwardWeights",
-            [og.LogicalTensor(0, "f32", [1, 30, 30, 2]), og.LogicalTensor(1, "f32", [1, 1, 1, 3]),
-             og.LogicalTensor(2, "s32", [4])],
-            [og.LogicalTensor(3, "f32")], strides=[40, 40], dilations=[1, 1], pads_begin=[0, 0], pads_end=[0, 0],
+            0,
+            "ConvolutionBackwardWeights",
+            [
+                og.LogicalTensor(0, "f32", [1, 30, 30, 2]),
+                og.LogicalTensor(1, "f32", [1, 1, 1, 3]),
+                og.LogicalTensor(2, "s32", [4]),
+            ],
+            [og.LogicalTensor(3, "f32")],
+            strides=[40, 40],
+            dilations=[1, 1],
+            pads_begin=[0, 0],
+            pads_end=[0, 0],
         )
-    )  # fmt: skip
+    )
     graph.finalize()
     rng = np.random.default_rng(3)
     src = rng.integers(-3, 4, (1, 30, 30, 2)).astype(np.float32)
@@ -259,9 +267,15 @@ def test_shapes_and_values_share_one_bounded_cache(backend):
     x, dy = graph.input("x", "f32", [-1, 9, 9, 2]), graph.input("dy", "f32", [-1, 1, 1, 3])
     sizes = graph.input("sizes", "s32", [-1])
     dw = graph.op(
-        "ConvolutionBackwardWeights", x, dy, sizes, strides=[40, 40], dilations=[1, 1], pads_begin=[0, 0],
+        "ConvolutionBackwardWeights",
+        x,
+        dy,
+        sizes,
+        strides=[40, 40],
+        dilations=[1, 1],
+        pads_begin=[0, 0],
         pads_end=[0, 0],
-    )  # fmt: skip
+    )
     model = graph.compile(backend=backend)
     (stage,) = model._stages
     rng = np.random.default_rng(0)
@@ -454,7 +468,9 @@ def test_a_fork_of_a_fork_computes_prepares_verifies_and_tunes(onednn, tmp_path)
     """Two generations, each forked from the main thread and from another one that has used the library."""
     run = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", GENERATIONS],
-        capture_output=True, text=True, timeout=600,
+        capture_output=True,
+        text=True,
+        timeout=600,
         env={**os.environ, "OMP_NUM_THREADS": "2", "ONEDNN_GRAPH_CACHE": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert run.stdout == "all generations agree\n", run.stderr

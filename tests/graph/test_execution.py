@@ -178,9 +178,16 @@ def test_one_tensor_as_both_inputs(backend):
     graph = og.Graph()
     t = graph.input("x", "f32", x.shape)
     graph.op(
-        "ConvolutionBackwardWeights", t, t, strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0],
-        dilations=[1, 1], weights_shape=[1, 1, 3, 3], name="gram",
-    )  # fmt: skip
+        "ConvolutionBackwardWeights",
+        t,
+        t,
+        strides=[1, 1],
+        pads_begin=[0, 0],
+        pads_end=[0, 0],
+        dilations=[1, 1],
+        weights_shape=[1, 1, 3, 3],
+        name="gram",
+    )
     model = graph.compile(backend=backend)
     expected = np.einsum("nhwi,nhwo->io", x, x)
     np.testing.assert_array_equal(model({"x": x})["gram"][0, 0], expected)
@@ -340,10 +347,14 @@ def test_compile_with_shapes_given_late():
     x, dy = og.LogicalTensor(0, "f32"), og.LogicalTensor(1, "f32", [-1] * 4)
     graph.add_op(
         og.Op(
-            0, PROBLEM.kind, [x, dy], [og.LogicalTensor(2, "f32")], weights_shape=PROBLEM.weights_shape,
+            0,
+            PROBLEM.kind,
+            [x, dy],
+            [og.LogicalTensor(2, "f32")],
+            weights_shape=PROBLEM.weights_shape,
             **PROBLEM.attributes,
         )
-    )  # fmt: skip
+    )
     graph.finalize()
     (partition,) = graph.get_partitions()
     with pytest.raises(og.ShapeError, match="all its sizes"):
@@ -362,11 +373,13 @@ def test_specialisations_are_kept_and_bounded(backend):
     common = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
     graph.add_op(
         og.Op(
-            0, "ConvolutionBackwardWeights",
+            0,
+            "ConvolutionBackwardWeights",
             [og.LogicalTensor(0, "f32", [1, 30, 30, 2]), og.LogicalTensor(1, "f32", [1, 1, 1, 3]), sizes],
-            [og.LogicalTensor(3, "f32")], **{**common, "strides": [40, 40]},
+            [og.LogicalTensor(3, "f32")],
+            **{**common, "strides": [40, 40]},
         )
-    )  # fmt: skip
+    )
     graph.finalize()
     (partition,) = graph.get_partitions(backend=backend)
     compiled = partition.compile()
@@ -430,9 +443,16 @@ def test_the_shape_may_come_from_another_op():
         x, dy = graph.input("x", "f32", [1, 6, 6, 2]), graph.input("dy", "f32", [1, 5, 5, 3])
         less = graph.input("less", "s32", [4])
         graph.op(
-            "ConvolutionBackwardWeights", x, dy, graph.op("PlusOne", less, name="shape"), strides=[1, 1],
-            pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1], name="dw",
-        )  # fmt: skip
+            "ConvolutionBackwardWeights",
+            x,
+            dy,
+            graph.op("PlusOne", less, name="shape"),
+            strides=[1, 1],
+            pads_begin=[0, 0],
+            pads_end=[0, 0],
+            dilations=[1, 1],
+            name="dw",
+        )
         model = graph.compile()
         problem = Problem(batch=1, channels=(2, 3), size=(6, 6), kernel=(2, 2))
         src, diff_dst = problem.arrays()

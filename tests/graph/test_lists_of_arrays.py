@@ -47,15 +47,24 @@ def test_the_builder_takes_one_list_too(kind, together):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: og.concat([A], B, axis=0), "input 'src_i' must be one array, got a list that holds a ndarray"),
+        (
+            lambda: og.concat([A], B, axis=0),
+            "input 'src_i' must be one array, got a list that holds a ndarray",
+        ),
         (lambda: og.concat(axis=0), "input 'src_i' is missing"),
         (lambda: og.concat([], axis=0), "input 'src_i' is missing"),
         (lambda: og.concat([[A], [B]], axis=0), "input 'src_i' must be one array, got a list that holds"),
-        (lambda: og.relu([A.tolist(), B]), "ReLU: input 'src' must be one array, got a list that holds a ndarray"),
+        (
+            lambda: og.relu([A.tolist(), B]),
+            "ReLU: input 'src' must be one array, got a list that holds a ndarray",
+        ),
         (lambda: og.relu(([A], [B])), "ReLU: input 'src' must be one array, got a list that holds a ndarray"),
-        (lambda: og.relu([np.array(1.0)]), "got a list that holds a ndarray; pass the array itself, or np.stack"),
+        (
+            lambda: og.relu([np.array(1.0)]),
+            "got a list that holds a ndarray; pass the array itself, or np.stack",
+        ),
     ],
-)  # fmt: skip
+)
 def test_lists_of_arrays_are_refused(call, says):
     with pytest.raises(og.OneDNNGraphError, match=says):
         call()

@@ -39,10 +39,18 @@ expected = np.maximum(x, 0)
 def survives(body, backend):
     """Runs code in a child process; it must come to its end."""
     run = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", START + f"backend = {backend!r}\n" + textwrap.dedent(body)
-         + "\nprint('came to its end')"],
-        capture_output=True, text=True, timeout=300, env={**os.environ, "MALLOC_PERTURB_": "219"},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            "-c",
+            START + f"backend = {backend!r}\n" + textwrap.dedent(body) + "\nprint('came to its end')",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "MALLOC_PERTURB_": "219"},
+    )
     assert run.stdout.endswith("came to its end\n"), run.stderr[-3000:]
 
 
@@ -193,11 +201,19 @@ class Lying(ctypes.Structure):
     """`DLManagedTensor` without a deleter."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-    )  # fmt: skip
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
 
 
 class LyingVersioned(ctypes.Structure):

@@ -15,9 +15,13 @@ from onednn_graph.graph.runtime.layouts import Layouts
 from onednn_graph.ops.data_types import DataType
 
 SAME = {
-    "strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "data_format": "NCX",
+    "strides": [1, 1],
+    "pads_begin": [1, 1],
+    "pads_end": [1, 1],
+    "dilations": [1, 1],
+    "data_format": "NCX",
     "weights_format": "OIX",
-}  # fmt: skip
+}
 MIDDLE = 5
 
 
@@ -131,7 +135,10 @@ def test_from_opaque_checks_its_arguments(chain):
 
 
 WRONG = {
-    "another shape": ({"shape": (4, 32, 14, 14)}, r"a layout of f32 \[2, 32, 14, 14\], got f32 \[4, 32, 14, 14\]"),
+    "another shape": (
+        {"shape": (4, 32, 14, 14)},
+        r"a layout of f32 \[2, 32, 14, 14\], got f32 \[4, 32, 14, 14\]",
+    ),
     "the same bytes in another shape": ({"shape": (2, 14, 14, 32)}, r"got f32 \[2, 14, 14, 32\]"),
     "an unknown size": ({"shape": (-1, 32, 14, 14)}, r"got f32 \[\?, 32, 14, 14\]"),
     "an unknown rank": ({"shape": None}, "got f32 unknown"),
@@ -140,7 +147,7 @@ WRONG = {
     "an id of nothing": ({"layout_id": 3}, "has layout_id 3, and this engine has given out no such layout"),
     "the next id": (None, "this engine has given out no such layout"),
     "a large id": ({"layout_id": 2**64}, "this engine has given out no such layout"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -32,10 +32,10 @@ HOSTILE = [
     '"]}; alert(1); //',
     "a\u2028b\u2029c",
     "&lt;b&gt; &amp;",
-    "back\\slash \\N \\\"quoted\"",
+    'back\\slash \\N \\"quoted"',
     "\ud800 lone",
     "${title} $data {{x}}",
-]  # fmt: skip
+]
 
 
 def fused():
@@ -121,9 +121,30 @@ def test_the_page_loads_nothing(tmp_path):
     page = page_of(fused(), tmp_path)
     for tag, attributes in page.tags:
         assert tag in {
-            "html", "head", "meta", "link", "title", "style", "body", "header", "h1", "label", "span", "input",
-            "button", "main", "svg", "defs", "marker", "path", "g", "aside", "div", "noscript", "script",
-        }  # fmt: skip
+            "html",
+            "head",
+            "meta",
+            "link",
+            "title",
+            "style",
+            "body",
+            "header",
+            "h1",
+            "label",
+            "span",
+            "input",
+            "button",
+            "main",
+            "svg",
+            "defs",
+            "marker",
+            "path",
+            "g",
+            "aside",
+            "div",
+            "noscript",
+            "script",
+        }
         assert not {"src", "srcset", "action", "background"} & set(attributes)
         assert attributes.get("href", "data:,") == "data:,"
         assert not any(name.startswith("on") for name in attributes)
@@ -165,8 +186,14 @@ def test_embedded_json_ends_nothing():
 def test_numbers_that_javascript_lacks_become_strings():
     values = [2**53 - 1, 2**53, -(2**63), float("inf"), float("-inf"), float("nan"), 0.1]
     assert json.loads(embedded(values)) == [
-        2**53 - 1, "9007199254740992", "-9223372036854775808", "inf", "-inf", "nan", 0.1,
-    ]  # fmt: skip
+        2**53 - 1,
+        "9007199254740992",
+        "-9223372036854775808",
+        "inf",
+        "-inf",
+        "nan",
+        0.1,
+    ]
 
 
 def test_large_ids_stay_apart(tmp_path):
@@ -385,8 +412,9 @@ def test_view_serves_what_netron_recognises(name, served, tmp_path, monkeypatch)
     said = []
     view(path, 0, browse=False, say=said.append)
     assert calls == [
-        (str(tmp_path / served), path.read_bytes(), ("localhost", None), False), ("localhost", 4567)
-    ]  # fmt: skip
+        (str(tmp_path / served), path.read_bytes(), ("localhost", None), False),
+        ("localhost", 4567),
+    ]
     assert said == [f"Ctrl-C ends. {path} is shown at http://localhost:4567"]
 
 

@@ -68,9 +68,16 @@ def test_copies_are_told_apart():
     dy = og.LogicalTensor(1, "f32", [4, 32, 14, 14])
     graph = og.Graph()
     dw = graph.add_op(
-        og.Op(0, "ConvolutionBackwardWeights", [src, dy], [og.LogicalTensor(2, "f32")], data_format="NCX",
-              weights_shape=[3, 3, 16, 32], **CONV)
-    )  # fmt: skip
+        og.Op(
+            0,
+            "ConvolutionBackwardWeights",
+            [src, dy],
+            [og.LogicalTensor(2, "f32")],
+            data_format="NCX",
+            weights_shape=[3, 3, 16, 32],
+            **CONV,
+        )
+    )
     del dw
     graph.finalize()
     compiled = graph.get_partitions(backend="onednn")[0].compile(strategy="gemm on channels last")

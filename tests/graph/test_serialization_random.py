@@ -139,9 +139,13 @@ def descriptions(draw, number):
             | st.just([math.prod(max(d, 1) for d in shape[i + 1 :]) for i in range(len(shape))])
         )
     return og.LogicalTensor(
-        number, "f32", shape, layout_type=layout, strides=strides,
+        number,
+        "f32",
+        shape,
+        layout_type=layout,
+        strides=strides,
         property_type=draw(st.sampled_from(list(og.PropertyType))),
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -161,10 +165,13 @@ def graphs(draw):
     for i, op_id in enumerate(ids):
         output = draw(descriptions(100 + i))
         changes = {
-            "strides": draw(lists), "dilations": draw(lists), "pads_begin": draw(lists),
-            "groups": draw(st.integers(1, S64_MAX)), "data_format": draw(st.sampled_from(["NCX", "NXC"])),
+            "strides": draw(lists),
+            "dilations": draw(lists),
+            "pads_begin": draw(lists),
+            "groups": draw(st.integers(1, S64_MAX)),
+            "data_format": draw(st.sampled_from(["NCX", "NXC"])),
             "auto_pad": draw(st.sampled_from(["None", "VALID", "SAME_UPPER"])),
-        }  # fmt: skip
+        }
         inputs = [draw(st.sampled_from(tensors)) for _ in range(2)]
         kind = draw(st.sampled_from(kinds))
         graph.add_op(gradient_op(op_id, inputs, output, kind, draw(NAMES), **changes))

@@ -195,8 +195,14 @@ def test_attributes_are_rewritten():
         {"a": 1, "b": 1.5, "c": True, "d": "x", "e": [1, 2], "f": (1.5, 2.0), "g": []}
     )
     assert [record.type.value for record in unknown.attributes.values()] == [
-        "s64", "f32", "bool", "string", "s64[]", "f32[]", "s64[]",
-    ]  # fmt: skip
+        "s64",
+        "f32",
+        "bool",
+        "string",
+        "s64[]",
+        "f32[]",
+        "s64[]",
+    ]
     assert loads(dumps(evolve(document, ops=[unknown]))).ops == (unknown,)
 
 

@@ -109,49 +109,144 @@ REFUSED = {
     "a table": ("Gather", [ints(0, 1)], [X], {}, "a look-up in a table"),
     "many rows": ("Gather", [X], [ints(*[0] * 257)], {"axis": 1}, "fall into 257 rows"),
     "beyond in two axes": ("GatherND", [X], [np.array([[0, 3]])], {}, "indices beyond the elements"),
-    "a batch of look-ups": ("GatherND", [X], [np.array([[0], [1]])], {"batch_dims": 1}, "that has batch_dims"),
+    "a batch of look-ups": (
+        "GatherND",
+        [X],
+        [np.array([[0], [1]])],
+        {"batch_dims": 1},
+        "that has batch_dims",
+    ),
     "a step back": ("Slice", [X], [ints(3), ints(0), ints(1), ints(-1)], {}, "a step of -1"),
     "nothing": ("Slice", [X], [ints(1), ints(1), ints(1)], {}, "without elements"),
     "to integers": ("Cast", [X], [], {"to": 7}, "from float32 to int64"),
     "bounds": ("Clip", [X], [scalar(1), scalar(0)], {}, "first must not be above"),
-    "dilated average": ("AveragePool", [IMAGE], [], {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilations"),
-    "counted ceil": ("AveragePool", [IMAGE], [], {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1],
-                     "count_include_pad": 1, "ceil_mode": 1}, "ceil rounding"),
+    "dilated average": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [2, 2], "dilations": [2, 2]},
+        "dilations",
+    ),
+    "counted ceil": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {
+            "kernel_shape": [2, 2],
+            "strides": [2, 2],
+            "pads": [1, 1, 1, 1],
+            "count_include_pad": 1,
+            "ceil_mode": 1,
+        },
+        "ceil rounding",
+    ),
     "cubic": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1, 2, 2])], {"mode": "cubic"}, "'cubic'"),
-    "nearest by half": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1, 0.5, 0.5])],
-                        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "nearest elements"),
-    "linear asymmetric": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1, 2, 2])],
-                          {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, "linear interpolation"),
+    "nearest by half": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([1, 1, 0.5, 0.5])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        "nearest elements",
+    ),
+    "linear asymmetric": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([1, 1, 2, 2])],
+        {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+        "linear interpolation",
+    ),
     "channels": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 2, 1, 1])], {}, "the channels"),
     "types": ("Add", [ints(1, 2), ints(3, 4)], [], {}, "s64"),
     "s16": ("QuantizeLinear", [X], [scalar(0.1), scalar(0, np.int16)], {}, "to int16"),
     **{
-        f"{mode} {kind} {name}": ("Resize", [normal(1, 2, 5, 5)], [np.float32([]), np.float32([1, 1, *scales])],
-                                  {"mode": mode, "coordinate_transformation_mode": kind}, "scale|coordinates|nearest")
+        f"{mode} {kind} {name}": (
+            "Resize",
+            [normal(1, 2, 5, 5)],
+            [np.float32([]), np.float32([1, 1, *scales])],
+            {"mode": mode, "coordinate_transformation_mode": kind},
+            "scale|coordinates|nearest",
+        )
         for mode in ("nearest", "linear")
-        for kind in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric")
-        for name, scales in (("the same size", (1.15, 1.15)), ("one axis", (3, 1.15)), ("a part left", (2.3, 2.3)))
+        for kind in (
+            "half_pixel",
+            "asymmetric",
+            "align_corners",
+            "pytorch_half_pixel",
+            "half_pixel_symmetric",
+        )
+        for name, scales in (
+            ("the same size", (1.15, 1.15)),
+            ("one axis", (3, 1.15)),
+            ("a part left", (2.3, 2.3)),
+        )
         if (mode, kind) != ("nearest", "half_pixel_symmetric")
     },
-    "a part of a channel": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1.1, 1, 1])], {}, "the channels"),
-    "a crop": ("Resize", [normal(1, 2, 5, 5)], [np.float32([0, 0, 0.2, 0.2, 1, 1, 0.8, 0.8]), np.float32([]),
-               ints(1, 2, 5, 5)], {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}, "crop"),
-    "few scales": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1])], {}, r"scales \[1.0, 1.0\] for 4 axes"),
-    "NaN scales": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1, np.nan, 1])], {}, "nan.* for 4 axes"),
+    "a part of a channel": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([1, 1.1, 1, 1])],
+        {},
+        "the channels",
+    ),
+    "a crop": (
+        "Resize",
+        [normal(1, 2, 5, 5)],
+        [np.float32([0, 0, 0.2, 0.2, 1, 1, 0.8, 0.8]), np.float32([]), ints(1, 2, 5, 5)],
+        {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"},
+        "crop",
+    ),
+    "few scales": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([1, 1])],
+        {},
+        r"scales \[1.0, 1.0\] for 4 axes",
+    ),
+    "NaN scales": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([1, 1, np.nan, 1])],
+        {},
+        "nan.* for 4 axes",
+    ),
     "a scale of 0": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1, 0, 1])], {}, "above 0"),
     "few sizes": ("Resize", [IMAGE], [np.float32([]), np.float32([]), ints(2, 4)], {}, "sizes .* for 4 axes"),
     "no repetition": ("Tile", [X], [ints(1, 0, 2)], {}, "which leave no elements"),
     "few repetitions": ("Tile", [X], [ints(1, 2)], {}, "each axis takes one number"),
     "few pads": ("Pad", [X], [ints(1)], {}, "pads .1. for 3 axes"),
-    "few pads of a convolution": ("Conv", [IMAGE], [normal(4, 4, 3, 3)], {"pads": [1]}, "pads .1. for 2 spatial axes"),
+    "few pads of a convolution": (
+        "Conv",
+        [IMAGE],
+        [normal(4, 4, 3, 3)],
+        {"pads": [1]},
+        "pads .1. for 2 spatial axes",
+    ),
     "an empty bound": ("Clip", [X], [np.float32([])], {}, "its min must be one number, got 0"),
     "no broadcast": ("Expand", [X], [ints(5, 5)], {}, "which don't broadcast"),
     "uneven lists": ("Slice", [X], [ints(0, 0), ints(1)], {}, "not equally many"),
     "a step of 0": ("Slice", [X], [ints(0), ints(1), ints(1), ints(0)], {}, "a step of 0"),
-    "blocks of 0": ("DepthToSpace", [IMAGE], [], {"blocksize": 0}, "blocksize must be an integer above 0, got 0"),
-    "0 groups": ("GroupNormalization", [IMAGE], [normal(4), normal(4)], {"num_groups": 0}, "num_groups must be"),
+    "blocks of 0": (
+        "DepthToSpace",
+        [IMAGE],
+        [],
+        {"blocksize": 0},
+        "blocksize must be an integer above 0, got 0",
+    ),
+    "0 groups": (
+        "GroupNormalization",
+        [IMAGE],
+        [normal(4), normal(4)],
+        {"num_groups": 0},
+        "num_groups must be",
+    ),
     "0 parts": ("Split", [X], [], {"num_outputs": 0}, "num_outputs must be an integer above 0"),
-    "another number of parts": ("Split", [X], [ints(1, 1)], {}, "a split of 2 elements into .1, 1. for 1 outputs"),
+    "another number of parts": (
+        "Split",
+        [X],
+        [ints(1, 1)],
+        {},
+        "a split of 2 elements into .1, 1. for 1 outputs",
+    ),
     "an order of few axes": ("Transpose", [IMAGE], [], {"perm": [0, 1]}, "each of its 4 axes once"),
     "axes that are not there": ("Unsqueeze", [X], [ints(9)], {}, "new axes .9."),
     "an axis that is not there": ("Flatten", [X], [], {"axis": 9}, "axis 9 of a tensor of 3 axes"),
@@ -159,15 +254,35 @@ REFUSED = {
     "three axes": ("DepthToSpace", [X], [], {"blocksize": 2}, "don't fit together .ValueError"),
     "celu of 0": ("Celu", [X], [], {"alpha": 0.0}, "must be above 0"),
     "a third norm": ("LpNormalization", [X], [], {"p": 3}, "a norm of order 3"),
-    **({
-        "a short mask": ("Attention", [*QKV, normal(5, 1)], [], {}, "a mask for fewer keys"),
-        "no heads": ("Attention", [normal(2, 3, 16), normal(2, 5, 16), normal(2, 5, 16)], [], {}, "q_num_heads must"),
-        "0 heads": ("Attention", [normal(2, 3, 16), normal(2, 5, 16), normal(2, 5, 16)], [],
-                    {"q_num_heads": 0, "kv_num_heads": 2}, "q_num_heads must be an integer above 0, got 0"),
-    } if NEWEST >= 23 else {}),
-    "training": ("BatchNormalization", [IMAGE], [normal(4), normal(4), normal(4), positive(4)],
-                 {"training_mode": 1}, "training mode"),
-}  # fmt: skip
+    **(
+        {
+            "a short mask": ("Attention", [*QKV, normal(5, 1)], [], {}, "a mask for fewer keys"),
+            "no heads": (
+                "Attention",
+                [normal(2, 3, 16), normal(2, 5, 16), normal(2, 5, 16)],
+                [],
+                {},
+                "q_num_heads must",
+            ),
+            "0 heads": (
+                "Attention",
+                [normal(2, 3, 16), normal(2, 5, 16), normal(2, 5, 16)],
+                [],
+                {"q_num_heads": 0, "kv_num_heads": 2},
+                "q_num_heads must be an integer above 0, got 0",
+            ),
+        }
+        if NEWEST >= 23
+        else {}
+    ),
+    "training": (
+        "BatchNormalization",
+        [IMAGE],
+        [normal(4), normal(4), normal(4), positive(4)],
+        {"training_mode": 1},
+        "training mode",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -225,17 +340,29 @@ def node_of(kind, inputs, outputs, **attributes):
 INVALID = {
     "reads nothing": ([node_of("Relu", ["z"], ["y"])], "node 'the Relu' .Relu. reads 'z', which no input"),
     "no output": ([node_of("Relu", ["x"], ["h"])], "its output 'y' is made by no node"),
-    "a cycle": ([node_of("Add", ["x", "y"], ["h"]), node_of("Relu", ["h"], ["y"])], "'the Relu' makes only afterwards"),
-    "out of order": ([node_of("Exp", ["h"], ["y"]), node_of("Relu", ["x"], ["h"])], "'the Relu' makes only afterwards"),
-    "twice": ([node_of("Exp", ["x"], ["y"]), node_of("Relu", ["x"], ["y"])], "makes 'y', which is there already"),
-    "over an input": ([node_of("Exp", ["x"], ["x"]), node_of("Relu", ["x"], ["y"])], "makes 'x', which is there"),
+    "a cycle": (
+        [node_of("Add", ["x", "y"], ["h"]), node_of("Relu", ["h"], ["y"])],
+        "'the Relu' makes only afterwards",
+    ),
+    "out of order": (
+        [node_of("Exp", ["h"], ["y"]), node_of("Relu", ["x"], ["h"])],
+        "'the Relu' makes only afterwards",
+    ),
+    "twice": (
+        [node_of("Exp", ["x"], ["y"]), node_of("Relu", ["x"], ["y"])],
+        "makes 'y', which is there already",
+    ),
+    "over an input": (
+        [node_of("Exp", ["x"], ["x"]), node_of("Relu", ["x"], ["y"])],
+        "makes 'x', which is there",
+    ),
     "no window": ([node_of("MaxPool", ["x"], ["y"])], "the MaxPool' .MaxPool.: .*kernel_shape"),
     "no axis": ([node_of("Concat", ["x", "x"], ["y"])], "the Concat' .Concat.: .*axis"),
     "text for a number": ([node_of("Softmax", ["x"], ["y"], axis="foo")], "the Softmax' .Softmax.: .*axis"),
     "an unknown attribute": ([node_of("Elu", ["x"], ["y"], alhpa=0.5)], "the Elu' .Elu.: .*alhpa"),
     "no inputs": ([node_of("Relu", [], ["y"])], "the Relu' .Relu.: "),
     "three inputs": ([node_of("Mul", ["x", "x", "x"], ["y"])], "the Mul' .Mul.: "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", INVALID)

@@ -25,10 +25,30 @@ from onnx_oracle import (
 
 # op, inputs, constants (by position after the inputs), attributes
 UNARY = [
-    *[(kind, X) for kind in ("Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Softplus", "Mish", "HardSwish", "Neg",
-                             "LeakyRelu", "Elu", "Selu", "Celu", "Softsign", "HardSigmoid", "Identity", "Round")],
+    *[
+        (kind, X)
+        for kind in (
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Exp",
+            "Abs",
+            "Softplus",
+            "Mish",
+            "HardSwish",
+            "Neg",
+            "LeakyRelu",
+            "Elu",
+            "Selu",
+            "Celu",
+            "Softsign",
+            "HardSigmoid",
+            "Identity",
+            "Round",
+        )
+    ],
     *[(kind, positive(2, 3, 4)) for kind in ("Log", "Sqrt", "Reciprocal")],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "x"), UNARY, ids=[kind for kind, _ in UNARY])
@@ -75,8 +95,18 @@ CASES = {
     "matmul": ("MatMul", [normal(2, 1, 3, 4), normal(5, 4, 6, seed=1)], [], {}),
     "matmul-vector": ("MatMul", [normal(3, 4), normal(4, seed=1)], [], {}),
     "gemm": ("Gemm", [normal(3, 4)], [normal(4, 5, seed=1), normal(5, seed=2)], {}),
-    "gemm-transposed": ("Gemm", [normal(4, 3)], [normal(5, 4, seed=1), normal(5, seed=2)], {"transA": 1, "transB": 1}),
-    "gemm-scaled": ("Gemm", [normal(3, 4)], [normal(4, 5, seed=1), normal(3, 1)], {"alpha": 0.5, "beta": 2.0}),
+    "gemm-transposed": (
+        "Gemm",
+        [normal(4, 3)],
+        [normal(5, 4, seed=1), normal(5, seed=2)],
+        {"transA": 1, "transB": 1},
+    ),
+    "gemm-scaled": (
+        "Gemm",
+        [normal(3, 4)],
+        [normal(4, 5, seed=1), normal(3, 1)],
+        {"alpha": 0.5, "beta": 2.0},
+    ),
     "reshape": ("Reshape", [X], [ints(4, -1)], {}),
     "reshape-zero": ("Reshape", [X], [ints(0, -1)], {}),
     "flatten": ("Flatten", [IMAGE], [], {}),
@@ -90,8 +120,12 @@ CASES = {
     "expand": ("Expand", [normal(2, 1, 4)], [ints(3, 1, 5, 1)], {}),
     "tile": ("Tile", [normal(2, 3)], [ints(2, 3)], {}),
     "concat": ("Concat", [X, normal(2, 5, 4, seed=1)], [], {"axis": -2}),
-    "batch-norm-f16": ("BatchNormalization", [IMAGE.astype("f2")],
-                       [np.ones(4, "f2"), np.zeros(4, "f2"), np.zeros(4, "f2"), np.ones(4, "f2")], {}),
+    "batch-norm-f16": (
+        "BatchNormalization",
+        [IMAGE.astype("f2")],
+        [np.ones(4, "f2"), np.zeros(4, "f2"), np.zeros(4, "f2"), np.ones(4, "f2")],
+        {},
+    ),
     "cast-like": ("CastLike", [X, normal(1).astype("f2")], [], {}),
     "concat-many": ("Concat", [normal(2, 1, seed=i) for i in range(70)], [], {"axis": 1}),
     "concat-constant": ("Concat", [X], [normal(2, 1, 4), normal(2, 2, 4)], {"axis": 1}),
@@ -139,74 +173,191 @@ CASES = {
     "softmax-1": ("Softmax", [X], [], {"axis": 1}),
     "log-softmax": ("LogSoftmax", [X], [], {"axis": 2}),
     "lp-normalization": ("LpNormalization", [X], [], {"axis": 1, "p": 2}),
-    "conv": ("Conv", [IMAGE], [normal(5, 4, 3, 2, seed=1), normal(5)],
-             {"pads": [1, 0, 0, 1], "strides": [2, 1], "dilations": [1, 2]}),
+    "conv": (
+        "Conv",
+        [IMAGE],
+        [normal(5, 4, 3, 2, seed=1), normal(5)],
+        {"pads": [1, 0, 0, 1], "strides": [2, 1], "dilations": [1, 2]},
+    ),
     "conv-groups": ("Conv", [IMAGE], [normal(6, 2, 3, 3, seed=1)], {"group": 2}),
-    "conv-same": ("Conv", [IMAGE], [normal(5, 4, 3, 3, seed=1)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "conv-same": (
+        "Conv",
+        [IMAGE],
+        [normal(5, 4, 3, 3, seed=1)],
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+    ),
     "conv-1d": ("Conv", [normal(2, 4, 9)], [normal(5, 4, 3, seed=1)], {"pads": [1, 1]}),
-    "conv-transpose": ("ConvTranspose", [IMAGE], [normal(4, 5, 3, 2, seed=1), normal(5)],
-                       {"strides": [2, 3], "pads": [1, 0, 1, 0], "output_padding": [1, 2]}),
+    "conv-transpose": (
+        "ConvTranspose",
+        [IMAGE],
+        [normal(4, 5, 3, 2, seed=1), normal(5)],
+        {"strides": [2, 3], "pads": [1, 0, 1, 0], "output_padding": [1, 2]},
+    ),
     "max-pool": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}),
     "max-pool-ceil": ("MaxPool", [IMAGE], [], {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}),
     "average-pool": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-    "average-pool-counted": ("AveragePool", [IMAGE], [],
-                             {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    "average-pool-counted": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+    ),
     # The last windows reach beyond the padding at the end, which ONNX counts in no average.
-    "average-pool-ceil": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
-    "average-pool-ceil-counted": ("AveragePool", [IMAGE], [], {"kernel_shape": [2, 3], "strides": [2, 2],
-                                  "ceil_mode": 1, "count_include_pad": 1}),
+    "average-pool-ceil": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+    ),
+    "average-pool-ceil-counted": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1},
+    ),
     "average-pool-end": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 3], "pads": [0, 0, 2, 1]}),
-    "average-pool-end-counted": ("AveragePool", [IMAGE], [],
-                                 {"kernel_shape": [3, 3], "pads": [0, 0, 2, 1], "count_include_pad": 1}),
-    "average-pool-begin-counted": ("AveragePool", [IMAGE], [],
-                                   {"kernel_shape": [3, 3], "pads": [2, 1, 0, 0], "count_include_pad": 1}),
-    "average-pool-end-ceil": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 3], "strides": [2, 2],
-                              "pads": [0, 0, 1, 1], "ceil_mode": 1}),
+    "average-pool-end-counted": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [3, 3], "pads": [0, 0, 2, 1], "count_include_pad": 1},
+    ),
+    "average-pool-begin-counted": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [3, 3], "pads": [2, 1, 0, 0], "count_include_pad": 1},
+    ),
+    "average-pool-end-ceil": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1], "ceil_mode": 1},
+    ),
     # With these pads the windows end where the padding does, and ceil rounding adds nothing.
-    "average-pool-end-ceil-counted": ("AveragePool", [normal(2, 3, 7, 5)], [], {"kernel_shape": [2, 3],
-                                      "strides": [2, 2], "pads": [0, 0, 1, 2], "ceil_mode": 1, "count_include_pad": 1}),
-    "batch-norm-default": ("BatchNormalization", [IMAGE],
-                           [normal(4), normal(4, seed=1), normal(4, seed=2), np.float32([1e-5, 1e-6, 0, 1e-4])], {}),
+    "average-pool-end-ceil-counted": (
+        "AveragePool",
+        [normal(2, 3, 7, 5)],
+        [],
+        {
+            "kernel_shape": [2, 3],
+            "strides": [2, 2],
+            "pads": [0, 0, 1, 2],
+            "ceil_mode": 1,
+            "count_include_pad": 1,
+        },
+    ),
+    "batch-norm-default": (
+        "BatchNormalization",
+        [IMAGE],
+        [normal(4), normal(4, seed=1), normal(4, seed=2), np.float32([1e-5, 1e-6, 0, 1e-4])],
+        {},
+    ),
     "layer-norm-default": ("LayerNormalization", [1e-3 * X], [normal(4), normal(4, seed=1)], {}),
     "instance-norm-default": ("InstanceNormalization", [1e-3 * IMAGE], [normal(4), normal(4, seed=1)], {}),
-    "group-norm-default": ("GroupNormalization", [1e-3 * IMAGE], [normal(4), normal(4, seed=1)], {"num_groups": 2}),
-    **({"rms-norm-default": ("RMSNormalization", [1e-3 * X], [normal(4)], {}),
-        "rms-norm-of-two": ("RMSNormalization", [X], [normal(3, 4)], {"axis": -2})} if NEWEST >= 23 else {}),
-    "batch-norm": ("BatchNormalization", [IMAGE], [normal(4), normal(4, seed=1), normal(4, seed=2), positive(4)],
-                   {"epsilon": 1e-3}),
+    "group-norm-default": (
+        "GroupNormalization",
+        [1e-3 * IMAGE],
+        [normal(4), normal(4, seed=1)],
+        {"num_groups": 2},
+    ),
+    **(
+        {
+            "rms-norm-default": ("RMSNormalization", [1e-3 * X], [normal(4)], {}),
+            "rms-norm-of-two": ("RMSNormalization", [X], [normal(3, 4)], {"axis": -2}),
+        }
+        if NEWEST >= 23
+        else {}
+    ),
+    "batch-norm": (
+        "BatchNormalization",
+        [IMAGE],
+        [normal(4), normal(4, seed=1), normal(4, seed=2), positive(4)],
+        {"epsilon": 1e-3},
+    ),
     "layer-norm": ("LayerNormalization", [X], [normal(4), normal(4, seed=1)], {}),
     "layer-norm-1": ("LayerNormalization", [X], [normal(3, 4)], {"axis": 1}),
     "instance-norm": ("InstanceNormalization", [IMAGE], [normal(4), normal(4, seed=1)], {}),
     "group-norm": ("GroupNormalization", [IMAGE], [normal(4), normal(4, seed=1)], {"num_groups": 2}),
     "rms-norm": ("RMSNormalization", [X], [normal(4)], {}) if NEWEST >= 23 else ("Abs", [X], [], {}),
-    **({
-        "attention": ("Attention", QKV, [], {}),
-        "attention-mask": ("Attention", [*QKV, normal(5, 7)], [], {"scale": 0.4}),
-        "attention-bool": ("Attention", QKV, [np.tri(5, 7, 2, np.bool_)], {}),
-        "attention-bool-input": ("Attention", [*QKV, np.tri(5, 7, 2, np.bool_)], [], {}),
-        "attention-causal": ("Attention", [normal(2, 4, 5, 8), normal(2, 2, 5, 8, seed=1), normal(2, 2, 5, 8, seed=2)],
-                             [], {"is_causal": 1}),
-        "attention-flat": ("Attention", [normal(2, 5, 24), normal(2, 7, 24, seed=1), normal(2, 7, 12, seed=2)],
-                           [], {"q_num_heads": 3, "kv_num_heads": 3}),
-    } if NEWEST >= 23 else {}),
-    "resize-nearest-2": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 1, 2, 2])],
-                         {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
-    "resize-linear": ("Resize", [IMAGE], [np.float32([]), np.float32([]), ints(2, 4, 14, 9)], {"mode": "linear"}),
-    "resize-thirds": ("Resize", [normal(1, 2, 3, 6)], [np.float32([]), np.float32([1, 1, 4 / 3, 4 / 3])],
-                      {"mode": "linear"}),
-    "average-pool-same": ("AveragePool", [IMAGE], [],
-                          {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER", "count_include_pad": 1}),
-    "resize-symmetric": ("Resize", [IMAGE], [np.float32([]), np.float32([]), ints(2, 4, 14, 9)],
-                         {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}),
-    "resize-symmetric-parts": ("Resize", [normal(1, 2, 5, 5)], [np.float32([]), np.float32([1, 1, 1.15, 2.3])],
-                               {"coordinate_transformation_mode": "half_pixel_symmetric"}),
-    "resize-corners": ("Resize", [IMAGE], [np.float32([]), np.float32([]), ints(2, 4, 9, 11)],
-                       {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+    **(
+        {
+            "attention": ("Attention", QKV, [], {}),
+            "attention-mask": ("Attention", [*QKV, normal(5, 7)], [], {"scale": 0.4}),
+            "attention-bool": ("Attention", QKV, [np.tri(5, 7, 2, np.bool_)], {}),
+            "attention-bool-input": ("Attention", [*QKV, np.tri(5, 7, 2, np.bool_)], [], {}),
+            "attention-causal": (
+                "Attention",
+                [normal(2, 4, 5, 8), normal(2, 2, 5, 8, seed=1), normal(2, 2, 5, 8, seed=2)],
+                [],
+                {"is_causal": 1},
+            ),
+            "attention-flat": (
+                "Attention",
+                [normal(2, 5, 24), normal(2, 7, 24, seed=1), normal(2, 7, 12, seed=2)],
+                [],
+                {"q_num_heads": 3, "kv_num_heads": 3},
+            ),
+        }
+        if NEWEST >= 23
+        else {}
+    ),
+    "resize-nearest-2": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([1, 1, 2, 2])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    "resize-linear": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([]), ints(2, 4, 14, 9)],
+        {"mode": "linear"},
+    ),
+    "resize-thirds": (
+        "Resize",
+        [normal(1, 2, 3, 6)],
+        [np.float32([]), np.float32([1, 1, 4 / 3, 4 / 3])],
+        {"mode": "linear"},
+    ),
+    "average-pool-same": (
+        "AveragePool",
+        [IMAGE],
+        [],
+        {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER", "count_include_pad": 1},
+    ),
+    "resize-symmetric": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([]), ints(2, 4, 14, 9)],
+        {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+    ),
+    "resize-symmetric-parts": (
+        "Resize",
+        [normal(1, 2, 5, 5)],
+        [np.float32([]), np.float32([1, 1, 1.15, 2.3])],
+        {"coordinate_transformation_mode": "half_pixel_symmetric"},
+    ),
+    "resize-corners": (
+        "Resize",
+        [IMAGE],
+        [np.float32([]), np.float32([]), ints(2, 4, 9, 11)],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
     "quantize": ("QuantizeLinear", [3 * X], [scalar(0.05), scalar(10, np.uint8)], {}),
-    "quantize-channels": ("QuantizeLinear", [IMAGE], [np.float32([0.1, 0.2, 0.3, 0.4]), np.int8([0, 1, -1, 0])], {}),
-    "dequantize": ("DequantizeLinear", [rng().integers(0, 255, (2, 3), np.uint8)],
-                   [scalar(0.1), scalar(7, np.uint8)], {}),
-}  # fmt: skip
+    "quantize-channels": (
+        "QuantizeLinear",
+        [IMAGE],
+        [np.float32([0.1, 0.2, 0.3, 0.4]), np.int8([0, 1, -1, 0])],
+        {},
+    ),
+    "dequantize": (
+        "DequantizeLinear",
+        [rng().integers(0, 255, (2, 3), np.uint8)],
+        [scalar(0.1), scalar(7, np.uint8)],
+        {},
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -126,9 +126,13 @@ def test_shape_arithmetic_is_folded():
         helper.make_node("ReduceSum", ["rf"], ["total"], keepdims=0),
     ]
     constants = {
-        "zero": scalar(0, I64), "axes": ints(0), "rest": ints(-1), "five": scalar(5, I64), "one": scalar(1, I64),
+        "zero": scalar(0, I64),
+        "axes": ints(0),
+        "rest": ints(-1),
+        "five": scalar(5, I64),
+        "one": scalar(1, I64),
         "size": ints(12),
-    }  # fmt: skip
+    }
     model = model_of(nodes, {"x": x}, ["y", "total"], constants)
     imported = check(model, {"x": x}, kinds=["StaticReshape", "Add", "Multiply"])
     assert imported.outputs == ("y", "total")
@@ -166,9 +170,15 @@ def test_a_quantised_convolution_stays_quantised(opset):
         helper.make_node("QuantizeLinear", ["h", "four", "zo"], ["y"]),
     ]
     constants = {
-        "one": scalar(1), "z": scalar(0, np.uint8), "w": w, "zw": zero8, "b": b, "zb": zero32, "four": scalar(4),
+        "one": scalar(1),
+        "z": scalar(0, np.uint8),
+        "w": w,
+        "zw": zero8,
+        "b": b,
+        "zb": zero32,
+        "four": scalar(4),
         "zo": zero8,
-    }  # fmt: skip
+    }
     imported = og.from_onnx(model_of(nodes, {"x": x}, ["y"], constants, opset=opset))
     assert [op.kind for op in imported.graph.ops] == ["Dequantize", "Dequantize", "Convolution", "Quantize"]
     assert imported.constants["w"].dtype == np.int8
@@ -197,9 +207,11 @@ def test_functions_of_the_model_are_inlined():
     info = helper.make_tensor_value_info("x", 1, [2, 3])
     out = helper.make_tensor_value_info("y", 1, [2, 3])
     model = helper.make_model(
-        helper.make_graph([node], "g", [info], [out]), functions=[function], ir_version=IR,
+        helper.make_graph([node], "g", [info], [out]),
+        functions=[function],
+        ir_version=IR,
         opset_imports=[*opsets, helper.make_opsetid("local", 1)],
-    )  # fmt: skip
+    )
     close(og.from_onnx(model).compile()(x)["y"], np.exp(x) + x)
 
 
@@ -207,9 +219,12 @@ def test_an_integer_network_is_exact():
     """Convolution, ReLU, a skip connection, pooling and a product: small integers, bit for bit."""
     x = integers(2, 4, 8, 8)
     constants = {
-        "w1": integers(8, 4, 3, 3, seed=1), "b1": integers(8, seed=2), "w2": integers(8, 8, 3, 3, seed=3),
-        "w3": integers(8 * 4 * 4, 10, seed=4, low=-1, high=2), "b3": integers(10, seed=5),
-    }  # fmt: skip
+        "w1": integers(8, 4, 3, 3, seed=1),
+        "b1": integers(8, seed=2),
+        "w2": integers(8, 8, 3, 3, seed=3),
+        "w3": integers(8 * 4 * 4, 10, seed=4, low=-1, high=2),
+        "b3": integers(10, seed=5),
+    }
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c1"], ["r1"]),

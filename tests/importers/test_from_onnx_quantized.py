@@ -55,27 +55,39 @@ A, B = (u8(16, 6), 0.5, 120), (s8(6, 5, seed=1), 0.25, -4)
 LINEAR = {
     "conv": ("QLinearConv", "Conv", [(IMAGE, 0.5, 128), (s8(6, 4, 3, 3, seed=1), 0.25, 0)], {}),
     "conv-channels": (
-        "QLinearConv", "Conv",
+        "QLinearConv",
+        "Conv",
         [(IMAGE, 0.5, 128), (s8(6, 2, 3, 3, seed=1), [0.25, 0.5, 1, 0.125, 2, 0.5], [0] * 6)],
         {"group": 2, "pads": [1, 1, 1, 1], "strides": [2, 1]},
     ),
     "matmul": ("QLinearMatMul", "MatMul", [A, B], {}),
-    "matmul-columns": ("QLinearMatMul", "MatMul", [A, (B[0], [0.25, 0.5, 1, 0.125, 2], [0, 2, -2, 1, 3])], {}),
+    "matmul-columns": (
+        "QLinearMatMul",
+        "MatMul",
+        [A, (B[0], [0.25, 0.5, 1, 0.125, 2], [0, 2, -2, 1, 3])],
+        {},
+    ),
     "gemm": ("QGemm", "Gemm", [A, B], {}),
     "gemm-columns": (
-        "QGemm", "Gemm", [A, (B[0].T.copy(), [0.25, 0.5, 1, 0.125, 2], [0, 2, -2, 1, 3])], {"transB": 1, "alpha": 2.0},
+        "QGemm",
+        "Gemm",
+        [A, (B[0].T.copy(), [0.25, 0.5, 1, 0.125, 2], [0, 2, -2, 1, 3])],
+        {"transB": 1, "alpha": 2.0},
     ),
     "add": ("QLinearAdd", "Add", [(X, 0.5, 12), (u8(3, 1, seed=1), 2.0, 200)], {}),
     "mul": ("QLinearMul", "Mul", [(X, 0.5, 12), (u8(2, 3, 4, seed=1), 0.25, 200)], {}),
     "average": (
-        "QLinearAveragePool", "AveragePool", [(IMAGE, 0.5, 12)], {"kernel_shape": [2, 2], "count_include_pad": 1},
+        "QLinearAveragePool",
+        "AveragePool",
+        [(IMAGE, 0.5, 12)],
+        {"kernel_shape": [2, 2], "count_include_pad": 1},
     ),
     "global-average": ("QLinearGlobalAveragePool", "GlobalAveragePool", [(u8(4, 16, 2, 2), 0.5, 12)], {}),
     "leaky": ("QLinearLeakyRelu", "LeakyRelu", [(X, 0.5, 100)], {"alpha": 0.25}),
     "sigmoid": ("QLinearSigmoid", "Sigmoid", [(X, 1 / 16, 128)], {}),
     "softmax": ("QLinearSoftmax", "Softmax", [(X, 1 / 16, 128)], {"axis": 1}),
     "concat": ("QLinearConcat", "Concat", [(X, 0.5, 12), (u8(2, 1, 4, seed=1), 4.0, 100)], {"axis": 1}),
-}  # fmt: skip
+}
 BIASED = ("conv", "conv-channels", "gemm", "gemm-columns")
 FRACTIONS = ("sigmoid", "softmax")
 
@@ -135,9 +147,11 @@ REFUSED = {
 def test_refused(name):
     kind, zero, attributes, message = REFUSED[name]
     values = {
-        "s": scalar(0.5), "z": scalar(3, np.uint8), "so": scalar(0.5),
+        "s": scalar(0.5),
+        "z": scalar(3, np.uint8),
+        "so": scalar(0.5),
         "zo": scalar(zero, np.uint8 if zero else np.int16),
-    }  # fmt: skip
+    }
     node = helper.make_node(kind, ["x", "s", "z", "so", "zo"], ["y"], domain=CONTRIBUTED, **attributes)
     with pytest.raises(og.UnsupportedError, match=message):
         og.from_onnx(model_of([node], {"x": IMAGE}, ["y"], values))

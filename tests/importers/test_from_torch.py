@@ -147,7 +147,12 @@ FUNCTIONS = {
     "matmul": (torch.matmul, normal(2, 1, 3, 4), normal(5, 4, 6, seed=1)),
     "matmul vector": (torch.matmul, normal(2, 3, 4), normal(4, seed=1)),
     "addmm": (torch.addmm, normal(5), normal(3, 4), normal(4, 5, seed=1)),
-    "addmm scaled": (lambda b, x, y: torch.addmm(b, x, y, beta=0.5, alpha=2), normal(3, 5), normal(3, 4), normal(4, 5)),
+    "addmm scaled": (
+        lambda b, x, y: torch.addmm(b, x, y, beta=0.5, alpha=2),
+        normal(3, 5),
+        normal(3, 4),
+        normal(4, 5),
+    ),
     "linear": (F.linear, normal(2, 3, 4), normal(5, 4, seed=1), normal(5)),
     "view": (lambda x: x.view(4, -1) + 1, X),
     "flatten": (lambda x: x.flatten(1) + 1, IMAGE),
@@ -215,25 +220,51 @@ FUNCTIONS = {
     "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), IMAGE, normal(4), normal(4, seed=1)),
     "group_norm plain": (lambda x: F.group_norm(x, 2), IMAGE),
     "instance_norm": (lambda x: F.instance_norm(x), IMAGE),
-    "attention": (F.scaled_dot_product_attention, normal(2, 4, 5, 8), normal(2, 4, 7, 8, seed=1), normal(2, 4, 7, 6)),
-    "attention causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3),
-                         normal(2, 5, 8), normal(2, 5, 8, seed=1), normal(2, 5, 8, seed=2)),
-    "attention mask": (F.scaled_dot_product_attention, normal(2, 4, 5, 8), normal(2, 4, 5, 8, seed=1),
-                       normal(2, 4, 5, 8, seed=2), normal(2, 1, 5, 5)),
-    "attention bool": (F.scaled_dot_product_attention, normal(2, 4, 5, 8), normal(2, 4, 5, 8, seed=1),
-                       normal(2, 4, 5, 8, seed=2), normal(2, 1, 5, 5) > 0.8),
-    "attention heads": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
-                        normal(2, 6, 5, 8), normal(2, 2, 5, 8, seed=1), normal(2, 2, 5, 8, seed=2)),
+    "attention": (
+        F.scaled_dot_product_attention,
+        normal(2, 4, 5, 8),
+        normal(2, 4, 7, 8, seed=1),
+        normal(2, 4, 7, 6),
+    ),
+    "attention causal": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3),
+        normal(2, 5, 8),
+        normal(2, 5, 8, seed=1),
+        normal(2, 5, 8, seed=2),
+    ),
+    "attention mask": (
+        F.scaled_dot_product_attention,
+        normal(2, 4, 5, 8),
+        normal(2, 4, 5, 8, seed=1),
+        normal(2, 4, 5, 8, seed=2),
+        normal(2, 1, 5, 5),
+    ),
+    "attention bool": (
+        F.scaled_dot_product_attention,
+        normal(2, 4, 5, 8),
+        normal(2, 4, 5, 8, seed=1),
+        normal(2, 4, 5, 8, seed=2),
+        normal(2, 1, 5, 5) > 0.8,
+    ),
+    "attention heads": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        normal(2, 6, 5, 8),
+        normal(2, 2, 5, 8, seed=1),
+        normal(2, 2, 5, 8, seed=2),
+    ),
     "nearest": (lambda x: F.interpolate(x, scale_factor=2), IMAGE),
     "nearest 3": (lambda x: F.interpolate(x, size=(24, 6)), IMAGE),
     "bilinear": (lambda x: F.interpolate(x, size=(5, 13), mode="bilinear"), IMAGE),
     "bilinear scale": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), IMAGE),
-    "bilinear corners": (lambda x: F.interpolate(x, size=(5, 13), mode="bilinear", align_corners=True), IMAGE),
+    "bilinear corners": (
+        lambda x: F.interpolate(x, size=(5, 13), mode="bilinear", align_corners=True),
+        IMAGE,
+    ),
     "linear 1d": (lambda x: F.interpolate(x, size=9, mode="linear"), X),
     "full_like": (lambda x: x + torch.full_like(x, 3.0) + torch.ones_like(x) + torch.zeros_like(x), X),
     "arange": (lambda x: x + torch.arange(4) * 2, X),
     "constant mask": (lambda x: x.masked_fill(torch.ones(3, 3).triu(1).bool(), -5.0), normal(2, 3, 3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -370,9 +401,12 @@ class Block(nn.Module):
     def __init__(self, inputs, outputs, stride):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
-            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs),
-        )  # fmt: skip
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
             self.shortcut = nn.Sequential(
@@ -386,11 +420,22 @@ class Block(nn.Module):
 def residual_network():
     """Like ResNet-18, with a quarter of its channels."""
     return nn.Sequential(
-        nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
-        Block(16, 16, 1), Block(16, 16, 1), Block(16, 32, 2), Block(32, 32, 1),
-        Block(32, 64, 2), Block(64, 64, 1), Block(64, 128, 2), Block(128, 128, 1),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10),
-    )  # fmt: skip
+        nn.Conv2d(3, 16, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        Block(16, 16, 1),
+        Block(16, 16, 1),
+        Block(16, 32, 2),
+        Block(32, 32, 1),
+        Block(32, 64, 2),
+        Block(64, 64, 1),
+        Block(64, 128, 2),
+        Block(128, 128, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    )
 
 
 class InvertedResidual(nn.Module):
@@ -401,10 +446,15 @@ class InvertedResidual(nn.Module):
         wide = inputs * expansion
         self.skip = stride == 1 and inputs == outputs
         self.body = nn.Sequential(
-            nn.Conv2d(inputs, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(),
-            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(),
-            nn.Conv2d(wide, outputs, 1, bias=False), nn.BatchNorm2d(outputs),
-        )  # fmt: skip
+            nn.Conv2d(inputs, wide, 1, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU6(),
+            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU6(),
+            nn.Conv2d(wide, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
 
     def forward(self, x):
         return x + self.body(x) if self.skip else self.body(x)
@@ -412,11 +462,20 @@ class InvertedResidual(nn.Module):
 
 def mobile_network():
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish(),
-        InvertedResidual(16, 16, 1, 2), InvertedResidual(16, 24, 2, 4), InvertedResidual(24, 24, 1, 4),
-        InvertedResidual(24, 32, 2, 4), nn.Conv2d(32, 64, 1), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Dropout(0.2), nn.Linear(64, 10),
-    )  # fmt: skip
+        nn.Conv2d(3, 16, 3, 2, 1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.Hardswish(),
+        InvertedResidual(16, 16, 1, 2),
+        InvertedResidual(16, 24, 2, 4),
+        InvertedResidual(24, 24, 1, 4),
+        InvertedResidual(24, 32, 2, 4),
+        nn.Conv2d(32, 64, 1),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(64, 10),
+    )
 
 
 class UNet(nn.Module):
@@ -427,9 +486,13 @@ class UNet(nn.Module):
 
         def double(inputs, outputs):
             return nn.Sequential(
-                nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
-                nn.Conv2d(outputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
-            )  # fmt: skip
+                nn.Conv2d(inputs, outputs, 3, padding=1),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(),
+                nn.Conv2d(outputs, outputs, 3, padding=1),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(),
+            )
 
         self.down1, self.down2, self.middle = double(1, 8), double(8, 16), double(16, 32)
         self.up2, self.up1 = nn.ConvTranspose2d(32, 16, 2, 2), nn.ConvTranspose2d(16, 8, 2, 2)

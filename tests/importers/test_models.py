@@ -24,11 +24,26 @@ OPTIONS = {
 }
 IN_CI = ("resnet18", "mobilenet_v2", "mobilenet_v3_small", "shufflenet_v2_x1_0", "squeezenet1_1")
 MODELS = (
-    *IN_CI, "resnet50", "resnext50_32x4d", "mobilenet_v3_large", "efficientnet_b0", "efficientnet_v2_s",
-    "densenet121", "vgg11_bn", "alexnet", "googlenet", "inception_v3", "regnet_y_400mf", "mnasnet1_0",
-    "convnext_tiny", "vit_b_16", "swin_t", "lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large",
+    *IN_CI,
+    "resnet50",
+    "resnext50_32x4d",
+    "mobilenet_v3_large",
+    "efficientnet_b0",
+    "efficientnet_v2_s",
+    "densenet121",
+    "vgg11_bn",
+    "alexnet",
+    "googlenet",
+    "inception_v3",
+    "regnet_y_400mf",
+    "mnasnet1_0",
+    "convnext_tiny",
+    "vit_b_16",
+    "swin_t",
+    "lraspp_mobilenet_v3_large",
+    "deeplabv3_mobilenet_v3_large",
     "fcn_resnet50",
-)  # fmt: skip
+)
 WAYS = {
     "int8": {},
     "int8 s8": {"activations": "s8"},

@@ -102,10 +102,12 @@ def _meant():
     found["ConvTransposeBackwardWeights"].append(Meant("attributes", set(), {"output_padding"}, _DOCUMENTED))
     found["End"].append(
         Meant(
-            "types of T", {"undef"}, {"f64", "s64", "boolean", "f8_e5m2", "f8_e4m3", "s4", "u4"},
+            "types of T",
+            {"undef"},
+            {"f64", "s64", "boolean", "f8_e5m2", "f8_e4m3", "s4", "u4"},
             "End takes every type that a tensor can have, and no tensor has 'undef'",
         )
-    )  # fmt: skip
+    )
     found["Wildcard"].append(
         Meant(
             "types of any",

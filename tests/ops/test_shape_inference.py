@@ -15,9 +15,13 @@ from onednn_graph.ops.attributes import AttributeType
 from op_calls import EXAMPLES, SCHEMAS, X3, Example
 
 OLD = (
-    "ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights", "Convolution",
-    "ConvolutionBackwardData", "ConvolutionBackwardWeights",
-)  # fmt: skip
+    "ConvTranspose",
+    "ConvTransposeBackwardData",
+    "ConvTransposeBackwardWeights",
+    "Convolution",
+    "ConvolutionBackwardData",
+    "ConvolutionBackwardWeights",
+)
 
 
 ALL = [
@@ -171,12 +175,19 @@ def test_a_size_of_zero_is_computed_or_refused_in_our_words(kind):
 
 
 WITH_AN_AXIS = [
-    ("Concat", {"axis": 0}), ("GenIndex", {"axis": 0}), ("SoftMax", {"axis": 0}), ("SoftMaxBackward", {"axis": 0}),
-    ("LogSoftmax", {"axis": 0}), ("LogSoftmaxBackward", {"axis": 0}), ("LayerNorm", {"begin_norm_axis": 0}),
-    ("RMSNorm", {"begin_norm_axis": 0}), ("Quantize", {"axis": 0, "qtype": "per_channel", "scales": [1.0]}),
-    ("Dequantize", {"axis": 0, "qtype": "per_channel", "scales": [1.0]}), ("ReduceSum", {"axes": [0]}),
+    ("Concat", {"axis": 0}),
+    ("GenIndex", {"axis": 0}),
+    ("SoftMax", {"axis": 0}),
+    ("SoftMaxBackward", {"axis": 0}),
+    ("LogSoftmax", {"axis": 0}),
+    ("LogSoftmaxBackward", {"axis": 0}),
+    ("LayerNorm", {"begin_norm_axis": 0}),
+    ("RMSNorm", {"begin_norm_axis": 0}),
+    ("Quantize", {"axis": 0, "qtype": "per_channel", "scales": [1.0]}),
+    ("Dequantize", {"axis": 0, "qtype": "per_channel", "scales": [1.0]}),
+    ("ReduceSum", {"axes": [0]}),
     ("ReduceMax", {"axes": [0]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -459,9 +470,11 @@ bad("Dropout", TYPE, "'seed'", "s64", "s32", types={1: "s32"})
 bad("Dropout", TYPE, "'probability'", "f32", "f64", types={3: "f64"})
 
 for _kind, _data in (
-    ("Convolution", "src"), ("ConvTranspose", "src"), ("ConvolutionBackwardData", "diff_dst"),
+    ("Convolution", "src"),
+    ("ConvTranspose", "src"),
+    ("ConvolutionBackwardData", "diff_dst"),
     ("ConvTransposeBackwardData", "diff_dst"),
-):  # fmt: skip
+):
     _shape = EXAMPLES[_kind][0].inputs[0]
     bad(_kind, SHAPE, f"'{_data}'", "channels", "groups = 2", "got 5", inputs={0: (2, 5, *_shape[2:])})
     bad(_kind, SHAPE, "'weights'", "[6, 2, 3]", inputs={1: (6, 2, 3)})

@@ -179,9 +179,14 @@ class Page:
             check=False,
             timeout=SHELL_SECONDS,
             env=os.environ
-            | {"PATH": folder + os.pathsep + os.environ["PATH"], "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb",
-               "PYTHONUTF8": "1"},
-        )  # fmt: skip
+            | {
+                "PATH": folder + os.pathsep + os.environ["PATH"],
+                "COLUMNS": "110",
+                "NO_COLOR": "1",
+                "TERM": "dumb",
+                "PYTHONUTF8": "1",
+            },
+        )
         wanted = int(block.marks.get("exit", "0"))
         if run.returncode != wanted:
             self._fail(

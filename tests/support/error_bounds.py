@@ -20,9 +20,16 @@ LARGEST = {"f32": 3.4e38, "bf16": 3.38e38, "f16": 65504.0}
 ARITHMETIC = 8
 """Roundings of f32 within an op, relative to the summands of its sums."""
 FUNCTIONS = {
-    "Elu": 16, "Exp": 16, "GELU": 64, "HardSigmoid": 4, "HardSwish": 4, "Mish": 64, "Sigmoid": 16, "SoftPlus": 64,
+    "Elu": 16,
+    "Exp": 16,
+    "GELU": 64,
+    "HardSigmoid": 4,
+    "HardSwish": 4,
+    "Mish": 64,
+    "Sigmoid": 16,
+    "SoftPlus": 64,
     "Tanh": 32,
-}  # fmt: skip
+}
 """Roundings of f32 by which the library's polynomials may be off, relative to the result or to one."""
 EXACT = {"Abs", "Clamp", "Concat", "LeakyReLU", "MaxPool", "Maximum", "Minimum", "ReLU", "ReduceMax"}
 """Ops whose results are elements of their inputs, or such times one number."""

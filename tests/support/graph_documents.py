@@ -166,10 +166,18 @@ def chain():
 def gradient_op(number, inputs, output, kind=KIND, name="", **changes):
     spell = og.op_schema(kind).names(kind).spell
     attributes = {
-        "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], **changes,
-    }  # fmt: skip
+        "strides": [1, 1],
+        "pads_begin": [0, 0],
+        "pads_end": [0, 0],
+        "dilations": [1, 1],
+        **changes,
+    }
     produced = output if isinstance(output, og.LogicalTensor) else og.LogicalTensor(output, "f32")
     return og.Op(
-        number, kind, inputs, [produced], name=name,
+        number,
+        kind,
+        inputs,
+        [produced],
+        name=name,
         **{spell(key): value for key, value in attributes.items()},
-    )  # fmt: skip
+    )

@@ -78,8 +78,14 @@ def variants(example):
     shapes = example.shapes
     yield "column-major", {"strides": [column_major(s) for s in shapes]}
     yield "with gaps", {"strides": [with_gaps(s) for s in shapes]}
-    yield "unit strides", {"strides": [tuple(0 if d == 1 else st for d, st in zip(s, column_major(s), strict=True))
-                                       for s in shapes]}  # fmt: skip
+    yield (
+        "unit strides",
+        {
+            "strides": [
+                tuple(0 if d == 1 else st for d, st in zip(s, column_major(s), strict=True)) for s in shapes
+            ]
+        },
+    )
     first = next((s[0] for s in shapes if s), 1)
     yield "empty", {"shapes": [(0, *s[1:]) if s and s[0] == first else s for s in shapes]}
     yield "one", {"shapes": [(1, *s[1:]) if s and s[0] == first else s for s in shapes]}
@@ -102,9 +108,14 @@ def example_cases():
 def conv_cases():
     """Convolutions and their gradients of all ranks, formats, groups and paddings."""
     for kind, rank, groups, first, last, pad, dtype in product(
-        ("Convolution", "ConvTranspose"), (1, 2, 3), (1, 2), (True, False), (True, False),
-        ("None", "SAME_UPPER"), ("f32", "bf16"),
-    ):  # fmt: skip
+        ("Convolution", "ConvTranspose"),
+        (1, 2, 3),
+        (1, 2),
+        (True, False),
+        (True, False),
+        ("None", "SAME_UPPER"),
+        ("f32", "bf16"),
+    ):
         if dtype == "bf16" and (rank != 2 or pad != "None"):
             continue
         label = f"{kind} {rank}-D g{groups} {'NCX' if first else 'NXC'} {'dense' if last else 'spatial'} {pad} {dtype}"
@@ -127,9 +138,15 @@ def conv_graph(kind, rank, groups, first, last, pad, dtype, which):
         return [2, channels, *sizes] if first else [2, *sizes, channels]
 
     attributes = {
-        "strides": [2] * rank, "pads_begin": [1] * rank, "pads_end": [0] * rank, "dilations": [1] * rank,
-        "groups": groups, "auto_pad": pad, "data_format": "NCX" if first else "NXC", "weights_format": fmt,
-    }  # fmt: skip
+        "strides": [2] * rank,
+        "pads_begin": [1] * rank,
+        "pads_end": [0] * rank,
+        "dilations": [1] * rank,
+        "groups": groups,
+        "auto_pad": pad,
+        "data_format": "NCX" if first else "NXC",
+        "weights_format": fmt,
+    }
     shape_of = og.Graph()
     x, w = shape_of.input("x", dtype, data(ins, spatial)), shape_of.input("w", dtype, weights)
     y = shape_of.op(kind, x, w, **attributes)
@@ -139,14 +156,20 @@ def conv_graph(kind, rank, groups, first, last, pad, dtype, which):
     elif which == "data":
         more = {} if transposed else {"dst_shape": list(x.shape)}
         graph.op(
-            f"{kind}BackwardData", graph.input("dy", dtype, y.shape), graph.input("w", dtype, w.shape),
-            **more, **attributes,
-        )  # fmt: skip
+            f"{kind}BackwardData",
+            graph.input("dy", dtype, y.shape),
+            graph.input("w", dtype, w.shape),
+            **more,
+            **attributes,
+        )
     else:
         graph.op(
-            f"{kind}BackwardWeights", graph.input("x", dtype, x.shape), graph.input("dy", dtype, y.shape),
-            weights_shape=list(w.shape), **attributes,
-        )  # fmt: skip
+            f"{kind}BackwardWeights",
+            graph.input("x", dtype, x.shape),
+            graph.input("dy", dtype, y.shape),
+            weights_shape=list(w.shape),
+            **attributes,
+        )
     graph.finalize()
     return graph
 

@@ -27,9 +27,12 @@ def model_of(nodes, inputs, outputs, constants=None, opset=NEWEST, shapes=None, 
         for name, a in inputs.items()
     ]
     graph = helper.make_graph(
-        nodes, "test", infos, [onnx.ValueInfoProto(name=name) for name in outputs],
+        nodes,
+        "test",
+        infos,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(a, name) for name, a in (constants or {}).items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR, **more)
 
 

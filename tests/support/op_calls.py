@@ -8,10 +8,20 @@ import onednn_graph as og
 from onednn_graph.tools.op_examples import CALLS
 
 TYPES = {
-    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s64": np.int64,
-    "s32": np.int32, "s8": np.int8, "u8": np.uint8, "boolean": np.bool_, "f8_e5m2": ml_dtypes.float8_e5m2,
-    "f8_e4m3": ml_dtypes.float8_e4m3fn, "s4": ml_dtypes.int4, "u4": ml_dtypes.uint4,
-}  # fmt: skip
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "s64": np.int64,
+    "s32": np.int32,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "boolean": np.bool_,
+    "f8_e5m2": ml_dtypes.float8_e5m2,
+    "f8_e4m3": ml_dtypes.float8_e4m3fn,
+    "s4": ml_dtypes.int4,
+    "u4": ml_dtypes.uint4,
+}
 SCHEMAS = {schema.kind: schema for schema in og.ops() if schema.family != "custom"}
 
 
@@ -155,8 +165,17 @@ add("MatMul", [(4,), (4,)], [()])
 WINDOW = {"kernel": [3, 2], "strides": [2, 1], "pads_begin": [1, 0], "pads_end": [0, 1], "data_format": "NCX"}
 add("AvgPool", [(2, 3, 7, 6)], [(2, 3, 3, 6)], exclude_pad=True, **WINDOW)
 add("AvgPool", [(2, 3, 8, 6)], [(2, 3, 4, 6)], exclude_pad=False, **WINDOW)
-add("AvgPool", [(2, 8, 3)], [(2, 4, 3)], kernel=[3], strides=[2], pads_begin=[], pads_end=[], exclude_pad=True,
-    rounding_type="ceil")  # fmt: skip
+add(
+    "AvgPool",
+    [(2, 8, 3)],
+    [(2, 4, 3)],
+    kernel=[3],
+    strides=[2],
+    pads_begin=[],
+    pads_end=[],
+    exclude_pad=True,
+    rounding_type="ceil",
+)
 add("AvgPoolBackward", [(2, 3, 3, 6)], [(2, 3, 7, 6)], src_shape=[2, 3, 7, 6], exclude_pad=True, **WINDOW)
 add("AvgPoolBackward", [(2, 3, 4, 6), [2, 3, 8, 6]], [(2, 3, 8, 6)], exclude_pad=True, **WINDOW)
 add(
@@ -164,8 +183,16 @@ add(
 )  # ceil rounding
 add("MaxPool", [(2, 3, 7, 6)], [(2, 3, 3, 6)], **WINDOW)
 add("MaxPool", [(2, 9, 3)], [(2, 3, 3)], kernel=[3], strides=[2], dilations=[2], pads_begin=[0], pads_end=[0])
-add("MaxPool", [(2, 7, 6, 3)], [(2, 4, 6, 3)], kernel=[3, 2], strides=[2, 1], pads_begin=[], pads_end=[],
-    auto_pad="SAME_UPPER")  # fmt: skip
+add(
+    "MaxPool",
+    [(2, 7, 6, 3)],
+    [(2, 4, 6, 3)],
+    kernel=[3, 2],
+    strides=[2, 1],
+    pads_begin=[],
+    pads_end=[],
+    auto_pad="SAME_UPPER",
+)
 # The window that would begin in the padding behind is left out.
 add(
     "MaxPool",
@@ -256,8 +283,15 @@ add(
 )
 add("ConvTranspose", [(2, 3, 5, 4), (3, 2, 6, 4)], [(2, 6, 5, 6)], auto_pad="SAME_LOWER", **CONV)
 add("ConvolutionBackwardData", [(2, 6, 4, 6), (6, 2, 3, 2)], [(2, 4, 8, 6)], groups=2, **CONV, **OIX)
-add("ConvolutionBackwardData", [(2, 6, 4, 6), (6, 2, 3, 2)], [(2, 4, 9, 6)], groups=2, dst_shape=[2, 4, 9, 6],
-    **CONV, **OIX)  # fmt: skip
+add(
+    "ConvolutionBackwardData",
+    [(2, 6, 4, 6), (6, 2, 3, 2)],
+    [(2, 4, 9, 6)],
+    groups=2,
+    dst_shape=[2, 4, 9, 6],
+    **CONV,
+    **OIX,
+)
 add(
     "ConvolutionBackwardData",
     [(2, 6, 4, 6), (6, 2, 3, 2), [2, 4, 9, 6]],
@@ -266,12 +300,26 @@ add(
     **CONV,
     **OIX,
 )
-add("ConvolutionBackwardData", [(2, 6, 4, 6), (6, 2, 3, 2)], [(2, 4, 9, 6)], groups=2, output_padding=[1, 0],
-    **CONV, **OIX)  # fmt: skip
+add(
+    "ConvolutionBackwardData",
+    [(2, 6, 4, 6), (6, 2, 3, 2)],
+    [(2, 4, 9, 6)],
+    groups=2,
+    output_padding=[1, 0],
+    **CONV,
+    **OIX,
+)
 add("ConvTransposeBackwardData", [(2, 6, 6, 5), (2, 6, 3, 2)], [(2, 4, 3, 5)], groups=2, **CONV, **IOX)
 add("ConvTransposeBackwardData", [(2, 6, 6, 5), (4, 3, 3, 2)], [(2, 4, 3, 5)], groups=2, **CONV, **IOX)
-add("ConvolutionBackwardWeights", [(2, 4, 8, 6), (2, 6, 4, 6)], [(6, 2, 3, 2)], weights_shape=[6, 2, 3, 2], groups=2,
-    **CONV, **OIX)  # fmt: skip
+add(
+    "ConvolutionBackwardWeights",
+    [(2, 4, 8, 6), (2, 6, 4, 6)],
+    [(6, 2, 3, 2)],
+    weights_shape=[6, 2, 3, 2],
+    groups=2,
+    **CONV,
+    **OIX,
+)
 add(
     "ConvolutionBackwardWeights",
     [(2, 4, 8, 6), (2, 6, 4, 6), [6, 2, 3, 2]],
@@ -280,8 +328,15 @@ add(
     **CONV,
     **OIX,
 )
-add("ConvTransposeBackwardWeights", [(2, 4, 3, 5), (2, 6, 6, 5)], [(4, 3, 3, 2)], weights_shape=[4, 3, 3, 2], groups=2,
-    **CONV, **IOX)  # fmt: skip
+add(
+    "ConvTransposeBackwardWeights",
+    [(2, 4, 3, 5), (2, 6, 6, 5)],
+    [(4, 3, 3, 2)],
+    weights_shape=[4, 3, 3, 2],
+    groups=2,
+    **CONV,
+    **IOX,
+)
 add(
     "ConvTransposeBackwardWeights",
     [(2, 4, 3, 5), (2, 6, 6, 5), [2, 6, 3, 2]],

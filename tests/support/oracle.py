@@ -302,12 +302,18 @@ class Problem:
         return {
             "strides": self.strides,
             "pads": pads(
-                self.auto_pad, self.begin, self.end, self.size, self.kernel, self.strides, self.dilations,
+                self.auto_pad,
+                self.begin,
+                self.end,
+                self.size,
+                self.kernel,
+                self.strides,
+                self.dilations,
                 self.transposed,
             ),
             "dilations": self.dilations,
             "groups": self.groups or 1,
-        }  # fmt: skip
+        }
 
     @property
     def out(self):
@@ -338,10 +344,15 @@ class Problem:
     def attributes(self):
         """The attributes to give, without weights_shape."""
         given = {
-            "strides": list(self.strides), "pads_begin": list(self.begin), "pads_end": list(self.end),
-            "dilations": list(self.dilations), "groups": self.groups, "auto_pad": self.auto_pad,
-            "data_format": self.data_format, "weights_format": self.weights_format,
-        }  # fmt: skip
+            "strides": list(self.strides),
+            "pads_begin": list(self.begin),
+            "pads_end": list(self.end),
+            "dilations": list(self.dilations),
+            "groups": self.groups,
+            "auto_pad": self.auto_pad,
+            "data_format": self.data_format,
+            "weights_format": self.weights_format,
+        }
         if self.output_padding is not None:
             given["output_padding"] = list(self.output_padding)
         return {name: value for name, value in given.items() if value is not None}
@@ -370,9 +381,13 @@ class Problem:
     def exact(self, *, fast=False):
         """dW in weights_format, in float64: every integer of it is exact."""
         plain = replace(
-            self, data_format=None, weights_format=None, documented=True, dtype="f64",
+            self,
+            data_format=None,
+            weights_format=None,
+            documented=True,
+            dtype="f64",
             **({"groups": None} if self.groups == 1 else {}),
-        )  # fmt: skip
+        )
         return self.in_weights_format(_gradient(plain, fast))
 
     def expected(self, *, fast=False):

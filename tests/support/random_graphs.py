@@ -6,15 +6,39 @@ import onednn_graph as og
 
 NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 ELTWISE = {
-    "Abs": {}, "Clamp": {"min": -1.0, "max": 2.0}, "Elu": {"alpha": 0.5}, "Exp": {}, "GELU": {},
-    "HardSigmoid": {"alpha": 0.3, "beta": 0.4}, "HardSwish": {}, "LeakyReLU": {"alpha": 0.1}, "Mish": {}, "ReLU": {},
-    "Sigmoid": {}, "SoftPlus": {"beta": 1.5}, "Square": {}, "Tanh": {},
-}  # fmt: skip
+    "Abs": {},
+    "Clamp": {"min": -1.0, "max": 2.0},
+    "Elu": {"alpha": 0.5},
+    "Exp": {},
+    "GELU": {},
+    "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
+    "HardSwish": {},
+    "LeakyReLU": {"alpha": 0.1},
+    "Mish": {},
+    "ReLU": {},
+    "Sigmoid": {},
+    "SoftPlus": {"beta": 1.5},
+    "Square": {},
+    "Tanh": {},
+}
 BINARY = ("Add", "Maximum", "Minimum", "Multiply", "Subtract", "Divide")
 ANCHORS = (
-    "Convolution", "ConvTranspose", "MatMul", "AvgPool", "MaxPool", "Interpolate", "ReduceSum", "ReduceMax", "ReduceL2",
-    "Add", "GELU", "BatchNormInference", "SoftMax", "LayerNorm", "Concat",
-)  # fmt: skip
+    "Convolution",
+    "ConvTranspose",
+    "MatMul",
+    "AvgPool",
+    "MaxPool",
+    "Interpolate",
+    "ReduceSum",
+    "ReduceMax",
+    "ReduceL2",
+    "Add",
+    "GELU",
+    "BatchNormInference",
+    "SoftMax",
+    "LayerNorm",
+    "Concat",
+)
 
 
 class Builder:

@@ -43,7 +43,11 @@ WINDOW = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end":
 LARGER = [
     Example("Convolution", ((2, 16, 6), (16, 16, 3)), ((2, 16, 4),), {**CONV, "weights_format": "OIX"}),
     Example("ConvTranspose", ((2, 16, 4), (16, 16, 3)), ((2, 16, 6),), {**CONV, "weights_format": "IOX"}),
-    *[Example(kind, ((3, 40),), ((3, 40),), {"axis": axis}) for kind in ("SoftMax", "LogSoftmax") for axis in (0, 1)],
+    *[
+        Example(kind, ((3, 40),), ((3, 40),), {"axis": axis})
+        for kind in ("SoftMax", "LogSoftmax")
+        for axis in (0, 1)
+    ],
     *[
         Example(f"Reduce{what}", ((5, 40),), ((5,),), {"axes": [1]})
         for what in ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2")
@@ -52,16 +56,22 @@ LARGER = [
     *[
         Example(kind, (src,), (dst,), {**WINDOW, "data_format": data_format} | more)
         for kind, more in (("MaxPool", {}), ("AvgPool", {"exclude_pad": True}))
-        for src, dst, data_format in (((2, 6, 4, 16), (2, 3, 2, 16), "NXC"), ((2, 16, 6, 4), (2, 16, 3, 2), "NCX"))
+        for src, dst, data_format in (
+            ((2, 6, 4, 16), (2, 3, 2, 16), "NXC"),
+            ((2, 16, 6, 4), (2, 16, 3, 2), "NCX"),
+        )
     ],
     Example("MatMul", ((7, 40), (40, 20)), ((7, 20),)),
     Example("MatMul", ((24, 1), (1, 24)), ((24, 24),)),
-]  # fmt: skip
+]
 
 AFTER = {
-    "Clamp": {"min": -1.0, "max": 1.0}, "Elu": {"alpha": 1.0}, "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
-    "LeakyReLU": {"alpha": 0.1}, "Pow": {"beta": 2.0},
-}  # fmt: skip
+    "Clamp": {"min": -1.0, "max": 1.0},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyReLU": {"alpha": 0.1},
+    "Pow": {"beta": 2.0},
+}
 """Attributes of functions as post-ops."""
 
 
@@ -278,8 +288,11 @@ def main():
     for name in ISAS:
         child = subprocess.run(
             [sys.executable, __file__, "here"],
-            env={**os.environ, "ONEDNN_MAX_CPU_ISA": name.upper()}, stdout=subprocess.PIPE, check=True, text=True,
-        )  # fmt: skip
+            env={**os.environ, "ONEDNN_MAX_CPU_ISA": name.upper()},
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
         data[name] = json.loads(child.stdout)
     lines = [
         f'"{name}": [\n' + ",\n".join(json.dumps(r, ensure_ascii=False) for r in data[name]) + "\n]"

@@ -78,10 +78,14 @@ def by_partition(problem, backend, arrays=None, out=None):
     graph = og.Graph()
     graph.add_op(
         og.Op(
-            11, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape,
+            11,
+            problem.kind,
+            tensors[:2],
+            tensors[2:],
+            weights_shape=problem.weights_shape,
             **problem.attributes,
         )
-    )  # fmt: skip
+    )
     graph.finalize()
     (partition,) = graph.get_partitions(backend=backend)
     compiled = partition.compile()
@@ -111,10 +115,14 @@ def by_runtime_shape(problem, backend, arrays=None, out=None):
     graph = og.Graph()
     graph.add_op(
         og.Op(
-            5, problem.kind, tensors, [og.LogicalTensor(3, problem.dtype)], weights_shape=wrong,
+            5,
+            problem.kind,
+            tensors,
+            [og.LogicalTensor(3, problem.dtype)],
+            weights_shape=wrong,
             **problem.attributes,
         )
-    )  # fmt: skip
+    )
     graph.finalize()
     (partition,) = graph.get_partitions(backend=backend)
     compiled = partition.compile()

@@ -132,9 +132,16 @@ def export(module, x, path, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own deprecations
         torch.onnx.export(
-            module, (x,), str(path), input_names=["x"], output_names=["y"], dynamo=True, verbose=False,
-            external_data=False, **options,
-        )  # fmt: skip
+            module,
+            (x,),
+            str(path),
+            input_names=["x"],
+            output_names=["y"],
+            dynamo=True,
+            verbose=False,
+            external_data=False,
+            **options,
+        )
 
 
 class _Batches(CalibrationDataReader):
@@ -155,9 +162,14 @@ def quantize(model, built, path, *, activations="u8", per_channel=True, layout="
     try:
         quant_pre_process(str(built.path), str(prepared), skip_symbolic_shape=True)
         quantize_static(
-            str(prepared), str(path), _Batches(model.size), quant_format=QuantFormat[layout],
-            activation_type=types_of[activations], weight_type=QuantType.QInt8, per_channel=per_channel,
-        )  # fmt: skip
+            str(prepared),
+            str(path),
+            _Batches(model.size),
+            quant_format=QuantFormat[layout],
+            activation_type=types_of[activations],
+            weight_type=QuantType.QInt8,
+            per_channel=per_channel,
+        )
     finally:
         logging.disable(before)
 

@@ -175,9 +175,13 @@ def _logged(
         errors = ""
         try:
             done = subprocess.run(
-                [sys.executable, *command(log, first)], env=environment, capture_output=True, text=True,
-                timeout=timeout, check=False,
-            )  # fmt: skip
+                [sys.executable, *command(log, first)],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
             code, errors = done.returncode, done.stderr[-2000:]
         except subprocess.TimeoutExpired:
             pass

@@ -51,10 +51,17 @@ def main() -> int:
     seed = random.SystemRandom().randrange(2**31) if args.seed == "random" else int(args.seed)
     known = tuple(args.known.read_text().split("\n")) if args.known else ()
     settings = Settings(
-        graphs=args.graphs, seconds=args.seconds, seed=seed, kinds=kinds_for(args.kinds), out=args.out,
-        known=tuple(line for line in known if line), isa=isa_now(), threads=args.threads,
-        shrink_seconds=args.shrink_seconds, per_class=args.per_class,
-    )  # fmt: skip
+        graphs=args.graphs,
+        seconds=args.seconds,
+        seed=seed,
+        kinds=kinds_for(args.kinds),
+        out=args.out,
+        known=tuple(line for line in known if line),
+        isa=isa_now(),
+        threads=args.threads,
+        shrink_seconds=args.shrink_seconds,
+        per_class=args.per_class,
+    )
     print(f"seed {seed}, isa {settings.isa}, {args.threads} threads", flush=True)
     campaign = Campaign(settings, lambda line: print(line, flush=True))
     found = campaign.run()

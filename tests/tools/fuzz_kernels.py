@@ -64,11 +64,22 @@ def draw(rng: random.Random, dtype: str) -> dict:
         src.append(size), dst.append(out)
     batch = rng.choice([1, 1, 2, 3, 5])
     return {
-        "dtype": dtype, "batch": batch, "groups": groups, "in": groups * per_in, "out": groups * per_out,
-        "src": src, "dst": dst, "kernel": kernel, "strides": strides, "dilations": dilations,
-        "begin": begin, "end": end, "format": rng.choice(["NXC", "NXC", "NCX"]),
-        "wformat": rng.choice(["XIO", "OIX"]), "seed": rng.randrange(2**31),
-    }  # fmt: skip
+        "dtype": dtype,
+        "batch": batch,
+        "groups": groups,
+        "in": groups * per_in,
+        "out": groups * per_out,
+        "src": src,
+        "dst": dst,
+        "kernel": kernel,
+        "strides": strides,
+        "dilations": dilations,
+        "begin": begin,
+        "end": end,
+        "format": rng.choice(["NXC", "NXC", "NCX"]),
+        "wformat": rng.choice(["XIO", "OIX"]),
+        "seed": rng.randrange(2**31),
+    }
 
 
 def exact(x, dy, q):
@@ -120,9 +131,19 @@ def child(args) -> None:
         q = draw(rng, rng.choice(args.dtypes.split(",")))
         if number < skip:
             continue
-        attributes = canonical_attributes(schema.attributes, {
-            "strides": q["strides"], "dilations": q["dilations"], "pads_begin": q["begin"], "pads_end": q["end"],
-            "groups": q["groups"], "data_format": q["format"], "weights_format": q["wformat"]}, "op")  # fmt: skip
+        attributes = canonical_attributes(
+            schema.attributes,
+            {
+                "strides": q["strides"],
+                "dilations": q["dilations"],
+                "pads_begin": q["begin"],
+                "pads_end": q["end"],
+                "groups": q["groups"],
+                "data_format": q["format"],
+                "weights_format": q["wformat"],
+            },
+            "op",
+        )
         last = q["format"] == "NXC"
         src = (q["batch"], *q["src"], q["in"]) if last else (q["batch"], q["in"], *q["src"])
         dst = (q["batch"], *q["dst"], q["out"]) if last else (q["batch"], q["out"], *q["dst"])
@@ -163,8 +184,13 @@ def child(args) -> None:
                 continue
             if not candidate.strategy.startswith(args.strategy):
                 continue
-            tag = {"n": number, "impl": candidate.implementation, "compute": candidate.compute.value,
-                   "strategy": candidate.strategy, "q": q}  # fmt: skip
+            tag = {
+                "n": number,
+                "impl": candidate.implementation,
+                "compute": candidate.compute.value,
+                "strategy": candidate.strategy,
+                "q": q,
+            }
             log.write(json.dumps({"begin": tag}) + "\n")
             buffers = [Guarded(array.nbytes) for array in (x, dy, want)]
             for buffer, array in zip(buffers, (x, dy), strict=False):
@@ -178,8 +204,15 @@ def child(args) -> None:
                 got = buffers[2].view(nt, want.shape)
                 if not np.array_equal(got, want):
                     bad = np.argwhere(~(got == want))
-                    problems.append({"wrong": len(bad), "of": want.size, "first": bad[0].tolist(),
-                                     "got": str(got[tuple(bad[0])]), "want": str(want[tuple(bad[0])])})  # fmt: skip
+                    problems.append(
+                        {
+                            "wrong": len(bad),
+                            "of": want.size,
+                            "first": bad[0].tolist(),
+                            "got": str(got[tuple(bad[0])]),
+                            "want": str(want[tuple(bad[0])]),
+                        }
+                    )
             if any(b.guards_written() for b in buffers):
                 problems.append({"guard": [not b.guards_written() for b in buffers]})
             if not np.array_equal(buffers[0].view(nt, src), x) or not np.array_equal(
@@ -188,8 +221,16 @@ def child(args) -> None:
                 problems.append({"input changed": True})
             if not frame.intact():
                 problems.append({"arena": True})
-            log.write(json.dumps({"bad" if problems else "ok": tag["impl"], "problems": problems,
-                                  **({"tag": tag} if problems else {})}) + "\n")  # fmt: skip
+            log.write(
+                json.dumps(
+                    {
+                        "bad" if problems else "ok": tag["impl"],
+                        "problems": problems,
+                        **({"tag": tag} if problems else {}),
+                    }
+                )
+                + "\n"
+            )
         if not ran:
             log.write(json.dumps({"none": q, "rejected": rejected}) + "\n")
     log.write(json.dumps({"end": True}) + "\n")
@@ -207,18 +248,39 @@ def parent(args) -> int:
 
             def command(log, skip, seed=seed, count=count):
                 return [
-                    __file__, "--child", str(log), "--seed", str(seed), "--problems", str(count), "--skip", str(skip),
-                    "--dtypes", args.dtypes, "--fpmath", args.fpmath, "--only", args.only,
-                    "--strategy", args.strategy, "--which", args.which,
-                ]  # fmt: skip
+                    __file__,
+                    "--child",
+                    str(log),
+                    "--seed",
+                    str(seed),
+                    "--problems",
+                    str(count),
+                    "--skip",
+                    str(skip),
+                    "--dtypes",
+                    args.dtypes,
+                    "--fpmath",
+                    args.fpmath,
+                    "--only",
+                    args.only,
+                    "--strategy",
+                    args.strategy,
+                    "--which",
+                    args.which,
+                ]
 
             for run in restarted(command, environment, args.timeout):
                 running = tally(args, run.lines, counts, findings, out)
                 if run.ended:
                     break
                 begun = run.begun
-                crash = {"isa": args.isa, "crash": run.code, "stderr": run.errors[-300:], "tag": begun,
-                         "while running": running}  # fmt: skip
+                crash = {
+                    "isa": args.isa,
+                    "crash": run.code,
+                    "stderr": run.errors[-300:],
+                    "tag": begun,
+                    "while running": running,
+                }
                 findings.append(crash)
                 out.write(json.dumps(crash) + "\n")
                 counts[begun["impl"] if begun else "start", begun["compute"] if begun else "", "crash"] += 1
@@ -228,8 +290,7 @@ def parent(args) -> int:
             done += count
             seed += 1
             table = dict(sorted((" ".join(key), count) for key, count in counts.items()))
-            print(f"{done} problems, {len(findings)} findings", table,
-                  flush=True)  # fmt: skip
+            print(f"{done} problems, {len(findings)} findings", table, flush=True)
     return 1 if findings else 0
 
 

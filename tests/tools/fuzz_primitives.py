@@ -184,9 +184,21 @@ def parent(args) -> int:
             def command(log, skip, seed=seed, count=count):
                 only = [] if args.only is None else ["--only", str(args.only)]
                 return [
-                    __file__, "--child", str(log), "--seed", str(seed), "--trials", str(count), "--skip", str(skip),
-                    "--families", args.families, "--which", args.which, *only,
-                ]  # fmt: skip
+                    __file__,
+                    "--child",
+                    str(log),
+                    "--seed",
+                    str(seed),
+                    "--trials",
+                    str(count),
+                    "--skip",
+                    str(skip),
+                    "--families",
+                    args.families,
+                    "--which",
+                    args.which,
+                    *only,
+                ]
 
             for run in restarted(command, environment, args.timeout):
                 findings += tally(args, run.lines, counts, out)

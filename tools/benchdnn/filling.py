@@ -34,10 +34,18 @@ from .families import (
 )
 from .reference import FLOATING, PRODUCTS, evaluate, summands
 
-PASSING = frozenset({
-    "Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize", "Reorder", "StaticReshape", "StaticTranspose",
-    "TypeCast",
-})  # fmt: skip
+PASSING = frozenset(
+    {
+        "Dequantize",
+        "DynamicDequantize",
+        "DynamicQuantize",
+        "Quantize",
+        "Reorder",
+        "StaticReshape",
+        "StaticTranspose",
+        "TypeCast",
+    }
+)
 """Kinds that hand their first input on to the op that computes with it."""
 
 PRODUCT_RANGES: dict[DataType, tuple[int, int]] = {

@@ -29,13 +29,40 @@ UNDEFINED = "undef"
 REWRITTEN_TYPES = (DataType.f32, DataType.bf16, DataType.f16)
 """What `--dt` may make of all floating-point tensors at once."""
 
-IGNORED = frozenset({
-    "allow-enum-tags-only", "attr-same-pd-check", "buffer-prefix", "canonical", "check-ref-impl", "cold-cache",
-    "cpu-isa-hints", "ctx-exe", "ctx-init", "engine", "execution-mode", "fast-ref", "fix-times-per-prb",
-    "global-impl", "global-skip-impl", "impl", "inplace", "match", "max-ms-per-prb", "mem-check", "memory-kind",
-    "mode", "mode-modifier", "num-streams", "perf-template", "repeats-per-prb", "skip-impl", "start",
-    "stream-kind", "summary",
-})  # fmt: skip
+IGNORED = frozenset(
+    {
+        "allow-enum-tags-only",
+        "attr-same-pd-check",
+        "buffer-prefix",
+        "canonical",
+        "check-ref-impl",
+        "cold-cache",
+        "cpu-isa-hints",
+        "ctx-exe",
+        "ctx-init",
+        "engine",
+        "execution-mode",
+        "fast-ref",
+        "fix-times-per-prb",
+        "global-impl",
+        "global-skip-impl",
+        "impl",
+        "inplace",
+        "match",
+        "max-ms-per-prb",
+        "mem-check",
+        "memory-kind",
+        "mode",
+        "mode-modifier",
+        "num-streams",
+        "perf-template",
+        "repeats-per-prb",
+        "skip-impl",
+        "start",
+        "stream-kind",
+        "summary",
+    }
+)
 """Options of benchdnn about engines, measuring and printing: they are accepted and change nothing here."""
 
 

@@ -36,22 +36,62 @@ EPSILON = {
 }
 """Distance from 1 to the next number; integers have none."""
 
-PRODUCTS = frozenset({
-    "Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights", "ConvTranspose",
-    "ConvTransposeBackwardData", "ConvTransposeBackwardWeights", "MatMul",
-})  # fmt: skip
+PRODUCTS = frozenset(
+    {
+        "Convolution",
+        "ConvolutionBackwardData",
+        "ConvolutionBackwardWeights",
+        "ConvTranspose",
+        "ConvTransposeBackwardData",
+        "ConvTransposeBackwardWeights",
+        "MatMul",
+    }
+)
 """Sums of products, of which small integers have exact ones."""
 SUMS = PRODUCTS | {"BiasAddBackward", "ReduceSum"}
 """Kinds whose sums are exact if all partial sums are."""
-COPIES = frozenset({
-    "Concat", "End", "MaxPool", "MaxPoolBackward", "Maximum", "Minimum", "ReduceMax", "ReduceMin", "Reorder", "Select",
-    "StaticReshape", "StaticTranspose", "GenIndex", "GreaterEqual", "Round", "ReLU", "Abs", "Wildcard",
-})  # fmt: skip
+COPIES = frozenset(
+    {
+        "Concat",
+        "End",
+        "MaxPool",
+        "MaxPoolBackward",
+        "Maximum",
+        "Minimum",
+        "ReduceMax",
+        "ReduceMin",
+        "Reorder",
+        "Select",
+        "StaticReshape",
+        "StaticTranspose",
+        "GenIndex",
+        "GreaterEqual",
+        "Round",
+        "ReLU",
+        "Abs",
+        "Wildcard",
+    }
+)
 """Kinds that compute nothing that could be rounded."""
-SINGLE = frozenset({
-    "Add", "Subtract", "Multiply", "BiasAdd", "TypeCast", "Quantize", "Dequantize", "DynamicQuantize",
-    "DynamicDequantize", "ReLUBackward", "AbsBackward", "ClampBackward", "Clamp", "Square", "SquaredDifference",
-})  # fmt: skip
+SINGLE = frozenset(
+    {
+        "Add",
+        "Subtract",
+        "Multiply",
+        "BiasAdd",
+        "TypeCast",
+        "Quantize",
+        "Dequantize",
+        "DynamicQuantize",
+        "DynamicDequantize",
+        "ReLUBackward",
+        "AbsBackward",
+        "ClampBackward",
+        "Clamp",
+        "Square",
+        "SquaredDifference",
+    }
+)
 """Kinds with one arithmetic operation an element, exact where the result has a place in its type."""
 EXACT = SUMS | COPIES | SINGLE
 

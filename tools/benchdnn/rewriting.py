@@ -23,24 +23,52 @@ from ...ops.values import format_value
 from .inferring import Inference
 from .options import REWRITTEN_TYPES, UNDEFINED, Case
 
-UNARY = frozenset({
-    "Abs", "Clamp", "Elu", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "ReLU", "Round",
-    "Sigmoid", "SoftPlus", "Sqrt", "Square", "Tanh",
-})  # fmt: skip
+UNARY = frozenset(
+    {
+        "Abs",
+        "Clamp",
+        "Elu",
+        "Exp",
+        "GELU",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyReLU",
+        "Log",
+        "Mish",
+        "ReLU",
+        "Round",
+        "Sigmoid",
+        "SoftPlus",
+        "Sqrt",
+        "Square",
+        "Tanh",
+    }
+)
 """Kinds that `--op-kind=ID:undef` removes by passing their input on."""
 BINARY = frozenset({"Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"})
 """Kinds that it removes by passing the input on that another op makes."""
 
 CONVERSIONS = frozenset({"TypeCast", "Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"})
 """Kinds that give a graph several types on purpose: `--dt=TYPE` does not know which to change."""
-NORMALIZATIONS = frozenset({
-    "BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward", "GroupNorm", "LayerNorm",
-    "LayerNormBackward", "RMSNorm",
-})  # fmt: skip
+NORMALIZATIONS = frozenset(
+    {
+        "BatchNormForwardTraining",
+        "BatchNormInference",
+        "BatchNormTrainingBackward",
+        "GroupNorm",
+        "LayerNorm",
+        "LayerNormBackward",
+        "RMSNorm",
+    }
+)
 """Kinds whose statistics and affine parameters stay f32 under `--dt=TYPE`."""
-SIZED_BY_ATTRIBUTES = frozenset({
-    "ConvolutionBackwardData", "ConvolutionBackwardWeights", "ConvTransposeBackwardWeights",
-})  # fmt: skip
+SIZED_BY_ATTRIBUTES = frozenset(
+    {
+        "ConvolutionBackwardData",
+        "ConvolutionBackwardWeights",
+        "ConvTransposeBackwardWeights",
+    }
+)
 """Kinds with a batch that `--mb` can't change, since an attribute says a whole shape."""
 
 

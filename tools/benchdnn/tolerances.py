@@ -32,18 +32,38 @@ DEVIATIONS = 8.0
 
 NAN_KINDS = frozenset({"Exp", "Log", "Pow", "Sqrt", "SqrtBackward", "Square"})
 """Kinds whose results may be NaN or infinite for good reason."""
-DELICATE = frozenset({
-    "Elu", "EluBackward", "GELU", "GELUBackward", "HardSwishBackward", "Log", "Mish", "MishBackward", "SoftPlus",
-    "SoftPlusBackward", "Tanh", "TanhBackward",
-})  # fmt: skip
+DELICATE = frozenset(
+    {
+        "Elu",
+        "EluBackward",
+        "GELU",
+        "GELUBackward",
+        "HardSwishBackward",
+        "Log",
+        "Mish",
+        "MishBackward",
+        "SoftPlus",
+        "SoftPlusBackward",
+        "Tanh",
+        "TanhBackward",
+    }
+)
 """Functions that implementations approximate less precisely."""
 CANCELLING = DELICATE | {"SigmoidBackward", "Sigmoid", "SqrtBackward", "Reciprocal"}
 """Functions that lose digits in a difference; there the threshold is absolute for results below one."""
 
 TRUSTED_ZEROS = {
-    "binary": 65.0, "convolution": 90.0, "eltwise": 65.0, "interpolate": 99.0, "matmul": 90.0,
-    "normalization": 99.0, "pooling": 100.0, "prelu": 99.0, "quantization": 80.0, "reduction": 65.0,
-}  # fmt: skip
+    "binary": 65.0,
+    "convolution": 90.0,
+    "eltwise": 65.0,
+    "interpolate": 99.0,
+    "matmul": 90.0,
+    "normalization": 99.0,
+    "pooling": 100.0,
+    "prelu": 99.0,
+    "quantization": 80.0,
+    "reduction": 65.0,
+}
 """Percentage of zeros up to which a result says something about the computation, by family; 100 elsewhere."""
 FEW = 10
 """Tensors of fewer elements are trusted whatever they hold."""

@@ -182,9 +182,10 @@ class MemoryDesc:
         return int(self.lib.c.dnnl_memory_desc_get_size(self.handle))
 
     def __eq__(self, other: object) -> bool:
-        return other is self or (isinstance(other, MemoryDesc) and bool(
-            self.lib.c.dnnl_memory_desc_equal(self.handle, other.handle)
-        ))
+        return other is self or (
+            isinstance(other, MemoryDesc)
+            and bool(self.lib.c.dnnl_memory_desc_equal(self.handle, other.handle))
+        )
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] -- equality without hashing
 
@@ -243,9 +244,7 @@ def _strided(
     """One object for all tensors that lie in one way: a plan asks for the same ones many times."""
     _check_sizes(shape)
     name = "dnnl_memory_desc_create_with_strides"
-    return MemoryDesc(
-        lib, lib.new(name, len(shape), dims(shape), DATA_TYPES[data_type], dims(strides))
-    )
+    return MemoryDesc(lib, lib.new(name, len(shape), dims(shape), DATA_TYPES[data_type], dims(strides)))
 
 
 def _check_sizes(shape: Sequence[int]) -> None:

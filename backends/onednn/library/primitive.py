@@ -206,10 +206,21 @@ def convolution_backward_weights(
     """The descriptor on the library's first implementation, or None when it has none."""
     attributes = PrimitiveAttributes(engine.lib, fpmath)
     return described(
-        engine, "convolution_backward_weights", engine, CONVOLUTION_DIRECT, src, weights, bias,
-        dst, dims(numbers.strides), dims(numbers.dilates), dims(numbers.pads_begin),
-        dims(numbers.pads_end), None, attributes,
-    )  # fmt: skip
+        engine,
+        "convolution_backward_weights",
+        engine,
+        CONVOLUTION_DIRECT,
+        src,
+        weights,
+        bias,
+        dst,
+        dims(numbers.strides),
+        dims(numbers.dilates),
+        dims(numbers.pads_begin),
+        dims(numbers.pads_end),
+        None,
+        attributes,
+    )
 
 
 def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:

@@ -81,9 +81,15 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     target = low.temporary(kept, low.type_of(op.outputs[0]))
     attributes, _ = low.attributes((), op.outputs[0])
     desc = low.describe(
-        "reduction", low.engine, Algorithm.reduction_sum, diff_dst.desc, target.desc, 0.0,
-        0.0, attributes,
-    )  # fmt: skip
+        "reduction",
+        low.engine,
+        Algorithm.reduction_sum,
+        diff_dst.desc,
+        target.desc,
+        0.0,
+        0.0,
+        attributes,
+    )
     low.run("reduction", desc, [(Arg.SRC, diff_dst), (Arg.DST, target)])
     low.produce(op.outputs[0], low.look(target, low.desc((shape[axis],), (1,), target.desc.data_type)))
 

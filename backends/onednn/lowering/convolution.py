@@ -226,23 +226,53 @@ def _described(
     data, weights, result = operands.data, operands.weights, operands.result
     if op.kind == "ConvolutionBackwardData":
         hint = low.describe(
-            "convolution_forward", engine, Propagation.forward_training, Algorithm.convolution_direct,
-            low.any(operands.result.shape, operands.data.data_type), weights, None,
-            low.any(operands.data.shape, operands.data.data_type), *numbers, attributes,
-        )  # fmt: skip
+            "convolution_forward",
+            engine,
+            Propagation.forward_training,
+            Algorithm.convolution_direct,
+            low.any(operands.result.shape, operands.data.data_type),
+            weights,
+            None,
+            low.any(operands.data.shape, operands.data.data_type),
+            *numbers,
+            attributes,
+        )
         return low.describe(
-            "convolution_backward_data", engine, Algorithm.convolution_direct, result, weights, data, *numbers,
-            hint, attributes,
-        )  # fmt: skip
+            "convolution_backward_data",
+            engine,
+            Algorithm.convolution_direct,
+            result,
+            weights,
+            data,
+            *numbers,
+            hint,
+            attributes,
+        )
     if op.kind == "ConvTranspose":
         return low.describe(
-            "deconvolution_forward", engine, Propagation.forward_inference, Algorithm.deconvolution_direct, data,
-            weights, bias, result, *numbers, attributes,
-        )  # fmt: skip
+            "deconvolution_forward",
+            engine,
+            Propagation.forward_inference,
+            Algorithm.deconvolution_direct,
+            data,
+            weights,
+            bias,
+            result,
+            *numbers,
+            attributes,
+        )
     return low.describe(
-        "convolution_forward", engine, Propagation.forward_inference, Algorithm.convolution_direct, data,
-        weights, bias, result, *numbers, attributes,
-    )  # fmt: skip
+        "convolution_forward",
+        engine,
+        Propagation.forward_inference,
+        Algorithm.convolution_direct,
+        data,
+        weights,
+        bias,
+        result,
+        *numbers,
+        attributes,
+    )
 
 
 def why_not(op: Op) -> str | None:

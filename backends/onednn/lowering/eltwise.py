@@ -22,9 +22,16 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     dst = view.see(low, made)
     attributes, more = low.attributes(links, op.outputs[0], elementwise=view)
     desc = low.describe(
-        "eltwise_forward", low.engine, Propagation.forward_inference, algorithm, src.desc,
-        dst.desc, alpha, beta, attributes,
-    )  # fmt: skip
+        "eltwise_forward",
+        low.engine,
+        Propagation.forward_inference,
+        algorithm,
+        src.desc,
+        dst.desc,
+        alpha,
+        beta,
+        attributes,
+    )
     low.run("eltwise", desc, [(Arg.SRC, src), *more, (Arg.DST, dst)])
     low.produce(result, made)
 
@@ -32,26 +39,37 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None, float, float]]] = {
     "AbsBackward": lambda a: (Algorithm.eltwise_abs, None, 0, 0),
     "ClampBackward": lambda a: (
-        Algorithm.eltwise_clip_v2, Algorithm.eltwise_clip_v2_use_dst_for_bwd, a.real("min"), a.real("max"),
+        Algorithm.eltwise_clip_v2,
+        Algorithm.eltwise_clip_v2_use_dst_for_bwd,
+        a.real("min"),
+        a.real("max"),
     ),
     "EluBackward": lambda a: (
-        Algorithm.eltwise_elu, Algorithm.eltwise_elu_use_dst_for_bwd, a.real("alpha"), 0,
+        Algorithm.eltwise_elu,
+        Algorithm.eltwise_elu_use_dst_for_bwd,
+        a.real("alpha"),
+        0,
     ),
     "GELUBackward": lambda a: (
         Algorithm.eltwise_gelu_erf if a.string("mode") == "gelu_erf" else Algorithm.eltwise_gelu_tanh,
-        None, 0, 0,
+        None,
+        0,
+        0,
     ),
     "HardSigmoidBackward": lambda a: (Algorithm.eltwise_hardsigmoid, None, a.real("alpha"), a.real("beta")),
     "HardSwishBackward": lambda a: (Algorithm.eltwise_hardswish, None, 1 / 6, 0.5),
     "MishBackward": lambda a: (Algorithm.eltwise_mish, None, 0, 0),
     "ReLUBackward": lambda a: (Algorithm.eltwise_relu, Algorithm.eltwise_relu_use_dst_for_bwd, 0, 0),
     "SigmoidBackward": lambda a: (
-        Algorithm.eltwise_logistic, Algorithm.eltwise_logistic_use_dst_for_bwd, 0, 0,
+        Algorithm.eltwise_logistic,
+        Algorithm.eltwise_logistic_use_dst_for_bwd,
+        0,
+        0,
     ),
     "SoftPlusBackward": lambda a: (Algorithm.eltwise_soft_relu, None, a.real("beta"), 0),
     "SqrtBackward": lambda a: (Algorithm.eltwise_sqrt, Algorithm.eltwise_sqrt_use_dst_for_bwd, 0, 0),
     "TanhBackward": lambda a: (Algorithm.eltwise_tanh, Algorithm.eltwise_tanh_use_dst_for_bwd, 0, 0),
-}  # fmt: skip
+}
 """Kind → algorithm from the input, algorithm from the output, alpha and beta."""
 
 
@@ -67,13 +85,28 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, _ = low.attributes((), op.outputs[0])
     algorithm = by_dst if use_dst and by_dst is not None else by_src
     hint = low.describe(
-        "eltwise_forward", low.engine, Propagation.forward_training, by_src, data.desc,
-        data.desc, alpha, beta, attributes,
-    )  # fmt: skip
+        "eltwise_forward",
+        low.engine,
+        Propagation.forward_training,
+        by_src,
+        data.desc,
+        data.desc,
+        alpha,
+        beta,
+        attributes,
+    )
     desc = low.describe(
-        "eltwise_backward", low.engine, algorithm, diff_src.desc, diff_dst.desc,
-        data.desc, alpha, beta, hint, attributes,
-    )  # fmt: skip
+        "eltwise_backward",
+        low.engine,
+        algorithm,
+        diff_src.desc,
+        diff_dst.desc,
+        data.desc,
+        alpha,
+        beta,
+        hint,
+        attributes,
+    )
     arguments = [(Arg.DST if use_dst else Arg.SRC, data), (Arg.DIFF_DST, diff_dst), (Arg.DIFF_SRC, diff_src)]
     low.run("eltwise gradient", desc, arguments)
     low.produce(op.outputs[0], made)

@@ -33,7 +33,9 @@ ELTWISE: Mapping[str, Callable[[Attributes], tuple[Algorithm, float, float]]] = 
     "Elu": lambda a: (Algorithm.eltwise_elu, a.real("alpha"), 0),
     "Exp": lambda a: (Algorithm.eltwise_exp, 0, 0),
     "GELU": lambda a: (
-        Algorithm.eltwise_gelu_erf if a.string("mode") == "gelu_erf" else Algorithm.eltwise_gelu_tanh, 0, 0,
+        Algorithm.eltwise_gelu_erf if a.string("mode") == "gelu_erf" else Algorithm.eltwise_gelu_tanh,
+        0,
+        0,
     ),
     "HardSigmoid": lambda a: (Algorithm.eltwise_hardsigmoid, a.real("alpha"), a.real("beta")),
     "HardSwish": lambda a: (Algorithm.eltwise_hardswish, 1 / 6, 0.5),
@@ -49,7 +51,7 @@ ELTWISE: Mapping[str, Callable[[Attributes], tuple[Algorithm, float, float]]] = 
     "Sqrt": lambda a: (Algorithm.eltwise_sqrt, 0, 0),
     "Square": lambda a: (Algorithm.eltwise_square, 0, 0),
     "Tanh": lambda a: (Algorithm.eltwise_tanh, 0, 0),
-}  # fmt: skip
+}
 """Kind → algorithm, alpha and beta."""
 
 BINARY: Mapping[str, Algorithm] = {

@@ -24,9 +24,15 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     src = low.images(low.read(tensor), order)
     attributes, more = low.attributes(links, op.outputs[0], order)
     desc = low.describe(
-        "resampling_forward", low.engine, Propagation.forward_inference, _algorithm(op), None,
-        src.desc, low.wanted(result, order, links), attributes,
-    )  # fmt: skip
+        "resampling_forward",
+        low.engine,
+        Propagation.forward_inference,
+        _algorithm(op),
+        None,
+        src.desc,
+        low.wanted(result, order, links),
+        attributes,
+    )
     low.single("resampling", desc, [(Arg.SRC, src), *more], result, order)
 
 
@@ -39,13 +45,25 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, _ = low.attributes((), result)
     source = low.temporary(shape, diff_dst.desc.data_type).desc
     hint = low.describe(
-        "resampling_forward", low.engine, Propagation.forward_training, _algorithm(op), None,
-        source, low.any(diff_dst.desc.shape, diff_dst.desc.data_type), attributes,
-    )  # fmt: skip
+        "resampling_forward",
+        low.engine,
+        Propagation.forward_training,
+        _algorithm(op),
+        None,
+        source,
+        low.any(diff_dst.desc.shape, diff_dst.desc.data_type),
+        attributes,
+    )
     desc = low.describe(
-        "resampling_backward", low.engine, _algorithm(op), None,
-        low.any(shape, diff_dst.desc.data_type), diff_dst.desc, hint, attributes,
-    )  # fmt: skip
+        "resampling_backward",
+        low.engine,
+        _algorithm(op),
+        None,
+        low.any(shape, diff_dst.desc.data_type),
+        diff_dst.desc,
+        hint,
+        attributes,
+    )
     low.single(
         "resampling gradient",
         desc,

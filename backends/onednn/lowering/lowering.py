@@ -30,8 +30,8 @@ from ..library.memory import MemoryDesc, OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import chosen
-from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from ..plan.constants import ConstantPlan
+from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
@@ -295,7 +295,9 @@ class Lowering(Tensors):
                 return buffer
             given = arguments[number]
             same = buffer.place == 0 and buffer.desc == given.desc
-            return given if same else Buffer(buffer.desc, given.root.argument, base=given, offset=buffer.place)
+            return (
+                given if same else Buffer(buffer.desc, given.root.argument, base=given, offset=buffer.place)
+            )
 
         self.steps += [
             evolve(step, arguments=tuple((number, instead(buffer)) for number, buffer in step.arguments))
@@ -330,7 +332,11 @@ class Lowering(Tensors):
             self.reasons.append(f"{op}: {reason}")
             self._host(op)
             return
-        links = list(takewhile(partial(self._may_take, how, op), chain(self, op))) if how.fuses and self.fuses else []
+        links = (
+            list(takewhile(partial(self._may_take, how, op), chain(self, op)))
+            if how.fuses and self.fuses
+            else []
+        )
         ways = self._ways(op, how)
         for way in ways:
             for count in range(len(links), -1, -1):
@@ -476,7 +482,8 @@ class Lowering(Tensors):
             whole = (
                 lies.place == 0
                 and lies.desc.nbytes == lies.root.desc.nbytes
-                and math.prod(lies.desc.shape) == math.prod(lies.root.desc.shape)  # it may be a part, with gaps
+                and math.prod(lies.desc.shape)
+                == math.prod(lies.root.desc.shape)  # it may be a part, with gaps
             )
             if free and whole and self._may_choose(tensor) and lies.desc != port.desc:
                 layouts[-1] = OpaqueLayout(lies.desc, port.desc, own_axes=True)

@@ -74,8 +74,14 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     weights_desc = low.any(operands[1].desc.shape, operands[1].desc.data_type) if free else operands[1].desc
     desc = low.describe(
-        "matmul", low.engine, operands[0].desc, weights_desc, None if bias is None else bias.desc, target, attributes,
-    )  # fmt: skip
+        "matmul",
+        low.engine,
+        operands[0].desc,
+        weights_desc,
+        None if bias is None else bias.desc,
+        target,
+        attributes,
+    )
     operands[1] = low.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *more]
     if bias is not None:
@@ -118,7 +124,9 @@ def _target_in_rows(low: Lowering, target: MemoryDesc, matrix: tuple[int, ...]) 
     """The user's layout of the result with all rows in one axis, where that can be told; any otherwise."""
     wanted = (math.prod(matrix[:-1]), matrix[-1])
     strides = None if target.strides is None else reshaped_strides(matrix, target.strides, wanted)
-    return low.any(wanted, target.data_type) if strides is None else low.desc(wanted, strides, target.data_type)
+    return (
+        low.any(wanted, target.data_type) if strides is None else low.desc(wanted, strides, target.data_type)
+    )
 
 
 def _scaled(

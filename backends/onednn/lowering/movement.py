@@ -25,16 +25,25 @@ def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if largest.strides is not None:
         order = order_of(largest.shape, largest.strides)
         sources = [
-            low.bring(label_of(tensor), source, low.desc(source.desc.shape, in_order(source.desc.shape, order), source.desc.data_type))
+            low.bring(
+                label_of(tensor),
+                source,
+                low.desc(source.desc.shape, in_order(source.desc.shape, order), source.desc.data_type),
+            )
             for tensor, source in zip(op.inputs, sources, strict=True)
         ]
     attributes, _ = low.attributes((), result)
     axis = op.attributes.integer("axis") % len(result.dims)
     descs = (c_void_p * len(sources))(*[source.desc.handle for source in sources])
     desc = low.describe(
-        "concat", low.engine, low.wanted(result), len(sources), axis,
-        ctypes.cast(descs, ctypes.POINTER(c_void_p)), attributes,
-    )  # fmt: skip
+        "concat",
+        low.engine,
+        low.wanted(result),
+        len(sources),
+        axis,
+        ctypes.cast(descs, ctypes.POINTER(c_void_p)),
+        attributes,
+    )
     arguments = [(Arg.MULTIPLE_SRC + number, source) for number, source in enumerate(sources)]
     low.single("concat", desc, arguments, result)
 

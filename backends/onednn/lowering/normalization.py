@@ -48,9 +48,15 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         result = relu.outputs[0]
     attributes, _ = low.attributes((), op.outputs[0])
     desc = low.describe(
-        "batch_normalization_forward", low.engine, Propagation.forward_inference, src.desc,
-        src.desc, op.attributes.real("epsilon"), flags, attributes,
-    )  # fmt: skip
+        "batch_normalization_forward",
+        low.engine,
+        Propagation.forward_inference,
+        src.desc,
+        src.desc,
+        op.attributes.real("epsilon"),
+        flags,
+        attributes,
+    )
     places = (Arg.SCALE, Arg.SHIFT, Arg.MEAN, Arg.VARIANCE)
     vectors = [(place, low.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
     low.single("batch normalization", desc, [(Arg.SRC, src), *vectors], result, order)
@@ -80,9 +86,15 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             vectors.append((place, low.dense(op.inputs[index], F32)))
     attributes, _ = low.attributes((), op.outputs[0])
     desc = low.describe(
-        "batch_normalization_forward", low.engine, Propagation.forward_training, src.desc,
-        src.desc, op.attributes.real("epsilon"), flags, attributes,
-    )  # fmt: skip
+        "batch_normalization_forward",
+        low.engine,
+        Propagation.forward_training,
+        src.desc,
+        src.desc,
+        op.attributes.real("epsilon"),
+        flags,
+        attributes,
+    )
     channels = src.desc.shape[1]
     dst = Buffer(desc.memory_desc(Query.dst_md))
     statistics = [low.temporary((channels,), F32) for _ in range(2)]
@@ -114,13 +126,27 @@ def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     epsilon = op.attributes.real("epsilon")
     attributes, _ = low.attributes((), op.outputs[0])
     hint = low.describe(
-        "batch_normalization_forward", low.engine, Propagation.forward_training, src.desc,
-        src.desc, epsilon, flags, attributes,
-    )  # fmt: skip
+        "batch_normalization_forward",
+        low.engine,
+        Propagation.forward_training,
+        src.desc,
+        src.desc,
+        epsilon,
+        flags,
+        attributes,
+    )
     desc = low.describe(
-        "batch_normalization_backward", low.engine, Propagation.backward, src.desc,
-        diff_dst.desc, src.desc, epsilon, flags, hint, attributes,
-    )  # fmt: skip
+        "batch_normalization_backward",
+        low.engine,
+        Propagation.backward,
+        src.desc,
+        diff_dst.desc,
+        src.desc,
+        epsilon,
+        flags,
+        hint,
+        attributes,
+    )
     channels = src.desc.shape[1]
     gamma = low.dense(op.inputs[4], F32) if scaled else low.ones(channels)
     diff_src = Buffer(desc.memory_desc(Query.diff_src_md))
@@ -129,11 +155,16 @@ def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         "batch normalization gradient",
         desc,
         [
-            (Arg.SRC, src), (Arg.DIFF_DST, diff_dst), (Arg.MEAN, low.dense(op.inputs[2], F32)),
-            (Arg.VARIANCE, low.dense(op.inputs[3], F32)), (Arg.SCALE, gamma), (Arg.DIFF_SRC, diff_src),
-            (Arg.DIFF_SCALE, diff_gamma), (Arg.DIFF_SHIFT, diff_beta),
+            (Arg.SRC, src),
+            (Arg.DIFF_DST, diff_dst),
+            (Arg.MEAN, low.dense(op.inputs[2], F32)),
+            (Arg.VARIANCE, low.dense(op.inputs[3], F32)),
+            (Arg.SCALE, gamma),
+            (Arg.DIFF_SRC, diff_src),
+            (Arg.DIFF_SCALE, diff_gamma),
+            (Arg.DIFF_SHIFT, diff_beta),
         ],
-    )  # fmt: skip
+    )
     low.produce(op.outputs[0], diff_src, order)
     for tensor, made in zip(op.outputs[1:], (diff_gamma, diff_beta), strict=False):
         low.produce(tensor, made)
@@ -171,10 +202,16 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     target = low.temporary((rows, inner), low.type_of(result))
     statistics = low.desc((rows,), (1,), F32)
     desc = low.describe(
-        "layer_normalization_forward", low.engine,
-        Propagation.forward_training if keeps else Propagation.forward_inference, src.desc,
-        target.desc, statistics, op.attributes.real("epsilon"), flags, attributes,
-    )  # fmt: skip
+        "layer_normalization_forward",
+        low.engine,
+        Propagation.forward_training if keeps else Propagation.forward_inference,
+        src.desc,
+        target.desc,
+        statistics,
+        op.attributes.real("epsilon"),
+        flags,
+        attributes,
+    )
     arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target), *vectors, *more]
     made = [Buffer(statistics), Buffer(statistics)] if keeps else []
     arguments += list(zip((Arg.MEAN, Arg.VARIANCE), made, strict=False))
@@ -197,25 +234,46 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     statistics = low.desc((rows,), (1,), F32)
     attributes, _ = low.attributes((), op.outputs[0])
     hint = low.describe(
-        "layer_normalization_forward", low.engine, Propagation.forward_training, src.desc,
-        src.desc, statistics, epsilon, flags, attributes,
-    )  # fmt: skip
+        "layer_normalization_forward",
+        low.engine,
+        Propagation.forward_training,
+        src.desc,
+        src.desc,
+        statistics,
+        epsilon,
+        flags,
+        attributes,
+    )
     diff_src = low.temporary((rows, inner), src.desc.data_type)
     desc = low.describe(
-        "layer_normalization_backward", low.engine,
-        Propagation.backward if flags else Propagation.backward_data, diff_src.desc,
-        diff_dst.desc, src.desc, statistics, epsilon, flags, hint, attributes,
-    )  # fmt: skip
+        "layer_normalization_backward",
+        low.engine,
+        Propagation.backward if flags else Propagation.backward_data,
+        diff_src.desc,
+        diff_dst.desc,
+        src.desc,
+        statistics,
+        epsilon,
+        flags,
+        hint,
+        attributes,
+    )
     arguments: list[tuple[int, Buffer]] = [
-        (Arg.SRC, src), (Arg.DIFF_DST, diff_dst), (Arg.MEAN, mean), (Arg.VARIANCE, variance),
+        (Arg.SRC, src),
+        (Arg.DIFF_DST, diff_dst),
+        (Arg.MEAN, mean),
+        (Arg.VARIANCE, variance),
         (Arg.DIFF_SRC, diff_src),
-    ]  # fmt: skip
+    ]
     made = [low.temporary((inner,), F32) for _ in range(2)] if flags else []
     if flags:  # the shift's value does not matter, but the library asks for it
         gamma = _vector(low, scale, inner) if scale is not None else low.ones(inner)
         arguments += [
-            (Arg.SCALE, gamma), (Arg.SHIFT, gamma), (Arg.DIFF_SCALE, made[0]), (Arg.DIFF_SHIFT, made[1]),
-        ]  # fmt: skip
+            (Arg.SCALE, gamma),
+            (Arg.SHIFT, gamma),
+            (Arg.DIFF_SCALE, made[0]),
+            (Arg.DIFF_SHIFT, made[1]),
+        ]
     low.run("layer normalization gradient", desc, arguments)
     for tensor, buffer in zip(op.outputs, (diff_src, *made), strict=False):
         _shaped(low, buffer, tensor)

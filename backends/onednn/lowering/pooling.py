@@ -78,9 +78,15 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     pooling = _pooling(op, src.desc.shape, shape)
     src = without_gaps(low, tensor, src)
     desc = low.describe(
-        "pooling_forward", low.engine, Propagation.forward_inference, pooling.algorithm,
-        src.desc, low.wanted(result, order, links), *pooling.arguments, attributes,
-    )  # fmt: skip
+        "pooling_forward",
+        low.engine,
+        Propagation.forward_inference,
+        pooling.algorithm,
+        src.desc,
+        low.wanted(result, order, links),
+        *pooling.arguments,
+        attributes,
+    )
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
 
 
@@ -133,14 +139,25 @@ def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     _check_sums(pooling, diff_dst)
     source = low.any(shape, diff_dst.desc.data_type)
     hint = low.describe(
-        "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm,
+        "pooling_forward",
+        low.engine,
+        Propagation.forward_training,
+        pooling.algorithm,
         low.temporary(shape, diff_dst.desc.data_type).desc,
-        low.any(diff_dst.desc.shape, diff_dst.desc.data_type), *pooling.arguments, attributes,
-    )  # fmt: skip
+        low.any(diff_dst.desc.shape, diff_dst.desc.data_type),
+        *pooling.arguments,
+        attributes,
+    )
     desc = low.describe(
-        "pooling_backward", low.engine, pooling.algorithm, source, diff_dst.desc,
-        *pooling.arguments, hint, attributes,
-    )  # fmt: skip
+        "pooling_backward",
+        low.engine,
+        pooling.algorithm,
+        source,
+        diff_dst.desc,
+        *pooling.arguments,
+        hint,
+        attributes,
+    )
     low.single(
         "pooling gradient", desc, [(Arg.DIFF_DST, diff_dst)], result, order, Arg.DIFF_SRC, Query.diff_src_md
     )
@@ -156,17 +173,29 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
     forward_desc = low.describe(
-        "pooling_forward", low.engine, Propagation.forward_training, pooling.algorithm, src.desc,
-        low.any(diff_dst.desc.shape, src.desc.data_type), *pooling.arguments, attributes,
-    )  # fmt: skip
+        "pooling_forward",
+        low.engine,
+        Propagation.forward_training,
+        pooling.algorithm,
+        src.desc,
+        low.any(diff_dst.desc.shape, src.desc.data_type),
+        *pooling.arguments,
+        attributes,
+    )
     dst = Buffer(forward_desc.memory_desc(Query.dst_md))
     workspace = Buffer(forward_desc.memory_desc(Query.workspace_md))
     low.run("pooling", forward_desc, [(Arg.SRC, src), (Arg.DST, dst), (Arg.WORKSPACE, workspace)])
     diff_dst = low.bring("diff_dst", diff_dst, dst.desc)
     desc = low.describe(
-        "pooling_backward", low.engine, pooling.algorithm, src.desc, diff_dst.desc,
-        *pooling.arguments, forward_desc, attributes,
-    )  # fmt: skip
+        "pooling_backward",
+        low.engine,
+        pooling.algorithm,
+        src.desc,
+        diff_dst.desc,
+        *pooling.arguments,
+        forward_desc,
+        attributes,
+    )
     arguments = [(Arg.DIFF_DST, diff_dst), (Arg.WORKSPACE, workspace)]
     low.single("pooling gradient", desc, arguments, result, order, Arg.DIFF_SRC, Query.diff_src_md)
 

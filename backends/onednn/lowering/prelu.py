@@ -43,13 +43,25 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     diff_src = view.see(low, made)
     attributes, _ = low.attributes((), op.outputs[0])
     hint = low.describe(
-        "prelu_forward", low.engine, Propagation.forward_training, src.desc, slope.desc,
-        src.desc, attributes,
-    )  # fmt: skip
+        "prelu_forward",
+        low.engine,
+        Propagation.forward_training,
+        src.desc,
+        slope.desc,
+        src.desc,
+        attributes,
+    )
     desc = low.describe(
-        "prelu_backward", low.engine, src.desc, slope.desc, diff_src.desc,
-        slope.desc, diff_dst.desc, hint, attributes,
-    )  # fmt: skip
+        "prelu_backward",
+        low.engine,
+        src.desc,
+        slope.desc,
+        diff_src.desc,
+        slope.desc,
+        diff_dst.desc,
+        hint,
+        attributes,
+    )
     full = op.inputs[1].dims == op.inputs[0].dims
     slopes = (
         view.like_first(low, slope.desc.data_type)
@@ -61,10 +73,13 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         "prelu gradient",
         desc,
         [
-            (Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DIFF_DST, diff_dst), (Arg.DIFF_SRC, diff_src),
+            (Arg.SRC, src),
+            (Arg.WEIGHTS, slope),
+            (Arg.DIFF_DST, diff_dst),
+            (Arg.DIFF_SRC, diff_src),
             (Arg.DIFF_WEIGHTS, diff_slope),
         ],
-    )  # fmt: skip
+    )
     low.produce(op.outputs[0], made)
     low.produce(op.outputs[1], slopes)
 

@@ -56,7 +56,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 POOLED = {"ReduceMean": Algorithm.pooling_avg_include_padding, "ReduceMax": Algorithm.pooling_max}
-"""Reductions that are a pooling with one window over all that is reduced, for which the library has kernels in every layout."""
+"""Reductions that are a pooling with one window over all that is reduced: it has kernels for every layout."""
 
 
 def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
@@ -70,12 +70,24 @@ def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
     small = (*(shape[a] for a in stay), *ones)
     attributes, _ = low.attributes((), output)
     desc = low.describe(
-        "pooling_forward", low.engine, Propagation.forward_inference, POOLED[op.kind], data.desc,
-        low.any(small, low.type_of(output)), dims(ones), dims(window), dims(zeros), dims(zeros), dims(zeros), attributes,
-    )  # fmt: skip
+        "pooling_forward",
+        low.engine,
+        Propagation.forward_inference,
+        POOLED[op.kind],
+        data.desc,
+        low.any(small, low.type_of(output)),
+        dims(ones),
+        dims(window),
+        dims(zeros),
+        dims(zeros),
+        dims(zeros),
+        attributes,
+    )
     made = Buffer(desc.memory_desc(Query.dst_md))
     low.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])
-    strides = None if made.desc.strides is None else reshaped_strides(small, made.desc.strides, output.dims or (1,))
+    strides = (
+        None if made.desc.strides is None else reshaped_strides(small, made.desc.strides, output.dims or (1,))
+    )
     if strides is None:
         raise Unfit("a layout that can't be looked at without the reduced axes")
     low.produce(output, low.look(made, low.desc(output.dims or (1,), strides, made.desc.data_type)))

@@ -30,9 +30,15 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, _ = low.attributes((), result)
     axis = op.attributes.integer("axis") % len(src.desc.shape)
     desc = low.describe(
-        "softmax_forward", low.engine, Propagation.forward_inference, _algorithm(op), src.desc,
-        low.wanted(result), axis, attributes,
-    )  # fmt: skip
+        "softmax_forward",
+        low.engine,
+        Propagation.forward_inference,
+        _algorithm(op),
+        src.desc,
+        low.wanted(result),
+        axis,
+        attributes,
+    )
     low.single("softmax", desc, [(Arg.SRC, src)], result)
     if op.attributes.get("mode") == "inf_as_zero":
         _empty_rows(low, src, low.read(result), axis)
@@ -83,13 +89,26 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, _ = low.attributes((), result)
     axis = op.attributes.integer("axis") % len(dst.desc.shape)
     hint = low.describe(
-        "softmax_forward", low.engine, Propagation.forward_training, _algorithm(op), dst.desc,
-        dst.desc, axis, attributes,
-    )  # fmt: skip
+        "softmax_forward",
+        low.engine,
+        Propagation.forward_training,
+        _algorithm(op),
+        dst.desc,
+        dst.desc,
+        axis,
+        attributes,
+    )
     desc = low.describe(
-        "softmax_backward", low.engine, _algorithm(op), low.wanted(result), diff_dst.desc,
-        dst.desc, axis, hint, attributes,
-    )  # fmt: skip
+        "softmax_backward",
+        low.engine,
+        _algorithm(op),
+        low.wanted(result),
+        diff_dst.desc,
+        dst.desc,
+        axis,
+        hint,
+        attributes,
+    )
     arguments = [(Arg.DST, dst), (Arg.DIFF_DST, diff_dst)]
     low.single("softmax gradient", desc, arguments, result, output=Arg.DIFF_SRC, query=Query.diff_src_md)
 

@@ -26,11 +26,22 @@ from .lowering import Lowered
 LOWERED: Mapping[str, Lowered] = {
     kind: lowered
     for family in (
-        binary, convolution, eltwise, interpolate, matmul, movement, normalization, pooling, prelu,
-        quantization, reduction, softmax, weight_gradient,
+        binary,
+        convolution,
+        eltwise,
+        interpolate,
+        matmul,
+        movement,
+        normalization,
+        pooling,
+        prelu,
+        quantization,
+        reduction,
+        softmax,
+        weight_gradient,
     )
     for kind, lowered in family.LOWERED.items()
-}  # fmt: skip
+}
 """Op kind → how it is lowered."""
 
 

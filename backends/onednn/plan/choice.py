@@ -84,6 +84,12 @@ def add(
     attributes = PrimitiveAttributes(engine.lib)
     count = len(terms)
     return chosen(
-        engine, "sum", engine, total, count, (c_float * count)(*(factors or [1.0] * count)),
-        (c_void_p * count)(*[term.handle for term in terms]), attributes,
-    )  # fmt: skip
+        engine,
+        "sum",
+        engine,
+        total,
+        count,
+        (c_float * count)(*(factors or [1.0] * count)),
+        (c_void_p * count)(*[term.handle for term in terms]),
+        attributes,
+    )

@@ -162,9 +162,14 @@ class Draft(Assembly):
         shape = size if gradient.groups == 1 else (gradient.groups, *size)
         try:
             first = convolution_backward_weights(
-                self.engine, layouts[0], self.any(shape, self.gathered(compute)), layouts[1],
-                convolution_numbers(gradient), self.problem.fpmath, bias,
-            )  # fmt: skip
+                self.engine,
+                layouts[0],
+                self.any(shape, self.gathered(compute)),
+                layouts[1],
+                convolution_numbers(gradient),
+                self.problem.fpmath,
+                bias,
+            )
         except LibraryError as error:
             raise Unfit(str(error)) from error
         if first is None:

@@ -101,8 +101,10 @@ def is_small(gradient: ConvolutionGeometry) -> bool:
 def lifted(problem: Problem) -> Problem:
     """A 1-D problem as a 2-D one of height 1, on the same memory."""
     gradient = problem.gradient
-    ones = {name: (1, *getattr(gradient, name)) for name in (
-        "src_spatial", "dst_spatial", "kernel", "strides", "dilations")}  # fmt: skip
+    ones = {
+        name: (1, *getattr(gradient, name))
+        for name in ("src_spatial", "dst_spatial", "kernel", "strides", "dilations")
+    }
     zeros = {name: (0, *getattr(gradient, name)) for name in ("pads_begin", "pads_end")}
 
     def tall(view: View) -> View:
@@ -111,9 +113,12 @@ def lifted(problem: Problem) -> Problem:
         return View((*view.shape[:at], 1, view.shape[at]), (*view.strides[:at], step, view.strides[at]))
 
     return evolve(
-        problem, gradient=evolve(gradient, **ones, **zeros), src=tall(problem.src), dst=tall(problem.dst),
+        problem,
+        gradient=evolve(gradient, **ones, **zeros),
+        src=tall(problem.src),
+        dst=tall(problem.dst),
         weights=tall(problem.weights),
-    )  # fmt: skip
+    )
 
 
 def check(problem: Problem) -> str | None:
@@ -124,9 +129,14 @@ def check(problem: Problem) -> str | None:
     if gradient.spatial_rank > MAX_SPATIAL_RANK:
         return f"oneDNN convolutions have 1 to 3 spatial axes, not {gradient.spatial_rank}"
     largest = max(
-        *gradient.strides, *gradient.dilations, *gradient.pads_begin, *gradient.pads_end,
-        *problem.src.shape, *problem.dst.shape, *problem.weights.shape,
-    )  # fmt: skip
+        *gradient.strides,
+        *gradient.dilations,
+        *gradient.pads_begin,
+        *gradient.pads_end,
+        *problem.src.shape,
+        *problem.dst.shape,
+        *problem.weights.shape,
+    )
     if largest > INT_MAX // 8:
         return f"a size, stride, pad or dilation of {largest} is beyond the library's 32-bit kernels"
     for name, view in (("src", problem.src), ("diff_dst", problem.dst), ("weights", problem.weights)):

@@ -85,9 +85,10 @@ def remembered(key: dict[str, Any]) -> dict[str, float]:
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         warnings.warn(
-            f"the tuning file {path} is ignored, for it can't be read ({error}); delete it", TuningCacheWarning,
+            f"the tuning file {path} is ignored, for it can't be read ({error}); delete it",
+            TuningCacheWarning,
             stacklevel=2,
-        )  # fmt: skip
+        )
         return {}
     return times
 

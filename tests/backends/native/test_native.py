@@ -47,14 +47,21 @@ def test_numbers_are_those_of_the_headers(headers):
     ours |= {f"dnnl_graph_op_attr_{name}": number for name, number in api.ATTRIBUTES.items()}
     ours |= {f"dnnl_graph_tensor_property_{p.value}": number for p, number in api.PROPERTIES.items()}
     ours |= {f"dnnl_fpmath_mode_{name}": number for name, number in api.FPMATH_MODES.items()}
-    ours |= {f"dnnl_{status.replace(' ', '_')}": n for n, status in enumerate(loading.STATUSES)
-             if status != "last implementation reached"}  # fmt: skip
     ours |= {
-        "dnnl_graph_layout_type_any": api.LAYOUT_ANY, "dnnl_graph_layout_type_strided": api.LAYOUT_STRIDED,
-        "dnnl_graph_partition_policy_fusion": api.POLICY_FUSION, "dnnl_cpu": api.ENGINE_CPU,
-        "dnnl_graph_partition_policy_debug": api.POLICY_DEBUG, "dnnl_out_of_memory": api.OUT_OF_MEMORY,
-        "dnnl_invalid_graph_op": api.INVALID_OP, "dnnl_graph_op_last_symbol": len(api.KINDS),
-    }  # fmt: skip
+        f"dnnl_{status.replace(' ', '_')}": n
+        for n, status in enumerate(loading.STATUSES)
+        if status != "last implementation reached"
+    }
+    ours |= {
+        "dnnl_graph_layout_type_any": api.LAYOUT_ANY,
+        "dnnl_graph_layout_type_strided": api.LAYOUT_STRIDED,
+        "dnnl_graph_partition_policy_fusion": api.POLICY_FUSION,
+        "dnnl_cpu": api.ENGINE_CPU,
+        "dnnl_graph_partition_policy_debug": api.POLICY_DEBUG,
+        "dnnl_out_of_memory": api.OUT_OF_MEMORY,
+        "dnnl_invalid_graph_op": api.INVALID_OP,
+        "dnnl_graph_op_last_symbol": len(api.KINDS),
+    }
     wrong = {
         name: (n, known.get(squashed(name))) for name, n in ours.items() if known.get(squashed(name)) != n
     }
@@ -186,8 +193,12 @@ def block(policy="fusion", **options):
         graph.input("w", "f32", [3, 3, 4, 8], property_type="constant"),
     )
     y = graph.op("ReLU", graph.op("Convolution", x, w, name="conv", **CONV), name="relu")
-    graph.op("MaxPool", graph.op("Abs", graph.op("MaxPool", y, name="pool", **POOL)), name="y",
-             **POOL | {"kernel": [3, 3], "strides": [1, 1]})  # fmt: skip
+    graph.op(
+        "MaxPool",
+        graph.op("Abs", graph.op("MaxPool", y, name="pool", **POOL)),
+        name="y",
+        **POOL | {"kernel": [3, 3], "strides": [1, 1]},
+    )
     return graph, graph.compile(policy=policy, **options)
 
 
@@ -382,7 +393,10 @@ def one(kind, *shapes, dtype="f32", lying=None, **attributes):
 
 GROUPED = {"groups": 2, "data_format": "NCX", "weights_format": "IOX", **CONV}
 BARRED = [
-    ("has no op GroupNorm", lambda: one("GroupNorm", [2, 4, 4], groups=2, use_affine=False, keep_stats=False)),
+    (
+        "has no op GroupNorm",
+        lambda: one("GroupNorm", [2, 4, 4], groups=2, use_affine=False, keep_stats=False),
+    ),
     ("computes no f64", lambda: one("Abs", [2, 3], dtype="f64")),
     ("is empty", lambda: one("Abs", [0, 3])),
     ("more than 12 axes", lambda: one("Abs", [1] * 13)),
@@ -400,8 +414,14 @@ BARRED = [
     ("a vector with a bias", lambda: one("MatMul", [3, 4], [4], [3])),
     (
         "slope of more than one axis",
-        lambda: one("PReLUBackward", [2, 3, 4, 5], [3, 1, 5], [2, 3, 4, 5], data_format="NCX",
-                    lying=[(1, 2, 6, 24), None, None]),
+        lambda: one(
+            "PReLUBackward",
+            [2, 3, 4, 5],
+            [3, 1, 5],
+            [2, 3, 4, 5],
+            data_format="NCX",
+            lying=[(1, 2, 6, 24), None, None],
+        ),
     ),
     ("weights of 2 groups", lambda: one("ConvTranspose", [2, 4, 5, 5], [2, 6, 3, 3], **GROUPED)),
     ("weights of 2 groups", lambda: one("ConvTransposeBackwardData", [2, 6, 5, 5], [2, 6, 3, 3], **GROUPED)),
@@ -417,7 +437,7 @@ BARRED = [
     ),
     ("never reads 'weights_shape'", lambda: with_operand()),
     ("zero points per channel", lambda: dynamic()),
-]  # fmt: skip
+]
 
 
 def wildcard():

@@ -97,9 +97,14 @@ def pooling(kind, shape, size, **more):
             yield Row("MaxPoolBackward", kind, (x,), of_src, both=both, forward_only=rounding)
         else:
             yield Row(
-                "AvgPoolBackward", kind, (x,), lambda inputs, outputs, upstream: (upstream,), both=both,
-                forward_only=rounding, backward_only={"src_shape": list(x.shape)},
-            )  # fmt: skip
+                "AvgPoolBackward",
+                kind,
+                (x,),
+                lambda inputs, outputs, upstream: (upstream,),
+                both=both,
+                forward_only=rounding,
+                backward_only={"src_shape": list(x.shape)},
+            )
     assert len(size) == len(shape) - 2
 
 
@@ -111,40 +116,70 @@ def convolutions():
         x = np.moveaxis(x, 1, -1) if data == "NXC" else x
         w = w.transpose(2, 3, 1, 0) if weights == "XIO" else w
         yield Row(
-            "ConvolutionBackwardData", "Convolution", (x, w), lambda inputs, outputs, upstream: (upstream, inputs[1]),
-            both=both, backward_only={"dst_shape": list(x.shape)},
-        )  # fmt: skip
+            "ConvolutionBackwardData",
+            "Convolution",
+            (x, w),
+            lambda inputs, outputs, upstream: (upstream, inputs[1]),
+            both=both,
+            backward_only={"dst_shape": list(x.shape)},
+        )
         yield Row(
-            "ConvolutionBackwardWeights", "Convolution", (x, w), of_src, by=(1,), both=both,
+            "ConvolutionBackwardWeights",
+            "Convolution",
+            (x, w),
+            of_src,
+            by=(1,),
+            both=both,
             backward_only={"weights_shape": list(w.shape)},
-        )  # fmt: skip
+        )
     for data, weights, extra in (("NCX", "IOX", [1, 0]), ("NXC", "XOI", [0, 0])):
         both = {**geometry, "data_format": data, "weights_format": weights}
         x, w = normal(2, 4, 3, 4), normal(2, 6, 3, 2)  # I / groups and O, as the documents have it
         x = np.moveaxis(x, 1, -1) if data == "NXC" else x
         w = w.transpose(2, 3, 1, 0) if weights == "XOI" else w
         yield Row(
-            "ConvTransposeBackwardData", "ConvTranspose", (x, w),
-            lambda inputs, outputs, upstream: (upstream, inputs[1]), both=both, forward_only={"output_padding": extra},
-        )  # fmt: skip
+            "ConvTransposeBackwardData",
+            "ConvTranspose",
+            (x, w),
+            lambda inputs, outputs, upstream: (upstream, inputs[1]),
+            both=both,
+            forward_only={"output_padding": extra},
+        )
         yield Row(
-            "ConvTransposeBackwardWeights", "ConvTranspose", (x, w), of_src, by=(1,), both=both,
+            "ConvTransposeBackwardWeights",
+            "ConvTranspose",
+            (x, w),
+            of_src,
+            by=(1,),
+            both=both,
             forward_only={"output_padding": extra},
             backward_only={"weights_shape": list(w.shape), "output_padding": extra},
-        )  # fmt: skip
+        )
     for mode in ("SAME_UPPER", "SAME_LOWER"):
         both = {
-            "strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1], "auto_pad": mode, **NCX,
-        }  # fmt: skip
+            "strides": [2],
+            "pads_begin": [0],
+            "pads_end": [0],
+            "dilations": [1],
+            "auto_pad": mode,
+            **NCX,
+        }
         x, w = normal(1, 2, 6), normal(3, 2, 5)
         yield Row(
-            "ConvolutionBackwardData", "Convolution", (x, w), lambda inputs, outputs, upstream: (upstream, inputs[1]),
-            both={**both, "weights_format": "OIX"}, backward_only={"dst_shape": list(x.shape)},
-        )  # fmt: skip
+            "ConvolutionBackwardData",
+            "Convolution",
+            (x, w),
+            lambda inputs, outputs, upstream: (upstream, inputs[1]),
+            both={**both, "weights_format": "OIX"},
+            backward_only={"dst_shape": list(x.shape)},
+        )
         yield Row(
-            "ConvTransposeBackwardData", "ConvTranspose", (x, w.swapaxes(0, 1)),
-            lambda inputs, outputs, upstream: (upstream, inputs[1]), both={**both, "weights_format": "IOX"},
-        )  # fmt: skip
+            "ConvTransposeBackwardData",
+            "ConvTranspose",
+            (x, w.swapaxes(0, 1)),
+            lambda inputs, outputs, upstream: (upstream, inputs[1]),
+            both={**both, "weights_format": "IOX"},
+        )
 
 
 def batch_norms():
@@ -159,13 +194,21 @@ def batch_norms():
 
         both = {"epsilon": 0.1, "data_format": fmt}
         yield Row(
-            "BatchNormTrainingBackward", "BatchNormForwardTraining", (x, running, running, gamma, beta), of,
-            by=(0, 3, 4), both=both,
-        )  # fmt: skip
+            "BatchNormTrainingBackward",
+            "BatchNormForwardTraining",
+            (x, running, running, gamma, beta),
+            of,
+            by=(0, 3, 4),
+            both=both,
+        )
         yield Row(
-            "BatchNormTrainingBackward", "BatchNormForwardTraining", (x, running, running), of, both=both,
+            "BatchNormTrainingBackward",
+            "BatchNormForwardTraining",
+            (x, running, running),
+            of,
+            both=both,
             backward_only={"outputs": 1},
-        )  # fmt: skip
+        )
 
 
 def layer_norms():
@@ -178,8 +221,15 @@ def layer_norms():
             return (inputs[0], upstream, outputs[1], outputs[2], *inputs[1:])
 
         both = {"epsilon": 0.1, "begin_norm_axis": first}
-        yield Row("LayerNormBackward", "LayerNorm", (x, gamma, beta), of, by=(0, 1, 2), both=both,
-                  backward_only={"outputs": 3})  # fmt: skip
+        yield Row(
+            "LayerNormBackward",
+            "LayerNorm",
+            (x, gamma, beta),
+            of,
+            by=(0, 1, 2),
+            both=both,
+            backward_only={"outputs": 3},
+        )
         yield Row("LayerNormBackward", "LayerNorm", (x,), of, both=both, backward_only={"outputs": 1})
 
 
@@ -193,9 +243,13 @@ def prelus():
     ):
         x = away(normal(2, 3, 2, 2), 0)
         yield Row(
-            "PReLUBackward", "PReLU", (x, normal(*shape)),
-            lambda inputs, outputs, upstream: (*inputs, upstream), by=(0, 1), both={"data_format": fmt},
-        )  # fmt: skip
+            "PReLUBackward",
+            "PReLU",
+            (x, normal(*shape)),
+            lambda inputs, outputs, upstream: (*inputs, upstream),
+            by=(0, 1),
+            both={"data_format": fmt},
+        )
 
 
 def interpolations():
@@ -204,15 +258,19 @@ def interpolations():
             for fmt, shape in (("NCX", (1, 2, 3, 4)), ("NXC", (1, 3, 4, 2))):
                 for sizes in ([5, 3], [2, 7]):
                     yield Row(
-                        "InterpolateBackward", "Interpolate", (normal(*shape),), of_src,
+                        "InterpolateBackward",
+                        "Interpolate",
+                        (normal(*shape),),
+                        of_src,
                         both={
-                            "mode": mode, "coordinate_transformation_mode": transform, "sizes": sizes,
+                            "mode": mode,
+                            "coordinate_transformation_mode": transform,
+                            "sizes": sizes,
                             "data_format": fmt,
                         },
-                    )  # fmt: skip
+                    )
 
 
-# fmt: off
 ROWS = [
     *eltwise("Abs", away(X, 0)),
     *eltwise("Clamp", away(X, -0.7, 1.3), dst=True, min=-0.7, max=1.3),
@@ -238,29 +296,51 @@ ROWS = [
     ],
     *[
         Row(
-            "BiasAddBackward", "BiasAdd", (x, normal(3)), lambda inputs, outputs, upstream: (upstream,), by=(1,),
+            "BiasAddBackward",
+            "BiasAdd",
+            (x, normal(3)),
+            lambda inputs, outputs, upstream: (upstream,),
+            by=(1,),
             both={"data_format": fmt},
         )
         for fmt, x in (("NCX", normal(2, 3, 2, 2)), ("NXC", normal(2, 2, 2, 3)))
     ],
     *[
         row
-        for kind, more in (("MaxPool", {"dilations": [2, 1]}), ("AvgPool", {"exclude_pad": False}),
-                           ("AvgPool", {"exclude_pad": True}))
+        for kind, more in (
+            ("MaxPool", {"dilations": [2, 1]}),
+            ("AvgPool", {"exclude_pad": False}),
+            ("AvgPool", {"exclude_pad": True}),
+        )
         for rounding in ("floor", "ceil")
         for row in pooling(
-            kind, (1, 2, 6, 5), (6, 5), kernel=[2, 3], strides=[2, 2], pads_begin=[1, 0], pads_end=[0, 1],
-            rounding_type=rounding, **more,
+            kind,
+            (1, 2, 6, 5),
+            (6, 5),
+            kernel=[2, 3],
+            strides=[2, 2],
+            pads_begin=[1, 0],
+            pads_end=[0, 1],
+            rounding_type=rounding,
+            **more,
         )
     ],
-    *pooling("MaxPool", (1, 2, 7), (7,), kernel=[3], strides=[2], pads_begin=[0], pads_end=[0], auto_pad="SAME_LOWER"),
+    *pooling(
+        "MaxPool",
+        (1, 2, 7),
+        (7,),
+        kernel=[3],
+        strides=[2],
+        pads_begin=[0],
+        pads_end=[0],
+        auto_pad="SAME_LOWER",
+    ),
     *convolutions(),
     *batch_norms(),
     *layer_norms(),
     *prelus(),
     *interpolations(),
 ]
-# fmt: on
 
 
 def test_every_gradient_op_is_here():

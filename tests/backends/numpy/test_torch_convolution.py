@@ -77,9 +77,15 @@ class Convolution:
     @property
     def pads(self):
         return pads(
-            self.auto_pad, self.begin, self.end, self.size, self.kernel, self.strides, self.dilations,
+            self.auto_pad,
+            self.begin,
+            self.end,
+            self.size,
+            self.kernel,
+            self.strides,
+            self.dilations,
             self.transposed,
-        )  # fmt: skip
+        )
 
     @property
     def out(self):
@@ -126,10 +132,15 @@ class Convolution:
     def attributes(self):
         """All attributes but the shapes of what is computed."""
         given = {
-            "strides": self.strides, "pads_begin": self.begin, "pads_end": self.end, "dilations": self.dilations,
-            "groups": self.groups, "auto_pad": self.auto_pad, "data_format": self.data_format,
+            "strides": self.strides,
+            "pads_begin": self.begin,
+            "pads_end": self.end,
+            "dilations": self.dilations,
+            "groups": self.groups,
+            "auto_pad": self.auto_pad,
+            "data_format": self.data_format,
             "weights_format": self.weights_format,
-        }  # fmt: skip
+        }
         return {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
 
     def forward(self, x, w):
@@ -186,7 +197,9 @@ def convolutions(draw, transposed):
         begin=begin,
         end=end,
         auto_pad=auto_pad,
-        output_padding=None if extra is None else tuple(min(e, s - 1) for e, s in zip(extra, strides, strict=True)),
+        output_padding=None
+        if extra is None
+        else tuple(min(e, s - 1) for e, s in zip(extra, strides, strict=True)),
         data_format=draw(st.sampled_from(DATA_FORMATS)),
         weights_format=draw(st.sampled_from(["XOI", "IOX"] if transposed else ["XIO", "OIX"])),
         documented=draw(st.booleans()),
@@ -194,7 +207,7 @@ def convolutions(draw, transposed):
         bias=draw(st.booleans()),
         whole=draw(st.booleans()),
         seed=draw(SEEDS),
-    )  # fmt: skip
+    )
 
 
 def check_forward(p):

@@ -60,7 +60,8 @@ FORWARD = {
         lambda x: functional.gelu(x, approximate="tanh"), {"mode": "gelu_tanh"}, torch.abs
     ),
     "HardSigmoid": Function(
-        lambda x: (ALPHA * x + BETA).clamp(0, 1), {"alpha": ALPHA, "beta": BETA},
+        lambda x: (ALPHA * x + BETA).clamp(0, 1),
+        {"alpha": ALPHA, "beta": BETA},
         lambda x: ALPHA * x.abs() + BETA,
     ),
     "HardSwish": Function(functional.hardswish, {}, torch.abs),
@@ -81,7 +82,7 @@ FORWARD = {
     "Sqrt": Function(torch.sqrt, {}, positive=True),
     "Square": Function(torch.square, {}),
     "Tanh": Function(torch.tanh, {}),
-}  # fmt: skip
+}
 
 
 def _one(x):

@@ -52,9 +52,15 @@ def test_batch_norm_forward_training(p, momentum):
     affine = [gamma, beta] if p.affine else []
     more = {} if momentum is None else {"momentum": momentum}
     results = run(
-        "BatchNormForwardTraining", p.data(x), mean, variance, *affine, epsilon=p.epsilon,
-        data_format=p.data_format, **more,
-    )  # fmt: skip
+        "BatchNormForwardTraining",
+        p.data(x),
+        mean,
+        variance,
+        *affine,
+        epsilon=p.epsilon,
+        data_format=p.data_format,
+        **more,
+    )
     x, mean, variance, gamma, beta = map(exact_tensor, (x, mean, variance, gamma, beta))
     axes = (0, *range(2, x.ndim))
     exact = functional.batch_norm(
@@ -87,9 +93,16 @@ def test_batch_norm_training_backward(p, outputs):
     mean, variance = p.vector(rng, p.shape[1]), p.vector(rng, p.shape[1], positive=True)
     gamma = [p.vector(rng, p.shape[1])] if p.affine else []
     results = run(
-        "BatchNormTrainingBackward", p.data(x), p.data(dy), mean, variance, *gamma, epsilon=p.epsilon,
-        data_format=p.data_format, outputs=outputs,
-    )  # fmt: skip
+        "BatchNormTrainingBackward",
+        p.data(x),
+        p.data(dy),
+        mean,
+        variance,
+        *gamma,
+        epsilon=p.epsilon,
+        data_format=p.data_format,
+        outputs=outputs,
+    )
     results = (results,) if outputs == 1 else results
     assert len(results) == outputs
     x, dy, mean, variance = map(exact_tensor, (x, dy, mean, variance))
@@ -157,9 +170,16 @@ def test_layer_norm_backward(p, data):
     # Statistics come with the normalised axes as ones too.
     given_ = [v.reshape(*kept, *[1] * len(normalised)) if ones else v for v in (mean, variance)]
     results = run(
-        "LayerNormBackward", x, dy, *given_, *affine, begin_norm_axis=first, use_affine=use, epsilon=p.epsilon,
+        "LayerNormBackward",
+        x,
+        dy,
+        *given_,
+        *affine,
+        begin_norm_axis=first,
+        use_affine=use,
+        epsilon=p.epsilon,
         outputs=outputs,
-    )  # fmt: skip
+    )
     results = (results,) if outputs == 1 else results
     x, dy, mean, variance = map(exact_tensor, (x, dy, mean, variance))
     gamma = (
@@ -168,9 +188,15 @@ def test_layer_norm_backward(p, data):
     wide_shape = (*kept, *[1] * len(normalised))
     inverse = (variance + p.epsilon).rsqrt()
     exact = torch.ops.aten.native_layer_norm_backward(
-        dy, x, normalised, mean.reshape(wide_shape), inverse.reshape(wide_shape), gamma, torch.zeros_like(gamma),
+        dy,
+        x,
+        normalised,
+        mean.reshape(wide_shape),
+        inverse.reshape(wide_shape),
+        gamma,
+        torch.zeros_like(gamma),
         [True, True, True],
-    )  # fmt: skip
+    )
     axes, count = tuple(range(first % x.ndim, x.ndim)), math.prod(normalised)
     inverse = inverse.reshape(wide_shape)
     size = (x.abs() + mean.reshape(wide_shape).abs()) * inverse
@@ -194,9 +220,15 @@ def test_group_norm(p, stats, use, data):
     assume(channels // groups * math.prod(p.shape[2:]) > 1)
     gamma, beta = (p.vector(rng, channels) for _ in range(2))
     results = run(
-        "GroupNorm", p.data(x), *([gamma, beta] if p.affine else []), groups=groups, epsilon=p.epsilon,
-        keep_stats=stats, use_affine=use, data_format=p.data_format,
-    )  # fmt: skip
+        "GroupNorm",
+        p.data(x),
+        *([gamma, beta] if p.affine else []),
+        groups=groups,
+        epsilon=p.epsilon,
+        keep_stats=stats,
+        use_affine=use,
+        data_format=p.data_format,
+    )
     dst = results[0] if stats else results
     x, gamma, beta = map(exact_tensor, (x, gamma, beta))
     both = (gamma, beta) if p.affine and use else (None, None)

@@ -71,9 +71,15 @@ class Pooling:
     @property
     def pads(self):
         return pads(
-            self.auto_pad, self.begin, self.end, self.size, self.kernel, self.strides,
-            self.dilations or (1,) * self.rank, False,
-        )  # fmt: skip
+            self.auto_pad,
+            self.begin,
+            self.end,
+            self.size,
+            self.kernel,
+            self.strides,
+            self.dilations or (1,) * self.rank,
+            False,
+        )
 
     @property
     def out(self):
@@ -131,9 +137,13 @@ class Pooling:
 
     def attributes(self, kind):
         given = {
-            "kernel": list(self.kernel), "strides": list(self.strides), "pads_begin": list(self.begin),
-            "pads_end": list(self.end), "auto_pad": self.auto_pad, "data_format": self.data_format,
-        }  # fmt: skip
+            "kernel": list(self.kernel),
+            "strides": list(self.strides),
+            "pads_begin": list(self.begin),
+            "pads_end": list(self.end),
+            "auto_pad": self.auto_pad,
+            "data_format": self.data_format,
+        }
         if kind.startswith("Avg"):
             given["exclude_pad"] = self.exclude_pad
         elif self.dilations is not None:
@@ -242,9 +252,13 @@ def test_ceil_is_that_of_torch(rank, data):
     size = data.draw(tuples(rank, 4, 8 if rank < 3 else 5))
     x = np.random.default_rng(data.draw(SEEDS)).standard_normal((1, 2, *size))
     given_ = {
-        "kernel": list(kernel), "strides": list(strides), "pads_begin": list(around), "pads_end": list(around),
-        "rounding_type": "ceil", "data_format": "NCX",
-    }  # fmt: skip
+        "kernel": list(kernel),
+        "strides": list(strides),
+        "pads_begin": list(around),
+        "pads_end": list(around),
+        "rounding_type": "ceil",
+        "data_format": "NCX",
+    }
     close(
         run("MaxPool", x, **given_),
         MAX_POOL[rank](torch.tensor(x), kernel, strides, around, ceil_mode=True),

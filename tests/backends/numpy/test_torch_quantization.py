@@ -20,10 +20,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # --- quantisation -------------------------------------------------------------------------------------
 
 QUANTIZED = {
-    "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "s4": np.dtype(ml_dtypes.int4),
-    "u4": np.dtype(ml_dtypes.uint4), "s32": np.dtype(np.int32),
-    "f8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "f8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
-}  # fmt: skip
+    "s8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "s4": np.dtype(ml_dtypes.int4),
+    "u4": np.dtype(ml_dtypes.uint4),
+    "s32": np.dtype(np.int32),
+    "f8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+}
 
 RANGES = {"s8": (-128, 127), "u8": (0, 255), "s4": (-8, 7), "u4": (0, 15)}
 

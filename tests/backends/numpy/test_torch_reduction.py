@@ -205,9 +205,13 @@ def test_matmul(shapes, transpose_a, transpose_b, dtype, whole, seed, data):
         arrays.append(bias)
         exact, scale = exact + exact_tensor(bias), scale + exact_tensor(bias).abs()
     result = run(
-        "MatMul", *arrays, transpose_a=transpose_a, transpose_b=transpose_b, output_type=target,
+        "MatMul",
+        *arrays,
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+        output_type=target,
         accumulation_mode=mode,
-    )  # fmt: skip
+    )
     if whole:
         equal(result, exact, target)
     else:

@@ -27,9 +27,17 @@ def gradient():
     tensors = [og.LogicalTensor(i, "f32", [2, 16, 9, 9]) for i in range(2)]
     graph = og.Graph()
     graph.add_op(
-        og.Op(0, "ConvolutionBackwardWeights", tensors, [og.LogicalTensor(2, "f32")], data_format="NCX",
-              weights_format="OIX", weights_shape=[16, 16, 3, 3], **CONV)
-    )  # fmt: skip
+        og.Op(
+            0,
+            "ConvolutionBackwardWeights",
+            tensors,
+            [og.LogicalTensor(2, "f32")],
+            data_format="NCX",
+            weights_format="OIX",
+            weights_shape=[16, 16, 3, 3],
+            **CONV,
+        )
+    )
     graph.finalize()
     (partition,) = graph.get_partitions(backend="onednn")
     made = [partition.compile(strategy=one.strategy) for one in partition.compile().explanation.considered]

@@ -150,9 +150,14 @@ def test_f16_weight_gradients_of_any_layout_are_exact(way, data_format, gap):
     room = random.integers(-2, 3, (2, *shape[:-1], shape[-1] + gap)).astype(np.float16)
     x, dy = room[..., : shape[-1]]
     attributes = {
-        "data_format": data_format, "weights_format": "OIX", "weights_shape": [16, 16, 3, 3], "strides": [1, 1],
-        "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1],
-    }  # fmt: skip
+        "data_format": data_format,
+        "weights_format": "OIX",
+        "weights_shape": [16, 16, 3, 3],
+        "strides": [1, 1],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+        "dilations": [1, 1],
+    }
     expected = og.convolution_backward_weights(x, dy, backend="numpy", **attributes)
     assert np.array_equal(og.convolution_backward_weights(x, dy, **attributes), expected)
 

@@ -31,9 +31,12 @@ def take(graph, *shape, dtype="f32", constant=False):
 
 def convolution(graph, dtype="f32", *, data=LAST, weights=(3, 3, 32, 32), **more):
     return graph.op(
-        "Convolution", take(graph, *data, dtype=dtype), take(graph, *weights, dtype=dtype, constant=True),
-        **DENSE, **more,
-    )  # fmt: skip
+        "Convolution",
+        take(graph, *data, dtype=dtype),
+        take(graph, *weights, dtype=dtype, constant=True),
+        **DENSE,
+        **more,
+    )
 
 
 def follow(graph, y, *chain, dtype="f32"):
@@ -62,9 +65,11 @@ def behind(anchor, *chain):
 
 def product(graph, dtype="f32"):
     return graph.op(
-        "MatMul", take(graph, 64, 96, dtype=dtype), take(graph, 96, 48, dtype=dtype, constant=True),
+        "MatMul",
+        take(graph, 64, 96, dtype=dtype),
+        take(graph, 96, 48, dtype=dtype, constant=True),
         take(graph, 48, dtype=dtype),
-    )  # fmt: skip
+    )
 
 
 def normalised(graph, dtype="f32"):
@@ -182,7 +187,6 @@ ROWS = {
     },
     "a global mean": row(of("ReduceMean", FIRST, axes=[2, 3], keep_dims=True), "reduction"),
     "a global mean without its axes": row(of("ReduceMean", FIRST, axes=[2, 3]), "reduction"),
-
     "Convolution": row(convolution, "convolution"),
     "Convolution, channels first": row(
         in_dtype(convolution, data=FIRST, weights=(32, 32, 3, 3), **NCX), "convolution", copies=2
@@ -193,7 +197,11 @@ ROWS = {
     ),
     "ConvTranspose": row(of("ConvTranspose", LAST, (3, 3, 32, 32), **DENSE), "deconvolution", copies=1),
     "ConvolutionBackwardData": row(
-        of("ConvolutionBackwardData", LAST, (3, 3, 32, 32), **DENSE), "convolution", copies=1, isa="avx2", halves="avx2"
+        of("ConvolutionBackwardData", LAST, (3, 3, 32, 32), **DENSE),
+        "convolution",
+        copies=1,
+        isa="avx2",
+        halves="avx2",
     ),
     "ConvTransposeBackwardData": row(
         of("ConvTransposeBackwardData", LAST, (3, 3, 32, 32), **DENSE), "convolution", copies=1
@@ -205,7 +213,6 @@ ROWS = {
         of("ConvTransposeBackwardWeights", LAST, LAST, **GRADIENT), "convolution", copies=1
     ),
     "weight gradient with bias": row(gradient_with_bias, "convolution", copies=1),
-
     "MatMul": row(product, "matmul"),
     "MatMul in a batch": row(of("MatMul", (4, 16, 32), (4, 32, 24)), "matmul"),
     "MatMul of a turned matrix": row(of("MatMul", (16, 32), (24, 32), transpose_b=True), "matmul"),
@@ -215,11 +222,14 @@ ROWS = {
         of("MaxPool", (2, 15, 15, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}), "pooling"
     ),
     "AvgPool, rounded up": row(
-        of("AvgPool", (2, 16, 16, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}, exclude_pad=True),
+        of(
+            "AvgPool", (2, 16, 16, 32), **HALF | {"kernel": [3, 3], "rounding_type": "ceil"}, exclude_pad=True
+        ),
         "pooling",
     ),
     "AvgPoolBackward": row(
-        of("AvgPoolBackward", (2, 7, 7, 32), **HALF, exclude_pad=False, src_shape=list(LAST)), "pooling gradient"
+        of("AvgPoolBackward", (2, 7, 7, 32), **HALF, exclude_pad=False, src_shape=list(LAST)),
+        "pooling gradient",
     ),
     "MaxPoolBackward": row(of("MaxPoolBackward", LAST, (2, 7, 7, 32), **HALF), "pooling", "pooling gradient"),
     "Interpolate": row(of("Interpolate", LAST, mode="linear", **SIZES), "resampling"),
@@ -230,25 +240,38 @@ ROWS = {
     "SoftMax": row(of("SoftMax", MATRIX, axis=-1), "softmax"),
     "LogSoftmax": row(of("LogSoftmax", MATRIX, axis=-1), "softmax"),
     "SoftMaxBackward": row(
-        of("SoftMaxBackward", MATRIX, MATRIX, axis=-1), "softmax gradient", isa="avx512_core", halves="avx512_core"
+        of("SoftMaxBackward", MATRIX, MATRIX, axis=-1),
+        "softmax gradient",
+        isa="avx512_core",
+        halves="avx512_core",
     ),
     "LogSoftmaxBackward": row(
-        of("LogSoftmaxBackward", MATRIX, MATRIX, axis=-1), "softmax gradient", isa="avx512_core", halves="avx512_core"
+        of("LogSoftmaxBackward", MATRIX, MATRIX, axis=-1),
+        "softmax gradient",
+        isa="avx512_core",
+        halves="avx512_core",
     ),
     "LayerNorm": row(
         of("LayerNorm", MATRIX, (128,), (128,), keep_stats=False), "layer normalization", halves=None
     ),
     "LayerNormBackward": row(
-        of("LayerNormBackward", MATRIX, MATRIX, (64,), (64,), (128,), (128,)), "layer normalization gradient",
+        of("LayerNormBackward", MATRIX, MATRIX, (64,), (64,), (128,), (128,)),
+        "layer normalization gradient",
         halves=None,
     ),
     "BatchNormInference": row(batch_norm, "batch normalization"),
     "BatchNormForwardTraining": row(
-        of("BatchNormForwardTraining", LAST, *[(32,)] * 4, **NORM), "batch normalization",
-        "running statistics", "running statistics", copies=2, halves=None,
+        of("BatchNormForwardTraining", LAST, *[(32,)] * 4, **NORM),
+        "batch normalization",
+        "running statistics",
+        "running statistics",
+        copies=2,
+        halves=None,
     ),
     "BatchNormTrainingBackward": row(
-        of("BatchNormTrainingBackward", LAST, LAST, *[(32,)] * 3, **NORM), "batch normalization gradient", copies=3,
+        of("BatchNormTrainingBackward", LAST, LAST, *[(32,)] * 3, **NORM),
+        "batch normalization gradient",
+        copies=3,
         halves=None,
     ),
     "Concat": row(of("Concat", LAST, LAST, axis=-1), "concat"),
@@ -263,7 +286,6 @@ ROWS = {
         of("Quantize", LAST, axis=3, output_type="s8", **PER_CHANNEL), "quantize", halves=None
     ),
     "DynamicQuantize": row(dynamic, "dynamicquantize", halves=None),
-
     "convolution, bias, ReLU": row(behind(convolution, "BiasAdd", "ReLU"), "convolution"),
     "convolution, bias, swish": row(behind(convolution, "BiasAdd", "Swish"), "convolution"),
     "convolution, bias, clamp": row(behind(convolution, "BiasAdd", "Clamp"), "convolution"),
@@ -284,8 +306,10 @@ ROWS = {
         in_dtype(lambda graph, dtype: integers(graph, last="u8")), "convolution", halves=None
     ),
     "int8 matmul": row(in_dtype(lambda graph, dtype: integers(graph, "MatMul")), "matmul", halves=None),
-    "int8 matmul to s8": row(in_dtype(lambda graph, dtype: integers(graph, "MatMul", "s8")), "matmul", halves=None),
-}  # fmt: skip
+    "int8 matmul to s8": row(
+        in_dtype(lambda graph, dtype: integers(graph, "MatMul", "s8")), "matmul", halves=None
+    ),
+}
 
 
 def split(explanation):
@@ -331,7 +355,7 @@ def test_what_the_library_has_no_primitive_for_tells_why(onednn, kind):
         ),
         "GenIndex": of("GenIndex", MATRIX, axis=1),
         "BiasAddBackward": of("BiasAddBackward", LAST),
-    }[kind]  # fmt: skip
+    }[kind]
     graph = og.Graph()
     build(graph)
     graph.finalize()

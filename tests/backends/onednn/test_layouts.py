@@ -87,10 +87,13 @@ def test_a_factor_per_channel_after_all_positions_became_one(kind, batch):
     (x, c), y, _ = run(build, [(batch, 6, 2, 4), (1, 6, 1, 1)])
     axes = {"axis": (2, 3), "keepdims": True}
     want = {
-        "AvgPool": lambda: x.mean(**axes), "MaxPool": lambda: x.max(**axes), "ReduceSum": lambda: x.sum(**axes),
-        "ReduceL1": lambda: np.abs(x).sum(**axes), "ReduceMax": lambda: x.max(**axes),
+        "AvgPool": lambda: x.mean(**axes),
+        "MaxPool": lambda: x.max(**axes),
+        "ReduceSum": lambda: x.sum(**axes),
+        "ReduceL1": lambda: np.abs(x).sum(**axes),
+        "ReduceMax": lambda: x.max(**axes),
         "Interpolate": lambda: x[:, :, 1:, 2:3],
-    }[kind]()  # fmt: skip
+    }[kind]()
     np.testing.assert_array_equal(y, want * c)
 
 

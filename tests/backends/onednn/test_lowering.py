@@ -17,8 +17,15 @@ from random_graphs import ANCHORS, arrays_for, random_graph
 from strategies import SETTINGS
 
 NOT_HERE = {
-    "GenIndex", "GreaterEqual", "Select", "Dropout", "End", "Wildcard", "GroupNorm", "RMSNorm",
-}  # fmt: skip
+    "GenIndex",
+    "GreaterEqual",
+    "Select",
+    "Dropout",
+    "End",
+    "Wildcard",
+    "GroupNorm",
+    "RMSNorm",
+}
 """Ops that library 3.2 has no primitive for."""
 IMPRECISE = {"Log": {"arithmetic": 128}, "LogSoftmax": {"arithmetic": 128}, "SoftMax": {"roundings": 2}}
 """The library's logarithm loses digits near one, and its softmax keeps exponentials in the result's type."""
@@ -389,9 +396,14 @@ def test_weight_gradients_take_the_bias_gradient_along(onednn, data_format, dtyp
     x, dy = graph.input("x", dtype, shape), graph.input("dy", dtype, shape)
     same = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
     dw = graph.op(
-        "ConvolutionBackwardWeights", x, dy, weights_shape=[3, 3, 32 // groups, 32], groups=groups,
-        data_format=data_format, **same,
-    )  # fmt: skip
+        "ConvolutionBackwardWeights",
+        x,
+        dy,
+        weights_shape=[3, 3, 32 // groups, 32],
+        groups=groups,
+        data_format=data_format,
+        **same,
+    )
     db = graph.op("BiasAddBackward", dy, data_format=data_format)
     model = graph.compile()
     assert len(model.partitions) == 1
@@ -430,9 +442,13 @@ def test_verification_allows_for_roundings_but_sees_a_wrong_kernel(onednn, monke
 def test_opaque_tensors_pass_from_partition_to_partition(onednn):
     """A convolution's own layout goes into the next convolution as it lies."""
     same = {
-        "strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "data_format": "NCX",
+        "strides": [1, 1],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+        "dilations": [1, 1],
+        "data_format": "NCX",
         "weights_format": "OIX",
-    }  # fmt: skip
+    }
     graph = og.Graph()
     x = graph.input("x", "f32", (2, 32, 14, 14))
     weights = [graph.input(name, "f32", (32, 32, 3, 3)) for name in ("v", "w")]

@@ -26,7 +26,7 @@ WRITTEN_BY_HAND = {
     "488d1442 c4e27d1306 c4e27d134e10 c5fc1102 c5fc114a20 4883c620 4883c240 48ffc9 75df ebab c5f877 c3",
     "narrow": "b800010000 f0480fc107 488b4f08 4829c1 7e44 ba00010000 4839d1 480f4fca 48c1e005 488b7710 488d3446 "
     "488b5718 4801c2 c5fc1006 c5fc104e20 c4e37d1d0200 c4e37d1d4a1000 4883c640 4883c220 48ffc9 75dd eba9 c5f877 c3",
-}  # fmt: skip
+}
 
 
 def test_places_and_jumps():
@@ -101,18 +101,32 @@ def f16_gradient(engine, backend=None):
     random = np.random.default_rng(0)
     x, dy = (random.integers(-2, 3, (2, 16, 40, 40)).astype(np.float16) for _ in range(2))
     return og.convolution_backward_weights(
-        x, dy, data_format="NCX", weights_format="OIX", weights_shape=[16, 16, 3, 3], engine=engine,
-        backend=backend, **SAME,
-    )  # fmt: skip
+        x,
+        dy,
+        data_format="NCX",
+        weights_format="OIX",
+        weights_shape=[16, 16, 3, 3],
+        engine=engine,
+        backend=backend,
+        **SAME,
+    )
 
 
 def f32_gradient(engine, backend=None):
     tensors = [og.LogicalTensor(i, "f32", [2, 16, 9, 9]) for i in range(2)]
     graph = og.Graph()
     graph.add_op(
-        og.Op(0, "ConvolutionBackwardWeights", tensors, [og.LogicalTensor(2, "f32")], data_format="NCX",
-              weights_format="OIX", weights_shape=[16, 16, 3, 3], **SAME)
-    )  # fmt: skip
+        og.Op(
+            0,
+            "ConvolutionBackwardWeights",
+            tensors,
+            [og.LogicalTensor(2, "f32")],
+            data_format="NCX",
+            weights_format="OIX",
+            weights_shape=[16, 16, 3, 3],
+            **SAME,
+        )
+    )
     graph.finalize()
     (partition,) = graph.get_partitions(backend=backend)
     compiled = partition.compile(engine=engine)
@@ -172,8 +186,12 @@ def test_the_environment_keeps_every_page_away(onednn):
     for text in ("0", "1"):
         run = subprocess.run(
             [sys.executable, "-c", CHILD.format(tests=os.path.dirname(__file__))],
-            capture_output=True, text=True, check=True, env={**os.environ, MACHINE_CODE: text}, timeout=300,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, MACHINE_CODE: text},
+            timeout=300,
+        )
         told[text] = json.loads(run.stdout.splitlines()[-1])
     assert told["0"].pop("pages") == 0
     assert told["1"].pop("pages") > 0 or machine_code.place(b"\xc3") is None

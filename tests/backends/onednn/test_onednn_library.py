@@ -49,12 +49,17 @@ def test_numbers_are_those_of_the_headers(headers):
     ours |= {f"dnnl_{one.name}": one for one in NormalizationFlags if one}
     ours |= {f"dnnl_{dtype.value}": number for dtype, number in library.DATA_TYPES.items()}
     ours |= {
-        "DNNL_MAX_NDIMS": library.MAX_NDIMS, "dnnl_success": library.SUCCESS,
-        "dnnl_invalid_arguments": library.INVALID_ARGUMENTS, "dnnl_unimplemented": library.UNIMPLEMENTED,
-        "dnnl_last_impl_reached": library.LAST_IMPL_REACHED, "dnnl_convolution_direct": library.CONVOLUTION_DIRECT,
-        "dnnl_cpu": library.ENGINE_CPU, "dnnl_stream_default_flags": library.STREAM_DEFAULT_FLAGS,
-        "dnnl_scratchpad_mode_user": library.SCRATCHPAD_USER, "dnnl_format_tag_any": library.FORMAT_TAG_ANY,
-    }  # fmt: skip
+        "DNNL_MAX_NDIMS": library.MAX_NDIMS,
+        "dnnl_success": library.SUCCESS,
+        "dnnl_invalid_arguments": library.INVALID_ARGUMENTS,
+        "dnnl_unimplemented": library.UNIMPLEMENTED,
+        "dnnl_last_impl_reached": library.LAST_IMPL_REACHED,
+        "dnnl_convolution_direct": library.CONVOLUTION_DIRECT,
+        "dnnl_cpu": library.ENGINE_CPU,
+        "dnnl_stream_default_flags": library.STREAM_DEFAULT_FLAGS,
+        "dnnl_scratchpad_mode_user": library.SCRATCHPAD_USER,
+        "dnnl_format_tag_any": library.FORMAT_TAG_ANY,
+    }
     wrong = {name: (int(v), known.get(name)) for name, v in ours.items() if known.get(name) != int(v)}
     assert not wrong
     assert len(ours) > 50
@@ -177,10 +182,13 @@ def test_layouts_in_words(native):
     blocked = MemoryDesc(
         native.lib,
         native.lib.new(
-            "dnnl_memory_desc_create_with_tag", 4, library.dims((1, 16, 2, 2)), library.DATA_TYPES[DataType.f32],
+            "dnnl_memory_desc_create_with_tag",
+            4,
+            library.dims((1, 16, 2, 2)),
+            library.DATA_TYPES[DataType.f32],
             tag("dnnl_aBcd16b"),
         ),
-    )  # fmt: skip
+    )
     assert blocked.describe() == "aBcd16b"
     nothing = native.lib.new("dnnl_memory_desc_create_with_tag", 0, library.dims((0,)), 0, 0)
     assert MemoryDesc(native.lib, nothing).describe() == "empty"
@@ -281,9 +289,13 @@ def test_a_primitive_that_fails_raises(native, monkeypatch):
 def gradient(problem):
     src, diff_dst = problem.arrays()
     op = og.Op(
-        0, problem.kind, [og.LogicalTensor(0, "f32", src.shape), og.LogicalTensor(1, "f32", diff_dst.shape)],
-        [og.LogicalTensor(2, "f32")], weights_shape=problem.weights_shape, **problem.attributes,
-    )  # fmt: skip
+        0,
+        problem.kind,
+        [og.LogicalTensor(0, "f32", src.shape), og.LogicalTensor(1, "f32", diff_dst.shape)],
+        [og.LogicalTensor(2, "f32")],
+        weights_shape=problem.weights_shape,
+        **problem.attributes,
+    )
     return geometry(op.kind, op.attributes, src.shape, diff_dst.shape, problem.weights_shape)
 
 
@@ -310,7 +322,7 @@ BARRED = [
         Problem(channels=(17, 16), size=(9, 40), kernel=(3, 2), dilations=(2, 1)),
     ),
     ("jit_bf16:avx512_core", Problem(channels=(16, 16), size=(9, 6), kernel=(3, 2), strides=(1, 2))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("implementation", "problem"), BARRED, ids=str)

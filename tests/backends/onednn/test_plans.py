@@ -131,9 +131,16 @@ def lowered_as_one(graph):
     tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     inputs, outputs = (tuple(tensors[t.id] for t in ts) for ts in (graph.inputs, graph.outputs))
     request = CompileRequest(
-        ops=tuple(graph.ops), inputs=inputs, outputs=outputs, engine=og.Engine(), fpmath_mode="strict", values={},
-        forced=True, options=CompileOptions(), described=inputs,
-    )  # fmt: skip
+        ops=tuple(graph.ops),
+        inputs=inputs,
+        outputs=outputs,
+        engine=og.Engine(),
+        fpmath_mode="strict",
+        values={},
+        forced=True,
+        options=CompileOptions(),
+        described=inputs,
+    )
     return next(BACKENDS.get("onednn").compile(request))
 
 
@@ -194,15 +201,20 @@ OVER = {
         "MatMul", graph.input("x", "f32", (40, 40)), graph.input("w", "f32", (40, 40))
     ),
     "MaxPool": lambda graph: graph.op(
-        "MaxPool", graph.input("x", "f32", (1, 9, 9, 3)), kernel=[3, 3], rounding_type="floor",
+        "MaxPool",
+        graph.input("x", "f32", (1, 9, 9, 3)),
+        kernel=[3, 3],
+        rounding_type="floor",
         **NO_PADS | {"pads_begin": [2, 2]},
     ),
-    "ReduceMax": lambda graph: graph.op("ReduceMax", graph.input("x", "f32", (4, 9)), axes=[1], keep_dims=True),
+    "ReduceMax": lambda graph: graph.op(
+        "ReduceMax", graph.input("x", "f32", (4, 9)), axes=[1], keep_dims=True
+    ),
     "Concat": lambda graph: graph.op(
         "Concat", graph.input("x", "f32", (4, 3)), graph.input("w", "f32", (4, 3)), axis=1
     ),
     "SoftMax": lambda graph: graph.op("SoftMax", graph.input("x", "f32", (4, 9)), axis=0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("moved", [0, 1, -1], ids=["in place", "one behind", "one before"])
@@ -481,10 +493,14 @@ def test_unequal_zero_points_of_int8_operands(onednn, kind, of):
         tensor = graph.input(name, "s8", arrays[name].shape)
         operands.append(
             graph.op(
-                "Dequantize", tensor, scales=[0.5] * channels[which], zps=zps, qtype="per_channel",
+                "Dequantize",
+                tensor,
+                scales=[0.5] * channels[which],
+                zps=zps,
+                qtype="per_channel",
                 axis=len(tensor.shape) - 1,
             )
-        )  # fmt: skip
+        )
         real.append((arrays[name].astype(np.float32) - np.float32(zps)) * 0.5)
     y = graph.op(kind, *operands, **(SAME if kind == "Convolution" else {}))
     x, w = real
@@ -533,10 +549,22 @@ INT8 = {
     "rows": ("MatMul", (8, 16), (16, 16), {"axis": 0}, {}),
     "output channels": ("Convolution", (1, 5, 5, 16), (3, 3, 16, 16), {"axis": 3}, SAME),
     "input channels": ("Convolution", (1, 5, 5, 16), (3, 3, 16, 16), {"axis": 2}, SAME),
-    "output channels of groups": ("Convolution", (1, 5, 5, 64), (3, 3, 16, 16), {"axis": 3}, SAME | {"groups": 4}),
-    "input channels of groups": ("Convolution", (1, 5, 5, 64), (3, 3, 16, 16), {"axis": 2}, SAME | {"groups": 4}),
+    "output channels of groups": (
+        "Convolution",
+        (1, 5, 5, 64),
+        (3, 3, 16, 16),
+        {"axis": 3},
+        SAME | {"groups": 4},
+    ),
+    "input channels of groups": (
+        "Convolution",
+        (1, 5, 5, 64),
+        (3, 3, 16, 16),
+        {"axis": 2},
+        SAME | {"groups": 4},
+    ),
     "output channels, transposed": ("ConvTranspose", (1, 5, 5, 16), (3, 3, 16, 16), {"axis": 2}, SAME),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("zero_point", [0, 2])

@@ -101,9 +101,13 @@ def sloped(data, slopes):
 def reaching(kernel, taps, step, made, apart=0):
     """A deconvolution of 4 positions along each axis."""
     return multiplied(
-        DECONVOLUTION, f"{kernel}:avx512_core_vnni", weights=(8, 8, taps, taps), strides=(step, step),
-        dilates=(apart, apart), target=last((1, 8, made, made)),
-    )  # fmt: skip
+        DECONVOLUTION,
+        f"{kernel}:avx512_core_vnni",
+        weights=(8, 8, taps, taps),
+        strides=(step, step),
+        dilates=(apart, apart),
+        target=last((1, 8, made, made)),
+    )
 
 
 def resampled(implementation, source, operand, function="resampling_forward"):
@@ -135,7 +139,11 @@ BOUNDS = [
         pooled(Algorithm.pooling_avg_exclude_padding),
         pooled(Algorithm.pooling_max),
     ),
-    ("int8 with VNNI", multiplied("matmul", "x", isa="avx512_core"), multiplied("matmul", "x", isa="avx512_core_vnni")),
+    (
+        "int8 with VNNI",
+        multiplied("matmul", "x", isa="avx512_core"),
+        multiplied("matmul", "x", isa="avx512_core_vnni"),
+    ),
     ("a kernel's VNNI", multiplied("matmul", "brg:avx2"), multiplied("matmul", "brg:avx2_vnni")),
     ("signed data", multiplied("matmul", "brg:sse41", S8), multiplied("matmul", "brg:avx512_core_vnni", S8)),
     (
@@ -158,8 +166,16 @@ BOUNDS = [
         reordered("jit:uni", last(DATA), rows(DATA, U8), zero=130),
         reordered("simple:any", last(DATA), rows(DATA, U8), zero=130),
     ),
-    ("reorder from gaps", reordered("jit:blk", GAP, rows(GAP.shape)), reordered("jit:uni", GAP, rows(GAP.shape))),
-    ("reorder into gaps", reordered("jit:blk", rows(GAP.shape), GAP), reordered("jit:blk", rows(DATA), last(DATA))),
+    (
+        "reorder from gaps",
+        reordered("jit:blk", GAP, rows(GAP.shape)),
+        reordered("jit:uni", GAP, rows(GAP.shape)),
+    ),
+    (
+        "reorder into gaps",
+        reordered("jit:blk", rows(GAP.shape), GAP),
+        reordered("jit:blk", rows(DATA), last(DATA)),
+    ),
     (
         "im2col with an operand of all elements",
         multiplied("convolution_forward", "x64:gemm:jit", F32, operand=(1, 8, 4, 4)),
@@ -175,8 +191,18 @@ BOUNDS = [
         for what, wrong, right, operand in (
             ("gaps between batches", desc((2, 3, 8, 8), (256, 64, 8, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
             ("turned batches", desc((2, 3, 8, 8), (192, 8, 24, 1)), rows((2, 3, 8, 8)), (1, 1, 1, 8)),
-            ("columns", desc((2, 3, 8, 8), (192, 64, 1, 8)), desc((2, 3, 8, 8), (192, 64, 1, 8)), (1, 1, 1, 1)),
-            ("gaps of several", desc((2, 3, 8, 8), (256, 64, 8, 1)), desc((1, 3, 8, 8), (99, 64, 8, 1)), (1, 1, 1, 8)),
+            (
+                "columns",
+                desc((2, 3, 8, 8), (192, 64, 1, 8)),
+                desc((2, 3, 8, 8), (192, 64, 1, 8)),
+                (1, 1, 1, 1),
+            ),
+            (
+                "gaps of several",
+                desc((2, 3, 8, 8), (256, 64, 8, 1)),
+                desc((1, 3, 8, 8), (99, 64, 8, 1)),
+                (1, 1, 1, 8),
+            ),
         )
     ),
     (
@@ -187,7 +213,9 @@ BOUNDS = [
     (
         "an operand of a depthwise int8",
         multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=DEPTHWISE, operand=(1, 1, 1, 1)),
-        multiplied("convolution_forward", "jit_uni_int8:avx2_vnni", weights=(4, 2, 2, 3, 3), operand=(1, 1, 1, 1)),
+        multiplied(
+            "convolution_forward", "jit_uni_int8:avx2_vnni", weights=(4, 2, 2, 3, 3), operand=(1, 1, 1, 1)
+        ),
     ),
     *(
         (f"{kernel} reaches {what}", reaching(kernel, **few), reaching(kernel, **all_))
@@ -241,7 +269,7 @@ BOUNDS = [
         multiplied(DECONVOLUTION, "conv:any+ref:any", F32),
         multiplied(DECONVOLUTION, "conv:any+jit:avx2", F32),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
@@ -289,8 +317,15 @@ def test_the_library_is_not_asked_for_reorders_of_elements_apart(onednn, target,
     engine = NativeEngine()
     reasons = []
     made = chosen(
-        engine, "reorder", rows(target.shape), engine, target, engine, PrimitiveAttributes(engine.lib), reasons=reasons
-    )  # fmt: skip
+        engine,
+        "reorder",
+        rows(target.shape),
+        engine,
+        target,
+        engine,
+        PrimitiveAttributes(engine.lib),
+        reasons=reasons,
+    )
     assert (made is not None) is asked
     assert bool(reasons) is not asked
 

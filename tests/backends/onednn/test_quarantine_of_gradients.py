@@ -10,9 +10,16 @@ F32, BF16 = DataType.f32, DataType.bf16
 
 
 def gradient(
-    channels=(32, 32), src=(40, 40), dst=None, kernel=(3, 3), strides=None, begin=None, end=None, dilations=None,
+    channels=(32, 32),
+    src=(40, 40),
+    dst=None,
+    kernel=(3, 3),
+    strides=None,
+    begin=None,
+    end=None,
+    dilations=None,
     groups=1,
-):  # fmt: skip
+):
     """A problem as the rules see it: `dst` is given where a rule looks at it, and worked out otherwise."""
     rank = len(kernel)
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
@@ -22,69 +29,190 @@ def gradient(
         for x, b, e, d, k, s in zip(src, begin, end, dilations, kernel, strides, strict=True)
     )
     return ConvolutionGeometry(
-        exchanged=False, batch=2, groups=groups, rows=channels[1] // groups, columns=channels[0] // groups,
-        src_spatial=src, dst_spatial=dst or fitting, kernel=kernel, strides=strides, pads_begin=begin, pads_end=end,
-        dilations=dilations, src_axes=None, dst_axes=None, weights_axes=None,
-    )  # fmt: skip
+        exchanged=False,
+        batch=2,
+        groups=groups,
+        rows=channels[1] // groups,
+        columns=channels[0] // groups,
+        src_spatial=src,
+        dst_spatial=dst or fitting,
+        kernel=kernel,
+        strides=strides,
+        pads_begin=begin,
+        pads_end=end,
+        dilations=dilations,
+        src_axes=None,
+        dst_axes=None,
+        weights_axes=None,
+    )
 
 
 WIDE = {"src": (40, 90), "strides": (1, 3)}
 ROWS = [  # implementation, what it must not run, what it may, what differs
-    ("jit_1x1:avx512_core", {"channels": (15, 32), "kernel": (1, 1), "strides": (2, 1)},
-     {"channels": (16, 32), "kernel": (1, 1), "strides": (2, 1)}, "16 input channels"),
-    ("jit_1x1:avx512_core", {"channels": (17, 32), "kernel": (1, 1), "strides": (1, 2)},
-     {"channels": (32, 17), "kernel": (1, 1), "strides": (1, 2)}, "output channels don't matter"),
-    ("jit_1x1:avx512_core", {"channels": (3, 32), "kernel": (1, 1), "strides": (1, 2)},
-     {"channels": (3, 32), "kernel": (1, 1), "strides": (1, 1)}, "a stride"),
-    ("jit_1x1:avx2", {"channels": (24, 32), "kernel": (1,), "src": (9,), "strides": (2,)},
-     {"channels": (48, 32), "kernel": (1,), "src": (9,), "strides": (2,)}, "other instruction sets too"),
-    ("jit_bf16_1x1:avx512_core_bf16", {"channels": (2, 32), "kernel": (1, 1), "strides": (2, 2)},
-     {"channels": (2, 32), "kernel": (1, 1)}, "a stride"),
-    ("jit_bf16_1x1:avx512_core", {"channels": (31, 32), "kernel": (1, 1), "strides": (2, 2)},
-     {"channels": (32, 32), "kernel": (1, 1), "strides": (2, 2)}, "a multiple of 16"),
-    ("jit_bf16_1x1:avx512_core", {"channels": (64, 32), "groups": 8, "kernel": (1, 1), "strides": (2, 2)},
-     {"channels": (64, 32), "groups": 4, "kernel": (1, 1), "strides": (2, 2)}, "channels of a group"),
-
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (38, 29)}, {**WIDE, "end": (0, 7), "dst": (38, 28)}, "28 wide"),
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (38, 29)}, {**WIDE, "end": (0, 6), "dst": (38, 29)}, "7 zeros"),
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (38, 29), "strides": (1, 2)},
-     {**WIDE, "end": (0, 7), "dst": (38, 29), "strides": (2, 1)}, "the stride of the width"),
-    ("jit:avx512_core", {**WIDE, "end": (0, 7), "dst": (28, 29)}, {**WIDE, "end": (7, 0), "dst": (29, 28)}, "width"),
-
+    (
+        "jit_1x1:avx512_core",
+        {"channels": (15, 32), "kernel": (1, 1), "strides": (2, 1)},
+        {"channels": (16, 32), "kernel": (1, 1), "strides": (2, 1)},
+        "16 input channels",
+    ),
+    (
+        "jit_1x1:avx512_core",
+        {"channels": (17, 32), "kernel": (1, 1), "strides": (1, 2)},
+        {"channels": (32, 17), "kernel": (1, 1), "strides": (1, 2)},
+        "output channels don't matter",
+    ),
+    (
+        "jit_1x1:avx512_core",
+        {"channels": (3, 32), "kernel": (1, 1), "strides": (1, 2)},
+        {"channels": (3, 32), "kernel": (1, 1), "strides": (1, 1)},
+        "a stride",
+    ),
+    (
+        "jit_1x1:avx2",
+        {"channels": (24, 32), "kernel": (1,), "src": (9,), "strides": (2,)},
+        {"channels": (48, 32), "kernel": (1,), "src": (9,), "strides": (2,)},
+        "other instruction sets too",
+    ),
+    (
+        "jit_bf16_1x1:avx512_core_bf16",
+        {"channels": (2, 32), "kernel": (1, 1), "strides": (2, 2)},
+        {"channels": (2, 32), "kernel": (1, 1)},
+        "a stride",
+    ),
+    (
+        "jit_bf16_1x1:avx512_core",
+        {"channels": (31, 32), "kernel": (1, 1), "strides": (2, 2)},
+        {"channels": (32, 32), "kernel": (1, 1), "strides": (2, 2)},
+        "a multiple of 16",
+    ),
+    (
+        "jit_bf16_1x1:avx512_core",
+        {"channels": (64, 32), "groups": 8, "kernel": (1, 1), "strides": (2, 2)},
+        {"channels": (64, 32), "groups": 4, "kernel": (1, 1), "strides": (2, 2)},
+        "channels of a group",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "end": (0, 7), "dst": (38, 29)},
+        {**WIDE, "end": (0, 7), "dst": (38, 28)},
+        "28 wide",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "end": (0, 7), "dst": (38, 29)},
+        {**WIDE, "end": (0, 6), "dst": (38, 29)},
+        "7 zeros",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "end": (0, 7), "dst": (38, 29), "strides": (1, 2)},
+        {**WIDE, "end": (0, 7), "dst": (38, 29), "strides": (2, 1)},
+        "the stride of the width",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "end": (0, 7), "dst": (28, 29)},
+        {**WIDE, "end": (7, 0), "dst": (29, 28)},
+        "width",
+    ),
     # The extent of a dilated kernel is 2·(3 − 1) + 1 = 5; with a stride of 2 there must be 7 positions.
-    ("jit:avx512_core", {"src": (6, 9, 9), "kernel": (3, 1, 1), "dilations": (2, 1, 1), "strides": (2, 1, 1),
-     "end": (1, 0, 0)}, {"src": (7, 9, 9), "kernel": (3, 1, 1), "dilations": (2, 1, 1), "strides": (2, 1, 1),
-     "end": (1, 0, 0)}, "room for the extent and a stride"),
-    ("jit:avx512_core", {"src": (9, 9, 3), "kernel": (1, 1, 3), "begin": (0, 0, 1)},
-     {"src": (9, 9, 3), "kernel": (1, 1, 3)}, "padding"),
-    ("jit:avx512_core", {"src": (9, 3, 9), "kernel": (1, 3, 1), "begin": (0, 1, 0)},
-     {"src": (9, 3, 9), "kernel": (1, 3, 1), "begin": (1, 0, 1)}, "padding of the same axis"),
-    ("jit:avx512_core", {"src": (3, 9, 9), "kernel": (3, 1, 1), "end": (1, 0, 0)},
-     {"src": (3, 9), "kernel": (3, 1), "end": (1, 0)}, "three axes"),
-
-    ("jit_bf16:avx512_core", {"src": (3, 9), "kernel": (3, 1), "end": (1, 0)},
-     {"src": (4, 9), "kernel": (3, 1), "end": (1, 0)}, "room, in 2-D too"),
-    ("jit_bf16:avx512_core_bf16", {"src": (4,), "kernel": (3,), "end": (1,), "strides": (2,), "dst": (4,)},
-     {"src": (5,), "kernel": (3,), "end": (1,), "strides": (2,), "dst": (4,)}, "room, in 1-D too"),
-    ("jit_bf16:avx512_core", {"channels": (32, 16), "groups": 2, "src": (9, 9)},
-     {"channels": (32, 32), "groups": 2, "src": (9, 9)}, "output channels of a group"),
-    ("jit_bf16:avx512_core", {"channels": (16, 32), "groups": 2, "src": (9, 9)},
-     {"channels": (16, 32), "groups": 1, "src": (9, 9)}, "groups"),
-
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31), "dst": (5, 29)},
-     {"channels": (24, 32), "dilations": (2, 1), "src": (9, 30), "dst": (5, 28)}, "28 wide"),
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31)},
-     {"channels": (32, 24), "dilations": (2, 1), "src": (9, 31)}, "16 input channels"),
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 2), "src": (9, 33)},
-     {"channels": (24, 32), "dilations": (1, 2), "src": (9, 33)}, "the height's dilation"),
-    ("jit_bf16:avx512_core", {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31)},
-     {"channels": (24, 32), "dilations": (2, 1, 1), "kernel": (3, 3, 3), "src": (9, 31, 31)}, "two axes"),
-
-    ("jit_bf16:avx512_core", {"src": (9, 9), "strides": (1, 2), "dst": (7, 3)},
-     {"src": (9, 9), "strides": (1, 2), "dst": (7, 4)}, "4 wide"),
-    ("jit_bf16:avx512_core", {"src": (9, 9), "strides": (2, 2), "dst": (3, 3)},
-     {"src": (9, 9), "strides": (2, 1), "dst": (3, 3)}, "the stride of the width"),
-]  # fmt: skip
+    (
+        "jit:avx512_core",
+        {
+            "src": (6, 9, 9),
+            "kernel": (3, 1, 1),
+            "dilations": (2, 1, 1),
+            "strides": (2, 1, 1),
+            "end": (1, 0, 0),
+        },
+        {
+            "src": (7, 9, 9),
+            "kernel": (3, 1, 1),
+            "dilations": (2, 1, 1),
+            "strides": (2, 1, 1),
+            "end": (1, 0, 0),
+        },
+        "room for the extent and a stride",
+    ),
+    (
+        "jit:avx512_core",
+        {"src": (9, 9, 3), "kernel": (1, 1, 3), "begin": (0, 0, 1)},
+        {"src": (9, 9, 3), "kernel": (1, 1, 3)},
+        "padding",
+    ),
+    (
+        "jit:avx512_core",
+        {"src": (9, 3, 9), "kernel": (1, 3, 1), "begin": (0, 1, 0)},
+        {"src": (9, 3, 9), "kernel": (1, 3, 1), "begin": (1, 0, 1)},
+        "padding of the same axis",
+    ),
+    (
+        "jit:avx512_core",
+        {"src": (3, 9, 9), "kernel": (3, 1, 1), "end": (1, 0, 0)},
+        {"src": (3, 9), "kernel": (3, 1), "end": (1, 0)},
+        "three axes",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"src": (3, 9), "kernel": (3, 1), "end": (1, 0)},
+        {"src": (4, 9), "kernel": (3, 1), "end": (1, 0)},
+        "room, in 2-D too",
+    ),
+    (
+        "jit_bf16:avx512_core_bf16",
+        {"src": (4,), "kernel": (3,), "end": (1,), "strides": (2,), "dst": (4,)},
+        {"src": (5,), "kernel": (3,), "end": (1,), "strides": (2,), "dst": (4,)},
+        "room, in 1-D too",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"channels": (32, 16), "groups": 2, "src": (9, 9)},
+        {"channels": (32, 32), "groups": 2, "src": (9, 9)},
+        "output channels of a group",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"channels": (16, 32), "groups": 2, "src": (9, 9)},
+        {"channels": (16, 32), "groups": 1, "src": (9, 9)},
+        "groups",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31), "dst": (5, 29)},
+        {"channels": (24, 32), "dilations": (2, 1), "src": (9, 30), "dst": (5, 28)},
+        "28 wide",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31)},
+        {"channels": (32, 24), "dilations": (2, 1), "src": (9, 31)},
+        "16 input channels",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"channels": (24, 32), "dilations": (2, 2), "src": (9, 33)},
+        {"channels": (24, 32), "dilations": (1, 2), "src": (9, 33)},
+        "the height's dilation",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"channels": (24, 32), "dilations": (2, 1), "src": (9, 31)},
+        {"channels": (24, 32), "dilations": (2, 1, 1), "kernel": (3, 3, 3), "src": (9, 31, 31)},
+        "two axes",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"src": (9, 9), "strides": (1, 2), "dst": (7, 3)},
+        {"src": (9, 9), "strides": (1, 2), "dst": (7, 4)},
+        "4 wide",
+    ),
+    (
+        "jit_bf16:avx512_core",
+        {"src": (9, 9), "strides": (2, 2), "dst": (3, 3)},
+        {"src": (9, 9), "strides": (2, 1), "dst": (3, 3)},
+        "the stride of the width",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -104,8 +232,10 @@ def test_every_rule_has_a_row():
     for implementation, inside, _, _ in ROWS:
         problem = gradient(**inside)
         found = [
-            entry for entry in TABLE if implementation.startswith(entry.implementation) and entry.applies(problem, F32)
-        ]  # fmt: skip
+            entry
+            for entry in TABLE
+            if implementation.startswith(entry.implementation) and entry.applies(problem, F32)
+        ]
         if len(found) == 1:
             alone.add((found[0].implementation, found[0].condition))
     everywhere = {(entry.implementation, entry.condition) for entry in TABLE if entry.condition != "always"}

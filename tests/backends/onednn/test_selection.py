@@ -284,10 +284,15 @@ def key_for(
 @pytest.mark.parametrize(
     "other",
     [
-        {"bias": True}, {"gap": 16}, {"layout_type": "any"}, {"turned": True}, {"fpmath": "bf16"}, {"fpmath": "any"},
+        {"bias": True},
+        {"gap": 16},
+        {"layout_type": "any"},
+        {"turned": True},
+        {"fpmath": "bf16"},
+        {"fpmath": "any"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_key_tells_ways_apart_that_take_other_times(other):
     engine = NativeEngine()
     assert key_for(engine) == key_for(engine)

@@ -102,10 +102,16 @@ def transposed(kind):
 def attributes(kind=CONV, **changes):
     """Valid attributes with changes, both under the new names; under the kind's names in the result."""
     values = {
-        "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "groups": 1,
-        "auto_pad": "None", "data_format": "NCX", "weights_format": "IOX" if transposed(kind) else "OIX",
+        "strides": [1, 1],
+        "pads_begin": [0, 0],
+        "pads_end": [0, 0],
+        "dilations": [1, 1],
+        "groups": 1,
+        "auto_pad": "None",
+        "data_format": "NCX",
+        "weights_format": "IOX" if transposed(kind) else "OIX",
         "weights_shape": list(WEIGHTS[transposed(kind)]),
-    }  # fmt: skip
+    }
     if transposed(kind):
         values["output_padding"] = [0, 0]
     values.update(changes)
@@ -195,9 +201,13 @@ PORT = (og.Port("src", "T"),)
 
 def schema(**changes):
     fields = {
-        "kind": "Spoiled", "summary": "", "inputs": PORT, "outputs": (og.Port("dst", "T"),),
-        "infer_shapes": og.shape_of_first_input, "types": T,
-    }  # fmt: skip
+        "kind": "Spoiled",
+        "summary": "",
+        "inputs": PORT,
+        "outputs": (og.Port("dst", "T"),),
+        "infer_shapes": og.shape_of_first_input,
+        "types": T,
+    }
     return og.OpSchema(**{**fields, **changes})
 
 

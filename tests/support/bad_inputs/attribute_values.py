@@ -145,12 +145,16 @@ def attribute_rows():
         yield Row(
             f"{kind}: the other spelling's {other}",
             lambda kind=kind, other=other: og.Op(
-                0, kind, tensors(kind), [LogicalTensor(9, "f32")],
-                **attributes(kind, weights_shape=DROP), **{other: [1]},
+                0,
+                kind,
+                tensors(kind),
+                [LogicalTensor(9, "f32")],
+                **attributes(kind, weights_shape=DROP),
+                **{other: [1]},
             ),
             AttributeValueError,
             (f"{kind}: unknown attribute '{other}' (did you mean '{spell(kind, 'weights_shape')}'?)",),
-        )  # fmt: skip
+        )
         yield Row(
             f"{kind}: an attribute that is nothing like any",
             lambda kind=kind: make_op(kind, **{"x\ny": 1}),

@@ -169,9 +169,13 @@ def closed_model(backend):
 # --- ops and outputs of other kinds -----------------------------------------------------------------
 
 PAIR_SCHEMA = og.OpSchema(
-    kind="Pair", summary="", inputs=(og.Port("src", "T"),), outputs=(og.Port("one", "T"), og.Port("two", "T")),
-    types={"T": ["f32"]}, infer_shapes=lambda ctx: (ctx.inputs[0], ctx.inputs[0]),
-)  # fmt: skip
+    kind="Pair",
+    summary="",
+    inputs=(og.Port("src", "T"),),
+    outputs=(og.Port("one", "T"), og.Port("two", "T")),
+    types={"T": ["f32"]},
+    infer_shapes=lambda ctx: (ctx.inputs[0], ctx.inputs[0]),
+)
 
 
 def pair(out):

@@ -83,10 +83,17 @@ class Finding:
 
     def to_json(self, settings: dict[str, Any]) -> dict[str, Any]:
         return {
-            "signature": self.signature, "status": self.outcome.status, "detail": self.outcome.detail, **settings,
-            "kernels": self.outcome.kernels, "others": self.others, "seed": self.seed, "number": self.number,
-            **({"before": [c.to_json() for c in self.before]} if self.before else {}), "case": self.case.to_json(),
-        }  # fmt: skip
+            "signature": self.signature,
+            "status": self.outcome.status,
+            "detail": self.outcome.detail,
+            **settings,
+            "kernels": self.outcome.kernels,
+            "others": self.others,
+            "seed": self.seed,
+            "number": self.number,
+            **({"before": [c.to_json() for c in self.before]} if self.before else {}),
+            "case": self.case.to_json(),
+        }
 
 
 def family(kind: str) -> str:

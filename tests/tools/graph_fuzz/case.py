@@ -12,9 +12,16 @@ import numpy as np
 import onednn_graph as og
 
 TYPES: dict[str, Any] = {
-    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s64": np.int64,
-    "s32": np.int32, "s8": np.int8, "u8": np.uint8, "boolean": np.bool_,
-}  # fmt: skip
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "s64": np.int64,
+    "s32": np.int32,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "boolean": np.bool_,
+}
 KINDS = {data_type.value: data_type for data_type in og.DataType}
 FLOATS = ("f32", "bf16", "f16", "f64")
 

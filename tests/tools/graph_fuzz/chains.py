@@ -13,14 +13,42 @@ from .elementwise import BINARY, ELTWISE
 from .roots import IMAGES, ROOTS
 
 LATER = (
-    "SoftMax", "MatMul", "Convolution", "MaxPool", "AvgPool", "ReduceSum", "ReduceMean", "ReduceMax", "LayerNorm",
-    "BatchNormInference", "Concat", "Interpolate", "PReLU", "ReduceL1", "Select", "LogSoftmax", "RMSNorm", "GroupNorm",
-    "ReLUBackward", "ConvTranspose", "Reorder",
-)  # fmt: skip
+    "SoftMax",
+    "MatMul",
+    "Convolution",
+    "MaxPool",
+    "AvgPool",
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "LayerNorm",
+    "BatchNormInference",
+    "Concat",
+    "Interpolate",
+    "PReLU",
+    "ReduceL1",
+    "Select",
+    "LogSoftmax",
+    "RMSNorm",
+    "GroupNorm",
+    "ReLUBackward",
+    "ConvTranspose",
+    "Reorder",
+)
 ANCHORS = (
-    "Convolution", "Convolution", "MatMul", "MatMul", "ConvTranspose", "AvgPool", "MaxPool", "Add", "Concat", "Reorder",
-    "SoftMax", "ReLU",
-)  # fmt: skip
+    "Convolution",
+    "Convolution",
+    "MatMul",
+    "MatMul",
+    "ConvTranspose",
+    "AvgPool",
+    "MaxPool",
+    "Add",
+    "Concat",
+    "Reorder",
+    "SoftMax",
+    "ReLU",
+)
 """Between Dequantize and Quantize."""
 SPECIAL = ("int8", "attention", "huge")
 HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
@@ -140,15 +168,31 @@ def huge(rng: random.Random) -> Case:
         rng.choice(("f32", "f32", "bf16", "f16")),
     )
     m, k, n = rng.choice(((size, small, 1), (small, size, 2), (1, small, size)))
-    node, shapes = rng.choice((
-        (Node("MatMul", [0, 1], [2]), ([m, k], [k, n])),
-        (Node("Add", [0, 1], [2]), ([size, small], [rng.choice((1, size)), small])),
-        (Node("SoftMax", [0], [2], {"axis": rng.choice((0, 1))}), ([m, k],)),
-        (Node("ReduceSum", [0], [2], {"axes": [rng.choice((0, 1))]}), ([m, k],)),
-        (Node("ConvolutionBackwardWeights", [0, 1], [2], {
-            "strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "data_format": "NXC",
-            "weights_format": "OIX", "weights_shape": [n, m, 1]}), ([k, 1, m], [k, 1, n])),
-    ))  # fmt: skip
+    node, shapes = rng.choice(
+        (
+            (Node("MatMul", [0, 1], [2]), ([m, k], [k, n])),
+            (Node("Add", [0, 1], [2]), ([size, small], [rng.choice((1, size)), small])),
+            (Node("SoftMax", [0], [2], {"axis": rng.choice((0, 1))}), ([m, k],)),
+            (Node("ReduceSum", [0], [2], {"axes": [rng.choice((0, 1))]}), ([m, k],)),
+            (
+                Node(
+                    "ConvolutionBackwardWeights",
+                    [0, 1],
+                    [2],
+                    {
+                        "strides": [1],
+                        "pads_begin": [0],
+                        "pads_end": [0],
+                        "dilations": [1],
+                        "data_format": "NXC",
+                        "weights_format": "OIX",
+                        "weights_shape": [n, m, 1],
+                    },
+                ),
+                ([k, 1, m], [k, 1, n]),
+            ),
+        )
+    )
     case = Case(nodes=[node], run=Run(called=False, whole=rng.random() < 0.5))
     for number, shape in enumerate(shapes):
         case.wires[number] = Wire(kind, shape)

@@ -10,10 +10,15 @@ from onednn_graph.tools.op_examples import CALLS
 from .drawing import SCHEMAS, Draw, Impossible
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "Clamp": {"min": -1.25, "max": 1.75}, "Elu": {"alpha": 0.5}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
-    "LeakyReLU": {"alpha": 0.25}, "SoftPlus": {"beta": 1.5}, "ClampBackward": {"min": -1.25, "max": 1.75},
-    "HardSigmoidBackward": {"alpha": 0.3, "beta": 0.4}, "SoftPlusBackward": {"beta": 1.5},
-}  # fmt: skip
+    "Clamp": {"min": -1.25, "max": 1.75},
+    "Elu": {"alpha": 0.5},
+    "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
+    "LeakyReLU": {"alpha": 0.25},
+    "SoftPlus": {"beta": 1.5},
+    "ClampBackward": {"min": -1.25, "max": 1.75},
+    "HardSigmoidBackward": {"alpha": 0.3, "beta": 0.4},
+    "SoftPlusBackward": {"beta": 1.5},
+}
 """Where other numbers find more than those of the op's example."""
 FUNCTIONS: dict[str, dict[str, Any]] = {
     kind: ATTRIBUTES.get(kind, dict(CALLS[kind].attributes))
@@ -128,10 +133,17 @@ def prelu(draw: Draw, kind: str, x: int | None) -> list[int]:
     if not shape:
         raise Impossible
     axis = draw.channel_axis(len(shape)) if len(shape) > 1 else 0
-    slope = draw.rng.choice((
-        [shape[axis]], [1], [1] * len(shape), [d if a == axis else 1 for a, d in enumerate(shape)], list(shape),
-        [d if draw.chance(0.5) else 1 for d in shape], list(shape[draw.rng.randrange(len(shape)) :]),
-    ))  # fmt: skip
+    slope = draw.rng.choice(
+        (
+            [shape[axis]],
+            [1],
+            [1] * len(shape),
+            [d if a == axis else 1 for a, d in enumerate(shape)],
+            list(shape),
+            [d if draw.chance(0.5) else 1 for d in shape],
+            list(shape[draw.rng.randrange(len(shape)) :]),
+        )
+    )
     attributes: dict[str, Any] = {"data_format": draw.format}
     weights = draw.weights(slope)
     if kind == "PReLUBackward":

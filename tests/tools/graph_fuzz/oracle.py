@@ -26,28 +26,79 @@ SMALLEST = {"f64": 0.0, "f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126}
 LARGEST = {"f64": 1.7e308, "f32": 3.4e38, "f16": 65504.0, "bf16": 3.38e38}
 F32 = 2.0**-24
 
-PRODUCTS = frozenset({
-    "Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights", "ConvTranspose",
-    "ConvTransposeBackwardData", "ConvTransposeBackwardWeights", "MatMul",
-})  # fmt: skip
+PRODUCTS = frozenset(
+    {
+        "Convolution",
+        "ConvolutionBackwardData",
+        "ConvolutionBackwardWeights",
+        "ConvTranspose",
+        "ConvTransposeBackwardData",
+        "ConvTransposeBackwardWeights",
+        "MatMul",
+    }
+)
 LINEAR = PRODUCTS | {
-    "AvgPool", "AvgPoolBackward", "ReduceSum", "ReduceMean", "ReduceL1", "BiasAddBackward", "Interpolate",
+    "AvgPool",
+    "AvgPoolBackward",
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceL1",
+    "BiasAddBackward",
+    "Interpolate",
     "InterpolateBackward",
-}  # fmt: skip
+}
 """Sums of their inputs, or of products of them, with weights that are not negative."""
 MOVES = frozenset({"StaticReshape", "StaticTranspose", "Concat", "Reorder", "End"})
 """What errors go through as values do."""
 MONOTONE = frozenset({"MaxPool", "ReduceMax", "ReduceMin"})
-EXACT = frozenset({
-    "Maximum", "Minimum", "ReLU", "Abs", "Round", "Select", "GreaterEqual", "GenIndex", "ReLUBackward", "AbsBackward",
-    "Clamp", "ClampBackward", "LeakyReLU", "PReLU", "Add", "Subtract", "Multiply", "BiasAdd", "Square",
-    "SquaredDifference", "TypeCast", "Quantize", "Dequantize",
-})  # fmt: skip
+EXACT = frozenset(
+    {
+        "Maximum",
+        "Minimum",
+        "ReLU",
+        "Abs",
+        "Round",
+        "Select",
+        "GreaterEqual",
+        "GenIndex",
+        "ReLUBackward",
+        "AbsBackward",
+        "Clamp",
+        "ClampBackward",
+        "LeakyReLU",
+        "PReLU",
+        "Add",
+        "Subtract",
+        "Multiply",
+        "BiasAdd",
+        "Square",
+        "SquaredDifference",
+        "TypeCast",
+        "Quantize",
+        "Dequantize",
+    }
+)
 """Elementwise, with at most two roundings in f32."""
-DELICATE = frozenset({
-    "Elu", "EluBackward", "GELU", "GELUBackward", "HardSwishBackward", "Log", "Mish", "MishBackward", "SoftPlus",
-    "SoftPlusBackward", "Tanh", "TanhBackward", "Sigmoid", "SigmoidBackward", "Exp", "Pow",
-})  # fmt: skip
+DELICATE = frozenset(
+    {
+        "Elu",
+        "EluBackward",
+        "GELU",
+        "GELUBackward",
+        "HardSwishBackward",
+        "Log",
+        "Mish",
+        "MishBackward",
+        "SoftPlus",
+        "SoftPlusBackward",
+        "Tanh",
+        "TanhBackward",
+        "Sigmoid",
+        "SigmoidBackward",
+        "Exp",
+        "Pow",
+    }
+)
 """Functions that kernels approximate by polynomials."""
 ELEMENTWISE_FAMILIES = frozenset({"eltwise", "binary", "quantization", "dropout"})
 FPMATH = {"bf16": 2.0**-8, "f16": 2.0**-11, "any": 2.0**-8, "tf32": 2.0**-11}

@@ -260,9 +260,10 @@ def quantization(draw: Draw, rank: int, shape: tuple[int, ...], signed: bool) ->
         if not count:
             raise Impossible
         attributes: dict[str, Any] = {
-            "qtype": "per_channel", "axis": axis if draw.chance(0.8) else axis - rank,
+            "qtype": "per_channel",
+            "axis": axis if draw.chance(0.8) else axis - rank,
             "scales": [rng.choice(SCALES) for _ in range(count)],
-        }  # fmt: skip
+        }
         if draw.chance(0.5):
             attributes["zps"] = [zero() for _ in range(count)]
         return attributes
@@ -309,8 +310,12 @@ FAMILIES: dict[Root, tuple[str, ...]] = {
     bias: ("BiasAdd", "BiasAddBackward"),
     prelu: ("PReLU", "PReLUBackward"),
     convolution: (
-        "Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights", "ConvTranspose",
-        "ConvTransposeBackwardData", "ConvTransposeBackwardWeights",
+        "Convolution",
+        "ConvolutionBackwardData",
+        "ConvolutionBackwardWeights",
+        "ConvTranspose",
+        "ConvTransposeBackwardData",
+        "ConvTransposeBackwardWeights",
     ),
     pool: ("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"),
     interpolate: ("Interpolate", "InterpolateBackward"),
@@ -328,7 +333,7 @@ FAMILIES: dict[Root, tuple[str, ...]] = {
     dropout: ("Dropout",),
     quantize: ("Quantize", "DynamicQuantize"),
     dequantize: ("Dequantize", "DynamicDequantize"),
-}  # fmt: skip
+}
 ROOTS: dict[str, Root] = {kind: function for function, kinds in FAMILIES.items() for kind in kinds}
 """Kind → what draws it. End marks outputs and Wildcard has no meaning of its own; both have no numbers."""
 IMAGES = frozenset({convolution, pool, interpolate, group_norm})

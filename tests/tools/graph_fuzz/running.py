@@ -268,8 +268,10 @@ def _producer(case: Case, wire: int) -> str:
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "numpy": {"backend": "numpy"}, "debug": {"policy": "debug"}, "native": {"backend": "native", "opaque": False},
-}  # fmt: skip
+    "numpy": {"backend": "numpy"},
+    "debug": {"policy": "debug"},
+    "native": {"backend": "native", "opaque": False},
+}
 """Who else is asked about a case: NumPy, our ops one by one, the library's own Graph API; and what to change for it."""
 
 

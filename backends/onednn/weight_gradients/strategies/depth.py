@@ -49,8 +49,10 @@ class SpaceToDepth:
         taps = tuple(-(-k // s) for k, s in zip(gradient.kernel, strides, strict=True))
         cells = tuple(p + t - 1 for p, t in zip(out, taps, strict=True))
         deep = channels * math.prod(strides)
-        padded = tuple(max(c * s, b + size) for c, s, b, size in zip(
-            cells, strides, gradient.pads_begin, gradient.src_spatial, strict=True))  # fmt: skip
+        padded = tuple(
+            max(c * s, b + size)
+            for c, s, b, size in zip(cells, strides, gradient.pads_begin, gradient.src_spatial, strict=True)
+        )
         # (N, cells, cell, C): the padded copy in its new order; src is written into it cell by cell of whole axes.
         lying = row_major((n, *cells, *strides, channels))
         staged = draft.temporary((n, *padded, channels), compute, zeroed=True)
@@ -60,16 +62,25 @@ class SpaceToDepth:
         draft.copy("src", draft.src(), inside)
         shape = (n, *cells, *strides, channels)
         by_cell = draft.look(
-            staged, shape, (flat[0], *(f * s for f, s in zip(flat[1:-1], strides, strict=True)), *flat[1:]), 0, compute
-        )  # fmt: skip
+            staged,
+            shape,
+            (flat[0], *(f * s for f, s in zip(flat[1:-1], strides, strict=True)), *flat[1:]),
+            0,
+            compute,
+        )
         folded = draft.temporary((n * math.prod(cells) * deep,), compute)
         draft.copy("src by cells", by_cell, draft.look(folded, shape, lying, 0, compute))
         data = (n, deep, *cells)
         src = draft.look(folded, data, channels_last(data), 0, compute)
         unit = evolve(
-            gradient, columns=deep, src_spatial=cells, kernel=taps, strides=(1,) * rank, pads_begin=(0,) * rank,
+            gradient,
+            columns=deep,
+            src_spatial=cells,
+            kernel=taps,
+            strides=(1,) * rank,
+            pads_begin=(0,) * rank,
             pads_end=(0,) * rank,
-        )  # fmt: skip
+        )
         layouts = (src.desc, data_layout(draft, problem.dst, Data.channels_last, compute))
         dw = draft.convolve(unit, src, draft.dst(), layouts, compute, is_direct)
         # dW (O, [cell, C], taps) → (O, C, [taps, cell]) of which the last taps may be beyond the kernel.

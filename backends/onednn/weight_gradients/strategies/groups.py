@@ -51,8 +51,9 @@ class MergedGroups:
         outer, rows, columns = gradient.groups // m, gradient.rows, gradient.columns
         dense = evolve(gradient, groups=outer, rows=m * rows, columns=m * columns)
         layouts = (
-            data_layout(draft, problem.src, self.data, compute), data_layout(draft, problem.dst, self.data, compute)
-        )  # fmt: skip
+            data_layout(draft, problem.src, self.data, compute),
+            data_layout(draft, problem.dst, self.data, compute),
+        )
         dw = draft.convolve(dense, draft.src(), draft.dst(), layouts, compute, is_direct)
         shape = (m * rows, m * columns, *gradient.kernel)
         row, column, *taps = row_major(shape)
@@ -119,9 +120,13 @@ class SplitWidth:
         # The last piece overlaps the one before it: both write the same values of the taps that they share.
         starts = sorted({*range(0, kernel - self.pieces_of, self.pieces_of), kernel - self.pieces_of})
         piece = evolve(
-            gradient, kernel=(gradient.kernel[0], self.pieces_of), src_spatial=(height, padded),
-            dst_spatial=(out_height, wide), pads_begin=(gradient.pads_begin[0], 0), pads_end=(gradient.pads_end[0], 0),
-        )  # fmt: skip
+            gradient,
+            kernel=(gradient.kernel[0], self.pieces_of),
+            src_spatial=(height, padded),
+            dst_spatial=(out_height, wide),
+            pads_begin=(gradient.pads_begin[0], 0),
+            pads_end=(gradient.pads_end[0], 0),
+        )
         size = (c, 1, 1, *piece.kernel)
         for start in starts:
             moved = draft.look(source, src_shape, strides, start * c, compute)

@@ -47,8 +47,9 @@ class Direct:
         problem = draft.problem
         compute = compute_type(problem, self.via)
         layouts = (
-            data_layout(draft, problem.src, self.data, compute), data_layout(draft, problem.dst, self.data, compute)
-        )  # fmt: skip
+            data_layout(draft, problem.src, self.data, compute),
+            data_layout(draft, problem.dst, self.data, compute),
+        )
         dw = draft.convolve(problem.gradient, draft.src(), draft.dst(), layouts, compute, self.takes)
         draft.result(dw)
 
@@ -72,8 +73,10 @@ class Padded:
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
         compute = compute_type(problem, self.via)
-        sizes = [sum(three) for three in zip(
-            gradient.pads_begin, gradient.src_spatial, gradient.pads_end, strict=True)]  # fmt: skip
+        sizes = [
+            sum(three)
+            for three in zip(gradient.pads_begin, gradient.src_spatial, gradient.pads_end, strict=True)
+        ]
         shape = (*problem.src.shape[:2], *sizes)
         strides = channels_last(shape)
         padded = draft.temporary(shape, compute, strides, zeroed=True)

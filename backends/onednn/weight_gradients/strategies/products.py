@@ -108,9 +108,15 @@ class Matrix:
 
 
 def multiply_rows(
-    draft: Draft, dst: Buffer, dst_row: int, src: Buffer, src_row: int, taps: tuple[int, ...], compute: DataType,
+    draft: Draft,
+    dst: Buffer,
+    dst_row: int,
+    src: Buffer,
+    src_row: int,
+    taps: tuple[int, ...],
+    compute: DataType,
     parts: int,
-) -> None:  # fmt: skip
+) -> None:
     """DW = dstᵀ · columns, where each row of `columns` is (G, taps, I), and into the user's array.
 
     Args:
@@ -229,9 +235,13 @@ class Columns:
 
     @staticmethod
     def _gather(
-        draft: Draft, columns: Buffer, tap: tuple[int, ...], strides: tuple[int, ...], at_kernel: tuple[int, ...],
+        draft: Draft,
+        columns: Buffer,
+        tap: tuple[int, ...],
+        strides: tuple[int, ...],
+        at_kernel: tuple[int, ...],
         compute: DataType,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The rectangle of positions for which one tap is inside of src."""
         problem, gradient = draft.problem, draft.problem.gradient
         n, channels = problem.src.shape[:2]
