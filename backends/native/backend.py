@@ -37,11 +37,6 @@ class NativeExecutable:
     explanation: Explanation = field(repr=False)
     _frames: list[Frame] = Factory(list[Frame])
 
-    @property
-    def trusted(self) -> bool:
-        """What it computes is native oneDNN Graph's; `verify=True` holds it against NumPy."""
-        return True
-
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each of its partitions."""
         arrays = (*inputs, *outputs)
@@ -92,11 +87,6 @@ class EndExecutable:
     inputs: tuple[LogicalTensor, ...]
     engine: Engine
     outputs: tuple[LogicalTensor, ...] = ()
-
-    @property
-    def trusted(self) -> bool:
-        """Nothing runs."""
-        return True
 
     @property
     def explanation(self) -> Explanation:

@@ -34,11 +34,6 @@ class NumpyExecutable:
     engine: Engine
 
     @property
-    def trusted(self) -> bool:
-        """It is what others are verified against."""
-        return True
-
-    @property
     def explanation(self) -> Explanation:
         """The kinds whose kernels run."""
         return Explanation(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
@@ -24,7 +25,7 @@ from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
 from .lowering import table
 from .lowering.blocks import in_blocks
-from .lowering.lowering import Lowering
+from .lowering.lowering import Limits, Lowering
 from .lowering.patterns import HOSTED, PATTERNS
 from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
@@ -58,41 +59,44 @@ class OnednnBackend:
         return None
 
     def compile(self, request: CompileRequest) -> Iterator[Executable]:
-        """Plans of primitives: with each choice that some op has, then with primitives that take nothing along.
+        """Plans of primitives: with each choice that some op has, then with proven implementations alone, then with
+        primitives that take nothing along.
 
         Raises:
             UnsupportedError: the library can't do it; the message has the reasons.
         """
         opaque = _opaque_inputs(request)
-        for fuses in (True, False):
+        for way in (Limits(), Limits(proven_only=True), Limits(fuses=False)):
+            doubts = fused = False
             for choice in itertools.count():
-                low, executable = _lowered(request, opaque, fuses, choice)
-                if opaque and (request.options.verify or not executable.trusted):
+                low, executable = _lowered(request, opaque, evolve(way, choice=choice))
+                doubts |= not executable.explanation.trusted
+                fused |= bool(low.fused)
+                if opaque and (request.options.verify or doubts):
                     opaque = NO_LAYOUTS  # what verifies it has plain inputs
-                    low, executable = _lowered(request, opaque, fuses, choice)
+                    low, executable = _lowered(request, opaque, evolve(way, choice=choice))
                 yield executable
                 if choice + 1 >= low.choices:
-                    if not low.fused:
-                        return
                     break
+            if not doubts and not fused:
+                return
 
 
 def _lowered(
-    request: CompileRequest, opaque: Mapping[int, OpaqueLayout], fuses: bool, choice: int
+    request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits: Limits
 ) -> tuple[Lowering, PlanExecutable]:
     """A plan of primitives, and how it was made.
 
     Args:
         opaque: layouts of inputs that are taken as they lie.
-        fuses: whether primitives take along what follows.
-        choice: see `Lowering`.
+        limits: what is not to be done.
     """
     engine = native_engine(request.engine)
     blocks = in_blocks(request, engine.lib.threads)
     opaque = opaque if blocks is None else NO_LAYOUTS
     block = request if blocks is None else blocks.request
     try:
-        low = Lowering(engine, block, table.LOWERED, opaque, fuses=fuses, choice=choice)
+        low = Lowering(engine, block, table.LOWERED, opaque, limits)
         low.lower_all()
         layouts = low.finish()
     except Unfit as error:
@@ -122,26 +126,31 @@ def _lowered(
         ),
         prepared,
         () if blocks is None else blocks.offsets,
-        trusted=not low.doubtful and not unproven((*low.steps, *(prepared.plan.steps if prepared else ()))),
     )
     return low, executable
 
 
 def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tuple[ExplainedStep, ...]:
     fused = {ops[0].id: "+".join(op.kind for op in ops) for ops in low.fused}
-    early = () if prepared is None else zip(prepared.plan.steps, prepared.plan.implementations, strict=True)
-    return (
-        *[ExplainedStep(name=name, op=step.op, prepared=True) for step, name in early],
-        *[
-            ExplainedStep(
-                name=name,
-                op=step.op,
-                fused="" if step.is_copy or step.op is None else fused.get(step.op, ""),
-                host=isinstance(step, HostStep) and step.is_op,
-            )
-            for step, name in zip(plan.steps, plan.implementations, strict=True)
-        ],
+    plans = [(plan, False)] if prepared is None else [(prepared.plan, True), (plan, False)]
+    return tuple(
+        ExplainedStep(
+            name=name,
+            op=step.op,
+            fused="" if early or step.is_copy or step.op is None else fused.get(step.op, ""),
+            prepared=early,
+            host=isinstance(step, HostStep) and step.is_op,
+            implementation=step.implementation,
+            proven=step.op not in low.doubtful and _is_proven(step),
+        )
+        for steps, early in plans
+        for step, name in zip(steps.steps, steps.implementations, strict=True)
     )
+
+
+def _is_proven(step: AnyStep) -> bool:
+    """Whether the fuzzers have covered what a step runs; what runs on the host is no kernel of the library."""
+    return not isinstance(step, Step) or is_proven(step.desc.function, step.implementation)
 
 
 def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:
@@ -153,15 +162,6 @@ def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:
             if isinstance(content, OpaqueLayout) and content.own_axes:
                 found[tensor.id] = content
     return found
-
-
-def unproven(steps: Sequence[AnyStep]) -> tuple[str, ...]:
-    """The implementations among steps that the fuzzers have not covered."""
-    return tuple(
-        step.implementation
-        for step in steps
-        if isinstance(step, Step) and not is_proven(step.desc.function, step.implementation)
-    )
 
 
 def _opaque(engine: Engine, tensor: LogicalTensor, layout: OpaqueLayout) -> LogicalTensor:

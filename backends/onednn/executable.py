@@ -24,7 +24,6 @@ class PlanExecutable:
         plan: on the inputs and outputs in their order, and on what is prepared.
         prepared: what it takes beside them, made of constant inputs.
         blocks: bytes to add to the arguments' addresses, for each time that the plan runs.
-        trusted: see `Executable`.
     """
 
     plan: Plan
@@ -34,7 +33,6 @@ class PlanExecutable:
     explanation: Explanation = field(repr=False)
     prepared: ConstantPlan | None = None
     blocks: tuple[tuple[int, ...], ...] = ()
-    trusted: bool = True
 
     def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], PreparedConstants | None]:
         """Addresses of all arguments, and what must live as long as they are used."""

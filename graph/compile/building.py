@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import evolve, frozen
 
@@ -20,13 +20,34 @@ class Built:
     explanation: Explanation
 
 
-def build(request: CompileRequest, backends: Sequence[Backend], *, asked: bool = False) -> Built:
+@frozen
+class Part:
+    """A partition of a request that joins several.
+
+    Attributes:
+        ops: ids of its ops.
+        build: compiles it alone, on plain tensors.
+    """
+
+    ops: frozenset[int]
+    build: Callable[[], Built]
+
+
+def build(
+    request: CompileRequest,
+    backends: Sequence[Backend],
+    *,
+    asked: bool = False,
+    parts: Sequence[Part] = (),
+) -> Built:
     """The first executable of the first backend that can, verified where it is not trusted or the user wants it so.
 
     Args:
         request: what is compiled.
         backends: in the order in which they are asked.
         asked: whether the first has claimed these very ops, and so need not be asked again.
+        parts: partitions that the request joins, where there are several. These are verified one by one then: over
+            many ops roundings grow, and say nothing of a kernel.
 
     Raises:
         UnsupportedError: no backend can run it; the message has each one's reason.
@@ -42,8 +63,12 @@ def build(request: CompileRequest, backends: Sequence[Backend], *, asked: bool =
         try:
             for executable in backend.compile(request):
                 explanation = executable.explanation
-                must_verify = request.options.verify or not executable.trusted
-                wrong = wrong_on_integers(request, executable) if must_verify else None
+                must_verify = request.options.verify or not explanation.trusted
+                wrong = None
+                if must_verify and parts:
+                    wrong = _wrong_in_parts(executable, parts, every=request.options.verify)
+                elif must_verify:
+                    wrong = wrong_on_integers(request, executable)
                 if wrong is None:
                     return Built(
                         executable,
@@ -63,3 +88,22 @@ def build(request: CompileRequest, backends: Sequence[Backend], *, asked: bool =
         forced = f"backend '{backends[0].name}' was forced; "
         way = "; leave backend out to let another one do it"
     raise UnsupportedError(f"{request.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
+
+
+def _wrong_in_parts(executable: Executable, parts: Sequence[Part], *, every: bool) -> str | None:
+    """What is wrong with the kernels of an executable where its parts run by themselves, or None.
+
+    Args:
+        every: whether all parts are verified; else those with kernels that are not proven.
+    """
+    whole = executable.explanation
+    doubts = {step.implementation for step in whole.steps if not step.proven}
+    for part in parts:
+        mine = [step for step in whole.steps if step.op in part.ops]
+        if not every and all(step.proven for step in mine):
+            continue
+        alone = part.build().explanation
+        if alone.backend != whole.backend and not all(step.host for step in mine):
+            return "; ".join(alone.rejected)
+        doubts -= {step.implementation for step in alone.steps}
+    return f"nobody has proven {', '.join(sorted(doubts))}" if doubts else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ...ops.errors import (
     ArgumentError,
@@ -25,7 +26,7 @@ from ..model.logical_tensor import (
 from ..model.op import port_names
 from ..runtime.engine import Engine, check_engine, default_engine
 from .backend import BACKENDS, CompileRequest
-from .building import Built, build
+from .building import Built, Part, build
 from .compiled_partition import CompiledPartition
 from .options import CompileOptions, Tune
 from .partitioner import Claim
@@ -283,7 +284,23 @@ class Partition:
         )
         claimed = BACKENDS.get(self.backend)
         others = () if self.forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
-        return build(request, (claimed, *others), asked=ops is self.ops)
+        return build(
+            request, (claimed, *others), asked=ops is self.ops, parts=self._parts_of(request, values)
+        )
+
+    def _parts_of(self, request: CompileRequest, values: Mapping[int, tuple[int, ...]]) -> list[Part]:
+        """The joined partitions with the tensors of a request; none of one that joins none."""
+        if len(self.parts) == 1:
+            return []
+        tensors = {t.id: as_plain(t) for op in request.ops for t in (*op.inputs, *op.outputs)}
+        made: list[Part] = []
+        for part in self.parts:
+            inputs, outputs = (
+                tuple(tensors[t.id] for t in ports) for ports in (part.input_ports, part.output_ports)
+            )
+            compiled = partial(part.build, inputs, outputs, request.engine, values, request.options)
+            made.append(Part(frozenset(op.id for op in part.ops), compiled))
+        return made
 
     def __repr__(self) -> str:
         ops = ", ".join(str(op) for op in self.ops)

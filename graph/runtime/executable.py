@@ -47,6 +47,8 @@ class ExplainedStep:
         fused: kinds of the ops that it does, joined, where there are several.
         prepared: whether it runs only when a constant input changes.
         host: whether it is an op's NumPy kernel.
+        implementation: the kernel's name.
+        proven: whether it may run without having been verified on integer data.
     """
 
     name: str
@@ -54,6 +56,8 @@ class ExplainedStep:
     fused: str = ""
     prepared: bool = False
     host: bool = False
+    implementation: str = ""
+    proven: bool = True
 
 
 @frozen(kw_only=True)
@@ -68,7 +72,7 @@ class Explanation:
         rejected: what was passed over, a reason each.
         considered: what could have been chosen, best first, with the estimates that decided or the times.
         prepared: kernels that run only when a constant input changes.
-        steps: every kernel, with the op that it belongs to; empty where nobody asks for a part of the whole.
+        steps: every kernel, with the op that it belongs to and whether it is proven.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
     """
 
@@ -81,6 +85,11 @@ class Explanation:
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
     steps: tuple[ExplainedStep, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether all of it may run without having been verified on integer data."""
+        return all(step.proven for step in self.steps)
 
     def of(self, ops: Collection[int]) -> Explanation:
         """The part of it that tells of some of the ops."""
@@ -133,11 +142,6 @@ class Executable(Protocol):
     @property
     def explanation(self) -> Explanation:
         """What was chosen; whoever asked for it adds what came before it."""
-        ...
-
-    @property
-    def trusted(self) -> bool:
-        """Whether it may run without having been verified on integer data."""
         ...
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:

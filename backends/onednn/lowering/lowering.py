@@ -69,6 +69,24 @@ class Lowered:
     channels_last: bool = False
 
 
+@frozen(kw_only=True)
+class Limits:
+    """What a lowering must not do.
+
+    Attributes:
+        fuses: whether primitives take along what follows their op.
+        proven_only: whether implementations stay out that no fuzzer has covered.
+        choice: which candidate an op takes that has several; the last one where there are fewer.
+    """
+
+    fuses: bool = True
+    proven_only: bool = False
+    choice: int = 0
+
+
+NO_LIMITS = Limits()
+
+
 def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
     """Why no primitive can do the op, as far as its types and known shapes tell, or None."""
     lowered = table.get(op.kind)
@@ -108,14 +126,13 @@ class Lowering(Tensors):
         request: what is compiled.
         table: op kind → how it is lowered.
         opaque: layouts of inputs that lie as another partition left them, by tensor id.
-        fuses: whether primitives take along what follows their op.
-        choice: which candidate an op takes that has several; the last one where there are fewer.
+        limits: what is not to be done.
 
     Attributes:
         fused: for each primitive that took others along, its op and theirs.
         choices: how many candidates the op with most of them has.
         considered: candidates, for the explanation. ways: names of those that were taken.
-        doubtful: whether something was done in a way that must be verified, whatever its implementation.
+        doubtful: ids of ops that were done in a way that must be verified, whatever its implementation.
         hosted: ops that became steps on the host.
         reasons: why something was not done in the first way tried.
     """
@@ -126,21 +143,20 @@ class Lowering(Tensors):
         request: CompileRequest,
         table: Mapping[str, Lowered],
         opaque: Mapping[int, OpaqueLayout] | None = None,
-        *,
-        fuses: bool = True,
-        choice: int = 0,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         super().__init__(engine, request, opaque)
         self.fpmath = FpmathMode[request.fpmath_mode]
         self.fused: list[tuple[Op, ...]] = []
         self.hosted: list[Op] = []
         self.reasons: list[str] = []
-        self.fuses = fuses
+        self.fuses = limits.fuses
+        self.proven_only = limits.proven_only
         self.choices = 1
         self.considered: list[Considered] = []
         self.ways: list[str] = []
-        self.doubtful = False
-        self._choice = choice
+        self.doubtful: set[int] = set()
+        self._choice = limits.choice
         self._table = table
 
     # --- primitives ----------------------------------------------------------------------------------
@@ -257,7 +273,14 @@ class Lowering(Tensors):
             Unfit: the library has none that may run.
         """
         reasons: list[str] = []
-        desc = chosen(self.engine, function, *arguments, reasons=reasons, references=self.way.references)
+        desc = chosen(
+            self.engine,
+            function,
+            *arguments,
+            reasons=reasons,
+            references=self.way.references,
+            proven_only=self.proven_only,
+        )
         if desc is None:
             raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")
         return desc

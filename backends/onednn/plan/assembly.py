@@ -27,10 +27,14 @@ class Assembly:
 
     Args:
         engine: the library's engine.
+
+    Attributes:
+        proven_only: implementations stay out that no fuzzer has covered.
     """
 
     def __init__(self, engine: NativeEngine) -> None:
         self.engine = engine
+        self.proven_only = False
         self.steps: list[AnyStep] = []
 
     def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
@@ -70,7 +74,7 @@ class Assembly:
     def copy(self, what: str, source: Buffer, target: Buffer) -> None:
         """Copies between layouts and data types."""
         reasons: list[str] = []
-        step = copy_step(self.engine, what, source, target, reasons)
+        step = copy_step(self.engine, what, source, target, reasons, proven_only=self.proven_only)
         one_by_one = step is None or step.implementation.startswith("simple")
         types = {source.desc.data_type, target.desc.data_type}
         converts_halves = DataType.f16 in types and len(types) > 1
@@ -163,7 +167,14 @@ class Assembly:
         zero_points: Mapping[int, Buffer],
     ) -> Step | None:
         masks = {argument: mask for argument, (mask, _) in scales.items()}
-        desc = reorder(self.engine, source.desc, target.desc, masks, dict.fromkeys(zero_points, 0))
+        desc = reorder(
+            self.engine,
+            source.desc,
+            target.desc,
+            masks,
+            dict.fromkeys(zero_points, 0),
+            proven_only=self.proven_only,
+        )
         if desc is None:
             return None
         arguments = [(Arg.SRC, source), (Arg.DST, target)]

@@ -12,6 +12,7 @@ from ctypes import c_float, c_void_p
 from ..library.enumerators import FpmathMode
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, PrimitiveAttributes, PrimitiveDesc, described, implementations
+from ..proven import is_proven
 from ..quarantine import Case, refused, unaskable
 
 
@@ -21,6 +22,7 @@ def chosen(
     *arguments: object,
     reasons: list[str] | None = None,
     references: bool = False,
+    proven_only: bool = False,
 ) -> PrimitiveDesc | None:
     """A primitive descriptor on the first implementation that may run.
 
@@ -29,6 +31,7 @@ def chosen(
         arguments: of that function, the attributes last.
         reasons: receives why implementations were passed over.
         references: whether the library's reference loops may run.
+        proven_only: whether implementations stay out that no fuzzer has covered.
 
     Returns:
         None where the library has none, or none that may run.
@@ -39,14 +42,23 @@ def chosen(
         passed.append(reason)
         return None
     first = described(engine, function, *arguments)
-    if first is None or refused(Case(first, arguments), references=references) is None:
+    if first is None or _kept_out(Case(first, arguments), references, proven_only) is None:
         return first
     for desc in implementations(first):
-        reason = refused(Case(desc, arguments), references=references)
+        reason = _kept_out(Case(desc, arguments), references, proven_only)
         if reason is None:
             return desc
         passed.append(reason)
     return None
+
+
+def _kept_out(case: Case, references: bool, proven_only: bool) -> str | None:
+    """Why an implementation may not run, or None."""
+    reason = refused(case, references=references)
+    name = case.desc.implementation
+    if reason is None and proven_only and not is_proven(case.desc.function, name):
+        return f"no fuzzer has covered {name} of {case.desc.function}"
+    return reason
 
 
 def reorder(
@@ -56,10 +68,22 @@ def reorder(
     scales: Mapping[int, int] | None = None,
     zero_points: Mapping[int, int] | None = None,
     reasons: list[str] | None = None,
+    *,
+    proven_only: bool = False,
 ) -> PrimitiveDesc | None:
     """A copy between layouts and data types, with scales as in `PrimitiveAttributes`; None where there is none."""
     attributes = PrimitiveAttributes(engine.lib, FpmathMode.strict, (), scales, zero_points)
-    return chosen(engine, "reorder", source, engine, target, engine, attributes, reasons=reasons)
+    return chosen(
+        engine,
+        "reorder",
+        source,
+        engine,
+        target,
+        engine,
+        attributes,
+        reasons=reasons,
+        proven_only=proven_only,
+    )
 
 
 def matmul(

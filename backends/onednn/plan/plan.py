@@ -164,14 +164,21 @@ AnyStep = Step | HostStep
 
 
 def copy_step(
-    engine: NativeEngine, what: str, source: Buffer, target: Buffer, reasons: list[str] | None = None
+    engine: NativeEngine,
+    what: str,
+    source: Buffer,
+    target: Buffer,
+    reasons: list[str] | None = None,
+    *,
+    proven_only: bool = False,
 ) -> Step | None:
     """A copy between layouts and data types, or None where the library has none that may run.
 
     Args:
         reasons: receives why implementations were passed over.
+        proven_only: whether implementations stay out that no fuzzer has covered.
     """
-    desc = reorder(engine, source.desc, target.desc, reasons=reasons)
+    desc = reorder(engine, source.desc, target.desc, reasons=reasons, proven_only=proven_only)
     if desc is None:
         return None
     work = reorder_work(desc.implementation, source.desc, target.desc)
