@@ -20,7 +20,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     view = elementwise(whole, (), links)
     src, made = view.see(low, whole), view.like_first(low, low.type_of(result))
     dst = view.see(low, made)
-    attributes, more = low.attributes(links, op.outputs[0], elementwise=view)
+    attributes, more = low.attributes(links, op.outputs[0], elementwise=view, scales_result=False)
     desc = low.describe(
         "eltwise_forward",
         low.engine,

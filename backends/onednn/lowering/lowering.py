@@ -171,6 +171,7 @@ class Lowering(Tensors):
         elementwise: Elementwise | None = None,
         like: MemoryDesc | None = None,
         see: Callable[[Buffer], Buffer] | None = None,
+        scales_result: bool = True,
     ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
         """Attributes of a primitive that takes `links` along, and the arguments that they need.
 
@@ -182,6 +183,7 @@ class Lowering(Tensors):
             elementwise: how an elementwise primitive sees its tensors.
             like: how the primitive's result lies, in its axes; operands of as many elements are brought to that.
             see: how the primitive sees an operand that has the result's axes, if in another way.
+            scales_result: whether it has a scale and zero point of its result; a post-op does it otherwise.
         """
         rank = max(len(result.dims), 1)
 
@@ -197,9 +199,13 @@ class Lowering(Tensors):
         all_scales, all_points = dict(scales or {}), dict(zero_points or {})
         for link in links:
             if link.quantize is not None:
-                all_scales[Arg.DST] = (0, link.quantize.attributes.reals("scales")[:1])
+                scale = link.quantize.attributes.reals("scales")[0]
                 points = link.quantize.attributes.get("zps") or (0,)
-                all_points[Arg.DST] = int(points[0]) if isinstance(points, tuple) else 0
+                zero_point = int(points[0]) if isinstance(points, tuple) else 0
+                if scales_result:
+                    all_scales[Arg.DST], all_points[Arg.DST] = (0, [scale]), zero_point
+                else:
+                    post_ops.append(PostOp(Algorithm.eltwise_linear, 1 / scale, zero_point))
             if link.normalize is not None:
                 for algorithm, vector in zip(
                     (Algorithm.binary_mul, Algorithm.binary_add), self._folded(link.normalize), strict=True

@@ -56,6 +56,22 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
     return _Pooling(Algorithm.pooling_avg_include_padding, found)
 
 
+def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> Buffer | None:
+    """The integers behind a tensor, where their largest are those of the result: of the same scale and zero point."""
+    if op.kind != "MaxPool" or len(links) != 1 or links[0].quantize is None:
+        return None
+    found, after = low.quantized(op.inputs[0]), links[0].quantize
+    points = after.attributes.get("zps") or (0,)
+    same = (
+        found is not None
+        and after.attributes.reals("scales")[:1] == found.scales
+        and isinstance(points, tuple)
+        and int(points[0]) == found.zero_point
+        and links[0].result.data_type is found.buffer.desc.data_type
+    )
+    return found.buffer if same and found is not None else None
+
+
 def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer:
     """Kernels for images have no gaps between the elements."""
     desc = buffer.desc
@@ -72,9 +88,11 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.produce(result, _part(low, op))
         return
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    src = low.images(low.read(tensor), order)
+    integers = _integers_kept(low, op, links)
+    src = low.images(low.read(tensor) if integers is None else integers, order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
-    attributes, more = low.attributes(links, op.outputs[0], order)
+    taken = links if integers is None else ()
+    attributes, more = low.attributes(taken, op.outputs[0], order, scales_result=False)
     pooling = _pooling(op, src.desc.shape, shape)
     src = without_gaps(low, tensor, src)
     desc = low.describe(

@@ -9,6 +9,7 @@ import numpy as np
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.enumerators import Arg
+from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link
@@ -40,7 +41,7 @@ def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     channels = result.dims[op.attributes.integer("axis") % rank] if result.dims else 1
     mask, values = _scale(op, op.attributes.reals("scales"), rank, channels)
     points = _points(low, op)
-    target = _target(low, op)
+    target = _target(low, op, source)
     low.copy_scaled(
         op.kind.lower(),
         source,
@@ -66,14 +67,16 @@ def dynamic(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             raise Unfit("the library has one zero point for all elements")
         whole = low.dense(op.inputs[2], DataType.s32)
         points[side] = low.look(whole, low.desc((1,), (1,), DataType.s32))
-    target = _target(low, op)
+    target = _target(low, op, source)
     low.copy_scaled(op.kind.lower(), source, target, {side: (mask, vector)}, points)
     low.produce(result, target)
 
 
-def _target(low: Lowering, op: Op) -> Buffer:
-    result = op.outputs[0]
-    return low.temporary(result.dims or (1,), low.type_of(result))
+def _target(low: Lowering, op: Op, source: Buffer) -> Buffer:
+    """Memory for the result, with its axes in the order in which those of the source lie."""
+    result, desc = op.outputs[0], source.desc
+    strides = None if desc.strides is None else packed(desc.shape, desc.strides)
+    return low.temporary(result.dims or (1,), low.type_of(result), strides)
 
 
 def type_cast(low: Lowering, op: Op, links: Sequence[Link]) -> None:
