@@ -10,19 +10,9 @@ dy = rng.standard_normal((8, 64, 56, 56), np.float32)  # gradient of the loss by
 graph = og.Graph()
 src = graph.input("src", "f32", x.shape)
 diff_dst = graph.input("diff_dst", "f32", dy.shape)
-graph.op(
-    "ConvolutionBackwardWeights",
-    src,
-    diff_dst,
-    weights_shape=[64, 64, 3, 3],
-    strides=[1, 1],
-    pads_begin=[1, 1],
-    pads_end=[1, 1],
-    dilations=[1, 1],
-    data_format="NCX",
-    weights_format="OIX",
-    name="diff_weights",
-)
+layer = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+formats = {"weights_shape": [64, 64, 3, 3], "data_format": "NCX", "weights_format": "OIX"}
+graph.op("ConvolutionBackwardWeights", src, diff_dst, **layer, **formats, name="diff_weights")
 
 model = graph.compile()  # once
 dw = model({"src": x, "diff_dst": dy})["diff_weights"]  # at every training step

@@ -69,7 +69,13 @@ class OnednnBackend:
         for way in (Limits(), Limits(proven_only=True), Limits(fuses=False)):
             doubts = fused = False
             for choice in itertools.count():
-                low, executable = _lowered(request, opaque, evolve(way, choice=choice))
+                try:
+                    low, executable = _lowered(request, opaque, evolve(way, choice=choice))
+                except UnsupportedError:
+                    if way.proven_only:  # it needs one that is not
+                        doubts = True
+                        break
+                    raise
                 doubts |= not executable.explanation.trusted
                 fused |= bool(low.fused)
                 if opaque and (request.options.verify or doubts):

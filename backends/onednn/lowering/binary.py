@@ -8,16 +8,13 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ..library.enumerators import Algorithm, Arg
-from ..library.memory import packed
 from ..plan.assembly import Unfit
+from . import integers as on_integers
 from .elementwise import elementwise, takes
 from .fusing import BINARY, Link, result_of
 from .lowering import Lowered, Lowering
-from .tensors import Quantized, label_of
 
 SQUARED = "SquaredDifference"
-SUMS = {"Add": 1, "Subtract": -1}
-"""Kind → sign of the second operand."""
 
 
 def _emit(
@@ -44,49 +41,6 @@ def _emit(
     low.produce(result, made)
 
 
-def _on_integers(low: Lowering, op: Op, links: Sequence[Link], integers: Sequence[Quantized]) -> None:
-    """A binary primitive on two tensors as they were before they were dequantised, with their scales.
-
-    What zero points add to a sum, a constant, is taken off by a post-op.
-
-    Raises:
-        Unfit: tensors of different shapes, scales per channel, zero points where nothing is summed.
-    """
-    a, b = integers
-    if op.inputs[0].dims != op.inputs[1].dims or len(a.scales) > 1 or len(b.scales) > 1:
-        raise Unfit("the integers broadcast, or have a scale per channel")
-    before: list[Link] = []
-    if a.zero_point or b.zero_point:
-        if op.kind not in SUMS:
-            raise Unfit("zero points go through sums only")
-        offset = a.scales[0] * a.zero_point + SUMS[op.kind] * b.scales[0] * b.zero_point
-        linear = Algorithm.eltwise_linear
-        before = [Link(ops=(), result=op.outputs[0], algorithm=linear, alpha=1, beta=-offset)]
-    result = result_of(op, links)
-    first = a.buffer
-    strides = first.desc.strides
-    if strides is not None:
-        dense = low.desc(first.desc.shape, packed(first.desc.shape, strides), first.desc.data_type)
-        first = low.bring(label_of(op.inputs[0]), first, dense)
-    lies = first.desc
-    if lies.strides is not None:
-        lies = low.desc(lies.shape, lies.strides, b.buffer.desc.data_type)
-    second = low.bring(label_of(op.inputs[1]), b.buffer, lies)
-    view = elementwise(first, [(op.inputs[1], None)], links)
-    seen = view.see(low, first), view.see(low, second)
-    scales = {Arg.SRC: (0, a.scales), Arg.SRC_1: (0, b.scales)}
-    attributes, more = low.attributes(
-        [*before, *links], op.outputs[0], scales=scales, elementwise=view, scales_result=False
-    )
-    made = view.like_first(low, low.type_of(result))
-    target = view.see(low, made)
-    desc = low.describe(
-        "binary", low.engine, BINARY[op.kind], seen[0].desc, seen[1].desc, target.desc, attributes
-    )
-    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, target)])
-    low.produce(result, made)
-
-
 def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A binary primitive.
 
@@ -96,7 +50,7 @@ def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     dims = op.outputs[0].dims
     integers = [found for found in map(low.quantized, op.inputs) if found is not None]
     if len(integers) == 2 and op.kind in BINARY:
-        _on_integers(low, op, links, integers)
+        on_integers.binary(low, op, links, integers[0], integers[1])
         return
     first, second = op.inputs
     before: list[Link] = []

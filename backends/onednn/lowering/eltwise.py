@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ....graph.model.op import Op
 from ....ops.attributes import Attributes
 from ..library.enumerators import Algorithm, Arg, Propagation
+from . import integers
 from .elementwise import elementwise, takes
 from .fusing import ELTWISE, Link, result_of
 from .lowering import Lowered, Lowering
@@ -16,6 +17,11 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive."""
     result = result_of(op, links)
     algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
+    found = low.quantized(op.inputs[0])
+    if found is not None:
+        applied = Link(ops=(), result=op.outputs[0], algorithm=algorithm, alpha=alpha, beta=beta)
+        integers.function(low, op, links, found, applied)
+        return
     whole = low.elementwise(op.inputs[0])
     view = elementwise(whole, (), links)
     src, made = view.see(low, whole), view.like_first(low, low.type_of(result))

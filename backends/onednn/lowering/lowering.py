@@ -9,7 +9,7 @@ is a step on the host, so that a partition always becomes one plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import TypeVar
@@ -35,7 +35,8 @@ from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
-from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, Way, label_of
+from .moves import is_part
+from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
@@ -113,6 +114,7 @@ class _Progress:
 
     steps: tuple[AnyStep, ...]
     where: Mapping[int, Buffer]
+    integers: Mapping[int, Quantized]
     done: frozenset[int]
     fused: tuple[tuple[Op, ...], ...]
     hosted: tuple[Op, ...]
@@ -338,7 +340,8 @@ class Lowering(Tensors):
     def lower_all(self) -> None:
         """Lowers every op."""
         for op in self.request.ops:
-            if op.kind not in (*LAZY, *LATE) or (op.kind in LAZY and any(map(self.is_port, op.outputs))):
+            lazy = op.kind in LAZY or is_part(op)
+            if op.kind not in LATE and (not lazy or any(map(self.is_port, op.outputs))):
                 self.lower(op)
         for op in self.request.ops:
             if op.kind in LATE:
@@ -355,6 +358,13 @@ class Lowering(Tensors):
         """Lowers one op, with as much of what follows as the library takes along, or as a step on the host."""
         if op.id in self._done:
             return
+        outer, self.way = self.way, Way(integers=True)
+        try:
+            self._lower(op)
+        finally:
+            self.way = outer
+
+    def _lower(self, op: Op) -> None:
         how = self._table.get(op.kind)
         reason = why_not(self._table, op)
         if how is None or reason is not None:
@@ -436,11 +446,17 @@ class Lowering(Tensors):
 
     def _progress(self) -> _Progress:
         return _Progress(
-            tuple(self.steps), dict(self._where), frozenset(self._done), tuple(self.fused), tuple(self.hosted)
+            tuple(self.steps),
+            dict(self._where),
+            dict(self._integers),
+            frozenset(self._done),
+            tuple(self.fused),
+            tuple(self.hosted),
         )
 
     def _go_back(self, progress: _Progress) -> None:
-        self.steps[:], self._where, self._done = progress.steps, dict(progress.where), set(progress.done)
+        self.steps[:], self._where = progress.steps, dict(progress.where)
+        self._integers, self._done = dict(progress.integers), set(progress.done)
         self.fused, self.hosted = list(progress.fused), list(progress.hosted)
 
     def _host(self, op: Op) -> None:
@@ -525,8 +541,27 @@ class Lowering(Tensors):
                 producer = self.producer(tensor)
                 if producer is not None:
                     self._belongs_to(producer, since)
-        self.steps[:] = [_moved(step, moved) for step in self.steps]
+        self.steps[:] = [_moved(step, moved) for step in self._without_idle_copies(moved)]
         return tuple(layouts)
+
+    def _without_idle_copies(self, outputs: Collection[Buffer]) -> list[AnyStep]:
+        """The steps but for copies that nobody reads, which were made for ways that came to nothing.
+
+        Args:
+            outputs: temporaries that become outputs.
+        """
+        kept: list[AnyStep] = []
+        used: set[Buffer] = {buffer.root for buffer in outputs}
+        for step in reversed(self.steps):
+            if step.is_copy:
+                reads, writes = _flow(step)
+                if all(b.root.argument is None and b.root not in used for b in writes):
+                    continue
+                used.update(buffer.root for buffer in reads)
+            else:
+                used.update(buffer.root for _, buffer in step.arguments)
+            kept.append(step)
+        return kept[::-1]
 
     def prepared(self) -> ConstantPlan | None:
         """Takes out of the steps what depends on constant inputs alone: it runs when these change.

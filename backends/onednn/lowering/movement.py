@@ -6,15 +6,12 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_void_p
 
-from ....graph.model.logical_tensor import row_major
 from ....graph.model.op import Op
-from ....ops.movement import permutation
 from ..library.enumerators import Arg
-from ..plan.assembly import Unfit
 from .fusing import Link
 from .lowering import Lowered, Lowering
 from .tensors import label_of
-from .views import in_order, order_of, reshaped_strides
+from .views import in_order, order_of
 
 
 def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -53,29 +50,15 @@ def reorder(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(op.outputs[0], low.read(op.inputs[0]))
 
 
-def reshape(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """The same memory under another shape, where strides can tell it; else in row-major order first."""
-    source = low.plain(op.inputs[0])
-    shape = op.outputs[0].dims or (1,)
-    strides = reshaped_strides(source.desc.shape, source.desc.strides or (), shape)
-    if strides is None:
-        source = low.dense(op.inputs[0])
-        strides = row_major(shape)
-    low.produce(op.outputs[0], low.look(source, low.desc(shape, strides, source.desc.data_type)))
-
-
-def transpose(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """The same memory with its axes in another order."""
-    source = low.read(op.inputs[0])
-    order = permutation(op.attributes, len(op.inputs[0].dims))
-    if order is None or not order:
-        raise Unfit("a tensor without axes")
-    low.produce(op.outputs[0], low.ordered(source, order))
+def move(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """The same memory seen in another way, where strides can tell it."""
+    del links
+    low.move(op)
 
 
 LOWERED = {
     "Concat": Lowered(concat),
     "Reorder": Lowered(reorder),
-    "StaticReshape": Lowered(reshape),
-    "StaticTranspose": Lowered(transpose),
+    "StaticReshape": Lowered(move),
+    "StaticTranspose": Lowered(move),
 }

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
-from ....ops.formats import axis_positions, data_axes
+from ....ops.formats import data_axes
 from ....ops.pooling import Windows, pooling_attributes, windows_between
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import dims
@@ -18,6 +18,7 @@ from ..plan.plan import Buffer
 from ..quarantine import window_post_op_is_wrong
 from .fusing import Link, post_op_shapes, result_of
 from .lowering import Lowered, Lowering
+from .moves import is_part
 from .tensors import HALVES, label_of
 
 
@@ -84,8 +85,8 @@ def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
     tensor, result = op.inputs[0], result_of(op, links)
-    if not links and _is_part(op):
-        low.produce(result, _part(low, op))
+    if is_part(op):
+        low.move(op)
         return
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
     integers = _integers_kept(low, op, links)
@@ -106,32 +107,6 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         attributes,
     )
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
-
-
-def _is_part(op: Op) -> bool:
-    """Whether it takes a part of a tensor, and computes nothing: windows of one element, and no padding."""
-    a = op.attributes
-    return (
-        op.kind == "MaxPool"
-        and set(a.integers("kernel")) == {1}
-        and max(*a.integers("pads_begin"), *a.integers("pads_end")) <= 0
-        and str(a.get("auto_pad", "None")).lower() == "none"
-    )
-
-
-def _part(low: Lowering, op: Op) -> Buffer:
-    """A view of the part."""
-    whole = low.plain(op.inputs[0])
-    result, strides = op.outputs[0].dims, list(whole.desc.strides or ())
-    axes = axis_positions(op.attributes.string("data_format"), len(result) - 2)["X"]
-    first = 0
-    for axis, begin, step in zip(
-        axes, op.attributes.integers("pads_begin"), op.attributes.integers("strides"), strict=True
-    ):
-        first += -begin * strides[axis]
-        strides[axis] *= step
-    desc = low.desc(result, strides, whole.desc.data_type)
-    return Buffer(desc, whole.root.argument, base=whole, offset=first * desc.itemsize)
 
 
 def _check_sums(pooling: _Pooling, diff_dst: Buffer) -> None:
@@ -219,8 +194,8 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def takes(op: Op, link: Link) -> bool:
-    """Post-ops that the kernels do right."""
-    return window_post_op_is_wrong(*post_op_shapes(op, link)) is None
+    """Post-ops that the kernels do right; none for a part, which is a view."""
+    return not is_part(op) and window_post_op_is_wrong(*post_op_shapes(op, link)) is None
 
 
 LOWERED = {

@@ -34,8 +34,11 @@ def _points(low: Lowering, op: Op) -> Buffer | None:
 
 
 def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """Quantize and Dequantize."""
-    source, result = low.plain(op.inputs[0]), op.outputs[0]
+    """Quantize and Dequantize; nothing where integers are quantised as they were before."""
+    result = op.outputs[0]
+    if op.kind == "Quantize" and _gives_back(low, op):
+        return
+    source = low.plain(op.inputs[0])
     side = Arg.DST if op.kind == "Quantize" else Arg.SRC
     rank = max(len(result.dims), 1)
     channels = result.dims[op.attributes.integer("axis") % rank] if result.dims else 1
@@ -50,6 +53,19 @@ def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         {} if points is None else {side: points},
     )
     low.produce(result, target)
+
+
+def _gives_back(low: Lowering, op: Op) -> bool:
+    """Whether the input is integers that were dequantised by the same scale and zero point: the result is these."""
+    found = low.quantized(op.inputs[0])
+    zps = op.attributes.get("zps") or (0,)
+    if found is None or not isinstance(zps, tuple) or len(found.scales) > 1:
+        return False
+    same = set(op.attributes.reals("scales")) == set(found.scales) and set(zps) == {found.zero_point}
+    if not same or found.buffer.desc.data_type is not op.outputs[0].data_type:
+        return False
+    low.produce(op.outputs[0], found.buffer)
+    return True
 
 
 def dynamic(low: Lowering, op: Op, links: Sequence[Link]) -> None:

@@ -55,8 +55,11 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.produce(result, low.look(whole, low.temporary(dims, whole.desc.data_type).desc))
 
 
-POOLED = {"ReduceMean": Algorithm.pooling_avg_include_padding, "ReduceMax": Algorithm.pooling_max}
-"""Reductions that are a pooling with one window over all that is reduced: it has kernels for every layout."""
+POOLED = {"ReduceMean": Algorithm.pooling_avg_include_padding}
+"""Reductions that are a pooling with one window over all that is reduced: it has kernels for every layout.
+
+The largest element is none of them: the pooling forgets a NaN.
+"""
 
 
 def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain, row_major
@@ -20,11 +20,13 @@ from ..plan.assembly import Assembly, Unfit
 from ..plan.plan import Buffer
 from .collapse import spread_shape
 from .fusing import Link
+from .moves import is_move, moved
 from .views import in_order
 
 PRIMITIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, DataType.s8, DataType.u8)
 """Types that primitives take."""
 HALVES = (DataType.bf16, DataType.f16)
+EIGHT_BITS = (DataType.s8, DataType.u8)
 
 
 @frozen
@@ -88,6 +90,7 @@ class Tensors(Assembly, ABC):
         self._done: set[int] = set()
         self._ports: dict[int, Buffer] = {}
         self._left_opaque: dict[int, OpaqueLayout] = {}
+        self._integers: dict[int, Quantized] = {}
         count = len(request.inputs)
         for number, tensor in enumerate((*request.inputs, *request.outputs)):
             layout = (opaque or {}).get(tensor.id)
@@ -317,28 +320,52 @@ class Tensors(Assembly, ABC):
             raise Unfit(f"the value of '{name}' is not known")
         return self.request.values[op.inputs[index].id]
 
+    def move(self, op: Op) -> None:
+        """Makes the result of an op that moves elements: a view where strides can tell it, else of a copy in rows."""
+        source = self.plain(op.inputs[0])
+        self.produce(op.outputs[0], self._moved(op, source))
+
+    def _moved(self, op: Op, source: Buffer) -> Buffer:
+        view = moved(self, op, source)
+        if view is None:
+            shape = source.desc.shape
+            rows = self.desc(shape, row_major(shape), source.desc.data_type)
+            view = moved(self, op, self.bring(label_of(op.inputs[0]), source, rows))
+        if view is None:
+            raise Unfit("a shape that the elements don't have")
+        return view
+
     def quantized(self, tensor: LogicalTensor) -> Quantized | None:
-        """The integers that a Dequantize of this partition makes the tensor from, or None."""
-        op = self.producer(tensor)
-        while op is not None and op.kind == "TypeCast" and len(self.users(tensor)) == 1:
-            tensor = op.inputs[0]
-            op = self.producer(tensor)
-        if not self.way.integers or op is None or op.kind != "Dequantize":
+        """The integers that a Dequantize makes the tensor from, also through ops that move them; None without one."""
+        if not self.way.integers:
             return None
+        if tensor.id not in self._integers:
+            op = self.producer(tensor)
+            found = None
+            if op is not None and op.kind == "Dequantize":
+                found = self._dequantized(op)
+            elif op is not None and op.kind == "TypeCast" and len(self.users(tensor)) == 1:
+                found = self.quantized(op.inputs[0])
+            elif op is not None and is_move(op) and tensor.dims and op.inputs[0].dims:
+                inner = self.quantized(op.inputs[0])
+                if inner is not None and len(inner.scales) == 1 and inner.buffer.desc.strides is not None:
+                    found = evolve(inner, buffer=self._moved(op, inner.buffer), axis=0)
+            if found is None:
+                return None
+            self._integers[tensor.id] = found
+        return self._integers[tensor.id]
+
+    def _dequantized(self, op: Op) -> Quantized | None:
         zps = op.attributes.get("zps") or (0,)
-        source = op.inputs[0]
-        if (
-            not isinstance(zps, tuple)
-            or len(set(zps)) > 1
-            or source.data_type not in (DataType.s8, DataType.u8)
-        ):
+        source, dims = op.inputs[0], op.outputs[0].dims
+        if not isinstance(zps, tuple) or len(set(zps)) > 1 or source.data_type not in EIGHT_BITS:
             return None
         scales = op.attributes.reals("scales")
         if op.attributes.string("qtype") == "per_tensor" or len(set(scales)) == 1:
             scales = scales[:1]
-        elif len(scales) != tensor.dims[op.attributes.integer("axis")]:
+        elif len(scales) != dims[op.attributes.integer("axis")]:
             return None
-        axis = op.attributes.integer("axis") % max(len(tensor.dims), 1)
+        axis = op.attributes.integer("axis") % max(len(dims), 1)
         return Quantized(self._located(source), scales, axis, int(zps[0]))
 
     def constant(self, values: Array) -> Buffer:
