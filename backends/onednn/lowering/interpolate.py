@@ -22,7 +22,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     tensor, result = op.inputs[0], result_of(op, links)
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
     src = low.images(low.read(tensor), order)
-    attributes, more = low.attributes(links, op.outputs[0], order)
+    attributes, more = low.attributes(links, op.outputs[0], order, scales_result=False)
     desc = low.describe(
         "resampling_forward",
         low.engine,

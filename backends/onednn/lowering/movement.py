@@ -6,9 +6,14 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_void_p
 
+import numpy as np
+
 from ....graph.model.op import Op
 from ..library.enumerators import Arg
-from .fusing import Link
+from ..library.memory import packed
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
+from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .tensors import label_of
 from .views import in_order, order_of
@@ -16,8 +21,8 @@ from .views import in_order, order_of
 
 def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A concat primitive; what lies in another way than the largest part is brought into its order first."""
-    result = op.outputs[0]
-    sources = [low.read(t) for t in op.inputs]
+    result = result_of(op, links)
+    sources = _integers(low, op, links[0]) if links else [low.read(t) for t in op.inputs]
     largest = max(sources, key=lambda one: one.desc.nbytes).desc
     if largest.strides is not None:
         order = order_of(largest.shape, largest.strides)
@@ -50,6 +55,49 @@ def reorder(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(op.outputs[0], low.read(op.inputs[0]))
 
 
+def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
+    """The parts as they were before they were dequantised, in the scale and zero point of the result.
+
+    Raises:
+        Unfit: a part that was not, or that has a scale per channel.
+    """
+    quantize = link.quantize
+    found = [low.quantized(tensor) for tensor in op.inputs]
+    if quantize is None or any(one is None or len(one.scales) > 1 for one in found):
+        raise Unfit("not all parts are integers of one scale")
+    zps = quantize.attributes.get("zps") or (0,)
+    scale, point = quantize.attributes.reals("scales")[0], int(zps[0]) if isinstance(zps, tuple) else 0
+    made: list[Buffer] = []
+    for tensor, one in zip(op.inputs, found, strict=True):
+        if one is None:
+            continue
+        data_type = link.result.data_type
+        if (one.scales[0], one.zero_point, one.buffer.desc.data_type) == (scale, point, data_type):
+            made.append(one.buffer)
+            continue
+        desc = one.buffer.desc
+        strides = None if desc.strides is None else packed(desc.shape, desc.strides)
+        target = low.temporary(desc.shape, data_type, strides)
+        scales = {
+            place: (0, low.constant(np.asarray([value], np.float32)))
+            for place, value in ((Arg.SRC, one.scales[0]), (Arg.DST, scale))
+        }
+        points = {
+            place: low.constant(np.asarray([value], np.int32))
+            for place, value in ((Arg.SRC, one.zero_point), (Arg.DST, point))
+            if value
+        }
+        low.copy_scaled(label_of(tensor), one.buffer, target, scales, points)
+        made.append(target)
+    return made
+
+
+def takes(op: Op, link: Link) -> bool:
+    """Only the quantisation of parts that are integers."""
+    del op
+    return link.quantize is not None
+
+
 def move(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The same memory seen in another way, where strides can tell it."""
     del links
@@ -57,7 +105,7 @@ def move(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 LOWERED = {
-    "Concat": Lowered(concat),
+    "Concat": Lowered(concat, fuses=True, takes=takes),
     "Reorder": Lowered(reorder),
     "StaticReshape": Lowered(move),
     "StaticTranspose": Lowered(move),

@@ -38,7 +38,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if links and not keep:
         raise Unfit("post-ops need the axes that are dropped")
     result = result_of(op, links)
-    attributes, more = low.attributes(links, output)
+    attributes, more = low.attributes(links, output, scales_result=False)
     algorithm, p = ALGORITHMS[op.kind]
     target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
     try:
