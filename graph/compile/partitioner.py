@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ...ops.errors import BackendUnavailableWarning, UnsupportedError
 from ..model.op import Op
-from ..model.topology import Topology
+from ..model.topology import Contraction, Topology
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
 
 
@@ -56,6 +56,7 @@ def partition(
         _say_once(unavailable)
     usable = [b for b in backends if b.name not in unavailable]
     topology = Topology(ops, outputs)
+    nodes = Contraction(topology)
     claims: dict[int, tuple[Op, ...]] = {}
     owners: dict[int, Backend] = {}
     offers: list[tuple[Backend, Pattern]] = sorted(
@@ -75,7 +76,7 @@ def partition(
             if not matched or any(id(member) in claims for member in matched):
                 continue
             matched = tuple(sorted(matched, key=lambda member: topology.position[id(member)]))
-            if backend.why_not(matched) is None and topology.is_convex(matched, claims):
+            if backend.why_not(matched) is None and nodes.contract(matched):
                 for member in matched:
                     claims[id(member)] = matched
                     owners[id(member)] = backend

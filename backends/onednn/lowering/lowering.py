@@ -91,13 +91,17 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
 
 @frozen
 class _Progress:
-    """What is lowered so far, to which a failed attempt goes back."""
+    """How far the lowering is, to where a failed attempt goes back.
 
-    steps: tuple[AnyStep, ...]
-    where: Mapping[int, Buffer]
-    done: frozenset[int]
-    fused: tuple[tuple[Op, ...], ...]
-    hosted: tuple[Op, ...]
+    Attributes:
+        steps, fused, hosted: how many there are.
+        mark: of the journal.
+    """
+
+    steps: int
+    fused: int
+    hosted: int
+    mark: int
 
 
 class Lowering(Tensors):
@@ -396,7 +400,7 @@ class Lowering(Tensors):
             self.way = before
         if links:
             self.fused.append((op, *[one for link in links for one in link.ops]))
-        self._belongs_to(op, len(progress.steps))
+        self._belongs_to(op, progress.steps)
         return True
 
     def _belongs_to(self, op: Op, since: int) -> None:
@@ -406,13 +410,11 @@ class Lowering(Tensors):
                 self.steps[number] = evolve(self.steps[number], op=op.id)
 
     def _progress(self) -> _Progress:
-        return _Progress(
-            tuple(self.steps), dict(self._where), frozenset(self._done), tuple(self.fused), tuple(self.hosted)
-        )
+        return _Progress(len(self.steps), len(self.fused), len(self.hosted), self._journal.mark())
 
     def _go_back(self, progress: _Progress) -> None:
-        self.steps[:], self._where, self._done = progress.steps, dict(progress.where), set(progress.done)
-        self.fused, self.hosted = list(progress.fused), list(progress.hosted)
+        del self.steps[progress.steps :], self.fused[progress.fused :], self.hosted[progress.hosted :]
+        self._journal.go_back(progress.mark)
 
     def _host(self, op: Op) -> None:
         """The op as a step on the host, on plain arrays in the types that it declares."""
@@ -444,13 +446,13 @@ class Lowering(Tensors):
             buffer = self.plain(tensor, tensor.data_type)
             return buffer, _seen(tensor, buffer.desc.strides or ())
         buffer = self._located(tensor)
-        declared = next((t for t in self.request.inputs if t.id == tensor.id), None)
+        declared = self._declared_inputs.get(tensor.id)
         strides = declared.element_strides if declared is not None else row_major(tensor.dims)
         return buffer, _seen(tensor, strides)
 
     def _host_output(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
         port = self._ports.get(tensor.id)
-        declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
+        declared = self._declared_outputs.get(tensor.id, tensor)
         if port is not None and not self._may_choose(tensor):
             self._where[tensor.id] = port
             return port, _seen(tensor, as_plain(declared).element_strides)
@@ -519,7 +521,8 @@ class Lowering(Tensors):
                 early.append(step)
         if not early:
             return None
-        others = [step for step in self.steps if step not in early]
+        taken = set(early)
+        others = [step for step in self.steps if step not in taken]
         used = {b.root for step in others for _, b in step.arguments}
         count = len(self.request.inputs) + len(self.request.outputs)
         kept = [buffer for buffer in ready if buffer in used]
