@@ -12,6 +12,7 @@ from attrs import frozen
 from ...ops.errors import BackendUnavailableWarning, UnsupportedError
 from ..model.op import Op
 from ..model.topology import Contraction, Topology
+from ..runtime.progress import progressing
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
 
 
@@ -69,7 +70,7 @@ def partition(
         key=lambda offer: -offer[1].priority,
     )
     for backend, pattern in offers:
-        for op in topology.ops:
+        for op in progressing(topology.ops, f"partitioning, {pattern.name}: op"):
             if id(op) in claims:
                 continue
             matched = pattern.match(op, topology)

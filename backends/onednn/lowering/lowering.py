@@ -22,6 +22,7 @@ from ....graph.model.logical_tensor import LogicalTensor, PropertyType, as_plain
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
 from ....graph.runtime.executable import Considered
+from ....graph.runtime.progress import progressing
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
@@ -39,6 +40,9 @@ from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, Way, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
+
+MOST_WAITING = 24
+"""Lazy ops of a chain that wait for a reader; lowering them from the end takes some calls within calls for each."""
 
 LATE = ("BiasAddBackward",)
 """Ops that another one may do along the way; they are lowered after all others, or when somebody reads their result."""
@@ -312,8 +316,15 @@ class Lowering(Tensors):
 
     def lower_all(self) -> None:
         """Lowers every op."""
-        for op in self.request.ops:
-            if op.kind not in (*LAZY, *LATE) or (op.kind in LAZY and any(map(self.is_port, op.outputs))):
+        waiting: dict[int, int] = {}  # tensor → how many lazy ops make it, one after another
+        for op in progressing(self.request.ops, "compiling op"):
+            if op.kind in LAZY:
+                depth = 1 + max(waiting.get(t.id, 0) for t in op.inputs)
+                waits = depth < MOST_WAITING and not any(map(self.is_port, op.outputs))
+                waiting.update((t.id, depth if waits else 0) for t in op.outputs)
+            else:
+                waits = op.kind in LATE
+            if not waits:
                 self.lower(op)
         for op in self.request.ops:
             if op.kind in LATE:
