@@ -4,9 +4,8 @@ import random
 import sys
 
 import numpy as np
-import pytest
-
 import onednn_graph as og
+import pytest
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.model.topology import Contraction, Topology
 from onednn_graph.graph.pictures.description import describe

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from onednn_graph.backends.onednn.lowering.journal import Journal, JournalledDict, JournalledSet
 from onednn_graph.backends.onednn.plan.placement import FreeBytes
 
