@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
@@ -53,6 +53,7 @@ class Graph(OpMethods):
         self._ops: list[Op] = []
         self._op_ids: set[int] = set()
         self._tensors: dict[int, LogicalTensor] = {}
+        self._names: set[str] = set()
         self._producers: dict[int, Op] = {}
         self._marked: list[int] = []
         self._finalized = False
@@ -86,7 +87,7 @@ class Graph(OpMethods):
                 raise GraphError(f"{tensor} is two outputs of {op}; give each its own id")
             if any(t.id == tensor.id for t in op.inputs):
                 raise GraphError(f"{tensor} is an input and an output of {op}, a cycle; give it another id")
-        self._tensors.update(merged)
+        self._know(merged.values())
         self._ops.append(op)
         self._op_ids.add(op.id)
         for tensor in op.outputs:
@@ -230,7 +231,7 @@ class Graph(OpMethods):
         tensor = LogicalTensor(
             self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
         )
-        self._tensors[tensor.id] = tensor
+        self._know([tensor])
         return tensor
 
     def output(self, tensor: LogicalTensor) -> LogicalTensor:
@@ -280,7 +281,7 @@ class Graph(OpMethods):
         op = Op(op_id, kind, inputs, made, name=label, **attributes)
         tensors, resolved = infer([op], {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}, {})
         self.add_op(resolved[0])
-        self._tensors.update(tensors)
+        self._know(tensors.values())
         return tuple(tensors[t.id] for t in made)
 
     def compile(
@@ -466,8 +467,14 @@ class Graph(OpMethods):
         if self._finalized:
             raise GraphError(f"{what} can't be added, the graph is finalized; build a new Graph")
 
+    def _know(self, tensors: Iterable[LogicalTensor]) -> None:
+        """Adds tensors, or what is better known of them now."""
+        for tensor in tensors:
+            self._tensors[tensor.id] = tensor
+            self._names.add(tensor.name)
+
     def _check_name(self, name: str) -> None:
-        if any(t.name == name for t in self._tensors.values()):
+        if name in self._names:
             raise GraphError(
                 f"the name {format_value(name)} is taken by another tensor of the graph; choose another"
             )

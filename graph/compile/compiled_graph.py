@@ -226,7 +226,7 @@ class CompiledGraph:
         tells of this thread's latest call, and is None where this thread has made none.
         """
         return Explanations(
-            {part.id: stage.explanation_of(part) for stage in self._stages for part in stage.partition.parts}
+            {id: told for stage in self._stages for id, told in stage.explanations_of_parts().items()}
         )
 
     def _repr_html_(self) -> str:

@@ -270,10 +270,13 @@ class CompiledPartition:
         call, keep = found.arguments.bind(inputs, outputs)
         return profiling.watched(call, partial(self._owners, found.explanation), keep)
 
-    def explanation_of(self, part: Compilable) -> Explanation | None:
-        """What `explanation` tells of one of the partitions that run together here."""
-        whole = self.explanation
-        return whole if whole is None or part is self.partition else whole.of([op.id for op in part.ops])
+    def explanations_of_parts(self) -> dict[int, Explanation | None]:
+        """What `explanation` tells of each of the partitions that run together here, by its id."""
+        whole, parts = self.explanation, self.partition.parts
+        if whole is None or len(parts) == 1:
+            return dict.fromkeys((part.id for part in parts), whole)
+        told = whole.of([[op.id for op in part.ops] for part in parts])
+        return {part.id: one for part, one in zip(parts, told, strict=True)}
 
     def _owners(self, explanation: Explanation) -> list[profiling.Owner]:
         """The partitions that run together, for profiles."""
@@ -282,8 +285,8 @@ class CompiledPartition:
             return [profiling.Owner(self.partition.id, self.partition.label, explanation.backend)]
         ids = [[op.id for op in part.ops] for part in parts]
         return [
-            profiling.Owner(part.id, part.label, explanation.of(ops).backend, frozenset(ops))
-            for part, ops in zip(parts, ids, strict=True)
+            profiling.Owner(part.id, part.label, told.backend, frozenset(ops))
+            for part, ops, told in zip(parts, ids, explanation.of(ids), strict=True)
         ]
 
     def _check_stream(self, stream: Stream | None) -> None:

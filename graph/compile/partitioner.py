@@ -11,7 +11,8 @@ from attrs import frozen
 
 from ...ops.errors import BackendUnavailableWarning, UnsupportedError
 from ..model.op import Op
-from ..model.topology import Topology
+from ..model.topology import Contraction, Topology
+from ..runtime.progress import progressing
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
 
 
@@ -56,6 +57,7 @@ def partition(
         _say_once(unavailable)
     usable = [b for b in backends if b.name not in unavailable]
     topology = Topology(ops, outputs)
+    nodes = Contraction(topology)
     claims: dict[int, tuple[Op, ...]] = {}
     owners: dict[int, Backend] = {}
     offers: list[tuple[Backend, Pattern]] = sorted(
@@ -68,14 +70,14 @@ def partition(
         key=lambda offer: -offer[1].priority,
     )
     for backend, pattern in offers:
-        for op in topology.ops:
+        for op in progressing(topology.ops, f"partitioning, {pattern.name}: op"):
             if id(op) in claims:
                 continue
             matched = pattern.match(op, topology)
             if not matched or any(id(member) in claims for member in matched):
                 continue
             matched = tuple(sorted(matched, key=lambda member: topology.position[id(member)]))
-            if backend.why_not(matched) is None and topology.is_convex(matched, claims):
+            if backend.why_not(matched) is None and nodes.contract(matched):
                 for member in matched:
                     claims[id(member)] = matched
                     owners[id(member)] = backend

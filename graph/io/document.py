@@ -27,7 +27,7 @@ FORMAT_VERSION = "3.13.0"
 """The version of the library whose format `from_graph` writes."""
 
 MAX_FILE_BYTES = 64 * 2**20
-MAX_OPS = 2**14
+MAX_OPS = 2**16
 MAX_TENSORS = 2**17
 """Descriptions of tensors in one file: one for each input and output of each op."""
 MAX_PORTS = 2**10

@@ -24,8 +24,10 @@ class Topology:
         self._producer = {tensor.id: op for op in self.ops for tensor in op.outputs}
         producer = self._producer
         self._consumers: dict[int, list[Op]] = {id(op): [] for op in self.ops}
+        self._readers: dict[int, list[Op]] = {}
         for op in self.ops:
             for tensor_id in dict.fromkeys(t.id for t in op.inputs):
+                self._readers.setdefault(tensor_id, []).append(op)
                 if tensor_id in producer:
                     self._consumers[id(producer[tensor_id])].append(op)
 
@@ -39,29 +41,66 @@ class Topology:
 
     def readers(self, tensor: LogicalTensor) -> tuple[Op, ...]:
         """The ops that read a tensor."""
-        op = self._producer.get(tensor.id)
-        candidates = self.ops if op is None else self.consumers(op)
-        return tuple(one for one in candidates if any(t.id == tensor.id for t in one.inputs))
+        return tuple(self._readers.get(tensor.id, ()))
 
-    def is_convex(self, ops: Sequence[Op], claims: dict[int, tuple[Op, ...]]) -> bool:
-        """Whether no path leaves `ops` and comes back, with every claim taken as one node.
 
-        Looking at claims as nodes matters: two subgraphs can each be convex in the graph and yet wait for
-        each other once both are partitions.
+class Contraction:
+    """The graph of a topology in which groups of ops become one node each, always without a cycle.
+
+    Every node has a place in an order in which the nodes can run. A path can come back to a group only through nodes
+    that stand before the group's last op, so that few have to be looked at.
+
+    Looking at groups as nodes matters: two subgraphs can each be convex in the graph and yet wait for each other once
+    both are partitions.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._nodes: list[tuple[Op, ...]] = [(op,) for op in topology.ops]
+        self._place = {id(op): number for number, op in enumerate(topology.ops)}
+
+    def contract(self, ops: Sequence[Op]) -> bool:
+        """Makes one node of ops that are nodes of their own; does nothing where a path leaves them and comes back.
+
+        Args:
+            ops: in topological order.
+
+        Returns:
+            Whether it was done.
         """
+        places = sorted(self._place[id(op)] for op in ops)
+        first, last = places[0], places[-1]
+        between = self._reached(ops, last)
+        if between is None:
+            return False
+        if between:
+            others = {*range(first, last + 1)}.difference(between, places)
+            order = [self._nodes[place] for place in sorted(others)]
+            order += [tuple(ops), *[self._nodes[place] for place in sorted(between)]]
+        else:  # all that feeds the group stands before its last op, and what it feeds behind
+            order = [tuple(ops)]
+        for place in range(first, last + 1) if between else places:
+            self._nodes[place] = ()
+        for place, node in enumerate(order, last + 1 - len(order)):
+            self._nodes[place] = node
+            self._place.update((id(op), place) for op in node)
+        return True
+
+    def _reached(self, ops: Sequence[Op], last: int) -> set[int] | None:
+        """The places before `last` that paths from `ops` reach; None where one comes back."""
         inside = {id(op) for op in ops}
+        pending = [c for op in ops for c in self._topology.consumers(op) if id(c) not in inside]
         seen: set[int] = set()
-        pending = [c for op in ops for c in self.consumers(op) if id(c) not in inside]
         while pending:
             op = pending.pop()
+            place = self._place[id(op)]
             if id(op) in inside:
-                return False
-            if id(op) in seen:
+                return None
+            if place > last or place in seen:
                 continue
-            together = claims.get(id(op), (op,))
-            seen.update(id(member) for member in together)
-            pending += [c for member in together for c in self.consumers(member)]
-        return True
+            seen.add(place)
+            pending += [c for member in self._nodes[place] for c in self._topology.consumers(member)]
+        return seen
 
 
 def topological(ops: Sequence[Op]) -> list[Op]:

@@ -20,6 +20,7 @@ from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
 from ..runtime.profiling import EventKind, Profile
+from ..runtime.progress import progressing
 
 PREVIEWED_KERNELS = 64
 """Ops up to which a preview compiles the partitions, for the names of their kernels."""
@@ -178,7 +179,7 @@ def describe(
         outputs=[t.id for t in graph.outputs],
         partitions=[
             _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
-            for partition in partitions
+            for partition in progressing(partitions, "compiling partition")
         ],
     )
 

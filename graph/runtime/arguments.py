@@ -163,10 +163,10 @@ class Arguments:
             port.allocate() if value is None else self._target(port, value)
             for port, value in zip(self._outputs, listed, strict=True)
         ]
-        self._check_apart(targets)
+        self._check_apart([t for t, value in zip(targets, listed, strict=True) if value is not None])
         computed = [
-            array if port.fits(array) and not _meets(array, ins) else port.allocate()
-            for port, array in zip(self._outputs, targets, strict=True)
+            array if value is None or (port.fits(array) and not _meets(array, ins)) else port.allocate()
+            for port, array, value in zip(self._outputs, targets, listed, strict=True)
         ]
         self.executable.run(ins, computed)
         for port, target, array in zip(self._outputs, targets, computed, strict=True):

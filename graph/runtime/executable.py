@@ -91,9 +91,16 @@ class Explanation:
         """Whether all of it may run without having been verified on integer data."""
         return all(step.proven for step in self.steps)
 
-    def of(self, ops: Collection[int]) -> Explanation:
-        """The part of it that tells of some of the ops."""
-        mine = [step for step in self.steps if step.op in ops]
+    def of(self, groups: Sequence[Collection[int]]) -> list[Explanation]:
+        """The part of it that tells of each group of ops, which have no op in common."""
+        number = {op: group for group, ops in enumerate(groups) for op in ops}
+        steps: list[list[ExplainedStep]] = [[] for _ in groups]
+        for step in self.steps:
+            if step.op in number:
+                steps[number[step.op]].append(step)
+        return [self._part(tuple(mine)) for mine in steps]
+
+    def _part(self, mine: tuple[ExplainedStep, ...]) -> Explanation:
         fused = [step.fused for step in mine if step.fused]
         on_host = bool(mine) and all(step.host for step in mine)
         way = "NumPy kernels" if on_host else "primitives in order" if mine else "views, or done by others"
@@ -103,7 +110,7 @@ class Explanation:
             strategy=f"fused {', '.join(fused)}" if fused else way,
             implementations=tuple(step.name for step in mine if not step.prepared),
             prepared=tuple(step.name for step in mine if step.prepared),
-            steps=tuple(mine),
+            steps=mine,
         )
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from ....graph.model.op import Op
 from ....ops.attributes import Attributes
 from ..library.enumerators import Algorithm, Arg, Propagation
 from . import integers
-from .elementwise import elementwise, takes
+from .elementwise import elementwise
 from .fusing import ELTWISE, Link, result_of
 from .lowering import Lowered, Lowering
 
@@ -40,6 +40,11 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     low.run("eltwise", desc, [(Arg.SRC, src), *more, (Arg.DST, dst)])
     low.produce(result, made)
+
+
+def takes(op: Op, link: Link) -> bool:
+    """What changes nothing: the library's kernels take no post-op along here, its reference loops alone do."""
+    return link.algorithm is None and link.quantize is None and link.normalize is None
 
 
 BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None, float, float]]] = {

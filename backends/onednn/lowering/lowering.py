@@ -22,6 +22,7 @@ from ....graph.model.logical_tensor import LogicalTensor, PropertyType, as_plain
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
 from ....graph.runtime.executable import Considered
+from ....graph.runtime.progress import progressing
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
@@ -36,10 +37,13 @@ from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
 from .moves import is_part
-from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
+from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, Way, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
+
+MOST_WAITING = 24
+"""Lazy ops of a chain that wait for a reader; lowering them from the end takes some calls within calls for each."""
 
 LATE = ("BiasAddBackward",)
 """Ops that another one may do along the way; they are lowered after all others, or when somebody reads their result."""
@@ -110,14 +114,17 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
 
 @frozen
 class _Progress:
-    """What is lowered so far, to which a failed attempt goes back."""
+    """How far the lowering is, to where a failed attempt goes back.
 
-    steps: tuple[AnyStep, ...]
-    where: Mapping[int, Buffer]
-    integers: Mapping[int, Quantized]
-    done: frozenset[int]
-    fused: tuple[tuple[Op, ...], ...]
-    hosted: tuple[Op, ...]
+    Attributes:
+        steps, fused, hosted: how many there are.
+        mark: of the journal.
+    """
+
+    steps: int
+    fused: int
+    hosted: int
+    mark: int
 
 
 class Lowering(Tensors):
@@ -339,9 +346,15 @@ class Lowering(Tensors):
 
     def lower_all(self) -> None:
         """Lowers every op."""
-        for op in self.request.ops:
-            lazy = op.kind in LAZY or is_part(op)
-            if op.kind not in LATE and (not lazy or any(map(self.is_port, op.outputs))):
+        waiting: dict[int, int] = {}  # tensor → how many lazy ops make it, one after another
+        for op in progressing(self.request.ops, "compiling op"):
+            if op.kind in LAZY or is_part(op):
+                depth = 1 + max(waiting.get(t.id, 0) for t in op.inputs)
+                waits = depth < MOST_WAITING and not any(map(self.is_port, op.outputs))
+                waiting.update((t.id, depth if waits else 0) for t in op.outputs)
+            else:
+                waits = op.kind in LATE
+            if not waits:
                 self.lower(op)
         for op in self.request.ops:
             if op.kind in LATE:
@@ -435,7 +448,7 @@ class Lowering(Tensors):
             self.way = before
         if links:
             self.fused.append((op, *[one for link in links for one in link.ops]))
-        self._belongs_to(op, len(progress.steps))
+        self._belongs_to(op, progress.steps)
         return True
 
     def _belongs_to(self, op: Op, since: int) -> None:
@@ -445,19 +458,11 @@ class Lowering(Tensors):
                 self.steps[number] = evolve(self.steps[number], op=op.id)
 
     def _progress(self) -> _Progress:
-        return _Progress(
-            tuple(self.steps),
-            dict(self._where),
-            dict(self._integers),
-            frozenset(self._done),
-            tuple(self.fused),
-            tuple(self.hosted),
-        )
+        return _Progress(len(self.steps), len(self.fused), len(self.hosted), self._journal.mark())
 
     def _go_back(self, progress: _Progress) -> None:
-        self.steps[:], self._where = progress.steps, dict(progress.where)
-        self._integers, self._done = dict(progress.integers), set(progress.done)
-        self.fused, self.hosted = list(progress.fused), list(progress.hosted)
+        del self.steps[progress.steps :], self.fused[progress.fused :], self.hosted[progress.hosted :]
+        self._journal.go_back(progress.mark)
 
     def _host(self, op: Op) -> None:
         """The op as a step on the host, on plain arrays in the types that it declares."""
@@ -489,13 +494,13 @@ class Lowering(Tensors):
             buffer = self.plain(tensor, tensor.data_type)
             return buffer, _seen(tensor, buffer.desc.strides or ())
         buffer = self._located(tensor)
-        declared = next((t for t in self.request.inputs if t.id == tensor.id), None)
+        declared = self._declared_inputs.get(tensor.id)
         strides = declared.element_strides if declared is not None else row_major(tensor.dims)
         return buffer, _seen(tensor, strides)
 
     def _host_output(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
         port = self._ports.get(tensor.id)
-        declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
+        declared = self._declared_outputs.get(tensor.id, tensor)
         if port is not None and not self._may_choose(tensor):
             self._where[tensor.id] = port
             return port, _seen(tensor, as_plain(declared).element_strides)
@@ -583,7 +588,8 @@ class Lowering(Tensors):
                 early.append(step)
         if not early:
             return None
-        others = [step for step in self.steps if step not in early]
+        taken = set(early)
+        others = [step for step in self.steps if step not in taken]
         used = {b.root for step in others for _, b in step.arguments}
         count = len(self.request.inputs) + len(self.request.outputs)
         kept = [buffer for buffer in ready if buffer in used]

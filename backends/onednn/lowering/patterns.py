@@ -14,7 +14,7 @@ from attrs import frozen
 from ....graph.compile.backend import SINGLE_OP_PRIORITY, Pattern
 from ....graph.model.op import Op
 from ....graph.model.topology import Topology
-from .fusing import BINARY, ELTWISE, swish
+from .fusing import BINARY, ELTWISE, MOST_LINKS, swish
 
 FORWARD_ELTWISE = frozenset(ELTWISE)
 ARITHMETIC = frozenset(BINARY)
@@ -83,22 +83,26 @@ def _tail(found: Sequence[Op], anchor: Op, topology: Topology) -> Op:
         tail = max(readers, key=lambda op: topology.position[id(op)])
 
 
-def _take_before(found: list[Op], op: Op, kinds: frozenset[str], topology: Topology) -> None:
-    """Adds the ops that make inputs of `op` alone."""
-    for tensor in op.inputs:
+def _take_before(
+    found: list[Op], op: Op, kinds: frozenset[str], topology: Topology, most: int = MOST_LINKS
+) -> None:
+    """Adds the ops that make inputs of `op` alone, and those before them, at most so many one after another."""
+    for tensor in op.inputs if most else ():
         producer = topology.producer(tensor)
         if producer is None or producer.kind not in kinds or producer in found:
             continue
         if all(reader is op for reader in topology.readers(tensor)):
             found.append(producer)
-            _take_before(found, producer, kinds, topology)
+            _take_before(found, producer, kinds, topology, most - 1)
 
 
 def _follow(
     found: list[Op], op: Op, kinds: frozenset[str], before: frozenset[str], topology: Topology
 ) -> None:
-    """Adds the chain of ops that follow `op`."""
-    while len(op.outputs) == 1:
+    """Adds the chain of ops that follow `op`, as long as a primitive may take it along."""
+    for _ in range(MOST_LINKS):
+        if len(op.outputs) != 1:
+            return
         gated = swish(op.outputs[0], topology.readers) if {"Sigmoid", "Multiply"} <= kinds else None
         if gated is not None:
             found += gated

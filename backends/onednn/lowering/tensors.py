@@ -20,6 +20,7 @@ from ..plan.assembly import Assembly, Unfit
 from ..plan.plan import Buffer
 from .collapse import spread_shape
 from .fusing import Link
+from .journal import Journal, JournalledDict, JournalledSet
 from .moves import is_move, moved
 from .views import in_order
 
@@ -86,11 +87,14 @@ class Tensors(Assembly, ABC):
         for op in request.ops:
             for tensor_id in dict.fromkeys(t.id for t in op.inputs):
                 self._users.setdefault(tensor_id, []).append(op)
-        self._where: dict[int, Buffer] = {}
-        self._done: set[int] = set()
+        self._declared_inputs = {t.id: t for t in request.inputs}
+        self._declared_outputs = {t.id: t for t in request.outputs}
+        self._journal = Journal()
+        self._where: JournalledDict[int, Buffer] = JournalledDict(self._journal)
+        self._done: JournalledSet[int] = JournalledSet(self._journal)
         self._ports: dict[int, Buffer] = {}
-        self._left_opaque: dict[int, OpaqueLayout] = {}
-        self._integers: dict[int, Quantized] = {}
+        self._left_opaque: JournalledDict[int, OpaqueLayout] = JournalledDict(self._journal)
+        self._integers: JournalledDict[int, Quantized] = JournalledDict(self._journal)
         count = len(request.inputs)
         for number, tensor in enumerate((*request.inputs, *request.outputs)):
             layout = (opaque or {}).get(tensor.id)
@@ -277,13 +281,11 @@ class Tensors(Assembly, ABC):
 
     def is_constant(self, tensor: LogicalTensor) -> bool:
         """Whether the tensor is an input whose content does not change."""
-        return any(
-            t.id == tensor.id and t.property_type is PropertyType.constant for t in self.request.inputs
-        )
+        declared = self._declared_inputs.get(tensor.id)
+        return declared is not None and declared.property_type is PropertyType.constant
 
     def _may_choose(self, tensor: LogicalTensor) -> bool:
-        declared = next((t for t in self.request.outputs if t.id == tensor.id), tensor)
-        return declared.layout_type is LayoutType.any
+        return self._declared_outputs.get(tensor.id, tensor).layout_type is LayoutType.any
 
     def target(self, tensor: LogicalTensor) -> Buffer:
         """Where a result goes that must lie in strides: the user's array where its layout is fixed, or a temporary."""

@@ -31,6 +31,7 @@ from ..library.primitive import NativeEngine, Primitive, PrimitiveDesc
 from ..library.prototypes import ExecArg
 from .arena import GUARDS, aligned
 from .choice import reorder
+from .placement import FreeBytes
 from .work import Work, reorder_work
 
 
@@ -216,31 +217,26 @@ class Plan:
             for _, buffer in step.arguments:
                 first_use.setdefault(buffer.root, number)
                 last_use[buffer.root] = number
-        live: list[tuple[int, int, int]] = []  # (offset, end, last step that uses it)
-        total = 0
+        free = FreeBytes()
+        leaving: dict[int, list[tuple[int, int]]] = {}
 
-        def place(size: int, until: int) -> int:
-            nonlocal total
-            offset = 0
-            for start, end, _ in sorted(live):
-                if offset + size <= start:
-                    break
-                offset = max(offset, end)
-            live.append((offset, offset + size, until))
-            total = max(total, offset + size)
-            return offset
+        def place(key: Buffer | Step, nbytes: int, until: int) -> None:
+            size = aligned(nbytes)
+            self.offsets[key] = free.take(size)
+            leaving.setdefault(until, []).append((self.offsets[key], size))
 
         for buffer in first_use:
             if buffer.zeroed:
-                self.offsets[buffer] = place(aligned(buffer.desc.nbytes), len(self.steps))
+                place(buffer, buffer.desc.nbytes, len(self.steps))
         for number, step in enumerate(self.steps):
-            live[:] = [entry for entry in live if entry[2] >= number]
+            for offset, size in leaving.pop(number - 1, ()):
+                free.give(offset, size)
             for root in dict.fromkeys(buffer.root for _, buffer in step.arguments):
                 if root.argument is None and root.constant is None and root not in self.offsets:
-                    self.offsets[root] = place(aligned(root.desc.nbytes), last_use[root])
+                    place(root, root.desc.nbytes, last_use[root])
             if isinstance(step, Step):
-                self.offsets[step] = place(aligned(self._scratchpads[step].nbytes), number)
-        return total
+                place(step, self._scratchpads[step].nbytes, number)
+        return free.total
 
     @functools.cached_property
     def tensors(self) -> tuple[tuple[str, ...], ...]:
