@@ -25,7 +25,6 @@ from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .tensors import Quantized
-from .views import in_order
 
 
 @frozen(kw_only=True)
@@ -58,9 +57,9 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     wanted = _wanted(low, result, output, order, links)
     data = source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type)
     if low.way.channels_last:
-        data = _channels_last_desc(low, source.desc.shape, source.desc.data_type)
+        data = low.channels_last(source.desc.shape, source.desc.data_type)
         if wanted.strides is None:
-            wanted = _channels_last_desc(low, tuple(output.dims[a] for a in order), low.type_of(result))
+            wanted = low.channels_last(tuple(output.dims[a] for a in order), low.type_of(result))
     attributes, more = low.attributes(links, output, order, scales, points, like=wanted)
     bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
     desc = _described(
@@ -133,11 +132,6 @@ def _wanted(
     if strides is not None and _is_channels_last(wanted.shape, strides):
         return wanted
     return low.any([output.dims[a] for a in order], low.type_of(result))
-
-
-def _channels_last_desc(low: Lowering, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
-    order = (0, *range(2, len(shape)), 1)
-    return low.desc(shape, in_order(shape, order), data_type).canonical(channels_last=True)
 
 
 def _channels_last(buffer: Buffer) -> bool:

@@ -43,8 +43,11 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def takes(op: Op, link: Link) -> bool:
-    """What changes nothing: the library's kernels take no post-op along here, its reference loops alone do."""
-    return link.algorithm is None and link.quantize is None and link.normalize is None
+    """What changes nothing, and a quantisation, which goes along on integers.
+
+    The library's kernels take no post-op along here, its reference loops alone do.
+    """
+    return link.algorithm is None and link.normalize is None
 
 
 BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None, float, float]]] = {

@@ -96,13 +96,18 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes, more = low.attributes(taken, op.outputs[0], order, scales_result=False)
     pooling = _pooling(op, src.desc.shape, shape)
     src = without_gaps(low, tensor, src)
+    wanted = low.wanted(result, order, links)
+    if integers is not None:  # the library has no other kernel for them
+        lies = low.channels_last(src.desc.shape, src.desc.data_type)
+        src = low.bring(label_of(tensor), src, lies)
+        wanted = low.channels_last(shape, src.desc.data_type)
     desc = low.describe(
         "pooling_forward",
         low.engine,
         Propagation.forward_inference,
         pooling.algorithm,
         src.desc,
-        low.wanted(result, order, links),
+        wanted,
         *pooling.arguments,
         attributes,
     )

@@ -234,6 +234,11 @@ class Tensors(Assembly, ABC):
         desc = there.desc.canonical(channels_last=True)
         return there if desc is there.desc else self.look(there, desc)
 
+    def channels_last(self, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
+        """Images (N, C, X) with the channels adjacent."""
+        strides = in_order(shape, (0, *range(2, len(shape)), 1))
+        return self.desc(shape, strides, data_type).canonical(channels_last=True)
+
     def wanted(
         self,
         tensor: LogicalTensor,
