@@ -30,6 +30,7 @@ from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
 from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
+from .threads import threads_for
 
 NO_LAYOUTS: Mapping[int, OpaqueLayout] = {}
 
@@ -64,12 +65,15 @@ class OnednnBackend:
             UnsupportedError: the library can't do it; the message has the reasons.
         """
         opaque = _opaque_inputs(request)
+        library = native_engine(request.engine).lib
+        threads = threads_for(request, library)
         for fuses in (True, False):
             for choice in itertools.count():
-                low, executable = _lowered(request, opaque, fuses, choice)
-                if opaque and (request.options.verify or not executable.trusted):
-                    opaque = NO_LAYOUTS  # what verifies it has plain inputs
+                with library.using(threads):
                     low, executable = _lowered(request, opaque, fuses, choice)
+                    if opaque and (request.options.verify or not executable.trusted):
+                        opaque = NO_LAYOUTS  # what verifies it has plain inputs
+                        low, executable = _lowered(request, opaque, fuses, choice)
                 yield executable
                 if choice + 1 >= low.choices:
                     if not low.fused:
@@ -119,6 +123,7 @@ def _lowered(
             considered=tuple(low.considered),
             prepared=() if prepared is None else prepared.plan.implementations,
             steps=_explained(low, plan, prepared),
+            threads=plan.threads,
         ),
         prepared,
         () if blocks is None else blocks.offsets,

@@ -70,6 +70,7 @@ class Explanation:
         prepared: kernels that run only when a constant input changes.
         steps: every kernel, with the op that it belongs to; empty where nobody asks for a part of the whole.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
+        threads: how many threads its kernels run on; None where the backend does not say.
     """
 
     backend: str
@@ -81,6 +82,7 @@ class Explanation:
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
     steps: tuple[ExplainedStep, ...] = ()
+    threads: int | None = None
 
     def of(self, groups: Sequence[Collection[int]]) -> list[Explanation]:
         """The part of it that tells of each group of ops, which have no op in common."""
@@ -113,6 +115,8 @@ class Explanation:
             lines.append(f"  once for constants: {' → '.join(self.prepared)}")
         if self.scratch_bytes is not None:
             lines.append(f"  scratch: {self.scratch_bytes} bytes")
+        if self.threads is not None:
+            lines.append(f"  threads: {self.threads}")
         lines += [f"  {number}. {one}" for number, one in enumerate(self.considered[:SHOWN], 1)]
         if len(self.considered) > SHOWN:
             lines.append(f"  … and {len(self.considered) - SHOWN} more candidates")
