@@ -66,7 +66,7 @@ class OnednnBackend:
         """
         opaque = _opaque_inputs(request)
         library = native_engine(request.engine).lib
-        threads = threads_for(request, library)
+        threads = threads_for(request)
         for fuses in (True, False):
             for choice in itertools.count():
                 with library.using(threads):

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from ...graph.compile.backend import CompileRequest
 from ...graph.model.op import Op
-from ...graph.runtime.threads import asked_threads, thread_limit
-from .library.loading import Library
+from ...graph.runtime.threads import asked_threads, get_num_threads
 
 SMALL_SECONDS = 30e-6
 """Work that one core does in that time is not worth waking another."""
@@ -21,15 +20,12 @@ BYTES_PER_SECOND = 40e9
 """What one core does with 16 floats at once, on data that lies in its caches."""
 
 
-def threads_for(request: CompileRequest, library: Library) -> int:
+def threads_for(request: CompileRequest) -> int:
     """How many threads the plan of a request is made for, and runs on."""
     asked = request.options.threads or request.engine.threads or asked_threads()
     if asked is not None:
         return asked
-    if one_core_seconds(request.ops) < SMALL_SECONDS:
-        return 1
-    limit = thread_limit()
-    return library.threads if limit is None else min(library.threads, limit)
+    return 1 if one_core_seconds(request.ops) < SMALL_SECONDS else get_num_threads()
 
 
 def one_core_seconds(ops: Sequence[Op]) -> float:

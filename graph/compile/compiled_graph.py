@@ -226,7 +226,7 @@ class CompiledGraph:
         tells of this thread's latest call, and is None where this thread has made none.
         """
         return Explanations(
-            {id: told for stage in self._stages for id, told in stage.explanations_of_parts().items()}
+            {number: told for stage in self._stages for number, told in stage.explanations_of_parts().items()}
         )
 
     def _repr_html_(self) -> str:

@@ -69,11 +69,6 @@ def _from_environment() -> int | None:
     return int(first) if first.isdecimal() and int(first) > 0 else None
 
 
-def thread_limit() -> int | None:
-    """How many threads are of use where nobody has said how many: None where `OMP_NUM_THREADS` says it."""
-    return None if _from_environment() else usable_cpus()
-
-
 def usable_cpus() -> int:
     """The CPUs that the process may run on, and no more of them than its control group has time for."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
