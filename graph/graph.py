@@ -295,6 +295,7 @@ class Graph(OpMethods):
         tune_seconds: float = 0.5,
         strategy: str | None = None,
         scratch_limit: int | None = None,
+        threads: int | None = None,
     ) -> CompiledGraph:
         """Finalizes, partitions and compiles everything.
 
@@ -302,7 +303,7 @@ class Graph(OpMethods):
             engine: where it will run; the default engine if None.
             policy, backend: as for `get_partitions`.
             verify: check each chosen kernel on integer data against NumPy before using it.
-            tune, tune_seconds, strategy, scratch_limit: see `CompileOptions`.
+            tune, tune_seconds, strategy, scratch_limit, threads: see `CompileOptions`.
 
         Returns:
             A callable from arrays to arrays. Partitions whose shapes are known only at execution are compiled
@@ -327,6 +328,7 @@ class Graph(OpMethods):
                 tune_seconds=tune_seconds,
                 strategy=strategy,
                 scratch_limit=scratch_limit,
+                threads=threads,
             ),
         )
 

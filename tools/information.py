@@ -14,6 +14,7 @@ from ..backends.onednn.library import f16c
 from ..backends.onednn.library.loading import load
 from ..backends.onednn.weight_gradients.tuning import cache_folder
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
+from ..graph.runtime.threads import get_num_threads
 from ..ops.errors import LibraryError
 
 PACKAGES = ("numpy", "ml_dtypes", "attrs", "onnx", "torch", "netron")
@@ -37,7 +38,8 @@ def information() -> dict[str, Any]:
             "oneDNN": ".".join(map(str, library.version)),
             "library": str(library.path),
             "instruction set": library.effective_isa,
-            "threads": library.threads,
+            "threads": get_num_threads(),
+            "waiting threads": library.waiting,
             "machine code": "allowed" if allowed else f"forbidden by {MACHINE_CODE}",
             "f16 conversion": "F16C" if allowed and f16c.load() is not None else "integer operations",
         }

@@ -31,6 +31,7 @@ from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
 from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
+from .threads import threads_for
 
 NO_LAYOUTS: Mapping[int, OpaqueLayout] = {}
 
@@ -66,11 +67,18 @@ class OnednnBackend:
             UnsupportedError: the library can't do it; the message has the reasons.
         """
         opaque = _opaque_inputs(request)
+        library = native_engine(request.engine).lib
+        threads = threads_for(request)
+
+        def lowered(limits: Limits) -> tuple[Lowering, PlanExecutable]:
+            with library.using(threads):  # kernels and their memory are made for so many
+                return _lowered(request, opaque, limits)
+
         for way in (Limits(), Limits(proven_only=True), Limits(fuses=False)):
             doubts = fused = False
             for choice in itertools.count():
                 try:
-                    low, executable = _lowered(request, opaque, evolve(way, choice=choice))
+                    low, executable = lowered(evolve(way, choice=choice))
                 except UnsupportedError:
                     if way.proven_only:  # it needs one that is not
                         doubts = True
@@ -80,7 +88,7 @@ class OnednnBackend:
                 fused |= bool(low.fused)
                 if opaque and (request.options.verify or doubts):
                     opaque = NO_LAYOUTS  # what verifies it has plain inputs
-                    low, executable = _lowered(request, opaque, evolve(way, choice=choice))
+                    low, executable = lowered(evolve(way, choice=choice))
                 yield executable
                 if choice + 1 >= low.choices:
                     break
@@ -129,6 +137,7 @@ def _lowered(
             considered=tuple(low.considered),
             prepared=() if prepared is None else prepared.plan.implementations,
             steps=_explained(low, plan, prepared),
+            threads=plan.threads,
         ),
         prepared,
         () if blocks is None else blocks.offsets,

@@ -37,6 +37,7 @@ from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
 from onednn_graph.graph.runtime.executable import Considered, Explanation
 from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
 from onednn_graph.graph.runtime.tensor import Tensor
+from onednn_graph.graph.runtime.threads import get_num_threads, set_num_threads
 from onednn_graph.ops.attributes import (
     NON_NEGATIVE,
     POSITIVE,
@@ -183,11 +184,13 @@ __all__ = [
     "default_engine",
     "from_onnx",
     "from_torch",
+    "get_num_threads",
     "op_schema",
     "ops",
     "profile",
     "register_op",
     "run_op",
+    "set_num_threads",
     "shape_of_first_input",
     "unregister_op",
 ]

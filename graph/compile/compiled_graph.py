@@ -226,7 +226,7 @@ class CompiledGraph:
         tells of this thread's latest call, and is None where this thread has made none.
         """
         return Explanations(
-            {part: told for stage in self._stages for part, told in stage.explanations_of_parts().items()}
+            {number: told for stage in self._stages for number, told in stage.explanations_of_parts().items()}
         )
 
     def _repr_html_(self) -> str:

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value, integer
+from ..runtime.threads import checked_threads
 
 
 class Tune(StrEnum):
@@ -37,6 +38,8 @@ class CompileOptions:
         strategy: take this one of the backend's strategies, as `explain()` names it, and no other.
         scratch_limit: bytes of temporary memory that a kernel may take; by default twice what inputs and outputs
             take, and 1 MiB at least. If nothing stays below it, what takes least is chosen.
+        threads: how many threads kernels use, also for work so small that one would do it; by default the engine's
+            number, or what `get_num_threads` tells.
 
     Raises:
         ArgumentError, ArgumentTypeError: a value that is none.
@@ -47,6 +50,7 @@ class CompileOptions:
     tune_seconds: float = 0.5
     strategy: str | None = None
     scratch_limit: int | None = None
+    threads: int | None = field(default=None, converter=checked_threads)
 
     def __attrs_post_init__(self) -> None:
         seconds = self.tune_seconds

@@ -101,6 +101,7 @@ class Partition:
         tune_seconds: float = 0.5,
         strategy: str | None = None,
         scratch_limit: int | None = None,
+        threads: int | None = None,
     ) -> CompiledPartition:
         """Compiles for concrete tensors.
 
@@ -111,7 +112,7 @@ class Partition:
                 backend choose. The ports as they are if None.
             engine: where it will run; the default engine if None.
             verify: check each chosen kernel on integer data against NumPy before handing it out.
-            tune, tune_seconds, strategy, scratch_limit: see `CompileOptions`.
+            tune, tune_seconds, strategy, scratch_limit, threads: see `CompileOptions`.
 
         Returns:
             A compiled partition. With a shape operand among the inputs it is compiled further at
@@ -127,6 +128,7 @@ class Partition:
             tune_seconds=tune_seconds,
             strategy=strategy,
             scratch_limit=scratch_limit,
+            threads=threads,
         )
         compiled = self.compile_with(inputs, outputs, engine, options)
         if strategy is not None and compiled.explanation is not None and not compiled.explanation.considered:

@@ -10,6 +10,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
 from ...ops.values import format_value, integer
 from .layouts import Layouts
 from .locking import Lock
+from .threads import checked_threads
 
 T = TypeVar("T")
 
@@ -42,20 +43,24 @@ class Engine:
             library and convert f16; without them everything works the same, more slowly. The environment
             variable `ONEDNN_GRAPH_MACHINE_CODE=0` forbids it in the whole process. The library generates its own
             kernels either way; `backend="numpy"` needs no executable memory at all.
+        threads: how many threads kernels use that are compiled for it; None for what `get_num_threads` tells.
 
     An engine owns the native handles that backends make for it, and frees them when it is closed or
     collected. Usable as a context manager. It belongs to its process and can be neither copied nor pickled.
 
     Attributes:
         machine_code: whether machine code may be placed: if neither the argument nor the environment forbids it.
+        threads: as above.
         layouts: the opaque layouts that were given out for it.
 
     Raises:
         ArgumentError: another kind or index, or a value of the environment variable that means nothing.
-        ArgumentTypeError: machine_code is no bool.
+        ArgumentTypeError: machine_code is no bool, or threads no number.
     """
 
-    def __init__(self, kind: str = "cpu", index: int = 0, *, machine_code: bool = True) -> None:
+    def __init__(
+        self, kind: str = "cpu", index: int = 0, *, machine_code: bool = True, threads: int | None = None
+    ) -> None:
         check_kind(kind)
         if not isinstance(machine_code, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"machine_code must be True or False, got {format_value(machine_code)}")
@@ -64,6 +69,7 @@ class Engine:
         self.kind = kind
         self.index = 0
         self.machine_code = machine_code_allowed() and machine_code
+        self.threads = checked_threads(threads)
         self.layouts = Layouts()
         self._resources: dict[Hashable, Any] = {}
         self._lock = Lock()

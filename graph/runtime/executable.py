@@ -74,6 +74,7 @@ class Explanation:
         prepared: kernels that run only when a constant input changes.
         steps: every kernel, with the op that it belongs to and whether it is proven.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
+        threads: how many threads its kernels run on; None where the backend does not say.
     """
 
     backend: str
@@ -85,6 +86,7 @@ class Explanation:
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
     steps: tuple[ExplainedStep, ...] = ()
+    threads: int | None = None
 
     @property
     def trusted(self) -> bool:
@@ -122,6 +124,8 @@ class Explanation:
             lines.append(f"  once for constants: {' → '.join(self.prepared)}")
         if self.scratch_bytes is not None:
             lines.append(f"  scratch: {self.scratch_bytes} bytes")
+        if self.threads is not None:
+            lines.append(f"  threads: {self.threads}")
         lines += [f"  {number}. {one}" for number, one in enumerate(self.considered[:SHOWN], 1)]
         if len(self.considered) > SHOWN:
             lines.append(f"  … and {len(self.considered) - SHOWN} more candidates")

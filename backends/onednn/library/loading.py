@@ -11,6 +11,8 @@ import functools
 import importlib.metadata
 import platform
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from .enumerators import Algorithm, CpuIsa
 from .prototypes import PROTOTYPES
+from .waiting import short_waits
 
 DISTRIBUTION = "onednn-cpu-gomp"
 DISTRIBUTION_VERSION = "2023.2.0"
@@ -92,11 +95,13 @@ class Library:
         path: file that was loaded.
         version: (major, minor, patch).
         c: the ctypes handle, with prototypes set.
+        waiting: in words, how its threads wait for work.
     """
 
     path: Path
     version: tuple[int, int, int]
     c: Any
+    waiting: str = ""
 
     def check(self, status: int, what: str) -> None:
         """Raises LibraryError unless `status` is success."""
@@ -127,6 +132,19 @@ class Library:
     def threads(self) -> int:
         """How many threads a kernel that is made now will use: GNU OpenMP's setting for the calling thread."""
         return int(self.c.omp_get_max_threads())
+
+    @contextmanager
+    def using(self, threads: int) -> Generator[None, None, None]:
+        """Within the block, the calling thread's kernels are made for so many threads, and run on them."""
+        before = self.threads
+        if before == threads:
+            yield
+            return
+        self.c.omp_set_num_threads(threads)
+        try:
+            yield
+        finally:
+            self.c.omp_set_num_threads(before)
 
     @property
     def effective_isa(self) -> str:
@@ -172,7 +190,8 @@ def load() -> Library:
     """
     path = find_library()
     try:
-        c = ctypes.CDLL(str(path))
+        with short_waits() as waiting:
+            c = ctypes.CDLL(str(path))
     except OSError as error:
         raise LibraryError(f"{path} can't be loaded: {error}") from error
     c.dnnl_version.restype = POINTER(_Version)
@@ -196,4 +215,6 @@ def load() -> Library:
     c.dnnl_get_effective_cpu_isa.restype = c_int
     c.omp_get_max_threads.argtypes = ()
     c.omp_get_max_threads.restype = c_int
-    return Library(path, version, c)
+    c.omp_set_num_threads.argtypes = (c_int,)
+    c.omp_set_num_threads.restype = None
+    return Library(path, version, c, waiting)

@@ -195,10 +195,13 @@ class Plan:
 
     Attributes:
         scratch_bytes: size of the arena.
+        threads: how many its kernels run on: as many as they were described for, since scratchpads have a part for
+            each. A kernel that finds more would write beside them.
     """
 
     def __init__(self, engine: NativeEngine, steps: Sequence[AnyStep]) -> None:
         self.engine = engine
+        self.threads = engine.lib.threads
         self.steps = tuple(steps)
         self.implementations = tuple(f"{step.role} ({step.implementation})" for step in self.steps)
         """Each step's role and the library's name of its implementation, in order."""
@@ -262,9 +265,10 @@ class Plan:
         if self._primitives is None:
             with self._lock:  # frames hold handles, so that a second set must not replace the first
                 if self._primitives is None:
-                    self._primitives = tuple(
-                        step.desc.create() for step in self.steps if isinstance(step, Step)
-                    )
+                    with self.engine.lib.using(self.threads):
+                        self._primitives = tuple(
+                            step.desc.create() for step in self.steps if isinstance(step, Step)
+                        )
         return self._primitives
 
     def take(self) -> Frame:
@@ -379,14 +383,22 @@ class Frame:
             set_handle(memory, addresses[argument] + offset)
 
     def run(self) -> None:
-        """Executes every primitive."""
-        if profiling.profiles:
-            self._profiled_run()
-            return
-        for call in self._runs:
-            status = call()
-            if status:
-                self._plan.engine.lib.check(status, "dnnl_primitive_execute")
+        """Executes every primitive, on the plan's number of threads."""
+        lib, threads = self._plan.engine.lib, self._plan.threads
+        before = lib.threads
+        if before != threads:
+            lib.c.omp_set_num_threads(threads)
+        try:
+            if profiling.profiles:
+                self._profiled_run()
+                return
+            for call in self._runs:
+                status = call()
+                if status:
+                    lib.check(status, "dnnl_primitive_execute")
+        finally:
+            if before != threads:
+                lib.c.omp_set_num_threads(before)
 
     def _profiled_run(self) -> None:
         """The same, and each step is recorded."""
@@ -399,7 +411,8 @@ class Frame:
 
     def timed_run(self) -> list[float]:
         """Executes every primitive; returns the seconds that each took."""
-        return [end - start for start, end in self._one_by_one()]
+        with self._plan.engine.lib.using(self._plan.threads):
+            return [end - start for start, end in self._one_by_one()]
 
     def _one_by_one(self) -> Iterator[tuple[float, float]]:
         """Executes each step by itself; when it began and ended."""

@@ -282,7 +282,7 @@ def test_several_blocks_of_heads_read_their_own_part_of_the_mask(onednn, monkeyp
     v = graph.input("v", "f32", (2, 6, 7, 8))
     scores = graph.op("Add", graph.op("MatMul", q, k, transpose_b=True), graph.input("mask", "f32", mask))
     y = graph.op("MatMul", graph.op("SoftMax", scores, axis=-1), v)
-    model = graph.compile(scratch_limit=1024)
+    model = graph.compile(scratch_limit=1024, threads=load().threads)
     assert f"in {2 * 6 // together} blocks of heads" in str(model.explain())
     arrays = {t.name: integers(*t.shape, seed=i) for i, t in enumerate(graph.inputs)}
     np.testing.assert_allclose(model(arrays)[y], on_numpy(graph, arrays)[y], rtol=2e-5, atol=1e-6)

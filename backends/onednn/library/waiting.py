@@ -1,0 +1,64 @@
+"""How GNU OpenMP's threads wait for work, which is decided once, where the library is loaded.
+
+Between two kernels, and at barriers within one, its threads look for work in a loop before they sleep. By default they
+look some milliseconds, and whoever else wants the CPU then keeps the thread from running for which all others
+wait: with another process beside it a model takes ten times as long and more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+SPIN_COUNT = 300
+"""Turns of the loop; `benchmarks/threads.py` measures what it does."""
+SPIN_VARIABLE = "GOMP_SPINCOUNT"
+POLICY_VARIABLES = ("OMP_WAIT_POLICY", SPIN_VARIABLE)
+MAPS = Path("/proc/self/maps")
+
+
+def openmp_is_loaded(maps: Path = MAPS) -> bool:
+    """Whether the process has the GNU OpenMP library that oneDNN uses; copies under names of their own don't count."""
+    try:
+        lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.rpartition("/")[2].startswith("libgomp.so") for line in lines)
+
+
+def how_threads_wait(environment: Mapping[str, str], *, loaded: bool) -> str:
+    """What holds for threads that wait, in words.
+
+    Args:
+        environment: of the process.
+        loaded: whether somebody has loaded GNU OpenMP before.
+    """
+    said = [f"{name}={environment[name]}" for name in POLICY_VARIABLES if name in environment]
+    if said:
+        return f"as {' and '.join(said)} said when OpenMP was loaded"
+    if loaded:
+        return (
+            f"as OpenMP was set when others loaded it; load oneDNN first, or set {SPIN_VARIABLE}={SPIN_COUNT}"
+        )
+    return f"they look for work {SPIN_COUNT} times, then sleep"
+
+
+@contextmanager
+def short_waits() -> Generator[str, None, None]:
+    """Sets a short loop for an OpenMP library that is loaded in the block; gives in words what holds.
+
+    It reads the environment as it is loaded. The variable is gone afterwards, so that child processes and other copies
+    of OpenMP are as their user wants them.
+    """
+    loaded = openmp_is_loaded()
+    how = how_threads_wait(os.environ, loaded=loaded)
+    if loaded or any(name in os.environ for name in POLICY_VARIABLES):
+        yield how
+        return
+    os.environ[SPIN_VARIABLE] = str(SPIN_COUNT)
+    try:
+        yield how
+    finally:
+        os.environ.pop(SPIN_VARIABLE, None)
