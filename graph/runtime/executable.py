@@ -68,6 +68,7 @@ class Explanation:
         rejected: what was passed over, a reason each.
         considered: what could have been chosen, best first, with the estimates that decided or the times.
         prepared: kernels that run only when a constant input changes.
+        prepared_bytes: memory of what they make.
         steps: every kernel, with the op that it belongs to; empty where nobody asks for a part of the whole.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
     """
@@ -80,6 +81,7 @@ class Explanation:
     verified: bool = False
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
+    prepared_bytes: int = 0
     steps: tuple[ExplainedStep, ...] = ()
 
     def of(self, ops: Collection[int]) -> Explanation:
