@@ -31,7 +31,7 @@ from .runtime.engine import Engine, check_kind
 from .runtime.executable import Explanation
 from .runtime.profiling import Profile
 from .runtime.progress import show_progress
-from .runtime.tensor import Tensor
+from .runtime.tensor import Tensor, check_array
 
 
 class Graph(OpMethods):
@@ -126,6 +126,61 @@ class Graph(OpMethods):
         )
         return (tensor if tensor.name else known).with_shape(shape)
 
+    def add_input(self, tensor: LogicalTensor) -> LogicalTensor:
+        """Says that a tensor is an input, and returns it; inputs then have the order in which they are added.
+
+        Ops make inputs of all tensors that none of them produces, in order of first use, also without.
+
+        Raises:
+            ArgumentTypeError: no LogicalTensor.
+            GraphError, ShapeError: the graph is finalized, or describes the tensor differently or produces it.
+        """
+        self._add_source(tensor, "input")
+        self._declared[tensor.id] = None
+        return tensor
+
+    def add_constant(self, tensor: LogicalTensor, array: object) -> LogicalTensor:
+        """Gives the graph the value of a tensor with property_type constant, and returns it; see `constant`.
+
+        Raises:
+            ArgumentTypeError, ArgumentError, DataTypeError, ShapeError: no LogicalTensor, or an array that does not
+                fit it.
+            GraphError: another property_type; the graph is finalized, or describes the tensor differently, produces
+                it, or has a value for it.
+        """
+        what = f"constant {tensor}"
+        self._check_source(tensor, "constant")
+        if tensor.property_type is not PropertyType.constant:
+            raise GraphError(
+                f"{what} must have property_type 'constant' to be held, got '{tensor.property_type.value}'"
+            )
+        if tensor.id in self._constants:
+            raise GraphError(f"{what} has a value already; give another constant an id of its own")
+        given = array.numpy() if isinstance(array, Tensor) else as_array(array, what)
+        check_array(given, tensor, what)
+        held = np.require(given, numpy_type(tensor.data_type), ["C_CONTIGUOUS", "ALIGNED"]).view()
+        held.flags.writeable = False
+        self._add_source(tensor.with_shape(held.shape), "constant")
+        self._constants[tensor.id] = held
+        return self._tensors[tensor.id]
+
+    def _check_source(self, tensor: object, what: str) -> None:
+        if not isinstance(tensor, LogicalTensor):
+            raise ArgumentTypeError(
+                f"add_{what} takes a LogicalTensor, got {format_value(tensor)} of type {type(tensor).__name__}"
+            )
+        self._check_open(f"{what} {tensor}")
+
+    def _add_source(self, tensor: LogicalTensor, what: str) -> None:
+        """Adds a tensor that no op produces."""
+        self._check_source(tensor, what)
+        if tensor.id in self._producers:
+            raise GraphError(
+                f"{tensor} is produced by {self._producers[tensor.id]} and can't be an {what} too"
+            )
+        self._tensors[tensor.id] = self._merged(tensor, None)
+        self._next_id = max(self._next_id, tensor.id + 1)
+
     def finalize(self) -> None:
         """Checks the whole graph and infers shapes. Nothing can be added afterwards; finalizing twice is fine.
 
@@ -210,6 +265,11 @@ class Graph(OpMethods):
         """Names of the outputs, by which a compiled graph returns them; one tensor may have several."""
         return tuple(name for name, _ in self._named_outputs())
 
+    @property
+    def marked_outputs(self) -> tuple[tuple[str | None, int], ...]:
+        """What `output` was called with, in order: the name that was given, and the tensor's id."""
+        return tuple(self._marked)
+
     def _named_outputs(self) -> list[tuple[str, int]]:
         """Name and tensor of each output."""
         read = {t.id for op in self._ops for t in op.inputs if op.outputs}
@@ -275,12 +335,11 @@ class Graph(OpMethods):
         """
         self._check_open(f"input {format_value(name)}")
         self._check_new_name(name, "an input")
-        tensor = LogicalTensor(
-            self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
+        return self.add_input(
+            LogicalTensor(
+                self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
+            )
         )
-        self._tensors[tensor.id] = tensor
-        self._declared[tensor.id] = None
-        return tensor
 
     def constant(self, array: object, *, name: str | None = None) -> LogicalTensor:
         """Adds a constant, which the graph holds; it can be used wherever a tensor can.
@@ -303,19 +362,14 @@ class Graph(OpMethods):
         if name is not None:
             self._check_new_name(name, "a constant")
         given = array.numpy() if isinstance(array, Tensor) else as_array(array, shown)
-        dtype = numpy_type(data_type_of(given, shown))
-        held = np.require(given, dtype, ["C_CONTIGUOUS", "ALIGNED"]).view()
-        held.flags.writeable = False
+        data_type = data_type_of(given, shown)
         number = self._take_id()
-        own = f"constant_{number}" if name is None else name
-        if name is None:
+        own = name
+        if own is None:
+            own = f"constant_{number}"
             self._check_name(own)
-        tensor = LogicalTensor(
-            number, data_type_of(held), held.shape, property_type=PropertyType.constant, name=own
-        )
-        self._tensors[number] = tensor
-        self._constants[number] = held
-        return tensor
+        tensor = LogicalTensor(number, data_type, given.shape, property_type=PropertyType.constant, name=own)
+        return self.add_constant(tensor, given)
 
     def output(self, tensor: LogicalTensor, *, name: str | None = None) -> LogicalTensor:
         """Marks a tensor as an output of the graph; returns it.
@@ -491,8 +545,13 @@ class Graph(OpMethods):
     # --- files ---
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Graph:
+    def load(cls, path: str | os.PathLike[str], *, weights: bool | None = None) -> Graph:
         """A graph from a file in oneDNN Graph's JSON format, not yet finalized.
+
+        Args:
+            path: of the JSON file.
+            weights: whether to read the file of the same name that ends in .safetensors, which `save` writes; None
+                reads it where there is one.
 
         Raises:
             GraphFileError: the file can't be read or is no such graph; the message has the place in the file.
@@ -500,19 +559,26 @@ class Graph(OpMethods):
         """
         from .io.serialization import read_graph  # it makes graphs, and so comes after this module
 
-        return read_graph(path)
+        return read_graph(path, weights=weights)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights: bool = False) -> None:
         """Writes the graph to a file in oneDNN Graph's JSON format, which benchdnn and Netron read.
 
-        The format has no place for the names of tensors.
+        The format has no place for the content of constants and the names of tensors.
+
+        Args:
+            path: of the JSON file.
+            weights: also write a file of the same name that ends in .safetensors, with the constants, the names, and
+                the order of inputs and outputs; `load` then gives the same graph. Needs the package safetensors, the
+                extra `weights`.
 
         Raises:
-            GraphFileError: the file can't be written.
+            GraphFileError: a file can't be written.
+            UnsupportedError: the package safetensors is not installed.
         """
         from .io.serialization import save_graph
 
-        save_graph(self, path)
+        save_graph(self, path, weights=weights)
 
     @classmethod
     def from_json(cls, text: str) -> Graph:

@@ -18,7 +18,7 @@ from ...ops.values import format_value, one_line
 from ..graph import Graph
 from ..model.logical_tensor import as_shape, format_shape
 from ..runtime.arrays import Array, data_type_of
-from .libraries import library
+from ..runtime.libraries import library
 from .onnx_checks import NodeChecks, check_structure, invalid, label_of
 from .onnx_ops import Node, constant_scalar
 from .onnx_patterns import erf_gelus, gelu

@@ -15,7 +15,7 @@ from ...ops.values import format_value, one_line
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, as_array, data_type_of
-from .libraries import library
+from ..runtime.libraries import library
 from .results import finished
 from .torch_layers import TABLE
 from .torch_ops import numpy_type_of
