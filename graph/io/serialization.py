@@ -14,6 +14,7 @@ no place for the names of tensors and the content of constants; `weights` is for
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, cast
@@ -348,6 +349,9 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool = Fa
     document = from_graph(graph)
     text = dumps(document)
     file_name(path)  # what is no path is refused before anything is written
+    beside = weights_path(path)
     if weights:
-        save_weights(graph, document, weights_path(path))
+        save_weights(graph, document, beside)
     save_text(text, path)
+    if weights:
+        shutil.copymode(path, beside)  # the package lets nobody but the user read it
