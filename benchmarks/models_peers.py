@@ -43,8 +43,8 @@ def ours(path: str, dtype: str, feeds: dict[str, Array], threads: int) -> tuple[
 
     model = og.from_onnx(path).compile()
     model(feeds)  # what depends on sizes is chosen now
-    partitions = model.compiled.partitions
-    explained = model.compiled.explain()
+    partitions = model.partitions
+    explained = model.explain()
     elsewhere = Counter[str]()
     for partition in partitions:
         made = explained[partition.id]

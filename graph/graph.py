@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
@@ -15,18 +17,21 @@ from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
 from .compile.partitioner import Policy, needed_by_others, partition
 from .compile.program import sections
+from .compile.signature import Signature
 from .functions.op_methods import OpMethods
 from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode
 from .model.inference import infer, merge_shapes
 from .model.listing import listing
-from .model.logical_tensor import LogicalTensor, PropertyType, format_shape
+from .model.logical_tensor import LogicalTensor, PropertyType, format_shape, label
 from .model.op import Op
-from .model.topology import topological
+from .model.topology import needed_ops, topological
+from .runtime.arrays import Array, as_array, data_type_of, numpy_type
 from .runtime.engine import Engine, check_kind
 from .runtime.executable import Explanation
 from .runtime.profiling import Profile
 from .runtime.progress import show_progress
+from .runtime.tensor import Tensor, check_array
 
 
 class Graph(OpMethods):
@@ -55,7 +60,9 @@ class Graph(OpMethods):
         self._tensors: dict[int, LogicalTensor] = {}
         self._names: set[str] = set()
         self._producers: dict[int, Op] = {}
-        self._marked: list[int] = []
+        self._declared: dict[int, None] = {}  # inputs, in the order in which they were added
+        self._constants: dict[int, Array] = {}
+        self._marked: list[tuple[str | None, int]] = []
         self._finalized = False
         self._next_id = 0
 
@@ -85,6 +92,10 @@ class Graph(OpMethods):
                 raise GraphError(f"{tensor} is produced by {other} and again by {op}; give each its own id")
             if any(t.id == tensor.id for t in op.outputs[:position]):
                 raise GraphError(f"{tensor} is two outputs of {op}; give each its own id")
+            if tensor.id in self._constants:
+                raise GraphError(
+                    f"{tensor} is a constant of the graph and can't be an output of {op}; give it another id"
+                )
             if any(t.id == tensor.id for t in op.inputs):
                 raise GraphError(f"{tensor} is an input and an output of {op}, a cycle; give it another id")
         self._know(merged.values())
@@ -115,6 +126,61 @@ class Graph(OpMethods):
             f"{tensor.id} has {format_shape(known.shape)}; describe one id in one way",
         )
         return (tensor if tensor.name else known).with_shape(shape)
+
+    def add_input(self, tensor: LogicalTensor) -> LogicalTensor:
+        """Says that a tensor is an input, and returns it; inputs then have the order in which they are added.
+
+        Ops make inputs of all tensors that none of them produces, in order of first use, also without.
+
+        Raises:
+            ArgumentTypeError: no LogicalTensor.
+            GraphError, ShapeError: the graph is finalized, or describes the tensor differently or produces it.
+        """
+        self._add_source(tensor, "input")
+        self._declared[tensor.id] = None
+        return tensor
+
+    def add_constant(self, tensor: LogicalTensor, array: object) -> LogicalTensor:
+        """Gives the graph the value of a tensor with property_type constant, and returns it; see `constant`.
+
+        Raises:
+            ArgumentTypeError, ArgumentError, DataTypeError, ShapeError: no LogicalTensor, or an array that does not
+                fit it.
+            GraphError: another property_type; the graph is finalized, or describes the tensor differently, produces
+                it, or has a value for it.
+        """
+        what = f"constant {tensor}"
+        self._check_source(tensor, "constant")
+        if tensor.property_type is not PropertyType.constant:
+            raise GraphError(
+                f"{what} must have property_type 'constant' to be held, got '{tensor.property_type.value}'"
+            )
+        if tensor.id in self._constants:
+            raise GraphError(f"{what} has a value already; give another constant an id of its own")
+        given = array.numpy() if isinstance(array, Tensor) else as_array(array, what)
+        check_array(given, tensor, what)
+        held = np.require(given, numpy_type(tensor.data_type), ["C_CONTIGUOUS", "ALIGNED"]).view()
+        held.flags.writeable = False
+        self._add_source(tensor.with_shape(held.shape), "constant")
+        self._constants[tensor.id] = held
+        return self._tensors[tensor.id]
+
+    def _check_source(self, tensor: object, what: str) -> None:
+        if not isinstance(tensor, LogicalTensor):
+            raise ArgumentTypeError(
+                f"add_{what} takes a LogicalTensor, got {format_value(tensor)} of type {type(tensor).__name__}"
+            )
+        self._check_open(f"{what} {tensor}")
+
+    def _add_source(self, tensor: LogicalTensor, what: str) -> None:
+        """Adds a tensor that no op produces."""
+        self._check_source(tensor, what)
+        if tensor.id in self._producers:
+            raise GraphError(
+                f"{tensor} is produced by {self._producers[tensor.id]} and can't be an {what} too"
+            )
+        self._know([self._merged(tensor, None)])
+        self._next_id = max(self._next_id, tensor.id + 1)
 
     def finalize(self) -> None:
         """Checks the whole graph and infers shapes. Nothing can be added afterwards; finalizing twice is fine.
@@ -152,7 +218,14 @@ class Graph(OpMethods):
         claims = partition(self._ops, chosen, backend, needed)
         read = needed_by_others([claim.ops for claim in claims], needed)
         return [
-            Partition(number, claim, ids, fpmath_mode=self.fpmath_mode.value, forced=backend is not None)
+            Partition(
+                number,
+                claim,
+                ids,
+                fpmath_mode=self.fpmath_mode.value,
+                forced=backend is not None,
+                constants=self._constants,
+            )
             for number, (claim, ids) in enumerate(zip(claims, read, strict=True))
         ]
 
@@ -170,22 +243,58 @@ class Graph(OpMethods):
 
     @property
     def inputs(self) -> tuple[LogicalTensor, ...]:
-        """Tensors that ops read and none produces, in order of first use."""
-        read = {t.id for op in self._ops for t in op.inputs}
-        order = {t.id: None for op in self._ops for t in op.inputs}
-        return tuple(self._tensors[i] for i in order if i in read and i not in self._producers)
+        """What a call takes: tensors added by `input` in that order, then others that no op produces, by first use.
+
+        Constants that the graph holds are none.
+        """
+        read = (t.id for op in self._ops for t in op.inputs)
+        given = dict.fromkeys([*self._declared, *read])
+        return tuple(self._tensors[i] for i in given if i not in self._producers and i not in self._constants)
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
         """Tensors that are marked by `output` or an End, or that no op reads, in order."""
+        return tuple(self._tensors[i] for i in dict.fromkeys(i for _, i in self._named_outputs()))
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, by which a compiled graph takes them."""
+        return tuple(map(label, self.inputs))
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, by which a compiled graph returns them; one tensor may have several."""
+        return tuple(name for name, _ in self._named_outputs())
+
+    @property
+    def marked_outputs(self) -> tuple[tuple[str | None, int], ...]:
+        """What `output` was called with, in order: the name that was given, and the tensor's id."""
+        return tuple(self._marked)
+
+    def _named_outputs(self) -> list[tuple[str, int]]:
+        """Name and tensor of each output."""
         read = {t.id for op in self._ops for t in op.inputs if op.outputs}
         ends = [t.id for op in self._ops for t in op.outputs if t.id not in read]
         ended = [t.id for op in self._ops if not op.outputs for t in op.inputs if t.id in self._producers]
-        return tuple(self._tensors[i] for i in dict.fromkeys([*self._marked, *ends, *ended]))
+        marked = {i for _, i in self._marked}
+        others = [(None, i) for i in dict.fromkeys([*ends, *ended]) if i not in marked]
+        return [
+            (label(self._tensors[i]) if name is None else name, i) for name, i in (*self._marked, *others)
+        ]
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The arrays that the graph holds, read-only, by name."""
+        return {label(self._tensors[i]): array for i, array in self._constants.items()}
+
+    @property
+    def constant_tensors(self) -> tuple[LogicalTensor, ...]:
+        """The tensors of the constants that the graph holds."""
+        return tuple(self._tensors[i] for i in self._constants)
 
     @property
     def tensors(self) -> tuple[LogicalTensor, ...]:
-        """All tensors, also inputs that no op reads yet."""
+        """All tensors, also inputs and constants that no op reads yet."""
         return tuple(self._tensors.values())
 
     def tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
@@ -219,39 +328,102 @@ class Graph(OpMethods):
             data_type: `f32`, `bf16`, …
             shape: sizes; -1 for one that is known only at execution, None for an unknown rank.
             strides: in elements; row-major if None.
-            property_type: `constant` if its content never changes.
+            property_type: `constant` if each call is given the same array. A value that is known already is better
+                held by the graph; see `constant`.
 
         Raises:
             GraphError: the name is taken, or the graph is finalized.
         """
         self._check_open(f"input {format_value(name)}")
-        if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"an input's name must be a non-empty string, got {format_value(name)}")
-        self._check_name(name)
-        tensor = LogicalTensor(
-            self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
+        self._check_new_name(name, "an input")
+        return self.add_input(
+            LogicalTensor(
+                self._take_id(), data_type, shape, strides=strides, property_type=property_type, name=name
+            )
         )
-        self._know([tensor])
-        return tensor
 
-    def output(self, tensor: LogicalTensor) -> LogicalTensor:
-        """Marks a tensor as an output of the graph although an op reads it too; returns it.
+    def constant(self, array: object, *, name: str | None = None) -> LogicalTensor:
+        """Adds a constant, which the graph holds; it can be used wherever a tensor can.
+
+        Compiled graphs take it from here, and what backends make of it (weights in another layout, say) they make
+        once. It is no input; `constants` has all of them.
+
+        Args:
+            array: NumPy array, Tensor, or anything with `__dlpack__` or `__array__`. It is held as it is, without a
+                copy, where it is dense, row-major and in native byte order, and must not change from then on.
+                Another is copied.
+            name: made up if None.
 
         Raises:
-            GraphError: no op of the graph produces it.
+            ArgumentTypeError, ArgumentError, DataTypeError: no array, or one of a type that oneDNN Graph has not.
+            GraphError: the name is taken, or the graph is finalized.
+        """
+        shown = "a constant" if name is None else f"constant {format_value(name)}"
+        self._check_open(shown)
+        if name is not None:
+            self._check_new_name(name, "a constant")
+        given = array.numpy() if isinstance(array, Tensor) else as_array(array, shown)
+        data_type = data_type_of(given, shown)
+        number = self._take_id()
+        own = name
+        if own is None:
+            own = f"constant_{number}"
+            self._check_name(own)
+        tensor = LogicalTensor(number, data_type, given.shape, property_type=PropertyType.constant, name=own)
+        return self.add_constant(tensor, given)
+
+    def output(self, tensor: LogicalTensor, *, name: str | None = None) -> LogicalTensor:
+        """Marks a tensor as an output of the graph; returns it.
+
+        What no op reads is an output anyway; this is for inner tensors, for inputs and constants that are to be
+        returned as they are, for the order of outputs, and for their names.
+
+        Args:
+            tensor: of this graph.
+            name: by which a compiled graph returns it; the tensor's own if None.
+
+        Raises:
+            GraphError: it is no tensor of the graph; another output has the name; the graph is finalized.
         """
         self._check_open(f"output {tensor}")
         if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 f"output takes a LogicalTensor, got {format_value(tensor)} of type {type(tensor).__name__}"
             )
-        if tensor.id not in self._producers:
+        if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                f"an output's name must be a non-empty string or None, got {format_value(name)}"
+            )
+        if tensor.id not in self._tensors:
             raise GraphError(
-                f"{tensor} is produced by no op of the graph and can't be its output; mark what op() returned"
+                f"{tensor} is no tensor of the graph and can't be its output; mark what op() returned"
             )
         self._merged(tensor, None)
-        self._marked.append(tensor.id)
+        if (name, tensor.id) in self._marked:
+            return tensor
+        key = label(tensor) if name is None else name
+        if any(key == (label(self._tensors[i]) if known is None else known) for known, i in self._marked):
+            raise GraphError(
+                f"two outputs of the graph would be called {format_value(key)}; choose another name"
+            )
+        self._marked.append((name, tensor.id))
         return tensor
+
+    def prune(self) -> None:
+        """Takes out the ops that no tensor marked by `output` depends on, and what only they read; inputs stay.
+
+        Raises:
+            GraphError: the graph is finalized.
+        """
+        if self._finalized:
+            raise GraphError("ops can't be taken out, the graph is finalized; prune before finalize")
+        self._ops = needed_ops(self._ops, {i for _, i in self._marked})
+        self._op_ids = {op.id for op in self._ops}
+        used = {t.id for op in self._ops for t in (*op.inputs, *op.outputs)}
+        used.update(self._declared, (i for _, i in self._marked))
+        self._tensors = {i: tensor for i, tensor in self._tensors.items() if i in used}
+        self._constants = {i: array for i, array in self._constants.items() if i in used}
+        self._producers = {t.id: op for op in self._ops for t in op.outputs}
 
     def _build(
         self,
@@ -319,8 +491,10 @@ class Graph(OpMethods):
         return CompiledGraph(
             partitions,
             sections(partitions, {t.id for t in self.outputs}) if together else partitions,
-            self.inputs,
-            self.outputs,
+            Signature(
+                self.inputs, [(name, self._tensors[i]) for name, i in self._named_outputs()], self._ops
+            ),
+            self._constants,
             engine,
             CompileOptions(
                 verify=verify,
@@ -374,8 +548,13 @@ class Graph(OpMethods):
     # --- files ---
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Graph:
+    def load(cls, path: str | os.PathLike[str], *, weights: bool | None = None) -> Graph:
         """A graph from a file in oneDNN Graph's JSON format, not yet finalized.
+
+        Args:
+            path: of the JSON file.
+            weights: whether to read the file of the same name that ends in .safetensors, which `save` writes; None
+                reads it where there is one.
 
         Raises:
             GraphFileError: the file can't be read or is no such graph; the message has the place in the file.
@@ -383,19 +562,26 @@ class Graph(OpMethods):
         """
         from .io.serialization import read_graph  # it makes graphs, and so comes after this module
 
-        return read_graph(path)
+        return read_graph(path, weights=weights)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights: bool = False) -> None:
         """Writes the graph to a file in oneDNN Graph's JSON format, which benchdnn and Netron read.
 
-        The format has no place for the names of tensors.
+        The format has no place for the content of constants and the names of tensors.
+
+        Args:
+            path: of the JSON file.
+            weights: also write a file of the same name that ends in .safetensors, with the constants, the names, and
+                the order of inputs and outputs; `load` then gives the same graph. Needs the package safetensors, the
+                extra `weights`.
 
         Raises:
-            GraphFileError: the file can't be written.
+            GraphFileError: a file can't be written.
+            UnsupportedError: the package safetensors is not installed.
         """
         from .io.serialization import save_graph
 
-        save_graph(self, path)
+        save_graph(self, path, weights=weights)
 
     @classmethod
     def from_json(cls, text: str) -> Graph:
@@ -475,6 +661,12 @@ class Graph(OpMethods):
             self._tensors[tensor.id] = tensor
             self._names.add(tensor.name)
 
+    def _check_new_name(self, name: object, what: str) -> None:
+        """Whether a name of the user's can be that of a new tensor."""
+        if not isinstance(name, str) or not name:
+            raise ArgumentTypeError(f"{what}'s name must be a non-empty string, got {format_value(name)}")
+        self._check_name(name)
+
     def _check_name(self, name: str) -> None:
         if name in self._names:
             raise GraphError(
@@ -492,9 +684,10 @@ class Graph(OpMethods):
         return twin
 
     def __str__(self) -> str:
-        """A line for each input and op, in the order in which they were added."""
+        """A line for each input, constant and op, in the order in which they were added."""
         heading = f"{self!r}, fpmath_mode {self.fpmath_mode.value}"
-        return listing(heading, self.inputs, self.ops, self.outputs)
+        return listing(heading, self.inputs, self.constant_tensors, self.ops, self.outputs)
 
     def __repr__(self) -> str:
-        return f"Graph({len(self._ops)} ops{', finalized' if self._finalized else ''})"
+        constants = f", {len(self._constants)} constants" if self._constants else ""
+        return f"Graph({len(self._ops)} ops{constants}{', finalized' if self._finalized else ''})"

@@ -12,6 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from ..graph.compile.compiled_graph import CompiledGraph
+from ..graph.compile.signature import Key
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import LogicalTensor, label
 from ..graph.model.op import Op
@@ -48,7 +49,7 @@ class Benchmark:
     Attributes:
         timing: of the compiled graph, called with arrays.
         flops: multiplications and additions of convolutions and matrix products.
-        nbytes: of the graph's inputs and outputs.
+        nbytes: of the graph's inputs, constants and outputs.
         peak_flops, peak_bandwidth: what the machine was seen to do per second, or None where not measured.
         profile: of some further calls.
     """
@@ -121,16 +122,17 @@ def bench(
         seconds: how long to call it.
         peak: whether to measure what the machine can do.
     """
-    outputs = {label(t): allocate(t) for t in graph.outputs if t.is_concrete}
+    outputs: dict[Key, object] = {t: allocate(t) for t in graph.outputs if t.is_concrete}
     timing = timed(lambda: model(inputs, outputs), seconds)
     with profile() as prof:
         for _ in range(LEAST_RUNS):
             model(inputs, outputs)
+    ends = (*graph.inputs, *graph.constant_tensors, *graph.outputs)
     types = {t.data_type for op in graph.ops if flops(op) for t in op.inputs[:1]}
     return Benchmark(
         timing=timing,
         flops=sum(map(flops, graph.ops)),
-        nbytes=sum(_nbytes(t) for t in (*graph.inputs, *graph.outputs) if t.is_concrete),
+        nbytes=sum(_nbytes(t) for t in ends if t.is_concrete),
         peak_flops=peak_flops(DataType.bf16 if types == {DataType.bf16} else DataType.f32) if peak else None,
         peak_bandwidth=peak_bandwidth() if peak else None,
         profile=prof,

@@ -21,7 +21,7 @@ from attrs import frozen
 
 from ..backends.onednn.library.loading import load
 from ..graph.graph import Graph
-from ..graph.io.serialization import read_graph, write_graph
+from ..graph.io.serialization import read_graph, save_graph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import OneDNNGraphError
 from ..ops.values import one_line
@@ -85,7 +85,7 @@ def run_in_child(
     limit += MOST * seconds
     with tempfile.TemporaryDirectory(prefix="onednn-graph-") as name:
         folder = Path(name)
-        (folder / GRAPH).write_text(write_graph(graph), encoding="utf-8")
+        save_graph(graph, folder / GRAPH, weights=bool(graph.constant_tensors))
         command = _command(name, json.dumps(task))
         ended = ""
         try:

@@ -112,10 +112,12 @@ class NativeGraph:
 
     @classmethod
     def of(cls, graph: Graph, *, free_layouts: bool | None = None, constants: bool = False) -> NativeGraph:
-        """A whole finalized graph; see the class."""
+        """A whole finalized graph, which takes its constants as inputs; see the class."""
+        made = {t.id for op in graph.ops for t in op.outputs}
+        read = {t.id: t for op in graph.ops for t in op.inputs}
         return cls(
             graph.ops,
-            graph.inputs,
+            [t for t in read.values() if t.id not in made],
             graph.outputs,
             fpmath_mode=graph.fpmath_mode.value,
             free_layouts=free_layouts,

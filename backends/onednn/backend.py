@@ -136,6 +136,7 @@ def _lowered(
             rejected=tuple(dict.fromkeys(low.reasons)),
             considered=tuple(low.considered),
             prepared=() if prepared is None else prepared.plan.implementations,
+            prepared_bytes=0 if prepared is None else prepared.nbytes,
             steps=_explained(low, plan, prepared),
             threads=plan.threads,
         ),

@@ -21,15 +21,17 @@ from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
-from onednn_graph.graph.compile.compiled_graph import CompiledGraph, Results
+from onednn_graph.graph.compile.compiled_graph import CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Tune
 from onednn_graph.graph.compile.partition import Partition
 from onednn_graph.graph.compile.partitioner import Policy
+from onednn_graph.graph.compile.report import Report
+from onednn_graph.graph.compile.signature import Results
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.graph import Graph
-from onednn_graph.graph.importers import Imported, ImportedModel, Report, from_onnx, from_torch
+from onednn_graph.graph.importers import from_onnx, from_torch
 from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
@@ -148,8 +150,6 @@ __all__ = [
     "Graph",
     "GraphError",
     "GraphFileError",
-    "Imported",
-    "ImportedModel",
     "InferenceContext",
     "Kernel",
     "LayoutError",

@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.errors import ArgumentError
 from ...ops.values import format_value, integer
-from ..model.logical_tensor import LogicalTensor, label, labels
-from ..runtime.arrays import Array, as_array
+from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.executable import Explanation
-from ..runtime.tensor import Tensor, check_array
+from ..runtime.profiling import profile
+from ..runtime.tensor import Tensor, allocate, check_array
 from .options import CompileOptions
 from .partition import Partition
+from .report import Report
+from .signature import Key, Results, Signature
 
-Key = str | int | LogicalTensor
-
-
-class Results(Mapping[str, Array]):
-    """Output arrays by name; a LogicalTensor or an id is a key too."""
-
-    def __init__(self, arrays: dict[int, Array], ids: Mapping[str, int]) -> None:
-        self._arrays = arrays
-        self._ids = ids
-
-    def __getitem__(self, key: Key) -> Array:
-        tensor_id = find(key, self._ids, "output")
-        return self._arrays[tensor_id]
-
-    def __contains__(self, key: object) -> bool:
-        return meant(key, self._ids) is not None
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """The array of `key`, or `default`."""
-        tensor_id = meant(key, self._ids)
-        return default if tensor_id is None else self._arrays[tensor_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}: {self._arrays[i].shape}" for name, i in self._ids.items())
-        return f"Results({shapes})"
+Arrays = Mapping[Key, object] | Mapping[str, object]
+"""Arrays by name, id or LogicalTensor."""
 
 
 class Explanations(dict[int, Explanation | None]):
@@ -60,33 +35,13 @@ class Explanations(dict[int, Explanation | None]):
         )
 
 
-def meant(key: object, ids: Mapping[str, int]) -> int | None:
-    """The id that a name, an id or a LogicalTensor means, or None."""
-    number = key.id if isinstance(key, LogicalTensor) else integer(key)
-    if number is not None:
-        return number if number in ids.values() else None
-    return ids.get(key) if isinstance(key, str) else None
-
-
-def find(key: object, ids: Mapping[str, int], what: str) -> int:
-    """The id that a name, an id or a LogicalTensor means.
-
-    Raises:
-        ArgumentError: nothing of that name or id; the message lists what there is.
-    """
-    tensor_id = meant(key, ids)
-    if tensor_id is None:
-        known = ", ".join(repr(name) for name in ids)
-        raise ArgumentError(f"the graph has no {what} {format_value(key)}{nearest(key, ids)}; it has {known}")
-    return tensor_id
-
-
 class CompiledGraph:
     """A graph that runs: call it with arrays, get arrays. Thread-safe.
 
     Attributes:
         engine: where it runs.
         inputs, outputs: the graph's tensors.
+        input_names, output_names: by which a call takes and returns arrays, in order.
         partitions: in order of execution.
     """
 
@@ -94,8 +49,8 @@ class CompiledGraph:
         self,
         partitions: Sequence[Partition],
         program: Sequence[Partition],
-        inputs: Sequence[LogicalTensor],
-        outputs: Sequence[LogicalTensor],
+        signature: Signature,
+        constants: Mapping[int, Array],
         engine: Engine | None,
         options: CompileOptions,
     ) -> None:
@@ -103,12 +58,15 @@ class CompiledGraph:
         check_engine(self.engine)
         self.engine.check_open()
         self.partitions = tuple(partitions)
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
-        self._input_ids = labels(self.inputs, "input")
-        self._output_ids = labels(self.outputs, "output")
-        self._input_ports = {t.id: t for t in self.inputs}
+        self.inputs = signature.inputs
+        self.outputs = tuple({t.id: t for _, t in signature.outputs}.values())
+        self.input_names = signature.input_names
+        self.output_names = signature.output_names
+        self._signature = signature
+        self._constants = dict(constants)
+        self._ports = {t.id: t for t in self.inputs}
         self._stages = [p.compile_in_graph(self.engine, options) for p in program]
+        self._produced = {t.id for stage in self._stages for t in stage.partition.output_ports}
         if options.strategy is not None and all(
             stage.explanation is not None and not stage.explanation.considered for stage in self._stages
         ):
@@ -120,104 +78,190 @@ class CompiledGraph:
 
     def __call__(
         self,
-        inputs: Mapping[Key, object] | Mapping[str, object],
-        outputs: Mapping[Key, object] | Mapping[str, object] | None = None,
-        *,
+        *arrays: object,
+        outputs: Arrays | None = None,
         stream: Stream | None = None,
+        **named: object,
     ) -> Results:
         """Runs the graph.
 
         Args:
-            inputs: an array, Tensor or anything with `__dlpack__` for each input, by its name, id or
-                LogicalTensor.
+            arrays: inputs in order: an array, Tensor or anything with `__dlpack__` each. Or one mapping to them from
+                the inputs' names, ids or LogicalTensors; behind it `outputs` may stand.
             outputs: arrays to write to, by the output's name, id or LogicalTensor; the others are allocated.
             stream: a stream of the engine; None for the engine's own order.
+            named: inputs by name. One that is called `outputs` or `stream` is given by position or in a mapping.
 
         Returns:
             The outputs by name, as NumPy arrays.
 
         Raises:
-            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError: an input is missing, unknown, or does
-                not fit its tensor.
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError: an input is missing, unknown, given twice, or
+                does not fit its tensor.
             ResourceError: the engine is closed.
         """
         self.engine.check_open()
-        arrays = self._taken(inputs)
-        targets = self._targets(outputs)
-        if targets and len(self._stages) > 1:
-            self._check_apart(arrays, targets)
+        if len(arrays) == 2 and isinstance(arrays[0], Mapping) and outputs is None:
+            outputs = cast("Arrays | None", arrays[1])
+            arrays = arrays[:1]
+        values = self._taken(arrays, named)
+        targets = self._signature.outputs_of(outputs)
+        if targets:
+            self._check_apart(values, targets)
+        written = self._written(targets)
         for stage in self._stages:
             ports = stage.partition
             results = stage.execute(
                 stream,
-                [arrays[t.id] for t in ports.input_ports],
-                [targets.get(t.id) for t in ports.output_ports],
+                [values.get(t.id) for t in ports.input_ports],
+                [written.get(t.id) for t in ports.output_ports],
             )
-            for tensor, array in zip(stage.partition.output_ports, results, strict=True):
-                arrays[tensor.id] = array
-        return Results({t.id: arrays[t.id] for t in self.outputs}, self._output_ids)
+            for tensor, array in zip(ports.output_ports, results, strict=True):
+                values[tensor.id] = array
+        return Results(self._returned(values, targets, written), self._signature)
 
-    def _targets(self, outputs: object) -> dict[int, object]:
-        if outputs is None:
-            return {}
-        if not isinstance(outputs, Mapping):
-            raise ArgumentTypeError(
-                f"outputs must be a mapping from names to arrays, got {type(outputs).__name__}; "
-                f"write {{{', '.join(repr(n) + ': …' for n in self._output_ids)}}}"
+    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays) -> Callable[[], None]:
+        """A callable that runs the whole graph on these very arrays, with everything prepared once.
+
+        The arrays are kept alive by the callable and must have the tensors' strides, for no copies are made. They
+        can't be resized in place as long as it lives. What shapes depend on is read now. It is for one thread at a
+        time; bind once per thread.
+
+        Args:
+            inputs: by name, id or LogicalTensor, or a list in order.
+            outputs: arrays to write to, one for each output, likewise.
+
+        Raises:
+            ArgumentError and others: as for a call, for an output without an array, for an array that would need a
+                copy, and for a graph that computes values which shapes depend on.
+        """
+        self.engine.check_open()
+        values = self._taken(self._signature.listed_inputs(inputs), {})
+        targets = self._signature.outputs_of(outputs)
+        missing = [name for name in self.output_names if name not in targets]
+        if missing:
+            raise ArgumentError(
+                f"output {missing[0]!r} needs an array to be bound; the graph returns "
+                f"{', '.join(map(repr, self.output_names))}"
             )
-        targets: dict[int, object] = {}
-        for key, value in cast("Mapping[object, object]", outputs).items():
-            tensor_id = find(key, self._output_ids, "output")
-            if tensor_id in targets:
+        self._check_apart(values, targets)
+        written = self._written(targets)
+        calls: list[Callable[[], object]] = []
+        for stage in self._stages:
+            part = stage.partition
+            computed = [t for t in part.input_ports if t.id in part.shape_operands and t.id in self._produced]
+            if computed:
                 raise ArgumentError(
-                    f"output {format_value(key)} is given twice, under another key too; give it once"
+                    f"{part.ops[0]}: the graph can't be bound, for it computes {computed[0]}, on whose values shapes "
+                    "depend; call it instead"
                 )
-            targets[tensor_id] = value
-        return targets
+            ins = [values.get(t.id) for t in part.input_ports]
+            outs = [written[t.id] if t.id in written else allocate(t) for t in stage.outputs_for(ins)]
+            calls.append(stage.bind(ins, outs))
+            for tensor, array in zip(part.output_ports, outs, strict=True):
+                values[tensor.id] = cast("Array", array)
+        copies: list[tuple[Array, Array]] = []
+        for name, tensor in self._signature.outputs:
+            if targets[name] is not written.get(tensor.id):
+                copies.append((self._target(name, tensor, targets[name]), self._plain(values, tensor)))
+        calls += [partial(np.copyto, target, source) for target, source in copies]
+        keep = pinned([array for pair in copies for array in pair])
 
-    def _check_apart(self, arrays: Mapping[int, Array], targets: Mapping[int, object]) -> None:
-        """A later partition would read what an earlier one has written over."""
-        names = {i: name for name, i in (*self._input_ids.items(), *self._output_ids.items())}
-        taken = dict(arrays)
-        for tensor_id, value in targets.items():
-            if value is None:
-                continue
-            what = f"output {names[tensor_id]!r}"
-            array = value.data if isinstance(value, Tensor) else as_array(value, what)
-            for other, known in taken.items():
-                if np.may_share_memory(array, known):
-                    raise ArgumentError(
-                        f"{what} must not share memory with {names[other]!r}, for the graph runs in "
-                        f"{len(self._stages)} parts; pass an array of its own"
-                    )
-            taken[tensor_id] = array
+        def run(keep_alive: tuple[object, ...] = (keep, values)) -> None:
+            del keep_alive
+            for call in calls:
+                call()
 
-    def _taken(self, inputs: object) -> dict[int, Array]:
-        if not isinstance(inputs, Mapping):
-            raise ArgumentTypeError(
-                f"inputs must be a mapping from names to arrays, got {type(inputs).__name__}; "
-                f"write {{{', '.join(repr(n) + ': …' for n in self._input_ids)}}}"
-            )
-        arrays: dict[int, Array] = {}
-        for key, value in cast("Mapping[object, object]", inputs).items():
-            tensor_id = find(key, self._input_ids, "input")
-            if tensor_id in arrays:
-                raise ArgumentError(
-                    f"input {format_value(key)} is given twice, under another key too; give it once"
-                )
-            port = self._input_ports[tensor_id]
+        return run
+
+    # --- arrays of a call ---
+
+    def _taken(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[int, Array]:
+        """The inputs, checked, by tensor id."""
+        taken: dict[int, Array] = {}
+        for number, value in self._signature.inputs_of(arrays, named).items():
+            port = self._ports[number]
             what = f"input {label(port)!r}"
             array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
             check_array(array, port, what)
-            arrays[tensor_id] = array
-        names = {i: name for name, i in self._input_ids.items()}
-        missing = [name for name, i in self._input_ids.items() if i not in arrays]
-        if missing:
-            raise ArgumentError(
-                f"input {missing[0]!r} is missing; the graph takes {', '.join(map(repr, self._input_ids))}, got "
-                f"{', '.join(repr(names[i]) for i in arrays) or 'none'}"
-            )
-        return arrays
+            taken[number] = array
+        return taken
+
+    def _written(self, targets: Mapping[str, object]) -> dict[int, object]:
+        """What partitions write to, by tensor id: of several arrays for one tensor the first."""
+        written: dict[int, object] = {}
+        for name, tensor in self._signature.outputs:
+            if name in targets and tensor.id in self._produced:
+                written.setdefault(tensor.id, targets[name])
+        return written
+
+    def _returned(
+        self, values: Mapping[int, Array], targets: Mapping[str, object], written: Mapping[int, object]
+    ) -> dict[str, Array]:
+        """The results by name; inputs and constants that are returned as they are, are copied."""
+        returned: dict[str, Array] = {}
+        for name, tensor in self._signature.outputs:
+            if name in targets and targets[name] is not written.get(tensor.id):
+                array = self._target(name, tensor, targets[name])
+                np.copyto(array, self._plain(values, tensor))
+                value = targets[name]
+                returned[name] = value if isinstance(value, np.ndarray) else array
+            elif tensor.id in self._produced:
+                returned[name] = values[tensor.id]
+            else:
+                returned[name] = self._plain(values, tensor).astype(numpy_type(tensor.data_type))
+        return returned
+
+    def _plain(self, values: Mapping[int, Array], tensor: LogicalTensor) -> Array:
+        """The elements of a tensor once the graph has run."""
+        return values[tensor.id] if tensor.id in values else self._constants[tensor.id]
+
+    def _target(self, name: str, tensor: LogicalTensor, value: object) -> Array:
+        """An array that an output is copied to."""
+        what = f"output {name!r}"
+        array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+        check_array(array, tensor, what)
+        if not array.flags.writeable:
+            raise ArgumentError(f"{what} must be writeable, got a read-only array; pass a copy")
+        return array
+
+    def _check_apart(self, values: Mapping[int, Array], targets: Mapping[str, object]) -> None:
+        """Constants must not change, and a later part would read what an earlier one has written over."""
+        copies = len(self._signature.outputs) > len(self._produced.intersection(t.id for t in self.outputs))
+        parts = len(self._stages) + copies
+        names = {t.id: repr(name) for name, t in zip(self.input_names, self.inputs, strict=True)}
+        taken = [(names[number], array) for number, array in values.items()] if parts > 1 else []
+        for name, value in targets.items():
+            what = f"output {name!r}"
+            array = value.data if isinstance(value, Tensor) else as_array(value, what)
+            for known in self._constants.values():
+                if np.may_share_memory(array, known):
+                    raise ArgumentError(
+                        f"{what} must not share memory with a constant of the graph; pass an array of its own"
+                    )
+            for other, known in taken:
+                if np.may_share_memory(array, known):
+                    raise ArgumentError(
+                        f"{what} must not share memory with {other}, for the graph runs in {parts} parts; pass an "
+                        "array of its own"
+                    )
+            if parts > 1:
+                taken.append((repr(name), array))
+
+    # --- what it is ---
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that a call needs beside its arguments, results and the graph's constants, in bytes.
+
+        Temporaries, and what was made of constants, as far as backends plan them and for the shapes that were met so
+        far. Of calls at the same time each has temporaries of its own, as `bind` has.
+        """
+        returned = {t.id for t in self.outputs}
+        between = [
+            t for stage in self._stages for t in stage.outputs if t.id not in returned and t.is_concrete
+        ]
+        return sum(t.nbytes for t in between) + sum(stage.memory_bytes for stage in self._stages)
 
     def explain(self) -> Explanations:
         """What was chosen for each partition, by partition id. Print it.
@@ -229,6 +273,33 @@ class CompiledGraph:
             {number: told for stage in self._stages for number, told in stage.explanations_of_parts().items()}
         )
 
+    def report(self, *arrays: object, repeat: int = 3, **named: object) -> Report:
+        """Runs the graph on these inputs, after one call to warm up, and says who did what.
+
+        Args:
+            arrays, named: as for a call.
+            repeat: how many calls are measured; times are means.
+
+        Raises:
+            ArgumentError and others: as for a call.
+        """
+        if integer(repeat) is None or repeat < 1:
+            raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
+        self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
+        with profile() as prof:
+            for _ in range(repeat):
+                self(*arrays, **named)  # pyright: ignore[reportArgumentType]
+        explained = self.explain()
+        ops: dict[str, int] = {}
+        for partition in self.partitions:
+            made = explained[partition.id]
+            backend = made.backend if made is not None else str(partition.backend)
+            ops[backend] = ops.get(backend, 0) + len(partition.ops)
+        seconds: dict[str, float] = {}
+        for line in prof.partitions:
+            seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat
+        return Report(partitions=len(self.partitions), ops=ops, seconds=seconds, profile=prof)
+
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""
         from ..pictures.drawing import compiled_in_notebook  # it draws this class, and so comes after it
@@ -236,5 +307,5 @@ class CompiledGraph:
         return compiled_in_notebook(self)
 
     def __repr__(self) -> str:
-        ins, outs = (", ".join(map(label, tensors)) for tensors in (self.inputs, self.outputs))
+        ins, outs = ", ".join(self.input_names), ", ".join(self.output_names)
         return f"CompiledGraph({ins} → {outs}; {len(self.partitions)} partitions)"

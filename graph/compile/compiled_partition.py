@@ -73,6 +73,9 @@ class Compilable(Protocol):
     def shape_operands(self) -> tuple[int, ...]: ...
 
     @property
+    def constants(self) -> Mapping[int, Array]: ...
+
+    @property
     def parts(self) -> Sequence[Compilable]: ...
 
     def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
@@ -142,13 +145,19 @@ class CompiledPartition:
             shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
             inputs = self.partition.checked_inputs(shaped)
         built = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
-        return Specialised(Arguments(built.executable, self.partition.ops, self.engine), built.explanation)
+        arguments = Arguments(built.executable, self.partition.ops, self.engine, self.partition.constants)
+        return Specialised(arguments, built.explanation)
 
     def _specialised(self, inputs: Sequence[object]) -> Specialised:
         """The executable for the shapes of these inputs and the values of the shape operands among them."""
         if self._only is not None:
             return self._only
-        given = listed_arguments(self.partition.ops, "input", self.inputs, inputs)
+        listed = listed_arguments(self.partition.ops, "input", self.inputs, inputs)
+        constants = self.partition.constants
+        given = [
+            constants.get(tensor.id) if value is None else value
+            for value, tensor in zip(listed, self.inputs, strict=True)
+        ]
         shapes = self._shapes(given) if self._open else []
         values = [
             shape_operand_value(given[position], self.inputs[position], self._names[tensor_id])
@@ -175,6 +184,19 @@ class CompiledPartition:
         """The output tensors with layouts chosen; as declared where this thread has not called it yet."""
         known = self._asked_of
         return self._declared_outputs if known is None else known.arguments.executable.outputs
+
+    def outputs_for(self, inputs: Sequence[object]) -> tuple[LogicalTensor, ...]:
+        """The output tensors with the shapes and layouts that an execution with these inputs has."""
+        return self._specialised(inputs).arguments.executable.outputs
+
+    @property
+    def memory_bytes(self) -> int:
+        """Temporary memory of one execution and what was made of constants, in bytes, as far as the backend plans it.
+
+        Of everything that is kept for the shapes and values that were met so far.
+        """
+        kept = [self._only] if self._only is not None else self._special.values().values()
+        return sum((one.explanation.scratch_bytes or 0) + one.explanation.prepared_bytes for one in kept)
 
     @property
     def backend(self) -> str:
@@ -238,7 +260,8 @@ class CompiledPartition:
         Args:
             stream: a stream of the engine that it was compiled for; None for that engine.
             inputs: arrays or Tensors in the order of `inputs`. Arrays with other strides, another byte order
-                or unaligned memory are copied first; everything else is used as it is.
+                or unaligned memory are copied first; everything else is used as it is. None stands for the
+                array of a constant that the graph holds.
             outputs: arrays or Tensors to write to, in the order of `outputs`; allocated where None. They may
                 lie anywhere, also over the inputs.
 

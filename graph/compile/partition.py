@@ -24,6 +24,7 @@ from ..model.logical_tensor import (
     may_overlap,
 )
 from ..model.op import port_names
+from ..runtime.arrays import Array
 from ..runtime.engine import Engine, check_engine, default_engine
 from .backend import BACKENDS, CompileRequest
 from .building import Built, Part, build
@@ -39,7 +40,9 @@ class Partition:
         id: number within the list that `Graph.get_partitions` returned.
         ops: in topological order.
         input_ports: tensors that it reads and does not produce, in order of first use.
+            Constants that the graph holds are among them.
         output_ports: tensors that it produces and that others, or the user, read.
+        constants: the arrays that the graph holds for input ports, by tensor id; an execution may be given None there.
         backend: name of the backend that claimed it, or None.
         why_not: for every other backend that was asked, why it is not the one.
         forced: whether no other backend may step in.
@@ -54,6 +57,7 @@ class Partition:
         *,
         fpmath_mode: str,
         forced: bool,
+        constants: Mapping[int, Array],
         parts: tuple[Partition, ...] = (),
     ) -> None:
         self.id = id
@@ -68,6 +72,7 @@ class Partition:
         read = {t.id: t for op in self.ops for t in op.inputs}
         self.input_ports = tuple(t for t in read.values() if t.id not in produced)
         self.output_ports = tuple(t for t in produced.values() if t.id in needed)
+        self.constants = {t.id: constants[t.id] for t in self.input_ports if t.id in constants}
         self._shape_operands = {
             tensor.id: str(op)
             for op in self.ops

@@ -70,6 +70,7 @@ def sections(partitions: Sequence[Partition], outputs: Collection[int]) -> list[
                 read,
                 fpmath_mode=first.fpmath_mode,
                 forced=first.forced,
+                constants={i: array for part in section.parts for i, array in part.constants.items()},
                 parts=tuple(section.parts),
             )
         )

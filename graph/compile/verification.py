@@ -48,7 +48,7 @@ def wrong_on_integers(request: CompileRequest, executable: Executable) -> str | 
     (reference,) = BACKENDS.get("numpy").compile(asked)
     expected = [allocate(t) for t in plain]
     reference.run(inputs, expected)
-    arguments = Arguments(executable, request.ops, request.engine)
+    arguments = Arguments(executable, request.ops, request.engine, {})
     got = [arguments.plain(i, a) for i, a in enumerate(arguments.execute(inputs, None))]
     for tensor, have, want in zip(plain, got, expected, strict=True):
         wrong = ~(

@@ -12,18 +12,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .imported import Imported, ImportedModel, Report
+from ..graph import Graph
 
-__all__ = ["Imported", "ImportedModel", "Report", "from_onnx", "from_torch"]
+__all__ = ["from_onnx", "from_torch"]
 
 
 def from_onnx(
     model: str | os.PathLike[str] | bytes | object, *, shapes: Mapping[str, Sequence[int]] | None = None
-) -> Imported:
+) -> Graph:
     """A graph from an ONNX model of opset 11 or later.
 
-    Data stay in ONNX's layout, NCX. What depends on constants alone is computed now. Weights become constant
-    inputs of the graph, which backends prepare once.
+    Data stay in ONNX's layout, NCX. What depends on constants alone is computed now. The graph holds the weights as its
+    constants, which backends prepare once. Inputs and outputs have the model's names and order. It is not finalized,
+    so that more can be built onto it.
 
     QuantizeLinear becomes Quantize, the op that int8 kernels fuse. ONNX rounds x / scale and adds the zero point then;
     Quantize rounds the sum. Where x / scale lies half-way between two integers (or as near to that as f32 can tell) and
@@ -46,12 +47,13 @@ def from_onnx(
 
 def from_torch(
     module: Any, example_inputs: Sequence[Any] | None = None, example_named: Mapping[str, Any] | None = None
-) -> Imported:
+) -> Graph:
     """A graph from a torch module in inference mode, or from an `ExportedProgram`.
 
     The module goes through `torch.export.export(module.eval(), …)`, and all sizes are those of the example.
-    Parameters and buffers are used where they lie, without a copy, as constant inputs of the graph. What a compiled
-    model has prepared of them does not follow when the module is trained on: import it anew then.
+    Parameters and buffers are held where they lie, without a copy, as constants of the graph. What a compiled
+    model has prepared of them does not follow when the module is trained on: import it anew then. The graph is not
+    finalized, so that more can be built onto it.
 
     Args:
         module: a `torch.nn.Module`, or what `torch.export.export` returned.

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ops.errors import ArgumentError
 from ...ops.values import one_line
-from .libraries import library
+from ..runtime.libraries import library
 
 
 def invalid(what: str) -> ArgumentError:

@@ -15,10 +15,10 @@ from ...ops.errors import (
     nearest,
 )
 from ...ops.values import format_value, one_line
+from ..graph import Graph
 from ..model.logical_tensor import as_shape, format_shape
 from ..runtime.arrays import Array, data_type_of
-from .imported import Imported
-from .libraries import library
+from ..runtime.libraries import library
 from .onnx_checks import NodeChecks, check_structure, invalid, label_of
 from .onnx_ops import Node, constant_scalar
 from .onnx_patterns import erf_gelus, gelu
@@ -44,7 +44,7 @@ FOLDED_LATER = {"DequantizeLinear": 19, "QuantizeLinear": 19}
 """Ops that ONNX's reference has from this opset on only. What later versions added are types, blocks and attributes."""
 
 
-def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Imported:
+def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
     """See `from_onnx`."""
     onnx = library("onnx", "onnx", "from_onnx")
     proto = _loaded(onnx, model)
@@ -109,7 +109,7 @@ class _Importer:
         self.inputs: list[str] = []
         self.check_node = NodeChecks(onnx, opset)
 
-    def run(self) -> Imported:
+    def run(self) -> Graph:
         graph = self.proto.graph
         check_structure(graph)
         self._initializers(graph)
@@ -122,7 +122,7 @@ class _Importer:
         if self.problems:
             raise unsupported(self.problems, "ONNX model")
         results = {output.name: self.values[output.name] for output in graph.output}
-        return finished(self.t, self.inputs, results, "from_onnx")
+        return finished(self.t, results, "from_onnx")
 
     # --- what is given ---
 

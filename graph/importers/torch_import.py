@@ -12,10 +12,10 @@ import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import format_value, one_line
+from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, as_array, data_type_of
-from .imported import Imported
-from .libraries import library
+from ..runtime.libraries import library
 from .results import finished
 from .torch_layers import TABLE
 from .torch_ops import numpy_type_of
@@ -36,7 +36,7 @@ BROKEN = object()
 """Stands for the outputs of a node that could not be translated."""
 
 
-def import_torch(module: Any, inputs: Sequence[Any] | None, named: Mapping[str, Any] | None) -> Imported:
+def import_torch(module: Any, inputs: Sequence[Any] | None, named: Mapping[str, Any] | None) -> Graph:
     """See `from_torch`."""
     torch = library("torch", "torch", "from_torch")
     export = library("torch.export", "torch", "from_torch")
@@ -131,10 +131,9 @@ class _Importer:
         self.t = Translation()
         self.values: dict[str, Any] = {}
         self.problems: list[Problem] = []
-        self.inputs: list[str] = []
         self._arrays: dict[int, tuple[Any, Array]] = {}
 
-    def run(self) -> Imported:
+    def run(self) -> Graph:
         self._placeholders()
         for node in self.program.graph.nodes:
             if node.op == "call_function" and node.users:
@@ -144,7 +143,7 @@ class _Importer:
                 self.problems.append(Problem(node.op, node.name, "there is no translation for it"))
         if self.problems:
             raise unsupported(self.problems, "exported torch program")
-        return finished(self.t, self.inputs, self._outputs(), "from_torch")
+        return finished(self.t, self._outputs(), "from_torch")
 
     # --- inputs and outputs ---
 
@@ -159,7 +158,6 @@ class _Importer:
                 if not isinstance(meta, self.torch.Tensor):  # None or a number, which export has fixed
                     self.values[name] = getattr(spec.arg, "value", None)
                     continue
-                self.inputs.append(name)
                 self.values[name] = self._input(name, meta)
             elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
                 held = self.program.state_dict.get(spec.target)

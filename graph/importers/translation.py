@@ -12,8 +12,8 @@ from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, UnsupportedError
 from ...ops.values import one_line
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, PropertyType
-from ..runtime.arrays import Array, data_type_of, numpy_type
+from ..model.logical_tensor import LogicalTensor
+from ..runtime.arrays import Array, numpy_type
 
 NAMES_SHOWN = 4
 """Nodes of one problem that a message names."""
@@ -100,17 +100,15 @@ def unsupported(problems: Sequence[Problem], source: str) -> UnsupportedError:
 
 
 class Translation:
-    """The graph so far, its constants, and a name for what comes next.
+    """The graph so far, and a name for what comes next.
 
     Attributes:
         graph: built so far.
-        constants: name of a constant input → its array.
         label: name of the node that is being translated; its ops get it.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
-        self.constants: dict[str, Array] = {}
         self.label = ""
         self._names: set[str] = set()
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
@@ -141,7 +139,7 @@ class Translation:
         return view
 
     def constant(self, array: Array) -> LogicalTensor:
-        """A constant input with this content; the same one for the same array."""
+        """A constant of the graph with this content; the same one for the same array."""
         known = self._by_identity.get(id(array))
         if known is not None:
             return known[1]
@@ -149,17 +147,14 @@ class Translation:
         if scalar in self._scalars:
             return self._scalars[scalar]
         name = self._name(self._titles.get(id(array)) or f"{self.label}.constant")
-        data_type = data_type_of(array, f"constant {name!r}")
-        tensor = self.graph.input(name, data_type, array.shape, property_type=PropertyType.constant)
-        # Other strides would be copied at every call.
-        self.constants[name] = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        tensor = self.graph.constant(array, name=name)
         self._by_identity[id(array)] = (array, tensor)
         if scalar is not None:
             self._scalars[scalar] = tensor
         return tensor
 
     def tensor(self, value: Value) -> LogicalTensor:
-        """The value as a tensor of the graph: constants become inputs, padding and reshapes are done."""
+        """The value as a tensor of the graph: constants are added to it, padding and reshapes are done."""
         if isinstance(value, LogicalTensor):
             return value
         if isinstance(value, Padded):

@@ -8,12 +8,13 @@ files before they build a graph, and for what a graph can't hold:
 
 Only a `Document` keeps `version`, `engine_kind`, `fpmath_mode_apply_to_int`, the layout `undef`, strides that differ
 between the uses of one tensor, and attributes that the library adds to a partitioned graph. The format has
-no place for the names of tensors.
+no place for the names of tensors and the content of constants; `weights` is for these.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, cast
@@ -29,7 +30,7 @@ from ...ops.values import format_value
 from ..graph import Graph
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from ..model.op import Op
-from ..runtime.text_files import save_text
+from ..runtime.text_files import file_name, save_text
 from .document import (
     PARTITIONING_ATTRIBUTES,
     AttributeRecord,
@@ -41,6 +42,7 @@ from .document import (
 )
 from .document_reader import Place, load, loads
 from .document_writer import checked, dump, dumps
+from .weights import Weights, read_weights, save_weights, weights_path
 
 __all__ = [
     "PARTITIONING_ATTRIBUTES",
@@ -134,7 +136,7 @@ def _agreed_strides(uses: Sequence[_Use], produced: bool) -> tuple[int, ...] | N
     return _agreed(uses, "stride", lambda t: t.element_strides, None)
 
 
-def _logical_tensors(document: Document) -> dict[int, LogicalTensor]:
+def _logical_tensors(document: Document, names: Mapping[int, str]) -> dict[int, LogicalTensor]:
     """One logical tensor for each id, of all that its descriptions say; the producer's come first."""
     uses: dict[int, list[_Use]] = {}
     produced: set[int] = set()
@@ -145,10 +147,13 @@ def _logical_tensors(document: Document) -> dict[int, LogicalTensor]:
                 uses.setdefault(tensor.id, []).append(_Use(place.item(j), tensor))
                 if side == "outputs":
                     produced.add(tensor.id)
-    return {number: _logical_tensor(number, found, number in produced) for number, found in uses.items()}
+    return {
+        number: _logical_tensor(number, found, number in produced, names.get(number, ""))
+        for number, found in uses.items()
+    }
 
 
-def _logical_tensor(number: int, uses: Sequence[_Use], produced: bool) -> LogicalTensor:
+def _logical_tensor(number: int, uses: Sequence[_Use], produced: bool, name: str) -> LogicalTensor:
     data_type = _agreed(uses, "dtype", lambda t: t.data_type, None)
     layout = _agreed(uses, "layout_type", lambda t: t.layout_type, LayoutType.undef)
     property_type = _agreed(uses, "property_type", lambda t: t.property_type, PropertyType.undef)
@@ -168,6 +173,7 @@ def _logical_tensor(number: int, uses: Sequence[_Use], produced: bool) -> Logica
             layout_type=cast("LayoutType", layout),
             strides=strides,
             property_type=cast("PropertyType", property_type),
+            name=name,
         )
 
 
@@ -195,12 +201,15 @@ def _op(record: OpRecord, place: Place, tensors: Mapping[int, LogicalTensor]) ->
         )
 
 
-def to_graph(document: Document) -> Graph:
+def to_graph(document: Document, weights: Weights | None = None) -> Graph:
     """The graph of a document, not finalized, with its outputs marked.
 
     All descriptions of a tensor become one: a size that one leaves open comes from another, and so does a layout
     or property type `undef`. Strides are the producer's, and None where they are row-major or unknown.
     Ids in `output_ports` that no op produces are stale and mean nothing.
+
+    Args:
+        weights: constants, names, and the order of inputs and outputs, where they are known.
 
     Raises:
         GraphFileError: two descriptions of a tensor contradict each other, or the document breaks a rule of the format.
@@ -209,13 +218,24 @@ def to_graph(document: Document) -> Graph:
             the file and the JSON path in front.
     """
     document = checked(document)
-    tensors = _logical_tensors(document)
+    tensors = _logical_tensors(document, {} if weights is None else weights.names)
     graph = Graph(fpmath_mode=document.fpmath_mode)
+    if weights is not None:
+        with _told(Place(weights.source)):
+            for tensor in weights.inputs:
+                graph.add_input(tensors.get(tensor.id, tensor))
+            for tensor, array in weights.constants:
+                graph.add_constant(tensors.get(tensor.id, tensor), array)
     for i, record in enumerate(document.ops):
         place = Place(document.source, f"graph[{i}]")
         op = _op(record, place, tensors)
         with _told(place):
             graph.add_op(op)
+    if weights is not None:
+        with _told(Place(weights.source)):
+            for name, number in weights.outputs:
+                graph.output(graph.tensor(number), name=name)
+        return graph
     produced = {tensor.id for op in graph.ops for tensor in op.outputs}
     for number in dict.fromkeys(document.output_ports or ()):
         if number in produced:
@@ -248,6 +268,7 @@ def from_graph(graph: Graph) -> Document:
         raise ArgumentTypeError(
             f"a Graph is needed, got {format_value(graph)} of type {type(graph).__name__}"
         )
+    produced = {t.id for op in graph.ops for t in op.outputs}
     ops: list[OpRecord] = []
     for op in graph.ops:
         types = {spec.name: spec.type for spec in op.schema.attributes}
@@ -269,8 +290,9 @@ def from_graph(graph: Graph) -> Document:
         fpmath_mode=graph.fpmath_mode,
         apply_to_int=False,
         ops=tuple(ops),
-        input_ports=tuple(t.id for t in graph.inputs),
-        output_ports=tuple(t.id for t in graph.outputs),
+        # As the library means it: what ops read and none makes, and what they make for the user.
+        input_ports=tuple(dict.fromkeys(t.id for op in graph.ops for t in op.inputs if t.id not in produced)),
+        output_ports=tuple(t.id for t in graph.outputs if t.id in produced),
         source="<graph>",
     )
 
@@ -278,8 +300,14 @@ def from_graph(graph: Graph) -> Document:
 # --- both steps at once ---------------------------------------------------------------------------------
 
 
-def read_graph(path: str | os.PathLike[str] | None = None, *, text: str | None = None) -> Graph:
+def read_graph(
+    path: str | os.PathLike[str] | None = None, *, text: str | None = None, weights: bool | None = None
+) -> Graph:
     """The graph in a file or a text, not finalized; see `load`, `loads` and `to_graph`.
+
+    Args:
+        path, text: one of them.
+        weights: whether to take constants and names from the file beside it; None takes them where there is one.
 
     Raises:
         ArgumentTypeError: both or none are given, or the wrong type.
@@ -288,7 +316,10 @@ def read_graph(path: str | os.PathLike[str] | None = None, *, text: str | None =
     if path is not None and text is not None:
         raise ArgumentTypeError("read_graph takes a path or a text, got both; leave one out")
     if path is not None:
-        return to_graph(load(path))
+        document = load(path)
+        beside = weights_path(path)
+        wanted = beside.exists() if weights is None else weights
+        return to_graph(document, read_weights(beside, document) if wanted else None)
     if text is not None:
         return to_graph(loads(text))
     raise ArgumentTypeError("read_graph takes a path or a text, got neither; give one")
@@ -297,7 +328,8 @@ def read_graph(path: str | os.PathLike[str] | None = None, *, text: str | None =
 def write_graph(graph: Graph) -> str:
     """The graph as text in oneDNN Graph's JSON format.
 
-    Lost are the names of tensors, for which the format has no place, opaque layouts' ids, and inputs that no op reads.
+    Lost is what the format has no place for: names of tensors and of outputs, the content of constants, opaque layouts'
+    ids, inputs that no op reads, and inputs and constants that are outputs.
 
     Raises:
         GraphFileError: a name that the format can't hold, or more ops than `MAX_OPS`.
@@ -306,11 +338,20 @@ def write_graph(graph: Graph) -> str:
     return dumps(from_graph(graph))
 
 
-def save_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Writes the graph to a file; see `write_graph`.
+def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool = False) -> None:
+    """Writes the graph to a file, and with `weights` what it lacks there to a second one; see `write_graph`.
 
     Raises:
-        GraphFileError: the file can't be written, or see `write_graph`.
+        GraphFileError: a file can't be written, or see `write_graph`.
         ArgumentTypeError: no Graph or no path.
+        UnsupportedError: the package safetensors is not installed.
     """
-    save_text(write_graph(graph), path)
+    document = from_graph(graph)
+    text = dumps(document)
+    file_name(path)  # what is no path is refused before anything is written
+    beside = weights_path(path)
+    if weights:
+        save_weights(graph, document, beside)
+    save_text(text, path)
+    if weights:
+        shutil.copymode(path, beside)  # the package lets nobody but the user read it

@@ -9,19 +9,24 @@ from .op import Op
 
 
 def listing(
-    heading: str, inputs: Sequence[LogicalTensor], ops: Sequence[Op], outputs: Sequence[LogicalTensor]
+    heading: str,
+    inputs: Sequence[LogicalTensor],
+    constants: Sequence[LogicalTensor],
+    ops: Sequence[Op],
+    outputs: Sequence[LogicalTensor],
 ) -> str:
-    """Inputs and ops, a line each: names, types, shapes, and the attributes that are not as they are by default.
+    """Inputs, constants and ops, a line each: names, types, shapes, and the attributes that are not as by default.
 
     Args:
         heading: the first line.
-        inputs, ops, outputs: the graph's.
+        inputs, constants, ops, outputs: the graph's.
     """
     returned = {t.id for t in outputs}
     lines = [heading]
     for tensor in inputs:
         constant = "" if tensor.property_type.value == "undef" else f", {tensor.property_type.value}"
         lines.append(f"  {label(tensor)}: {_described(tensor)} (input{constant})")
+    lines += [f"  {label(tensor)}: {_described(tensor)} (held constant)" for tensor in constants]
     for op in ops:
         made = ", ".join(
             f"{label(t)}: {_described(t)}{' (output)' if t.id in returned else ''}" for t in op.outputs

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from ...ops.attributes import S64_MAX, S64_MIN
 from ...ops.data_types import DataType, parse_enum
-from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, LayoutError, ShapeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeError
 from ...ops.schema import UNKNOWN_DIM, Shape, format_shape
 from ...ops.values import format_value, integer, listed
 from ..runtime.arrays import as_data_type, itemsize
@@ -272,21 +272,3 @@ def _checked_strides(strides: Sequence[int], dims: Shape, layout: LayoutType, wh
 def label(tensor: LogicalTensor) -> str:
     """The key of a tensor: its name, or its id where it has none."""
     return tensor.name or str(tensor.id)
-
-
-def labels(tensors: Sequence[LogicalTensor], what: str) -> dict[str, int]:
-    """Key → id.
-
-    Raises:
-        GraphError: two tensors have one key.
-    """
-    ids: dict[str, int] = {}
-    for tensor in tensors:
-        key = label(tensor)
-        if key in ids:
-            raise GraphError(
-                f"two {what}s of the graph are called {format_value(key)}, the tensors {ids[key]} and {tensor.id}; "
-                "give each a name of its own"
-            )
-        ids[key] = tensor.id
-    return ids

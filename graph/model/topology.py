@@ -103,6 +103,24 @@ class Contraction:
         return seen
 
 
+def needed_ops(ops: Sequence[Op], wanted: Collection[int]) -> list[Op]:
+    """The ops that some of these tensors depend on, in order; a part of a split that nobody reads, say, is none.
+
+    Args:
+        ops: in any order.
+        wanted: ids of tensors.
+    """
+    producers = {tensor.id: op for op in ops for tensor in op.outputs}
+    needed: set[int] = set()
+    waiting = list(wanted)
+    while waiting:
+        op = producers.get(waiting.pop())
+        if op is not None and id(op) not in needed:
+            needed.add(id(op))
+            waiting += [tensor.id for tensor in op.inputs]
+    return [op for op in ops if id(op) in needed]
+
+
 def topological(ops: Sequence[Op]) -> list[Op]:
     """The ops in an order in which they can run, near to the one given.
 

@@ -39,7 +39,8 @@ class DescribedTensor:
         property_type: `undef`, `constant`, …
         producer: id of the op that makes it, or None.
         consumers: ids of the ops that read it.
-        role: `input` or `output` of the graph, or `inner`. What no op makes is an input, also if none reads it.
+        role: `input`, `constant` (which the graph holds) or `output` of the graph, or `inner`. What no op makes is an
+            input otherwise, also if none reads it.
         text: type and shape, `f32 16x28x28x64`.
     """
 
@@ -130,7 +131,7 @@ class GraphDescription:
 
     Attributes:
         fpmath_mode: the graph's.
-        inputs, outputs: ids of its tensors.
+        inputs, outputs: ids of its tensors. Inputs and constants can be outputs too.
         ops: in topological order. tensors: by id. partitions: in order of execution.
         problem: why there are no partitions, or empty.
     """
@@ -176,6 +177,7 @@ def describe(
         fpmath_mode=graph.fpmath_mode.value,
         ops=graph.ops,
         tensors=graph.tensors,
+        constants={t.id for t in graph.constant_tensors},
         outputs=[t.id for t in graph.outputs],
         partitions=[
             _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
@@ -195,7 +197,8 @@ def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -
     return _described_graph(
         fpmath_mode=next((partition.fpmath_mode for partition in model.partitions), "strict"),
         ops=ops,
-        tensors=[*model.inputs, *(t for op in ops for t in (*op.inputs, *op.outputs))],
+        tensors=[*model.inputs, *model.outputs, *(t for op in ops for t in (*op.inputs, *op.outputs))],
+        constants={number for partition in model.partitions for number in partition.constants},
         outputs=[t.id for t in model.outputs],
         partitions=[
             _described(
@@ -219,6 +222,7 @@ def preview(graph: Graph) -> GraphDescription:
             fpmath_mode=graph.fpmath_mode.value,
             ops=graph.ops,
             tensors=graph.tensors,
+            constants={t.id for t in graph.constant_tensors},
             outputs=[t.id for t in graph.outputs],
             partitions=(),
             problem=str(error) if graph.ops else "",
@@ -230,6 +234,7 @@ def _described_graph(
     fpmath_mode: str,
     ops: Sequence[Op],
     tensors: Sequence[LogicalTensor],
+    constants: Collection[int],
     outputs: Collection[int],
     partitions: Sequence[DescribedPartition],
     problem: str = "",
@@ -241,6 +246,11 @@ def _described_graph(
         for tensor in op.inputs:
             consumers.setdefault(tensor.id, []).append(op.id)
     known = {tensor.id: tensor for tensor in tensors}
+
+    def role(number: int) -> str:
+        if number in producers:
+            return "output" if number in outputs else "inner"
+        return "constant" if number in constants else "input"
 
     def described(tensor: LogicalTensor) -> DescribedTensor:
         producer = producers.get(tensor.id)
@@ -254,13 +264,13 @@ def _described_graph(
             property_type=tensor.property_type.value,
             producer=producer,
             consumers=tuple(dict.fromkeys(consumers.get(tensor.id, ()))),
-            role="input" if producer is None else "output" if tensor.id in outputs else "inner",
+            role=role(tensor.id),
             text=type_and_shape(tensor.data_type, tensor.shape),
         )
 
     return GraphDescription(
         fpmath_mode=fpmath_mode,
-        inputs=tuple(i for i in consumers if i not in producers),
+        inputs=tuple(i for i in consumers if role(i) == "input"),
         outputs=tuple(outputs),
         ops=tuple(
             DescribedOp(

@@ -48,12 +48,13 @@ def _lines(graph: GraphDescription) -> Iterator[str]:
         yield "  }"
     claimed = {number for partition in graph.partitions for number in partition.ops}
     yield from (f"  {_op(op, 'white')}" for op in graph.ops if op.id not in claimed)
+    outputs = set(graph.outputs)
     sources: dict[int, str] = {}
     for tensor in graph.tensors:
         sources[tensor.id] = f"input_{tensor.id}" if tensor.producer is None else f"op_{tensor.producer}"
         if tensor.producer is None:
             yield f"  {_end(f'input_{tensor.id}', tensor)}"
-        if tensor.role == "output":
+        if tensor.id in outputs:
             yield f"  {_end(f'output_{tensor.id}', tensor)}"
     tensors = {tensor.id: tensor for tensor in graph.tensors}
     for op in graph.ops:
@@ -62,7 +63,7 @@ def _lines(graph: GraphDescription) -> Iterator[str]:
             label = f" [label={_quoted(tensors[number].text)}]" if inner else ""
             yield f"  {sources[number]} -> op_{op.id}{label};"
     for tensor in graph.tensors:
-        if tensor.role == "output":
+        if tensor.id in outputs:
             yield f"  {sources[tensor.id]} -> output_{tensor.id};"
 
 

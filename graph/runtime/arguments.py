@@ -6,7 +6,7 @@ that does not is computed aside and copied back. What can't be right is refused 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -25,7 +25,9 @@ from .tensor import Tensor, allocate, check_array
 class _Port:
     """One tensor of an executable, with what checking an array needs."""
 
-    def __init__(self, tensor: LogicalTensor, name: PortName, engine: Engine) -> None:
+    def __init__(
+        self, tensor: LogicalTensor, name: PortName, engine: Engine, constant: Array | None = None
+    ) -> None:
         self.tensor = tensor
         self.what = f"{name}, {tensor},"
         opaque = tensor.layout_type is LayoutType.opaque
@@ -35,6 +37,8 @@ class _Port:
         self.shape = tensor.dims
         size = itemsize(tensor.data_type)
         self.byte_strides = tuple(s * size for s in self.plain.element_strides)
+        self.constant = None if opaque or constant is None else self.placed(constant)
+        """What the graph holds for it, as compiled."""
 
     def allocate(self) -> Array:
         """An uninitialised array for an output, or a staged input."""
@@ -62,8 +66,18 @@ class _Port:
             for have, want, dim in zip(array.strides, self.byte_strides, self.shape, strict=True)
         )
 
+    def placed(self, array: Array) -> Array:
+        """The array where it lies as compiled, a copy where it does not."""
+        if self.fits(array):
+            return array
+        staged = self.allocate()
+        np.copyto(staged, array)
+        return staged
+
     def array_of(self, value: object) -> Array:
         """The checked array behind what the user passed."""
+        if value is None and self.constant is not None:
+            return self.constant
         if self.layout is not None:
             return self._bytes_of(value, self.layout)
         array = value.numpy() if isinstance(value, Tensor) else as_array(value, self.what)
@@ -110,14 +124,17 @@ class Arguments:
         executable: what takes arrays.
         ops: what it computes, for messages.
         engine: what it was compiled for.
+        constants: what the graph holds for inputs, by tensor id.
     """
 
-    def __init__(self, executable: Executable, ops: Sequence[Op], engine: Engine) -> None:
+    def __init__(
+        self, executable: Executable, ops: Sequence[Op], engine: Engine, constants: Mapping[int, Array]
+    ) -> None:
         self.executable = executable
         self._ops = ops
         self._engine = engine
         names = port_names(ops)
-        self._inputs = [_Port(t, names[t.id], engine) for t in executable.inputs]
+        self._inputs = [_Port(t, names[t.id], engine, constants.get(t.id)) for t in executable.inputs]
         self._outputs = [_Port(t, names[t.id], engine) for t in executable.outputs]
 
     def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
@@ -129,15 +146,12 @@ class Arguments:
 
     def _taken(self, given: object) -> list[Array]:
         """Inputs as compiled; copies where they lie differently."""
-        result: list[Array] = []
-        for port, value in zip(self._inputs, self._listed(self._inputs, given, "input"), strict=True):
-            array = port.array_of(value)
-            if not port.fits(array):
-                staged = port.allocate()
-                np.copyto(staged, array)
-                array = staged
-            result.append(array)
-        return result
+        return [
+            port.constant
+            if value is None and port.constant is not None
+            else port.placed(port.array_of(value))
+            for port, value in zip(self._inputs, self._listed(self._inputs, given, "input"), strict=True)
+        ]
 
     def _target(self, port: _Port, value: object) -> Array:
         """An output array as the user gave it, checked to be writeable and to hold each element once."""

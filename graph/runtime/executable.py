@@ -72,6 +72,7 @@ class Explanation:
         rejected: what was passed over, a reason each.
         considered: what could have been chosen, best first, with the estimates that decided or the times.
         prepared: kernels that run only when a constant input changes.
+        prepared_bytes: memory of what they make.
         steps: every kernel, with the op that it belongs to and whether it is proven.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
         threads: how many threads its kernels run on; None where the backend does not say.
@@ -85,6 +86,7 @@ class Explanation:
     verified: bool = False
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
+    prepared_bytes: int = 0
     steps: tuple[ExplainedStep, ...] = ()
     threads: int | None = None
 

@@ -54,7 +54,7 @@ def test_open_sizes_are_known_at_execution():
     for batch in (1, 4):
         x = normal(batch, 3, seed=batch)
         close(compiled(x)["y"], np.maximum(x @ w, 0))
-    assert og.from_onnx(model, shapes={"x": [4, 3]}).graph.inputs[0].shape == (4, 3)
+    assert og.from_onnx(model, shapes={"x": [4, 3]}).inputs[0].shape == (4, 3)
     with pytest.raises(og.ArgumentError, match="only sizes that are open can be chosen"):
         og.from_onnx(model, shapes={"x": [4, 2]})
     with pytest.raises(og.ArgumentError, match="shapes names 'z', which is no input"):
@@ -436,7 +436,7 @@ def test_inputs_of_other_kinds():
     opsets = [helper.make_opsetid("", NEWEST)]
     graph = helper.make_graph([node], "g", [info, default], out, [numpy_helper.from_array(w, "w")])
     imported = og.from_onnx(helper.make_model(graph, opset_imports=opsets, ir_version=IR))
-    assert imported.inputs == ("x",)
+    assert imported.input_names == ("x",)
     for kind in (onnx.TensorProto.STRING, onnx.TensorProto.COMPLEX64):
         graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", kind, [2]), default], out)
         with pytest.raises(og.UnsupportedError, match="input 'x': element type"):
@@ -474,7 +474,7 @@ def two_inputs():
 
 def test_arguments_by_position_and_by_name():
     model = og.from_onnx(two_inputs()).compile()
-    assert (model.inputs, model.outputs) == (("a.1", "b"), ("d", "c", "b"))
+    assert (model.input_names, model.output_names) == (("a.1", "b"), ("d", "c", "b"))
     y = 2 * X
     for results in (model(X, y), model({"a.1": X, "b": y}), model(X, b=y), model(**{"a.1": X}, b=y)):
         np.testing.assert_array_equal(results["c"], X - y)
@@ -486,7 +486,7 @@ def test_arguments_by_position_and_by_name():
 @pytest.mark.parametrize(
     ("arrays", "named", "message"),
     [
-        ((X,), {}, "input 'b' is missing; the model takes 'a.1', 'b'"),
+        ((X,), {}, "input 'b' is missing; the graph takes 'a.1', 'b'"),
         ((X, X, X), {}, "takes 2 inputs"),
         ((X, X), {"b": X}, "input 'b' is given twice"),
         ((X,), {"B": X}, "no input 'B' .did you mean 'b'"),
@@ -506,23 +506,23 @@ def test_a_report_counts_all_ops():
     model = og.from_onnx(two_inputs()).compile()
     report = model.report(X, X, repeat=2)
     assert sum(report.ops.values()) == 2
-    assert report.partitions == len(model.compiled.partitions)
+    assert report.partitions == len(model.partitions)
     assert 0 <= report.onednn_share <= 1
     assert set(report.seconds) == set(report.ops)
     assert "of 2 ops" in str(report)
     assert "2 partitions" in repr(model) or "1 partitions" in repr(model)
-    assert "2 ops, 0 constants" in repr(og.from_onnx(two_inputs()))
+    assert repr(og.from_onnx(two_inputs())) == "Graph(2 ops)"
     numpy_only = og.from_onnx(two_inputs()).compile(backend="numpy").report(X, X)
     assert numpy_only.ops == {"numpy": 2}
     assert numpy_only.onednn_share == 0
-    with pytest.raises(og.ArgumentError, match="repeat must be at least 1"):
+    with pytest.raises(og.ArgumentError, match="repeat must be an integer of at least 1"):
         model.report(X, X, repeat=0)
 
 
 def test_the_graph_can_be_built_upon():
     """Not finalized yet: a loss, say, can stand behind it."""
     imported = og.from_onnx(small())
-    assert not imported.graph.finalized
-    loss = imported.graph.op("ReduceSum", imported.results["y"], axes=[0, 1, 2], name="loss")
-    model = imported.graph.compile()
+    assert not imported.finalized
+    loss = imported.op("ReduceSum", imported.outputs[0], axes=[0, 1, 2], name="loss")
+    model = imported.compile()
     close(model({"x": X})[loss], np.maximum(X, 0).sum())

@@ -453,7 +453,7 @@ def test_a_split_whose_last_parts_nobody_needs():
     for opset, attributes in ((11, {}), (13, {}), (18, {"num_outputs": 4})):
         node = helper.make_node("Split", ["x"], ["a", "b", "c", "d"], name="parts", axis=1, **attributes)
         imported = check(model_of([node], {"x": x}, ["a", "b"], opset=opset), {"x": x}, exact=True)
-        assert [(op.kind, op.name) for op in imported.graph.ops if op.kind == "MaxPool"] == [
+        assert [(op.kind, op.name) for op in imported.ops if op.kind == "MaxPool"] == [
             ("MaxPool", "slice_parts"),
             ("MaxPool", "slice_parts.2"),
         ]
@@ -463,7 +463,7 @@ def test_outputs_that_nobody_needs():
     x = normal(2, 4)
     node = helper.make_node("Dropout", ["x"], ["h", "mask"])
     relu = helper.make_node("Relu", ["h"], ["y"])
-    assert [op.kind for op in check(model_of([node, relu], {"x": x}, ["y"]), {"x": x}).graph.ops] == ["ReLU"]
+    assert [op.kind for op in check(model_of([node, relu], {"x": x}, ["y"]), {"x": x}).ops] == ["ReLU"]
     pool = helper.make_node("MaxPool", ["x"], ["y", "indices"], kernel_shape=[2])
     with pytest.raises(og.UnsupportedError, match="its output 'indices', number 1, has no counterpart"):
         og.from_onnx(model_of([pool], {"x": normal(1, 2, 4)}, ["y", "indices"]))

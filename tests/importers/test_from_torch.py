@@ -45,7 +45,7 @@ def check(module, *inputs, tolerance=TOLERANCE, kinds=None, **options):
     """Imports, runs, compares each output with torch's; returns what was imported."""
     imported = og.from_torch(module, inputs)
     if kinds is not None:
-        assert [op.kind for op in imported.graph.ops] == kinds
+        assert [op.kind for op in imported.ops] == kinds
     results = imported.compile(**options)(*inputs)
     with torch.no_grad():
         expected = module.eval()(*inputs)
@@ -319,7 +319,7 @@ def test_every_op_of_the_table_has_a_translation_that_torch_knows():
 
 def test_padding_goes_into_the_convolution():
     module = nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(4, 6, 3, stride=2))
-    (op,) = check(module, IMAGE, kinds=["Convolution"]).graph.ops
+    (op,) = check(module, IMAGE, kinds=["Convolution"]).ops
     assert op.attributes["pads_begin"] == (0, 0)
     assert op.attributes["pads_end"] == (1, 1)
 
@@ -327,8 +327,8 @@ def test_padding_goes_into_the_convolution():
 def test_parts_that_nobody_needs_are_left_out():
     check(Apply(lambda x: x.unbind(2)[1] + 1), X, kinds=["MaxPool", "StaticReshape", "Add"])
     imported = check(Apply(lambda x: (x * 2 * x).split(2, 2)[0]), X)
-    assert [op.kind for op in imported.graph.ops] == ["Multiply", "Multiply", "MaxPool"]
-    assert len(imported.graph.outputs) == 1
+    assert [op.kind for op in imported.ops] == ["Multiply", "Multiply", "MaxPool"]
+    assert len(imported.outputs) == 1
 
 
 def test_swish_is_a_sigmoid_and_a_product():
@@ -353,7 +353,7 @@ def test_weights_are_used_where_they_lie():
     assert set(imported.constants) == {"weight", "bias"}
     weight = imported.constants["weight"]
     assert weight.__array_interface__["data"][0] == layer.weight.data_ptr()
-    assert {t.name for t in imported.graph.inputs if t.property_type == "constant"} == {"weight", "bias"}
+    assert {t.name for t in imported.constant_tensors} == {"weight", "bias"}
 
 
 def test_a_transposed_weight_is_not_copied_either():
@@ -371,7 +371,7 @@ def test_a_transposed_weight_is_not_copied_either():
     imported = check(Transposed(), X, kinds=["MatMul"])
     (array,) = imported.constants.values()
     assert array.__array_interface__["data"][0] == weight.data_ptr()
-    assert imported.graph.ops[0].attributes["transpose_b"] is True
+    assert imported.ops[0].attributes["transpose_b"] is True
 
 
 def test_a_shared_weight_is_one_constant():
@@ -681,16 +681,16 @@ def test_names_of_inputs_and_outputs():
             return {**out, "nothing": None} if scale is None else {**out, "scaled": left * scale}
 
     imported = og.from_torch(Several(), (X, 2 * X))
-    assert imported.inputs == ("left", "right")
-    assert imported.outputs == ("sum", "parts.0", "parts.1.0")
+    assert imported.input_names == ("left", "right")
+    assert imported.output_names == ("sum", "parts.0", "parts.1.0")
     results = imported.compile()(X, right=2 * X)
     np.testing.assert_array_equal(results["parts.0"], (X - 2 * X).numpy())
     np.testing.assert_array_equal(results["parts.1.0"], X.numpy())
     named = og.from_torch(Several(), (X, 2 * X), {"scale": normal(4)})
-    assert named.inputs == ("left", "right", "scale")
-    assert named.outputs == ("sum", "parts.0", "parts.1.0", "scaled")
+    assert named.input_names == ("left", "right", "scale")
+    assert named.output_names == ("sum", "parts.0", "parts.1.0", "scaled")
     two = og.from_torch(Apply(lambda x: (x + 1, x * 2)), (X,))
-    assert two.outputs == ("output_0", "output_1")
+    assert two.output_names == ("output_0", "output_1")
 
 
 def test_all_that_can_not_be_mapped_is_named_at_once():
@@ -789,7 +789,7 @@ def test_scores_are_scaled_by_the_root_of_the_size():
 
 def test_parts_are_named_after_what_they_are():
     imported = og.from_torch(Apply(lambda x: (x[:, :2], x.split([1, 2], 1)[1], F.pad(x, (-1, 0)))), (X,))
-    names = [op.name for op in imported.graph.ops if op.kind == "MaxPool"]
+    names = [op.name for op in imported.ops if op.kind == "MaxPool"]
     assert len(names) == 3
     assert all(name.startswith(("slice", "split")) for name in names)
 

@@ -131,15 +131,14 @@ class Row:
     noise: float
 
 
-def compare_partitions(imported, x):
+def compare_partitions(graph, x):
     """Each partition of the oneDNN backend on what NumPy makes of the ops before it, against NumPy.
 
     Returns:
         id of a tensor → what NumPy makes of it; rows (label, steps of integers, share of elements that differ, norm
         of the difference of f32), one for each result of a partition.
     """
-    graph = imported.graph
-    values = {t.id: x if t.name in imported.inputs else imported.constants[t.name] for t in graph.inputs}
+    values = {t.id: x for t in graph.inputs} | {t.id: graph.constants[t.name] for t in graph.constant_tensors}
     for part in graph.get_partitions(backend="numpy"):
         results = part.compile().execute(None, [values[t.id] for t in part.input_ports])
         values.update((t.id, r) for t, r in zip(part.output_ports, results, strict=True))
@@ -176,11 +175,11 @@ def test_model(zoo, built, case, model_table):
         moved = x * (1 + MOVED * np.random.default_rng(0).uniform(-1, 1, x.shape)).astype(np.float32)
         noise = max(noise, zoo.difference(zoo.onnxruntime_result(path, moved), expected))
     values, parts = compare_partitions(imported, x)
-    (output,) = imported.results.values()
+    (output,) = imported.outputs
     row = Row(
         case=str(case),
-        ops=len(imported.graph.ops),
-        elsewhere=" ".join(p.label for p in imported.graph.get_partitions() if p.backend != "onednn"),
+        ops=len(imported.ops),
+        elsewhere=" ".join(p.label for p in imported.get_partitions() if p.backend != "onednn"),
         worst_steps=max(steps for _, steps, _, _ in parts),
         worst_partition=max(norm for *_, norm in parts),
         from_numpy=zoo.difference(result, values[output.id]),

@@ -57,9 +57,9 @@ def check(model, inputs, *, rtol=1e-5, exact=False, kinds=None):
     """Runs it and compares with the reference; returns what was imported."""
     imported = og.from_onnx(model)
     if kinds is not None:
-        assert [op.kind for op in imported.graph.ops] == kinds
+        assert [op.kind for op in imported.ops] == kinds
     compiled = imported.compile()
-    assert set(compiled.inputs) == set(inputs)
+    assert set(compiled.input_names) == set(inputs)
     results = compiled(**inputs)
     expected = expected_of(model, inputs)
     assert list(results) == list(expected)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from attrs import frozen
 
-from ...graph.compile.compiled_graph import Key
+from ...graph.compile.signature import Key
 from ...graph.graph import Graph
 from ...graph.io.serialization import Document, load, to_graph
 from ...graph.model.logical_tensor import LogicalTensor, may_overlap

@@ -18,7 +18,7 @@ import numpy as np
 from attrs import evolve
 
 from ...graph.graph import Graph
-from ...graph.model.logical_tensor import LogicalTensor
+from ...graph.model.logical_tensor import LogicalTensor, label
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, numpy_type
 from ...ops.data_types import DataType
@@ -63,7 +63,7 @@ TARGET = 2.0
 
 
 def fill(graph: Graph, seed: int = 0, density: float = 1.0) -> dict[int, Array]:
-    """Arrays for all inputs of a graph, by tensor id; the same for the same seed.
+    """Arrays for all inputs of a graph, by tensor id, and its constants; the same for the same seed.
 
     Args:
         graph: finalized, with all shapes known.
@@ -74,7 +74,8 @@ def fill(graph: Graph, seed: int = 0, density: float = 1.0) -> dict[int, Array]:
         UnsupportedError: data that follows from other data needs an op without a NumPy kernel.
     """
     filler = _Filler(graph, seed, density)
-    arrays: dict[int, Array] = {}
+    constants = graph.constants
+    arrays = {tensor.id: constants[label(tensor)] for tensor in graph.constant_tensors}
     late: list[LogicalTensor] = []
     for tensor in graph.inputs:
         if filler.follows(tensor) is None:

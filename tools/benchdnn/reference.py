@@ -158,10 +158,11 @@ class _Run:
 
     def __init__(self, graph: Graph, inputs: Mapping[int, Array], wanted: Collection[int]) -> None:
         self._ops = graph.ops
-        self._inputs = {t.id: inputs[t.id].astype(held(t.data_type)) for t in graph.inputs if t.id in inputs}
+        given = (*graph.inputs, *graph.constant_tensors)
+        self._inputs = {t.id: inputs[t.id].astype(held(t.data_type)) for t in given if t.id in inputs}
         self._wanted = frozenset(wanted)
         self._fpmath = FPMATH_TYPES.get(graph.fpmath_mode)
-        self.exact = {t.id for t in graph.inputs}
+        self.exact = {t.id for t in given}
         self._needed = self._ancestors()
 
     def _ancestors(self) -> frozenset[int]:

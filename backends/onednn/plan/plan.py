@@ -10,6 +10,7 @@ import ctypes
 import functools
 import itertools
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p
@@ -33,6 +34,9 @@ from .arena import GUARDS, aligned
 from .choice import reorder
 from .placement import FreeBytes
 from .work import Work, reorder_work
+
+KEPT_FRAMES = os.cpu_count() or 1
+"""Frames that a plan keeps. More threads than that may run it at once, but then they wait for each other's CPUs."""
 
 
 @frozen(eq=False)
@@ -279,8 +283,9 @@ class Plan:
             return Frame(self)
 
     def give(self, frame: Frame) -> None:
-        """Returns a frame to the pool."""
-        self._frames.append(frame)
+        """Returns a frame to the pool; one more than the machine has CPUs for is freed."""
+        if len(self._frames) < KEPT_FRAMES:
+            self._frames.append(frame)
 
     def run(self, addresses: Sequence[int]) -> None:
         """Executes on buffers at these addresses, one per argument. Thread-safe."""

@@ -97,7 +97,7 @@ function buildModel(graph) {
     for (const [port, id] of op.inputs) connect(makers.get(id), nodes.get(`op ${op.id}`), tensors.get(id), port);
   }
   for (const tensor of graph.tensors) {
-    if (tensor.role === "output") connect(makers.get(tensor.id), add(pillNode(tensor, "output")), tensor, "output");
+    if (graph.outputs.includes(tensor.id)) connect(makers.get(tensor.id), add(pillNode(tensor, "output")), tensor, "output");
   }
   const members = new Map(graph.partitions.map((partition) => [partition.id, []]));
   for (const node of nodes.values()) if (node.partition) members.get(node.partition.id).push(node);

@@ -66,9 +66,30 @@ SHARED = np.zeros((2, *GOOD.shape), np.float32)
 
 GRAPH_CALLS = (
     # what, arguments, options, error, what the message says
-    ("None", (None,), {}, ArgumentTypeError, ("inputs must be a mapping", "NoneType", "{'x': …, 'dy': …}")),
-    ("a list", ([X, DY],), {}, ArgumentTypeError, ("inputs must be a mapping", "got list")),
-    ("an array", (X,), {}, ArgumentTypeError, ("inputs must be a mapping", "got ndarray")),
+    ("None", (None,), {}, ArgumentError, ("input 'dy' is missing; the graph takes 'x', 'dy', got 'x'",)),
+    ("None twice", (None, None), {}, ArgumentTypeError, ("input 'x' must be", "got None")),
+    ("a list", ([X, DY],), {}, ArgumentError, ("input 'dy' is missing",)),
+    ("an array", (X,), {}, ArgumentError, ("input 'dy' is missing; the graph takes 'x', 'dy', got 'x'",)),
+    ("no argument", (), {}, ArgumentError, ("input 'x' is missing", "got none")),
+    ("three arrays", (X, DY, DY), {}, ArgumentError, ("takes 2 inputs, 'x', 'dy', got 3 by position",)),
+    ("x by position and by name", (X,), {"x": X}, ArgumentError, ("input 'x' is given twice",)),
+    ("x in a mapping and by name", (BOTH,), {"x": X}, ArgumentError, ("input 'x' is given twice",)),
+    ("an unknown keyword", (X, DY), {"z": X}, ArgumentError, ("the graph has no input 'z'", "'x', 'dy'")),
+    ("a keyword nearly right", (X,), {"dyy": DY}, ArgumentError, ("no input 'dyy' (did you mean 'dy'?)",)),
+    (
+        "a mapping and an array",
+        (X, BOTH),
+        {},
+        ArgumentTypeError,
+        ("input 'dy' must be a NumPy array", "dict"),
+    ),
+    (
+        "outputs twice",
+        (BOTH, {"dw": GOOD}),
+        {"outputs": {"dw": GOOD}},
+        ArgumentTypeError,
+        ("input 'x'", "dict"),
+    ),
     ("nothing", ({},), {}, ArgumentError, ("input 'x' is missing; the graph takes 'x', 'dy', got none",)),
     ("no dy", ({"x": X},), {}, ArgumentError, ("input 'dy' is missing; the graph takes 'x', 'dy', got 'x'",)),
     ("an unknown name", ({**BOTH, "z": X},), {}, ArgumentError, ("the graph has no input 'z'", "'x', 'dy'")),

@@ -280,10 +280,22 @@ BUILDER_ROWS = [
             ("output takes a LogicalTensor, got 5",),
         ),
         (
-            "output of no op",
-            lambda: built()[0].output(LogicalTensor(0, "f32")),
+            "output of no tensor",
+            lambda: built()[0].output(LogicalTensor(77, "f32")),
             GraphError,
-            ("tensor 0", "is produced by no op of the graph"),
+            ("tensor 77", "is no tensor of the graph"),
+        ),
+        (
+            "output without a name",
+            lambda: (lambda graph, x, dy, dw: graph.output(dw, name=""))(*built()),
+            ArgumentTypeError,
+            ("an output's name must be a non-empty string or None, got ''",),
+        ),
+        (
+            "two outputs of one name",
+            lambda: (lambda graph, x, dy, dw: (graph.output(dw), graph.output(x, name="dw")))(*built()),
+            GraphError,
+            ("two outputs of the graph would be called 'dw'",),
         ),
         (
             "output of another graph",
