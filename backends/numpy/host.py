@@ -160,13 +160,17 @@ def _places(op: Op, indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
     return tuple(_counted(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
 
 
+def _counting(size: int) -> Array:
+    return np.arange(size)
+
+
 @kernel("HostGatherND")
 def gather_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Parts by their places."""
     src, indices = inputs
     batch = op.attributes.integer("batch_dims")
     rank = indices.ndim - 1
-    own = [along(np.arange(src.shape[axis]), axis, rank) for axis in range(batch)]
+    own = [along(_counting(src.shape[axis]), axis, rank) for axis in range(batch)]
     places = (*own, *_places(op, indices, src.shape[batch:]))
     np.copyto(outputs[0], src[places] if places else np.broadcast_to(src, outputs[0].shape))
 
@@ -184,7 +188,7 @@ def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
 def part(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """A part along axes."""
     src, a = inputs[0], op.attributes
-    taken = [slice(None)] * src.ndim
+    taken: list[slice] = [slice(None)] * src.ndim
     names = ("axes", "starts", "stops", "steps")
     for axis, start, stop, step in zip(*(a.integers(name) for name in names), strict=True):
         taken[axis] = slice(start, stop, step)
@@ -198,7 +202,8 @@ def pad(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     widths = list(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True))
     mode = a.string("mode")
     if mode != "constant":
-        np.copyto(outputs[0], np.pad(src, widths, mode=mode))  # pyright: ignore[reportArgumentType, reportCallIssue] -- one of NumPy's modes
+        around: Callable[..., Array] = np.pad
+        np.copyto(outputs[0], around(src, widths, mode=mode))
         return
     outputs[0][...] = np.asarray(a.real("value")).astype(src.dtype)
     inside = tuple(slice(begin, begin + d) for (begin, _), d in zip(widths, src.shape, strict=True))

@@ -149,10 +149,13 @@ def clamp(t: Translation, x: Value, low: float | None, high: float | None) -> Va
     """Bounds on both sides, on one, or on none."""
     low = None if low is not None and math.isinf(low) and low < 0 else low
     high = None if high is not None and math.isinf(high) and high > 0 else high
-    if low is not None and high is not None:
+    floats = dtype_of(x) in FLOATS
+    if floats and low is not None and high is not None:
         return t.op("Clamp", x, min=low, max=high)
+    if floats and low == 0:
+        return t.op("ReLU", x)
     if low is not None:
-        return t.op("ReLU", x) if low == 0 else binary(t, "Maximum", x, low)
+        x = binary(t, "Maximum", x, low)
     return binary(t, "Minimum", x, high) if high is not None else x
 
 
