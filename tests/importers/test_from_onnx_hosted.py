@@ -169,11 +169,11 @@ def test_an_op_between_primitives(name):
 
 
 def test_integer_division():
-    """Towards zero, as in C; ONNX's reference rounds down."""
-    a, b = ints(7, -7, 7, -7, 6, -6, 2**62), ints(2, 2, -2, -2, 3, 3, 3)
+    """Towards zero, as in C, where ONNX's reference rounds down; by zero it is zero, and ends no process."""
+    a, b = ints(7, -7, 7, -7, 6, -6, 2**62, -5), ints(2, 2, -2, -2, 3, 3, 3, 0)
     node = helper.make_node("Div", ["a", "b"], ["y"])
     y = og.from_onnx(model_of([node], {"a": a, "b": b}, ["y"])).compile()(a, b)["y"]
-    np.testing.assert_array_equal(y, ints(3, -3, -3, 3, 2, -2, 2**62 // 3))
+    np.testing.assert_array_equal(y, ints(3, -3, -3, 3, 2, -2, 2**62 // 3, 0))
 
 
 @pytest.mark.parametrize("index", [7, -8])
@@ -262,6 +262,13 @@ def test_the_report_names_them():
     model(ids)
     steps = [step for part in model.compiled.explain().values() if part is not None for step in part.steps]
     assert any("HostGather" in step.name and step.host for step in steps)
+
+
+@pytest.mark.parametrize("equation", ["bij,bjk->bik", "bij,bkj->bik", "bji,bjk->bik", "bji,bkj->bik"])
+def test_an_einstein_sum_takes_matrices_as_they_lie(equation):
+    inputs = {"x0": integers(2, 4, 4), "x1": integers(2, 4, 4, seed=1)}
+    node = helper.make_node("Einsum", list(inputs), ["y"], equation=equation)
+    check(model_of([node], inputs, ["y"]), inputs, exact=True, kinds=["MatMul"])
 
 
 def test_what_an_einstein_sum_can_not_be():
