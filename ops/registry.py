@@ -8,9 +8,15 @@ from .errors import SchemaError, UnknownOpError, nearest
 from .schema import OpNames, OpSchema
 from .values import format_value
 
+HOST = "host"
+"""The family of ops that importers fall back to, which the documented op set does not have."""
+
 
 class OpRegistry:
-    """Schemas by kind and by legacy name."""
+    """Schemas by kind and by legacy name.
+
+    What it lists is the op set and a user's ops; those that importers fall back to are apart, in `host`.
+    """
 
     def __init__(self) -> None:
         self._schemas: dict[str, OpSchema] = {}
@@ -52,10 +58,18 @@ class OpRegistry:
         return schema, schema.names(str(kind))
 
     def __iter__(self) -> Iterator[OpSchema]:
-        return iter(sorted(self._schemas.values(), key=lambda schema: schema.kind))
+        return iter(schema for schema in self._sorted() if schema.family != HOST)
 
     def __len__(self) -> int:
-        return len(self._schemas)
+        return sum(schema.family != HOST for schema in self._schemas.values())
+
+    @property
+    def host(self) -> tuple[OpSchema, ...]:
+        """The ops that importers fall back to."""
+        return tuple(schema for schema in self._sorted() if schema.family == HOST)
+
+    def _sorted(self) -> list[OpSchema]:
+        return sorted(self._schemas.values(), key=lambda schema: schema.kind)
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._written

@@ -24,7 +24,8 @@ def from_onnx(
 
     Data stay in ONNX's layout, NCX. What depends on constants alone is computed now. The graph holds the weights as its
     constants, which backends prepare once. Inputs and outputs have the model's names and order. It is not finalized,
-    so that more can be built onto it.
+    so that more can be built onto it. Where oneDNN Graph has no op (look-ups, comparisons, integers), ops of our own
+    run on the host; their names begin with `Host`.
 
     QuantizeLinear becomes Quantize, the op that int8 kernels fuse. ONNX rounds x / scale and adds the zero point then;
     Quantize rounds the sum. Where x / scale lies half-way between two integers (or as near to that as f32 can tell) and
@@ -36,7 +37,7 @@ def from_onnx(
             at execution only, which some ops can't do with.
 
     Raises:
-        UnsupportedError: nodes that oneDNN Graph's ops can't express, all of them in one message; or the
+        UnsupportedError: nodes that can't be translated, all of them in one message; or the
             package onnx is not installed; or a model that computes nothing.
         ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it.
     """
@@ -61,7 +62,7 @@ def from_torch(
         example_named: keyword arguments likewise.
 
     Raises:
-        UnsupportedError: nodes that oneDNN Graph's ops can't express, all of them in one message; a module that
+        UnsupportedError: nodes that can't be translated, all of them in one message; a module that
             torch can't export, or that computes nothing; or torch is not installed.
         ArgumentError, ArgumentTypeError: no module, or example inputs are missing.
     """

@@ -80,19 +80,16 @@ def _common_type(a: Value, b: Value) -> np.dtype[Any]:
 
 
 def cast(t: Translation, x: Value, dtype: np.dtype[Any]) -> Value:
-    """The value in another floating-point type."""
+    """The value in another type: by TypeCast between floating-point ones, by HostCast where integers or truths are."""
     if dtype_of(x) == dtype:
         return x
     if isinstance(x, np.ndarray) and x.dtype.kind not in "cOSU":
         return x.astype(dtype)
-    if dtype not in FLOATS or dtype_of(x) not in FLOATS:
-        raise Unmapped(
-            f"a conversion from {dtype_of(x)} to {dtype}; TypeCast knows floating-point types only"
-        )
-    return t.op("TypeCast", x, output_type=data_type_of(np.empty(0, dtype)))
+    kind = "TypeCast" if dtype in FLOATS and dtype_of(x) in FLOATS else "HostCast"
+    return t.op(kind, x, output_type=data_type_of(np.empty(0, dtype)))
 
 
-def _operands(t: Translation, a: Operand, b: Operand) -> tuple[Value, Value]:
+def operands(t: Translation, a: Operand, b: Operand) -> tuple[Value, Value]:
     """Both operands in one type."""
     if isinstance(a, int | float):
         if isinstance(b, int | float):
@@ -106,14 +103,14 @@ def _operands(t: Translation, a: Operand, b: Operand) -> tuple[Value, Value]:
 
 def _number(value: float, like: Value) -> Array:
     dtype = dtype_of(like)
-    if dtype not in FLOATS and float(value) != int(value):
+    if dtype not in FLOATS and value != np.asarray(value).astype(dtype):
         raise Unmapped(f"it mixes {dtype} with the number {value}")
     return np.asarray(value, dtype)
 
 
 def binary(t: Translation, kind: str, a: Operand, b: Operand) -> LogicalTensor:
     """A binary op, broadcast as NumPy does."""
-    return t.op(kind, *_operands(t, a, b))
+    return t.op(kind, *operands(t, a, b))
 
 
 def multiplied(constant: Array, factor: float, like: Operand) -> Array:
@@ -152,10 +149,13 @@ def clamp(t: Translation, x: Value, low: float | None, high: float | None) -> Va
     """Bounds on both sides, on one, or on none."""
     low = None if low is not None and math.isinf(low) and low < 0 else low
     high = None if high is not None and math.isinf(high) and high > 0 else high
-    if low is not None and high is not None:
+    floats = dtype_of(x) in FLOATS
+    if floats and low is not None and high is not None:
         return t.op("Clamp", x, min=low, max=high)
+    if floats and low == 0:
+        return t.op("ReLU", x)
     if low is not None:
-        return t.op("ReLU", x) if low == 0 else binary(t, "Maximum", x, low)
+        x = binary(t, "Maximum", x, low)
     return binary(t, "Minimum", x, high) if high is not None else x
 
 
@@ -180,7 +180,7 @@ def where(t: Translation, condition: Value, a: Operand, b: Operand) -> Value:
         raise Unmapped(f"a condition of {dtype_of(condition)}; Select takes booleans")
     if isinstance(a, int | float) and isinstance(b, int | float):
         a = np.asarray(a, np.float32)
-    return t.op("Select", condition, *_operands(t, a, b))
+    return t.op("Select", condition, *operands(t, a, b))
 
 
 # --- shapes ----------------------------------------------------------------------------------------------
@@ -248,6 +248,8 @@ def expand(t: Translation, x: Value, shape: Sequence[int]) -> Value:
     have = shape_of(x)
     if tuple(shape) == have:
         return x
+    if dtype_of(x) not in FLOATS:
+        return t.op("HostExpand", x, shape=list(shape))
     padded = (1,) * (len(shape) - len(have)) + have
     ones = [want if want != old else 1 for want, old in zip(shape, padded, strict=True)]
     if all(d == 1 for d in ones):
@@ -291,40 +293,39 @@ def pad(t: Translation, x: Value, begin: Sequence[int], end: Sequence[int], valu
     if not any((*begin, *end)):
         return x
     base = t.tensor(x)
+    if dtype_of(base) not in FLOATS or -1 in shape_of(base):
+        return t.op("HostPad", base, pads_begin=begin, pads_end=end, value=value)
     if value == 0:
         return Padded(base, tuple(begin), tuple(end))
     return t.padded(base, begin, end, value)
 
 
 def cut(t: Translation, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
-    """`x[…, start:stop:step, …]` with a positive step; bounds count from the end where negative, as Python's do.
+    """`x[…, start:stop:step, …]`; bounds count from the end where negative, as Python's do.
 
     oneDNN Graph has no such op. A MaxPool does it, with windows of one element and negative padding: it copies
-    exactly the elements that are wanted, NaN and infinities included.
+    exactly the elements that are wanted, NaN and infinities included. What it can't do is done on the host: backwards,
+    of integers, of sizes that are not known.
     """
     axis = axis_of(x, axis)
     shape = shape_of(x)
     size = shape[axis]
-    if size < 0:
-        sizes(x)  # says what is missing
     if step == 0:
         raise Unmapped("a step of 0")
-    chosen = range(size)[start:stop:step]
+    chosen = range(max(size, 0))[start:stop:step]
     if isinstance(x, np.ndarray):
         return x.take(chosen, axis)
     if len(chosen) == size and step > 0:
         return x
-    if not chosen or 0 in shape:
-        raise Unmapped("a part without elements")
-    if step < 0 and len(chosen) > 1:
-        raise Unmapped(f"a step of {step}; there is no op that reverses")
-    if dtype_of(x) not in FLOATS:
-        raise Unmapped(
-            f"a part of a tensor of {dtype_of(x)}; there is no op for that but for floating-point types"
-        )
-    wide = len(shape) >= 3 and axis >= 2
+    wide = len(shape) >= 3 and axis >= 1
+    backwards = step < 0 and len(chosen) > 1
+    if not chosen or 0 in shape or backwards or dtype_of(x) not in FLOATS or not (wide or -1 not in shape):
+        bounds = {"starts": [start], "stops": [stop], "steps": [step]}
+        return t.titled(_part_name(t.label), "HostSlice", x, axes=[axis], **bounds)
     seen = x if wide else reshape(t, x, _around(sizes(x), axis))
-    spatial, place = (len(shape) - 2, axis - 2) if wide else (2, 0)
+    # Spatial axes are those behind the channels or, for a part of what would be the channels, those before them.
+    first = 1 if wide and axis == 1 else 2
+    spatial, place = (len(shape) - 2, axis - first) if wide else (2, 0)
     begin, end, strides = [0] * spatial, [0] * spatial, [1] * spatial
     begin[place], end[place] = -chosen[0], -(size - 1 - chosen[-1])
     strides[place] = step if step > 0 else 1
@@ -336,7 +337,7 @@ def cut(t: Translation, x: Value, axis: int, start: int, stop: int, step: int = 
         strides=strides,
         pads_begin=begin,
         pads_end=end,
-        data_format="NCX",
+        data_format="NXC" if first == 1 else "NCX",
     )
     return part if wide else reshape(t, part, (*shape[:axis], len(chosen), *shape[axis + 1 :]))
 
@@ -356,30 +357,33 @@ def select(t: Translation, x: Value, axis: int, index: int) -> Value:
     axis = axis_of(x, axis)
     size = shape_of(x)[axis]
     if size < 0:
-        sizes(x)
+        return t.op("HostGather", x, np.asarray(index), axis=axis)
     if not -size <= index < size:
         raise Unmapped(f"index {index} is beyond the {size} elements of axis {axis}")
     return squeeze(t, cut(t, x, axis, index % size, index % size + 1), [axis])
 
 
-def take(t: Translation, x: Value, axis: int, indices: Array) -> Value:
-    """Elements along an axis by constant indices; the axis becomes those of the indices.
+def take(t: Translation, x: Value, axis: int, indices: Value) -> Value:
+    """Elements along an axis by indices; the axis becomes those of the indices.
 
-    There is no such op: each ascending row with equal distances is cut out, and the parts are joined.
+    oneDNN Graph has no such op: by few constant indices, each ascending row with equal distances is cut out, and the
+    parts are joined. Else it is a look-up on the host.
     """
     axis = axis_of(x, axis)
+    if not isinstance(indices, np.ndarray) or -1 in shape_of(x) or dtype_of(x) not in FLOATS:
+        return t.op("HostGather", x, indices, axis=axis)
     size = sizes(x)[axis]
     if isinstance(x, np.ndarray):
         return x.take(indices, axis)
     given = [int(i) for i in indices.reshape(-1)]
     beyond = next((i for i in given if not -size <= i < size), None)
-    if beyond is not None or not given:
-        raise Unmapped(
-            "elements by no indices" if beyond is None else f"index {beyond} is beyond the {size} elements"
-        )
+    if beyond is not None:
+        raise Unmapped(f"index {beyond} is beyond the {size} elements")
+    if not given:
+        return t.op("HostGather", x, indices, axis=axis)
     rows = list(ascending_rows([i % size for i in given]))
     if len(rows) > MOST_ROWS:
-        raise Unmapped(f"elements by indices that fall into {len(rows)} rows with equal distances")
+        return t.op("HostGather", x, indices, axis=axis)
     parts = [cut(t, x, axis, row.start, row.stop, row.step) for row in rows]
     part = parts[0] if len(parts) == 1 else concat(t, parts, axis)
     shape = shape_of(x)

@@ -19,9 +19,10 @@ from ..graph import Graph
 from ..model.logical_tensor import as_shape, format_shape
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.libraries import library
+from .hosted import take_along
 from .onnx_checks import NodeChecks, check_structure, invalid, label_of
 from .onnx_ops import Node, constant_scalar
-from .onnx_patterns import erf_gelus, gelu
+from .onnx_patterns import Pattern, patterns
 from .onnx_quantized import TABLE
 from .onnx_types import NUMBERS, numpy_type_of
 from .results import finished
@@ -115,10 +116,12 @@ class _Importer:
         self._initializers(graph)
         self._constant_nodes(graph.node)
         self._inputs(graph)
-        gelus = erf_gelus(graph.node, lambda name: constant_scalar(self.values.get(name)))
-        alive = _alive(graph, gelus)
+        found = patterns(graph.node, lambda name: constant_scalar(self.values.get(name)), self._attributes_of)
+        alive = _alive(graph, found)
         for number, node in enumerate(graph.node):
-            self._node(node, label_of(node, number), alive, gelus)
+            self._node(
+                node, label_of(node, number), alive, found.get(node.output[0]) if node.output else None
+            )
         if self.problems:
             raise unsupported(self.problems, "ONNX model")
         results = {output.name: self.values[output.name] for output in graph.output}
@@ -198,14 +201,14 @@ class _Importer:
 
     # --- node by node ---
 
-    def _node(self, node: Any, label: str, alive: set[str], gelus: Mapping[str, str]) -> None:
+    def _node(self, node: Any, label: str, alive: set[str], pattern: Pattern | None) -> None:
         needed = [index for index, name in enumerate(node.output) if name in alive]
         if not needed or node.output[0] in self.values:
             return
         kind = node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}"
-        sources = [gelus[node.output[0]]] if node.output[0] in gelus else list(node.input)
-        if node.output[0] in gelus:
-            kind = "Gelu"
+        sources = list(node.input) if pattern is None else [pattern.source]
+        if pattern is not None:
+            kind = pattern.kind
         if any(name in self.broken for name in sources):
             self.broken.update(node.output)
             if kind not in TABLE:
@@ -216,7 +219,7 @@ class _Importer:
         self.t.label = label
         try:
             inputs = [self.values[name] if name else None for name in sources]
-            made = self._translated(node, kind, inputs, max(needed) + 1)
+            made = self._translated(node, kind, inputs, max(needed) + 1, pattern)
         except FAILURES as error:
             self.problems.append(Problem(kind, label, reason_of(error)))
             self.broken.update(node.output)
@@ -225,12 +228,15 @@ class _Importer:
             if name:
                 self.values[name] = value
 
+    def _attributes_of(self, node: Any) -> dict[str, Any]:
+        return {a.name: _python(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
+
     def _translated(
-        self, node: Any, kind: str, inputs: Sequence[Value | None], outputs: int
+        self, node: Any, kind: str, inputs: Sequence[Value | None], outputs: int, pattern: Pattern | None
     ) -> Sequence[Value]:
-        if kind == "Gelu" != node.op_type and isinstance(inputs[0], np.ndarray):  # the pattern
-            return [gelu(inputs[0])]
-        attributes = {a.name: _python(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
+        if pattern is not None and isinstance(inputs[0], np.ndarray):
+            return [pattern.folded(inputs[0])]
+        attributes = self._attributes_of(node) if pattern is None else dict(pattern.attributes)
         if kind in SHAPES and inputs[0] is not None:
             return [_shape(kind, inputs[0], attributes)]
         keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
@@ -266,6 +272,13 @@ class _Importer:
 
     def _folded(self, node: Any, kind: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
         """The outputs of a node whose inputs are all constant, by ONNX's own reference."""
+        if (
+            kind == "GatherElements"
+            and isinstance(inputs[0], np.ndarray)
+            and isinstance(inputs[1], np.ndarray)
+        ):
+            # The reference takes the indices apart wrongly where they are fewer than the elements along the axis.
+            return [take_along(inputs[0], inputs[1], self._attributes_of(node).get("axis", 0))]
         given = zip(node.input, inputs, strict=True)
         feeds: dict[str, Array] = {name: value for name, value in given if isinstance(value, np.ndarray)}
         helper = self.onnx.helper
@@ -291,7 +304,7 @@ class _Importer:
         return arrays
 
 
-def _alive(graph: Any, gelus: Mapping[str, str]) -> set[str]:
+def _alive(graph: Any, found: Mapping[str, Pattern]) -> set[str]:
     """Names that the outputs depend on."""
     producers = {name: node for node in graph.node for name in node.output if name}
     alive: set[str] = set()
@@ -301,8 +314,8 @@ def _alive(graph: Any, gelus: Mapping[str, str]) -> set[str]:
         if name in alive:
             continue
         alive.add(name)
-        if name in gelus:
-            waiting.append(gelus[name])
+        if name in found:
+            waiting.append(found[name].source)
         elif name in producers:
             waiting += [source for source in producers[name].input if source]
     return alive

@@ -24,6 +24,7 @@ from .expressions import (
     matmul,
     multiplied,
     negative,
+    operands,
     power,
     silu,
     uniform,
@@ -144,7 +145,7 @@ def _same(t: Translation, node: Node, kind: str) -> Value:
 
 def _binary(t: Translation, node: Node, kind: str) -> Value:
     if kind == "Divide" and dtype_of(node[0]).kind in "iu":
-        raise Unmapped("a division of integers")
+        return t.op("HostDivide", *operands(t, node[0], node[1]))
     return binary(t, kind, node[0], node[1])
 
 
@@ -220,13 +221,6 @@ def _gelu(t: Translation, node: Node) -> Value:
     return t.op("GELU", node[0], mode="gelu_tanh" if node.get("approximate") == "tanh" else "gelu_erf")
 
 
-@onnx_op("Erf")
-def _erf(t: Translation, node: Node) -> Value:
-    raise Unmapped(
-        "oneDNN Graph has the error function inside GELU only, and this is no x · (1 + erf(x / √2)) / 2"
-    )
-
-
 @onnx_op("Clip")
 def _clip(t: Translation, node: Node) -> Value:
     low, high = node.number(1, "min"), node.number(2, "max")
@@ -243,16 +237,6 @@ def _pow(t: Translation, node: Node) -> Value:
 @onnx_op("Where")
 def _where(t: Translation, node: Node) -> Value:
     return where(t, node[0], node[1], node[2])
-
-
-@onnx_op("GreaterOrEqual")
-def _greater_or_equal(t: Translation, node: Node) -> Value:
-    return binary(t, "GreaterEqual", node[0], node[1])
-
-
-@onnx_op("LessOrEqual")
-def _less_or_equal(t: Translation, node: Node) -> Value:
-    return binary(t, "GreaterEqual", node[1], node[0])
 
 
 @onnx_op("Identity", "Dropout")

@@ -1,12 +1,17 @@
-"""What several ONNX nodes say together: GELU written with Erf, for which oneDNN Graph has no op of its own."""
+"""What several ONNX nodes say together, for which oneDNN Graph has one op.
+
+GELU written with Erf, and a softmax whose rows of −inf, which attention masks make, become zeros instead of NaN.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from ..runtime.arrays import Array
 
@@ -14,6 +19,41 @@ CLOSE = 5e-4
 """How far a constant may be off, relatively: models have √2 in half precision too."""
 
 ScalarOf = Callable[[str], "float | None"]
+
+
+@frozen(eq=False)
+class Pattern:
+    """One op in the place of several nodes.
+
+    Attributes:
+        kind: an ONNX op.
+        source: the tensor that it reads.
+        attributes: its attributes.
+        folded: its value for a constant.
+    """
+
+    kind: str
+    source: str
+    attributes: Mapping[str, Any]
+    folded: Callable[[Array], Array]
+
+
+def patterns(
+    nodes: Sequence[Any], scalar_of: ScalarOf, attributes_of: Callable[[Any], dict[str, Any]]
+) -> dict[str, Pattern]:
+    """What each of these tensors is, by the name of the tensor.
+
+    Args:
+        nodes: ONNX nodes.
+        scalar_of: the number in a constant of one element, by name, or None.
+        attributes_of: a node's attributes.
+    """
+    found = {end: Pattern("Gelu", x, {}, gelu) for end, x in erf_gelus(nodes, scalar_of).items()}
+    for end, node in safe_softmaxes(nodes, scalar_of).items():
+        attributes = attributes_of(node)
+        folded = partial(safe_softmax, axis=attributes.get("axis", -1))
+        found[end] = Pattern("Softmax", node.input[0], {**attributes, "mode": "inf_as_zero"}, folded)
+    return found
 
 
 def _is(number: float | None, wanted: float) -> bool:
@@ -116,3 +156,30 @@ def gelu(x: Array) -> Array:
     with np.errstate(all="ignore"):
         erf = np.vectorize(math.erf, otypes=[np.float64])(wide / math.sqrt(2))
         return (wide * (1 + erf) / 2).astype(x.dtype)
+
+
+def safe_softmaxes(nodes: Sequence[Any], scalar_of: ScalarOf) -> dict[str, Any]:
+    """The tensors that are a softmax with 0 in the place of NaN: name → the softmax.
+
+    Of finite numbers and −inf, NaN is what rows of −inf alone give.
+    """
+    producers = {name: node for node in nodes for name in node.output}
+    found: dict[str, Any] = {}
+    for node in nodes:
+        if node.op_type != "Where" or len(node.input) != 3 or scalar_of(node.input[1]) != 0:
+            continue
+        test, softmax = producers.get(node.input[0]), producers.get(node.input[2])
+        if test is None or test.op_type != "IsNaN" or list(test.input) != [node.input[2]]:
+            continue
+        if softmax is not None and softmax.op_type == "Softmax":
+            found[node.output[0]] = softmax
+    return found
+
+
+def safe_softmax(x: Array, axis: int) -> Array:
+    """The value of the pattern for a constant."""
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        powers = np.exp(wide - wide.max(axis, keepdims=True))
+        made = powers / powers.sum(axis, keepdims=True)
+    return np.where(np.isnan(made), 0, made).astype(x.dtype)

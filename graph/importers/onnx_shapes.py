@@ -27,6 +27,7 @@ from .expressions import (
     unsqueeze,
     where,
 )
+from .hosted import bordered, gathered
 from .onnx_ops import TABLE, Node, onnx_op
 from .translation import Translation, Unmapped, Value, shape_of, sizes
 
@@ -100,8 +101,7 @@ def _concat(t: Translation, node: Node) -> Value:
 
 @onnx_op("Pad")
 def _pad(t: Translation, node: Node) -> Value:
-    if node.get("mode", "constant") != "constant":
-        raise Unmapped(f"padding of mode {node.get('mode')!r}; only constants can be put around")
+    mode = node.get("mode", "constant")
     rank = len(shape_of(node[0]))
     pads = node.integers("pads", 1) or []
     axes = node.integers("axes", 3, range(rank)) or []
@@ -110,6 +110,8 @@ def _pad(t: Translation, node: Node) -> Value:
     begin, end = [0] * rank, [0] * rank
     for place, axis in enumerate(axes):
         begin[axis_of(node[0], axis)], end[axis_of(node[0], axis)] = pads[place], pads[place + len(axes)]
+    if mode != "constant":
+        return bordered(t, node[0], begin, end, mode)
     return pad(t, node[0], begin, end, node.number(2, "constant value", 0.0) or 0.0)
 
 
@@ -124,8 +126,6 @@ def _slice(t: Translation, node: Node) -> Value:
         )
     result = node[0]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if step < 0:
-            raise Unmapped(f"a step of {step}; there is no op that reverses")
         result = cut(t, result, axis, start, end, step)
     return result
 
@@ -150,19 +150,19 @@ def _split(t: Translation, node: Node) -> Sequence[Value]:
 
 @onnx_op("Gather")
 def _gather(t: Translation, node: Node) -> Value:
-    if isinstance(node[0], np.ndarray):
-        raise Unmapped("a look-up in a table, which oneDNN Graph has no op for; begin behind it")
-    indices = node.constant(1, "indices")
-    if indices is None:
-        raise Unmapped("its indices are missing")
-    return take(t, node[0], node.get("axis", 0), indices)
+    return take(t, node[0], node.get("axis", 0), node[1])
+
+
+@onnx_op("GatherElements")
+def _gather_elements(t: Translation, node: Node) -> Value:
+    return gathered(t, node[0], node.get("axis", 0), node[1])
 
 
 @onnx_op("GatherND")
 def _gather_nd(t: Translation, node: Node) -> Value:
-    indices = node.constant(1, "indices")
-    if indices is None or node.get("batch_dims", 0):
-        raise Unmapped("a look-up whose indices are missing, or that has batch_dims")
+    indices, batch = node[1], node.get("batch_dims", 0)
+    if not isinstance(indices, np.ndarray) or batch or -1 in shape_of(node[0]):
+        return t.op("HostGatherND", node[0], indices, batch_dims=batch)
     have = sizes(node[0])
     rank = indices.shape[-1]
     if rank > len(have) or any(
@@ -179,6 +179,13 @@ def _gather_nd(t: Translation, node: Node) -> Value:
 def _columns(indices: Array) -> list[Array]:
     """What a look-up's indices say of each axis."""
     return [indices[..., axis] for axis in range(indices.shape[-1])]
+
+
+@onnx_op("ScatterND")
+def _scatter_nd(t: Translation, node: Node) -> Value:
+    if node.get("reduction", "none") != "none":
+        raise Unmapped(f"a reduction {node.get('reduction')!r}; parts can only take each other's place")
+    return t.op("HostScatterND", node[0], node[1], node[2])
 
 
 @onnx_op("DepthToSpace")
@@ -238,12 +245,13 @@ def _softmax(t: Translation, node: Node) -> LogicalTensor | Value:
     kind = "SoftMax" if node.kind == "Softmax" else "LogSoftmax"
     shape = shape_of(node[0])
     axis = axis_of(node[0], node.get("axis", -1 if node.opset >= 13 else 1))
+    more = {"mode": node.get("mode")} if node.get("mode") else {}  # of a pattern
     if node.opset >= 13 or axis == len(shape) - 1:
-        return t.op(kind, node[0], axis=axis)
+        return t.op(kind, node[0], axis=axis, **more)
     # Before opset 13 it goes over all axes from this one on.
     shape = sizes(node[0])
     flat = reshape(t, node[0], (math.prod(shape[:axis]), math.prod(shape[axis:])))
-    return reshape(t, t.op(kind, flat, axis=1), shape)
+    return reshape(t, t.op(kind, flat, axis=1, **more), shape)
 
 
 @onnx_op("LpNormalization")

@@ -17,7 +17,7 @@ from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
 from .results import finished
-from .torch_layers import TABLE
+from .torch_hosted import TABLE
 from .torch_ops import numpy_type_of
 from .translation import (
     COMPUTED,

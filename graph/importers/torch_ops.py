@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from .expressions import (
+    FLOATS,
     Operand,
     binary,
     cast,
@@ -76,6 +77,38 @@ def typed(t: Translation, x: Value, dtype: object) -> Value:
     return x if dtype is None else cast(t, x, numpy_type_of(dtype))
 
 
+def _rank_of(value: Operand) -> int:
+    """Truths, integers, floating point: the kind of numbers that an operand has."""
+    if isinstance(value, bool):
+        return 0
+    if isinstance(value, int | float):
+        return 1 if isinstance(value, int) else 2
+    return 2 if dtype_of(value) in FLOATS else 0 if dtype_of(value) == np.bool_ else 1
+
+
+def promoted(t: Translation, a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    """Both operands, converted as torch does where their kinds of numbers, or their integers, differ."""
+    first, second = _rank_of(a), _rank_of(b)
+    if first < second:
+        return _raised(t, a, b, second), b
+    if second < first:
+        return a, _raised(t, b, a, first)
+    if isinstance(a, int | float) or isinstance(b, int | float) or first != 1:
+        return a, b
+    # Of two kinds of integers, one without axes adapts to the other.
+    wide = [dtype_of(x) for x in (a, b) if shape_of(x)] or [dtype_of(a), dtype_of(b)]
+    dtype = np.promote_types(wide[0], wide[-1])
+    return cast(t, a, dtype), cast(t, b, dtype)
+
+
+def _raised(t: Translation, x: Operand, other: Operand, rank: int) -> Operand:
+    """An operand in the type of the other one, or torch's default where that is a number."""
+    if isinstance(x, int | float):
+        return x
+    default = np.dtype(np.int64 if rank == 1 else np.float32)
+    return cast(t, x, default if isinstance(other, int | float) else dtype_of(other))
+
+
 # --- element by element ----------------------------------------------------------------------------------
 
 SAME = {
@@ -93,7 +126,7 @@ SAME = {
     "hardswish": "HardSwish",
 }
 """Ops of one input that are called something else at most."""
-BINARY = {"mul": "Multiply", "maximum": "Maximum", "minimum": "Minimum", "ge": "GreaterEqual"}
+BINARY = {"mul": "Multiply", "maximum": "Maximum", "minimum": "Minimum"}
 
 
 def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
@@ -101,7 +134,7 @@ def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
 
 
 def _binary(t: Translation, a: Value, b: Operand, *_: object, kind: str) -> Value:
-    return binary(t, kind, a, b)
+    return binary(t, kind, *promoted(t, a, b))
 
 
 TABLE.update({f"aten.{name}": partial(_same, kind=kind) for name, kind in SAME.items()})
@@ -110,18 +143,20 @@ TABLE.update({f"aten.{name}": partial(_binary, kind=kind) for name, kind in BINA
 
 @aten("add")
 def _add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    return binary(t, "Add", a, _scaled(t, b, alpha, a))
+    first, second = promoted(t, a, b)
+    return binary(t, "Add", first, _scaled(t, second, alpha, first))
 
 
 @aten("sub")
 def _sub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    return binary(t, "Subtract", a, _scaled(t, b, alpha, a))
+    first, second = promoted(t, a, b)
+    return binary(t, "Subtract", first, _scaled(t, second, alpha, first))
 
 
 @aten("rsub")
 def _rsub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
-    scaled = _scaled(t, a, alpha, b)
-    return binary(t, "Subtract", b, scaled)
+    first, second = promoted(t, a, b)
+    return binary(t, "Subtract", second, _scaled(t, first, alpha, second))
 
 
 def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operand:
@@ -134,13 +169,12 @@ def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operan
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide")
-def _div(t: Translation, a: Value, b: Operand) -> Value:
-    return binary(t, "Divide", a, b)
-
-
-@aten("le")
-def _le(t: Translation, a: Value, b: Operand) -> Value:
-    return binary(t, "GreaterEqual", b, a)
+def divided(t: Translation, a: Value, b: Operand) -> Value:
+    """A quotient; of integers it is in f32."""
+    first, second = promoted(t, a, b)
+    if _rank_of(first) < 2:  # the quotient of integers is none
+        first, second = _raised(t, first, 1.0, 2), _raised(t, second, 1.0, 2)
+    return binary(t, "Divide", first, second)
 
 
 @aten("rsqrt")
@@ -222,11 +256,13 @@ def _prelu(t: Translation, x: Value, slope: Value) -> Value:
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf")
 def _where(t: Translation, condition: Value, a: Operand, b: Operand) -> Value:
-    return where(t, condition, a, b)
+    return where(t, condition, *promoted(t, a, b))
 
 
 @aten("masked_fill")
 def _masked_fill(t: Translation, x: Value, mask: Value, value: Operand) -> Value:
+    if not isinstance(value, int | float):  # it has the type of x, not the other way round
+        value = cast(t, value, dtype_of(x))
     return where(t, mask, value, x)
 
 

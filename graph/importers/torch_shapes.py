@@ -9,8 +9,10 @@ from functools import partial
 import numpy as np
 
 from .expressions import (
+    FLOATS,
     axis_of,
     binary,
+    cast,
     concat,
     cut,
     expand,
@@ -24,8 +26,9 @@ from .expressions import (
     transpose,
     unsqueeze,
 )
+from .hosted import bordered
 from .torch_ops import TABLE, aten, typed
-from .translation import Translation, Unmapped, Value, shape_of, sizes
+from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 __all__ = ["TABLE"]
 
@@ -153,32 +156,45 @@ def _chunk(t: Translation, x: Value, count: int, axis: int = 0) -> list[Value]:
 
 @aten("index_select")
 def _index_select(t: Translation, x: Value, axis: int, indices: Value) -> Value:
-    if not isinstance(indices, np.ndarray):
-        raise Unmapped("its indices are computed at execution")
-    return take(t, x, axis, indices.reshape(-1))
+    return take(t, x, axis, reshape(t, indices, [-1]))
 
 
 @aten("embedding")
-def _embedding(t: Translation, *_: object) -> Value:
-    raise Unmapped("a look-up in a table, which oneDNN Graph has no op for; begin behind it")
+def _embedding(t: Translation, table: Value, indices: Value, *_: object) -> Value:
+    return take(t, table, 0, indices)
 
 
 @aten("constant_pad_nd")
 def _constant_pad_nd(t: Translation, x: Value, pads: Sequence[int], value: float = 0) -> Value:
+    return pad(t, x, *_pads(x, pads), float(value))
+
+
+def _pads(x: Value, pads: Sequence[int]) -> tuple[list[int], list[int]]:
+    """How many before and behind each axis."""
     rank = len(shape_of(x))
     begin, end = [0] * rank, [0] * rank
     for place in range(len(pads) // 2):  # from the last axis on
         begin[rank - 1 - place], end[rank - 1 - place] = pads[2 * place], pads[2 * place + 1]
-    return pad(t, x, begin, end, float(value))
+    return begin, end
 
 
 @aten("pad")
 def _pad(
     t: Translation, x: Value, pads: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Value:
-    if mode != "constant":
-        raise Unmapped(f"padding of mode {mode!r}; only constants can be put around")
-    return _constant_pad_nd(t, x, pads, value or 0.0)
+    if mode == "constant":
+        return _constant_pad_nd(t, x, pads, value or 0.0)
+    begin, end = _pads(x, pads)
+    return bordered(t, x, begin, end, {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+
+
+def _bordered(t: Translation, x: Value, pads: Sequence[int], *, mode: str) -> Value:
+    return bordered(t, x, *_pads(x, pads), mode)
+
+
+for _axes_padded in (1, 2, 3):
+    TABLE[f"aten.reflection_pad{_axes_padded}d"] = partial(_bordered, mode="reflect")
+    TABLE[f"aten.replication_pad{_axes_padded}d"] = partial(_bordered, mode="edge")
 
 
 @aten("pixel_shuffle")
@@ -206,11 +222,17 @@ def _reduce_dims(
     *,
     kind: str,
 ) -> Value:
-    return reduce(t, kind, typed(t, x, dtype), _axes(axes), keep)
+    return reduce(t, kind, _summand(t, x, dtype, kind), _axes(axes), keep)
 
 
 def _reduce_all(t: Translation, x: Value, dtype: object = None, *, kind: str) -> Value:
-    return reduce(t, kind, typed(t, x, dtype), [], keep=False)
+    return reduce(t, kind, _summand(t, x, dtype, kind), [], keep=False)
+
+
+def _summand(t: Translation, x: Value, dtype: object, kind: str) -> Value:
+    """What is added up: integers and truths as s64, as torch does."""
+    wide = dtype is None and kind in ("ReduceSum", "ReduceProd") and dtype_of(x) not in FLOATS
+    return cast(t, x, np.dtype(np.int64)) if wide else typed(t, x, dtype)
 
 
 for _names, _kind in (

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, UnsupportedError
+from ...ops.host import HOSTED
+from ...ops.registry import REGISTRY
 from ...ops.values import one_line
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
@@ -175,7 +177,7 @@ class Translation:
     def titled(self, title: str, kind: str, *values: Value, **more: Any) -> LogicalTensor:
         """The same under another name than that of the node."""
         tensors = [self.tensor(value) for value in values]
-        made = self.graph.op(kind, *tensors, name=self._name(title), **more)
+        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
         return made if isinstance(made, LogicalTensor) else made[0]
 
     def padded(
@@ -198,6 +200,16 @@ class Translation:
                     parts.insert(place, np.full(shape, value, numpy_type(base.data_type)))
             result = self.op("Concat", *parts, axis=axis)
         return result
+
+
+def _for_types(kind: str, tensors: Sequence[LogicalTensor]) -> str:
+    """The op, or the one on the host that does the same for types which it does not take."""
+    if kind not in HOSTED:
+        return kind
+    schema, _ = REGISTRY.resolve(kind)
+    ports = schema.input_ports(len(tensors))
+    fits = all(tensor.data_type in schema.types[p.type] for p, tensor in zip(ports, tensors, strict=True))
+    return kind if fits else HOSTED[kind]
 
 
 def shape_of(value: Value) -> tuple[int, ...]:

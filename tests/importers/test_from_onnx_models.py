@@ -74,25 +74,24 @@ def test_an_op_that_needs_all_sizes_says_how_to_give_them():
 
 def test_all_that_can_not_be_mapped_is_named_at_once():
     nodes = [
-        helper.make_node("Sin", ["x"], ["a"], name="first"),
-        helper.make_node("Sin", ["a"], ["b"], name="second"),
+        helper.make_node("Sinh", ["x"], ["a"], name="first"),
+        helper.make_node("Sinh", ["a"], ["b"], name="second"),
         helper.make_node("Relu", ["b"], ["c"], name="fine"),
         helper.make_node("TopK", ["c", "k"], ["d", "e"], name="top"),
-        helper.make_node("Greater", ["x", "x"], ["g"], name="greater"),
-        helper.make_node("Where", ["g", "x", "x"], ["w"], name="where"),
-        helper.make_node("Pad", ["x", "p"], ["q"], name="pad", mode="reflect"),
+        helper.make_node("NonZero", ["x"], ["g"], name="places"),
+        helper.make_node("Transpose", ["g"], ["w"], name="turned"),
+        helper.make_node("Einsum", ["x"], ["q"], name="diagonal", equation="iij->ij"),
         helper.make_node("Cos", ["x"], ["dead"], name="dead"),
     ]
-    constants = {"k": ints(1), "p": ints(0, 0, 1, 0, 0, 1)}
     with pytest.raises(og.UnsupportedError) as caught:
-        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"], constants))
+        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"], {"k": ints(1)}))
     text = str(caught.value)
     assert text.startswith(
-        "5 nodes of the ONNX model can't become ops of oneDNN Graph: Greater ×1 ('greater'): "
+        "5 nodes of the ONNX model can't become ops of oneDNN Graph: Einsum ×1 ('diagonal'): "
     )
-    assert "Sin ×2 ('first', 'second'): there is no translation for it" in text
+    assert "Sinh ×2 ('first', 'second'): there is no translation for it" in text
     assert "TopK ×1 ('top')" in text
-    assert "Pad ×1 ('pad'): padding of mode 'reflect'" in text
+    assert "NonZero ×1 ('places'): there is no translation for it" in text
     assert "Relu" not in text
     assert "Cos" not in text
     assert "cut the model there" in text
@@ -100,25 +99,11 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
 
 REFUSED = {
     "a power of a tensor": ("Pow", [X, X], [], {}, "exponent is not one constant"),
-    "indices at execution": ("Gather", [X, ints(0)], [], {}, "its indices must be constant"),
     "beyond": ("Gather", [X], [ints(9)], {"axis": 1}, "index 9 is beyond the 3 elements"),
     "condition": ("Where", [normal(3), normal(3), normal(3)], [], {}, "Select takes booleans"),
     "no such axis": ("Softmax", [X], [], {"axis": 5}, "axis 5 is none of the 3 axes"),
     "reshape": ("Reshape", [X], [ints(5, 5)], {}, "another number of elements"),
-    "integer division": ("Div", [np.int32([4, 5])], [np.int32([2, 2])], {}, "division of integers"),
-    "a table": ("Gather", [ints(0, 1)], [X], {}, "a look-up in a table"),
-    "many rows": ("Gather", [X], [ints(*[0] * 257)], {"axis": 1}, "fall into 257 rows"),
     "beyond in two axes": ("GatherND", [X], [np.array([[0, 3]])], {}, "indices beyond the elements"),
-    "a batch of look-ups": (
-        "GatherND",
-        [X],
-        [np.array([[0], [1]])],
-        {"batch_dims": 1},
-        "that has batch_dims",
-    ),
-    "a step back": ("Slice", [X], [ints(3), ints(0), ints(1), ints(-1)], {}, "a step of -1"),
-    "nothing": ("Slice", [X], [ints(1), ints(1), ints(1)], {}, "without elements"),
-    "to integers": ("Cast", [X], [], {"to": 7}, "from float32 to int64"),
     "bounds": ("Clip", [X], [scalar(1), scalar(0)], {}, "first must not be above"),
     "dilated average": (
         "AveragePool",
@@ -156,7 +141,6 @@ REFUSED = {
         "linear interpolation",
     ),
     "channels": ("Resize", [IMAGE], [np.float32([]), np.float32([1, 2, 1, 1])], {}, "the channels"),
-    "types": ("Add", [ints(1, 2), ints(3, 4)], [], {}, "s64"),
     "s16": ("QuantizeLinear", [X], [scalar(0.1), scalar(0, np.int16)], {}, "to int16"),
     **{
         f"{mode} {kind} {name}": (
@@ -290,8 +274,7 @@ def test_refused(name):
     kind, arrays, constants, attributes, message = REFUSED[name]
     inputs = {f"x{i}": a for i, a in enumerate(arrays)}
     values = {f"c{i}": a for i, a in enumerate(constants)}
-    names = [*values, *inputs] if name == "a table" else [*inputs, *values]
-    node = helper.make_node(kind, names, ["y"], name="here", **attributes)
+    node = helper.make_node(kind, [*inputs, *values], ["y"], name="here", **attributes)
     with pytest.raises(og.UnsupportedError, match=message) as caught:
         og.from_onnx(model_of([node], inputs, ["y"], values))
     assert f"{kind} ×1 ('here')" in str(caught.value)
@@ -390,15 +373,6 @@ def test_a_constant_without_a_counterpart():
     )
     with pytest.raises(og.UnsupportedError, match="Add ×1"):
         og.from_onnx(model_of([text, node_of("Add", ["x", "c"], ["y"])], {"x": X}, ["y"]))
-
-
-def test_padding_of_open_sizes_at_the_end():
-    node = helper.make_node("Pad", ["x", "p"], ["y"])
-    model = model_of([node], {"x": X}, ["y"], {"p": ints(0, 1, 0, 0, 0, 2)}, shapes={"x": ["n", 3, 4]})
-    with pytest.raises(
-        og.UnsupportedError, match="from_onnx: output 'y': the sizes of its input must be known"
-    ):
-        og.from_onnx(model)
 
 
 def test_nothing_to_compute():

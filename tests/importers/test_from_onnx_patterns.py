@@ -72,8 +72,43 @@ def test_what_looks_like_gelu_but_is_not(changed):
     nodes, last = nodes_of(GELUS["division first"])
     constants = {key: np.asarray(value) for key, value in NUMBERS.items()}
     constants[changed] = np.asarray(constants[changed] * np.float32(1.01))
-    with pytest.raises(og.UnsupportedError, match=r"Erf ×1 .*inside GELU only"):
-        og.from_onnx(model_of(nodes, {"x": X}, [last], constants))
+    imported = check(model_of(nodes, {"x": X}, [last], constants), {"x": X})
+    assert "HostErf" in [op.kind for op in imported.graph.ops]
+
+
+def softmax_without_nan(test="s", instead="zero"):
+    return [
+        helper.make_node("Softmax", ["x"], ["s"], axis=1),
+        helper.make_node("IsNaN", [test], ["n"]),
+        helper.make_node("Where", ["n", instead, "s"], ["y"]),
+    ]
+
+
+def test_a_softmax_with_zeros_for_nan():
+    """Rows that an attention mask leaves out altogether."""
+    x = normal(3, 4, 5)
+    x[0, :, 1], x[1, 2:, 3] = -np.inf, -np.inf
+    zero = {"zero": np.asarray(0, np.float32)}
+    imported = check(model_of(softmax_without_nan(), {"x": x}, ["y"], zero), {"x": x}, kinds=["SoftMax"])
+    assert imported.graph.ops[0].attributes["mode"] == "inf_as_zero"
+    assert (imported.compile()(x)["y"][0, :, 1] == 0).all()
+
+
+def test_a_softmax_with_zeros_for_nan_of_a_constant():
+    x, c = normal(3), normal(2, 4, 3)
+    c[1, :, 2] = -np.inf
+    nodes = [*softmax_without_nan(), helper.make_node("Add", ["y", "z"], ["w"])]
+    constants = {"x": c, "zero": np.asarray(0, np.float32)}
+    check(model_of(nodes, {"z": x}, ["w"], constants), {"z": x}, kinds=["Add"])
+
+
+@pytest.mark.parametrize(("test", "instead"), [("x", "zero"), ("s", "one")])
+def test_what_looks_like_a_softmax_with_zeros_but_is_not(test, instead):
+    x = normal(2, 4, 3)
+    x[0, 0, 0] = np.nan
+    constants = {"zero": np.asarray(0, np.float32), "one": np.asarray(1, np.float32)}
+    model = model_of(softmax_without_nan(test, instead), {"x": x}, ["y"], constants)
+    check(model, {"x": x}, kinds=["SoftMax", "HostIsNaN", "Select"])
 
 
 def test_padding_goes_into_the_convolution():

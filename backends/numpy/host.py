@@ -1,0 +1,270 @@
+"""NumPy kernels of the host family: elements are moved, compared and counted as they are, integers exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...graph.model.op import Op
+from ...ops.errors import ArgumentError
+from . import movement
+from .eltwise import erf
+from .kernels import Array, along, kernel, register_kernel, store, wide
+
+# --- element by element ----------------------------------------------------------------------------------
+
+
+def _plain(array: Array) -> Array:
+    """The array, in f32 where NumPy has no functions for its type."""
+    return wide(array) if array.dtype.kind == "V" else array
+
+
+BINARY: dict[str, Callable[..., Any]] = {
+    "HostAdd": np.add,
+    "HostSubtract": np.subtract,
+    "HostMultiply": np.multiply,
+    "HostMaximum": np.maximum,
+    "HostMinimum": np.minimum,
+    "HostEqual": np.equal,
+    "HostNotEqual": np.not_equal,
+    "HostGreater": np.greater,
+    "HostGreaterEqual": np.greater_equal,
+    "HostAnd": np.bitwise_and,
+    "HostOr": np.bitwise_or,
+    "HostXor": np.bitwise_xor,
+}
+"""Kind → the function of two arrays that broadcast."""
+
+
+def binary(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = f(src_0, src_1)."""
+    np.copyto(outputs[0], BINARY[op.kind](_plain(inputs[0]), _plain(inputs[1])))
+
+
+UNARY: dict[str, Callable[..., Any]] = {
+    "HostAbs": np.abs,
+    "HostNot": np.invert,
+    "HostIsNaN": np.isnan,
+    "HostIsInf": np.isinf,
+}
+"""Kind → the function of one array, in its type."""
+ROUNDED: dict[str, Callable[..., Any]] = {
+    "HostCeil": np.ceil,
+    "HostCos": np.cos,
+    "HostErf": erf,
+    "HostFloor": np.floor,
+    "HostSign": np.sign,
+    "HostSin": np.sin,
+}
+"""Kind → the function of one array, computed in f32 at least."""
+
+
+def unary(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = f(src)."""
+    np.copyto(outputs[0], UNARY[op.kind](_plain(inputs[0])))
+
+
+def rounded(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = f(src), rounded once."""
+    store(outputs[0], ROUNDED[op.kind](wide(inputs[0])))
+
+
+for _kinds, _function in ((BINARY, binary), (UNARY, unary), (ROUNDED, rounded)):
+    for _kind in _kinds:
+        register_kernel(_kind, _function)
+
+
+@kernel("HostDivide")
+def divide(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """A quotient of integers; 0 where the divisor is."""
+    a, b = np.broadcast_arrays(*inputs)
+    down = a // b
+    if op.attributes.string("rounding") == "down":
+        np.copyto(outputs[0], down)
+    else:
+        np.copyto(outputs[0], down + ((a - down * b != 0) & ((a < 0) != (b < 0)) & (b != 0)).astype(a.dtype))
+
+
+@kernel("HostModulo")
+def modulo(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """A remainder."""
+    function = np.fmod if op.attributes.flag("of_dividend") else np.mod
+    np.copyto(outputs[0], function(_plain(inputs[0]), _plain(inputs[1])), casting="same_kind")
+
+
+@kernel("HostSelect")
+def select(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = src_0 where cond, src_1 elsewhere."""
+    np.copyto(outputs[0], np.where(inputs[0], inputs[1], inputs[2]))
+
+
+@kernel("HostCast")
+def cast(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Numbers in another type. Integers and f64 reach bf16 with one rounding."""
+    src, dst = inputs[0], outputs[0]
+    if dst.dtype.kind == "V":
+        store(dst, wide(src))
+    else:
+        np.copyto(dst, src, casting="unsafe")
+
+
+# --- parts and places ------------------------------------------------------------------------------------
+
+register_kernel("HostReshape", movement.static_reshape)
+register_kernel("HostTranspose", movement.static_transpose)
+register_kernel("HostConcat", movement.concat)
+
+
+def _counted(op: Op, indices: Array, size: int) -> Array:
+    """Indices counted from the front.
+
+    Raises:
+        ArgumentError: one is beyond the elements.
+    """
+    if not indices.size:
+        return indices
+    low, high = int(indices.min()), int(indices.max())
+    if low < -size or high >= size:
+        raise ArgumentError(
+            f"{op}: 'indices' must be between {-size} and {size - 1} for {size} elements, got "
+            f"{low if low < -size else high}"
+        )
+    return indices if low >= 0 else np.where(indices < 0, indices + size, indices)
+
+
+@kernel("HostGather")
+def gather(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Parts along the axis."""
+    src, indices = inputs
+    axis = op.attributes.integer("axis") % src.ndim
+    counted = _counted(op, indices, src.shape[axis])
+    if not src.size:  # NumPy takes nothing out of nothing
+        return
+    src.take(counted, axis, out=outputs[0], mode="clip")  # checked already; else NumPy makes a copy
+
+
+@kernel("HostGatherElements")
+def gather_elements(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Elements by their place along the axis."""
+    src, indices = inputs
+    axis = op.attributes.integer("axis") % src.ndim
+    counted = _counted(op, indices, src.shape[axis])
+    part = tuple(slice(None) if a == axis else slice(0, d) for a, d in enumerate(indices.shape))
+    np.copyto(outputs[0], np.take_along_axis(src[part], counted, axis))
+
+
+def _places(op: Op, indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
+    """An array of indices for each axis that the last axis of `indices` names."""
+    return tuple(_counted(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
+
+
+def _counting(size: int) -> Array:
+    return np.arange(size)
+
+
+@kernel("HostGatherND")
+def gather_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Parts by their places."""
+    src, indices = inputs
+    batch = op.attributes.integer("batch_dims")
+    rank = indices.ndim - 1
+    own = [along(_counting(src.shape[axis]), axis, rank) for axis in range(batch)]
+    places = (*own, *_places(op, indices, src.shape[batch:]))
+    np.copyto(outputs[0], src[places] if places else np.broadcast_to(src, outputs[0].shape))
+
+
+@kernel("HostScatterND")
+def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Other parts at these places."""
+    src, indices, updates = inputs
+    places = _places(op, indices, src.shape)
+    np.copyto(outputs[0], src)
+    outputs[0][places] = updates
+
+
+@kernel("HostSlice")
+def part(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """A part along axes."""
+    src, a = inputs[0], op.attributes
+    taken: list[slice] = [slice(None)] * src.ndim
+    names = ("axes", "starts", "stops", "steps")
+    for axis, start, stop, step in zip(*(a.integers(name) for name in names), strict=True):
+        taken[axis] = slice(start, stop, step)
+    np.copyto(outputs[0], src[tuple(taken)])
+
+
+@kernel("HostPad")
+def pad(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Elements around."""
+    src, a = inputs[0], op.attributes
+    widths = list(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True))
+    mode = a.string("mode")
+    if mode != "constant":
+        around: Callable[..., Array] = np.pad
+        np.copyto(outputs[0], around(src, widths, mode=mode))
+        return
+    outputs[0][...] = np.asarray(a.real("value")).astype(src.dtype)
+    inside = tuple(slice(begin, begin + d) for (begin, _), d in zip(widths, src.shape, strict=True))
+    outputs[0][inside] = src
+
+
+@kernel("HostExpand")
+def expand(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Repeated along axes of one element."""
+    np.copyto(outputs[0], np.broadcast_to(inputs[0], outputs[0].shape))
+
+
+# --- sums ------------------------------------------------------------------------------------------------
+
+
+@kernel("HostCumSum")
+def cumulative_sum(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Sums up to each element."""
+    src, a = inputs[0], op.attributes
+    axis = a.integer("axis") % src.ndim
+    values = src if src.dtype.kind in "iu" else wide(src)
+    values = np.flip(values, axis) if a.flag("reverse") else values
+    sums = np.cumsum(values, axis, dtype=values.dtype)
+    if a.flag("exclusive"):
+        sums = np.roll(sums, 1, axis)
+        sums[tuple(0 if i == axis else slice(None) for i in range(src.ndim))] = 0
+    sums = np.flip(sums, axis) if a.flag("reverse") else sums
+    if src.dtype.kind in "iu":
+        np.copyto(outputs[0], sums)
+    else:
+        store(outputs[0], sums)
+
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "HostReduceMax": np.max,
+    "HostReduceMin": np.min,
+    "HostReduceProd": np.prod,
+    "HostReduceSum": np.sum,
+}
+"""Kind → the function of an array of integers and axes."""
+
+
+def reduce(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = f(src) along the axes, which an input gives or the attribute."""
+    axes = tuple(int(a) for a in inputs[1]) if len(inputs) > 1 else op.attributes.integers("axes")
+    made = REDUCTIONS[op.kind](inputs[0], axis=axes, keepdims=op.attributes.flag("keep_dims"))
+    np.copyto(outputs[0], np.asarray(made).astype(outputs[0].dtype, copy=False))
+
+
+for _kind in REDUCTIONS:
+    register_kernel(_kind, reduce)
+
+
+@kernel("HostArgMax", "HostArgMin")
+def extreme(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Where the largest or smallest element is."""
+    src, a = inputs[0], op.attributes
+    axis = a.integer("axis") % src.ndim
+    function: Callable[..., Any] = np.argmax if op.kind == "HostArgMax" else np.argmin
+    values = _plain(src)
+    found = function(
+        np.flip(values, axis) if a.flag("last") else values, axis=axis, keepdims=a.flag("keep_dims")
+    )
+    np.copyto(outputs[0], src.shape[axis] - 1 - found if a.flag("last") else found, casting="same_kind")

@@ -1,0 +1,90 @@
+"""ONNX ops that oneDNN Graph has none for: on the host, but for Einstein sums, which are products of matrices."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .einsum import einsum
+from .expressions import operands
+from .hosted import compared, cumulative, extreme, logical
+from .onnx_layers import TABLE
+from .onnx_ops import Node, onnx_op
+from .translation import Translation, Unmapped, Value
+
+__all__ = ["TABLE"]
+
+COMPARISONS = {
+    "Equal": "Equal",
+    "Greater": "Greater",
+    "GreaterOrEqual": "GreaterEqual",
+    "Less": "Less",
+    "LessOrEqual": "LessEqual",
+}
+LOGICAL = {
+    "And": "And",
+    "Or": "Or",
+    "Xor": "Xor",
+    "BitwiseAnd": "And",
+    "BitwiseOr": "Or",
+    "BitwiseXor": "Xor",
+}
+FUNCTIONS = {
+    "BitwiseNot": "HostNot",
+    "Ceil": "HostCeil",
+    "Cos": "HostCos",
+    "Erf": "HostErf",
+    "Floor": "HostFloor",
+    "IsNaN": "HostIsNaN",
+    "Not": "HostNot",
+    "Sign": "HostSign",
+    "Sin": "HostSin",
+}
+
+
+def _compared(t: Translation, node: Node, kind: str) -> Value:
+    return compared(t, kind, node[0], node[1])
+
+
+def _logical(t: Translation, node: Node, kind: str) -> Value:
+    return logical(t, kind, node[0], node[1])
+
+
+def _function(t: Translation, node: Node, kind: str) -> Value:
+    return t.op(kind, node[0])
+
+
+TABLE.update({name: partial(_compared, kind=kind) for name, kind in COMPARISONS.items()})
+TABLE.update({name: partial(_logical, kind=kind) for name, kind in LOGICAL.items()})
+TABLE.update({name: partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
+
+
+@onnx_op("IsInf")
+def _is_inf(t: Translation, node: Node) -> Value:
+    if not node.get("detect_negative", 1) or not node.get("detect_positive", 1):
+        raise Unmapped("a search for infinities of one sign; compare with one instead")
+    return t.op("HostIsInf", node[0])
+
+
+@onnx_op("Mod")
+def _mod(t: Translation, node: Node) -> Value:
+    return t.op("HostModulo", *operands(t, node[0], node[1]), of_dividend=bool(node.get("fmod", 0)))
+
+
+@onnx_op("CumSum")
+def _cum_sum(t: Translation, node: Node) -> Value:
+    axis = node.number(1, "axis")
+    if axis is None:
+        raise Unmapped("its axis is missing")
+    exclusive, reverse = bool(node.get("exclusive", 0)), bool(node.get("reverse", 0))
+    return cumulative(t, node[0], int(axis), exclusive=exclusive, reverse=reverse)
+
+
+@onnx_op("ArgMax", "ArgMin")
+def _extreme(t: Translation, node: Node) -> Value:
+    last, keep = bool(node.get("select_last_index", 0)), bool(node.get("keepdims", 1))
+    return extreme(t, node.kind, node[0], node.get("axis", 0), keep, last=last)
+
+
+@onnx_op("Einsum")
+def _einsum(t: Translation, node: Node) -> Value:
+    return einsum(t, node.get("equation", ""), node.given())

@@ -1,0 +1,142 @@
+"""ATen ops that oneDNN Graph has none for: on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ...ops.attributes import S64_MAX, S64_MIN
+from .expressions import FLOATS, Operand, cast, cut, operands
+from .hosted import any_of, compared, cumulative, extreme, gathered, indexed, logical
+from .torch_layers import TABLE
+from .torch_ops import aten, divided, promoted, typed
+from .translation import Translation, Unmapped, Value, dtype_of
+
+__all__ = ["TABLE"]
+
+COMPARISONS = {
+    "eq": "Equal",
+    "ne": "NotEqual",
+    "gt": "Greater",
+    "ge": "GreaterEqual",
+    "lt": "Less",
+    "le": "LessEqual",
+}
+LOGICAL = {"and": "And", "or": "Or", "xor": "Xor"}
+FUNCTIONS = {
+    "bitwise_not": "HostNot",
+    "ceil": "HostCeil",
+    "cos": "HostCos",
+    "erf": "HostErf",
+    "floor": "HostFloor",
+    "isinf": "HostIsInf",
+    "isnan": "HostIsNaN",
+    "sign": "HostSign",
+    "sin": "HostSin",
+}
+TRUTH = np.dtype(np.bool_)
+
+
+def _compared(t: Translation, a: Value, b: Operand, *, kind: str) -> Value:
+    return compared(t, kind, *promoted(t, a, b))
+
+
+def _bits(t: Translation, a: Value, b: Operand, *, kind: str) -> Value:
+    return logical(t, kind, *promoted(t, a, b))
+
+
+def _truths(t: Translation, a: Value, b: Value, *, kind: str) -> Value:
+    return logical(t, kind, cast(t, a, TRUTH), cast(t, b, TRUTH))
+
+
+def _function(t: Translation, x: Value, *, kind: str) -> Value:
+    return t.op(kind, x)
+
+
+for _name, _kind in COMPARISONS.items():
+    TABLE.update(
+        {f"aten.{_name}.{overload}": partial(_compared, kind=_kind) for overload in ("Tensor", "Scalar")}
+    )
+for _name, _kind in LOGICAL.items():
+    for _overload in ("Tensor", "Scalar"):
+        TABLE[f"aten.bitwise_{_name}.{_overload}"] = partial(_bits, kind=_kind)
+        TABLE[f"aten.__{_name}__.{_overload}"] = partial(_bits, kind=_kind)
+    TABLE[f"aten.logical_{_name}"] = partial(_truths, kind=_kind)
+TABLE.update({f"aten.{name}": partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
+
+
+@aten("logical_not")
+def _logical_not(t: Translation, x: Value) -> Value:
+    return t.op("HostNot", cast(t, x, TRUTH))
+
+
+def _any_of(
+    t: Translation, x: Value, axes: int | Sequence[int] | None = None, keep: bool = False, *, every: bool
+) -> Value:
+    return any_of(t, x, [axes] if isinstance(axes, int) else axes or [], keep, every=every)
+
+
+for _name, _every in (("any", False), ("all", True)):
+    for _overload in ("default", "dim", "dims"):
+        TABLE[f"aten.{_name}.{_overload}"] = partial(_any_of, every=_every)
+
+
+@aten("cumsum")
+def _cumsum(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
+    wide = dtype is None and dtype_of(x) not in FLOATS
+    return cumulative(t, cast(t, x, np.dtype(np.int64)) if wide else typed(t, x, dtype), axis)
+
+
+@aten("index.Tensor")
+def _index(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
+    return indexed(t, x, indices)
+
+
+@aten("gather")
+def _gather(t: Translation, x: Value, axis: int, indices: Value, *_: object) -> Value:
+    return gathered(t, x, axis, indices)
+
+
+def _extreme(t: Translation, x: Value, axis: int | None = None, keep: bool = False, *, kind: str) -> Value:
+    return extreme(t, kind, x, axis, keep)
+
+
+TABLE.update(
+    {f"aten.arg{word}": partial(_extreme, kind=f"Arg{word.capitalize()}") for word in ("max", "min")}
+)
+
+
+@aten("flip")
+def _flip(t: Translation, x: Value, axes: Sequence[int]) -> Value:
+    for axis in axes:
+        x = cut(t, x, axis, S64_MAX, S64_MIN, -1)
+    return x
+
+
+@aten("div.Tensor_mode", "div.Scalar_mode")
+def _div_rounded(t: Translation, a: Value, b: Operand, mode: str | None = None) -> Value:
+    first, second = promoted(t, a, b)
+    floats = any(not isinstance(x, int | float) and dtype_of(x) in FLOATS for x in (first, second))
+    if mode is None or (floats and mode == "floor"):
+        quotient = divided(t, a, b)
+        return quotient if mode is None else t.op("HostFloor", quotient)
+    if floats:
+        raise Unmapped(f"a division with mode {mode!r} of floating-point numbers")
+    return t.op("HostDivide", *operands(t, first, second), rounding="down" if mode == "floor" else "zero")
+
+
+@aten("floor_divide")
+def _floor_divide(t: Translation, a: Value, b: Operand) -> Value:
+    return _div_rounded(t, a, b, "floor")
+
+
+@aten("remainder.Tensor", "remainder.Scalar")
+def _remainder(t: Translation, a: Value, b: Operand) -> Value:
+    return t.op("HostModulo", *operands(t, *promoted(t, a, b)))
+
+
+@aten("fmod.Tensor", "fmod.Scalar")
+def _fmod(t: Translation, a: Value, b: Operand) -> Value:
+    return t.op("HostModulo", *operands(t, *promoted(t, a, b)), of_dividend=True)

@@ -1,0 +1,151 @@
+"""Ops that importers fall back to: apart from the documented set, and with kernels that give what is inferred."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onednn_graph.backends.numpy.kernels import KERNELS
+from onednn_graph.backends.onednn.lowering.table import LOWERED
+from onednn_graph.ops.host import HOSTED
+from onednn_graph.ops.registry import REGISTRY
+
+HOST = {schema.kind: schema for schema in REGISTRY.host}
+F, W, T = np.float32, np.int64, np.bool_
+NAMES = {F: "f32", W: "s64", T: "boolean"}
+
+# kind, shapes and types of the inputs, attributes, the output's shape
+CALLS = {
+    **{
+        kind: ([((2, 3), W), ((3,), W)], {}, (2, 3))
+        for kind in (
+            *("HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostModulo", "HostMaximum"),
+            *("HostMinimum", "HostEqual", "HostNotEqual", "HostGreater", "HostGreaterEqual"),
+            *("HostAnd", "HostOr", "HostXor"),
+        )
+    },
+    **{kind: ([((2, 3), W)], {}, (2, 3)) for kind in ("HostAbs", "HostNot", "HostSign", "HostCast")},
+    **{
+        kind: ([((2, 3), F)], {}, (2, 3))
+        for kind in ("HostIsNaN", "HostIsInf", "HostCeil", "HostCos", "HostErf", "HostFloor", "HostSin")
+    },
+    **{
+        f"HostReduce{kind}": ([((2, 3), W)], {"axes": [1], "keep_dims": True}, (2, 1))
+        for kind in ("Max", "Min", "Prod", "Sum")
+    },
+    "HostReshape": ([((2, 3), W)], {"shape": [3, -1], "special_zero": False}, (3, 2)),
+    "HostTranspose": ([((2, 3), T)], {"order": [1, 0]}, (3, 2)),
+    "HostConcat": ([((2, 3), T), ((2, 1), T)], {"axis": 1}, (2, 4)),
+    "HostSelect": ([((2, 1), T), ((3,), W), ((), W)], {}, (2, 3)),
+    "HostGather": ([((5, 3), F), ((2, 2), W)], {"axis": 0}, (2, 2, 3)),
+    "HostGatherElements": ([((5, 3), F), ((2, 1), W)], {"axis": 0}, (2, 1)),
+    "HostGatherND": ([((2, 5, 3), F), ((2, 4, 1), W)], {"batch_dims": 1}, (2, 4, 3)),
+    "HostScatterND": ([((5, 3), F), ((2, 1), W), ((2, 3), F)], {}, (5, 3)),
+    "HostSlice": (
+        [((5, 3), F)],
+        {"axes": [0, -1], "starts": [-1, 0], "stops": [0, 9], "steps": [-2, 2]},
+        (2, 2),
+    ),
+    "HostPad": ([((5, 3), F)], {"pads_begin": [1, 0], "pads_end": [0, 2]}, (6, 5)),
+    "HostExpand": ([((3, 1), W)], {"shape": [2, -1, 4]}, (2, 3, 4)),
+    "HostCumSum": ([((5, 3), F)], {"axis": 1}, (5, 3)),
+    "HostArgMax": ([((5, 3), F)], {"axis": 1}, (5, 1)),
+    "HostArgMin": ([((5, 3), F)], {"axis": -1, "keep_dims": False}, (5,)),
+}
+
+
+def built(kind, shapes):
+    inputs, attributes, _ = CALLS[kind]
+    graph = og.Graph()
+    tensors = [
+        graph.input(f"x{i}", NAMES[dtype], shape)
+        for i, (shape, (_, dtype)) in enumerate(zip(shapes, inputs, strict=True))
+    ]
+    return graph, graph.op(kind, *tensors, **attributes)
+
+
+def test_they_are_apart():
+    assert HOST.keys().isdisjoint(schema.kind for schema in og.ops())
+    assert HOST.keys().isdisjoint(LOWERED)
+    assert set(HOSTED.values()) <= HOST.keys() <= KERNELS.keys()
+    assert set(CALLS) == set(HOST)
+    for kind, schema in HOST.items():
+        assert kind.startswith("Host")
+        assert schema.summary
+        assert schema.formula
+        assert not schema.source.startswith("oneDNN Graph")
+    assert not hasattr(og, "host_gather")
+    with pytest.raises(og.SchemaError, match="built in"):
+        og.unregister_op("HostGather")
+
+
+@pytest.mark.parametrize("of", HOSTED)
+def test_a_twin_takes_what_the_op_of_the_set_takes(of):
+    """Importers put it in its place with the attributes that they have."""
+    schema, _ = REGISTRY.resolve(of)
+    twin = HOST[HOSTED[of]]
+    assert [p.name for p in twin.inputs] == [p.name for p in schema.inputs]
+    attributes = {spec.name for spec in twin.attributes}
+    assert attributes == {spec.name for spec in schema.attributes if spec.name != "auto_broadcast"} or (
+        attributes == {spec.name for spec in schema.attributes}
+    )
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_shapes_are_inferred(kind):
+    inputs, _, wanted = CALLS[kind]
+    graph, made = built(kind, [shape for shape, _ in inputs])
+    assert made.shape == wanted
+    arrays = {f"x{i}": np.ones(shape, dtype) for i, (shape, dtype) in enumerate(inputs)}
+    assert graph.compile()(arrays)[made].shape == wanted
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_open_sizes_contradict_nothing(kind):
+    """Each size left open in turn, and the rank: what is inferred is the known result, or open."""
+    inputs, _, wanted = CALLS[kind]
+    for number, (shape, _) in enumerate(inputs):
+        for axis in range(len(shape)):
+            shapes = [s for s, _ in inputs]
+            shapes[number] = tuple(-1 if a == axis else d for a, d in enumerate(shape))
+            found = built(kind, shapes)[1].shape
+            assert found is None or len(found) == len(wanted)
+            assert found is None or all(d in (-1, w) for d, w in zip(found, wanted, strict=True))
+        shapes = [s for s, _ in inputs]
+        shapes[number] = None
+        found = built(kind, shapes)[1].shape
+        assert found is None or all(d in (-1, w) for d, w in zip(found, wanted, strict=True))
+
+
+REFUSED = {
+    "an axis": ("HostGather", [(5,), (2,)], {"axis": 1}, "attribute 'axis' must be between -1 and 0"),
+    "ranks": ("HostGatherElements", [(5, 3), (2,)], {"axis": 0}, "as many axes as 'src', 2"),
+    "longer": ("HostGatherElements", [(5, 3), (2, 4)], {"axis": 0}, "must not be longer"),
+    "deep": ("HostGatherND", [(5, 3), (2, 3)], {}, "at most 2 axes of 'src'"),
+    "batches": ("HostGatherND", [(5, 3), (2,)], {"batch_dims": 1}, "more axes than the 1"),
+    "lists": (
+        "HostSlice",
+        [(5,)],
+        {"axes": [0], "starts": [0], "stops": [1], "steps": []},
+        "must be equally long",
+    ),
+    "a step": ("HostSlice", [(5,)], {"axes": [0], "starts": [0], "stops": [1], "steps": [0]}, "not have a 0"),
+    "pads": ("HostPad", [(5,)], {"pads_begin": [1, 1], "pads_end": [0]}, "for each of 1 axes"),
+    "mirror": (
+        "HostPad",
+        [(2,)],
+        {"pads_begin": [2], "pads_end": [0], "mode": "reflect"},
+        "must be shorter than its axis",
+    ),
+    "expand": ("HostExpand", [(3,)], {"shape": [4]}, "must broadcast to attribute 'shape'"),
+    "expand less": ("HostExpand", [(3, 3)], {"shape": [3]}, "must have 2 sizes at least"),
+    "nothing": ("HostArgMax", [(3, 0)], {"axis": 1}, "must have elements along axis 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_can_not_be(name):
+    kind, shapes, attributes, message = REFUSED[name]
+    graph = og.Graph()
+    types = ["f32", "s64"]
+    tensors = [graph.input(f"x{i}", types[i], shape) for i, shape in enumerate(shapes)]
+    with pytest.raises(og.ShapeError, match=message):
+        graph.op(kind, *tensors, **attributes)
