@@ -389,3 +389,14 @@ def test_shell_completion_is_offered():
     }
     done = subprocess.run([script], capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert "bench" in done.stdout
+
+
+def test_a_graph_with_weights_beside_it(tmp_path):
+    pytest.importorskip("safetensors", reason="install the extra 'weights'")
+    graph = og.Graph()
+    w = np.arange(12, dtype=np.float32).reshape(3, 4)
+    graph.output(graph.matmul(graph.input("x", "f32", [2, 3]), graph.constant(w, name="w")), name="y")
+    graph.save(tmp_path / "m.json", weights=True)
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
+    call("run", tmp_path / "m.json", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], [w.sum(0)] * 2)

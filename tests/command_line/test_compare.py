@@ -280,3 +280,16 @@ def test_the_exit_codes(run, monkeypatch):
     assert run(good(), "--seconds", "0")[0] == 2
     monkeypatch.setattr(compare_module.Compared, "ok", property(lambda self: False))
     assert run(good())[0] == 1
+
+
+def test_constants_reach_the_child():
+    pytest.importorskip("safetensors", reason="install the extra 'weights'")
+    graph = og.Graph()
+    w = np.random.default_rng(0).integers(-4, 5, (4, 5)).astype(np.float32)
+    y = graph.matmul(graph.input("x", "f32", [3, 4]), graph.constant(w, name="w"), name="y")
+    graph.finalize()
+    theirs = run_in_child(graph, seed=3)
+    assert not theirs.problem
+    inputs = placed_inputs(graph, 3)
+    np.testing.assert_array_equal(theirs.outputs[y.id], inputs[graph.inputs[0].id] @ w)
+    assert compare_graph(graph, seconds=0.02).ok
