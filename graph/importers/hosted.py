@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,12 +10,6 @@ from ..runtime.arrays import Array
 from .expressions import FLOATS, Operand, axis_of, cast, concat, expand, operands, reshape, unsqueeze
 from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "Equal": operator.eq,
-    "NotEqual": operator.ne,
-    "Greater": operator.gt,
-    "GreaterEqual": operator.ge,
-}
 TRUTH = np.dtype(np.bool_)
 
 

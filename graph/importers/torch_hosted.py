@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops.attributes import S64_MAX, S64_MIN
 from .expressions import FLOATS, Operand, cast, cut, operands
-from .hosted import any_of, compared, cumulative, extreme, gathered, indexed, logical
+from .hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
 from .torch_layers import TABLE
 from .torch_ops import aten, divided, promoted, typed
 from .translation import Translation, Unmapped, Value, dtype_of
@@ -36,7 +36,6 @@ FUNCTIONS = {
     "sign": "HostSign",
     "sin": "HostSin",
 }
-TRUTH = np.dtype(np.bool_)
 
 
 def _compared(t: Translation, a: Value, b: Operand, *, kind: str) -> Value:
