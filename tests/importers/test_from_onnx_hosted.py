@@ -249,7 +249,7 @@ def test_a_part_is_one_op(axis):
     node = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
     constants = {"s": ints(1), "e": ints(5), "a": ints(axis), "t": ints(2)}
     imported = check(model_of([node], {"x": x}, ["y"], constants), {"x": x}, exact=True, kinds=["MaxPool"])
-    assert imported.graph.ops[0].attributes["data_format"] == ("NXC" if axis == 1 else "NCX")
+    assert imported.ops[0].attributes["data_format"] == ("NXC" if axis == 1 else "NCX")
 
 
 def test_the_report_names_them():
@@ -260,7 +260,7 @@ def test_the_report_names_them():
     ]
     model = og.from_onnx(model_of(nodes, {"ids": ids}, ["y"], {"table": TABLE, "w": w})).compile()
     model(ids)
-    steps = [step for part in model.compiled.explain().values() if part is not None for step in part.steps]
+    steps = [step for part in model.explain().values() if part is not None for step in part.steps]
     assert any("HostGather" in step.name and step.host for step in steps)
 
 

@@ -158,7 +158,7 @@ def test_the_report_names_them():
     ids = whole(2, 6, low=0, high=11)
     model = og.from_torch(nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 4)), (ids,)).compile()
     model(ids)
-    steps = [step for part in model.compiled.explain().values() if part is not None for step in part.steps]
+    steps = [step for part in model.explain().values() if part is not None for step in part.steps]
     assert any("HostGather" in step.name and step.host for step in steps)
 
 

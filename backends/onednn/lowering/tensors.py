@@ -28,6 +28,8 @@ PRIMITIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, Data
 """Types that primitives take."""
 HALVES = (DataType.bf16, DataType.f16)
 EIGHT_BITS = (DataType.s8, DataType.u8)
+MOST_PASSED = 24
+"""Ops between a Dequantize and who looks for its integers."""
 
 
 @frozen
@@ -344,23 +346,31 @@ class Tensors(Assembly, ABC):
 
     def quantized(self, tensor: LogicalTensor) -> Quantized | None:
         """The integers that a Dequantize makes the tensor from, also through ops that move them; None without one."""
-        if not self.way.integers:
-            return None
-        if tensor.id not in self._integers:
+        passed: list[Op] = []
+        while tensor.id not in self._integers:
             op = self.producer(tensor)
-            found = None
-            if op is not None and op.kind == "Dequantize":
-                found = self._dequantized(op)
-            elif op is not None and op.kind == "TypeCast" and len(self.users(tensor)) == 1:
-                found = self.quantized(op.inputs[0])
-            elif op is not None and is_move(op) and tensor.dims and op.inputs[0].dims:
-                inner = self.quantized(op.inputs[0])
-                if inner is not None and len(inner.scales) == 1 and inner.buffer.desc.strides is not None:
-                    found = evolve(inner, buffer=self._moved(op, inner.buffer), axis=0)
-            if found is None:
+            if not self.way.integers or op is None or len(passed) == MOST_PASSED:
                 return None
-            self._integers[tensor.id] = found
-        return self._integers[tensor.id]
+            if op.kind == "Dequantize":
+                found = self._dequantized(op)
+                if found is None:
+                    return None
+                self._integers[tensor.id] = found
+            elif (op.kind == "TypeCast" and len(self.users(tensor)) == 1) or (
+                is_move(op) and tensor.dims and op.inputs[0].dims
+            ):
+                passed.append(op)
+                tensor = op.inputs[0]
+            else:
+                return None
+        found = self._integers[tensor.id]
+        for op in reversed(passed):
+            if op.kind != "TypeCast":
+                if len(found.scales) > 1 or found.buffer.desc.strides is None:
+                    return None
+                found = evolve(found, buffer=self._moved(op, found.buffer), axis=0)
+            self._integers[op.outputs[0].id] = found
+        return found if self.way.integers else None
 
     def _dequantized(self, op: Op) -> Quantized | None:
         zps = op.attributes.get("zps") or (0,)
