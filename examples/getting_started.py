@@ -1,5 +1,7 @@
 """The weight gradient of a real layer: ResNet's 3x3 convolution of 64 channels on 56x56 pixels."""
 
+from typing import Any
+
 import numpy as np
 import onednn_graph as og
 
@@ -10,9 +12,9 @@ dy = rng.standard_normal((8, 64, 56, 56), np.float32)  # gradient of the loss by
 graph = og.Graph()
 src = graph.input("src", "f32", x.shape)
 diff_dst = graph.input("diff_dst", "f32", dy.shape)
-layer = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-formats = {"weights_shape": [64, 64, 3, 3], "data_format": "NCX", "weights_format": "OIX"}
-graph.op("ConvolutionBackwardWeights", src, diff_dst, **layer, **formats, name="diff_weights")
+window: dict[str, Any] = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+order: dict[str, Any] = {"data_format": "NCX", "weights_format": "OIX", "weights_shape": [64, 64, 3, 3]}
+graph.op("ConvolutionBackwardWeights", src, diff_dst, **window, **order, name="diff_weights")
 
 model = graph.compile()  # once
 dw = model({"src": x, "diff_dst": dy})["diff_weights"]  # at every training step

@@ -36,11 +36,9 @@ class PlanExecutable:
 
     def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], PreparedConstants | None]:
         """Addresses of all arguments, and what must live as long as they are used."""
-        addresses = [address(array) for array in arrays]
         if self.prepared is None:
-            return addresses, None
-        ready = self.prepared.ready(arrays, addresses)
-        return [*addresses, *ready.addresses], ready
+            return [address(array) for array in arrays], None
+        return self.prepared.ready(arrays)
 
     def _run_blocks(self, addresses: Sequence[int]) -> None:
         frame = self.plan.take()
@@ -60,8 +58,7 @@ class PlanExecutable:
             if self.blocks:
                 self._run_blocks(addresses)
             else:
-                self.plan.run(addresses)
-            del ready
+                self.plan.run(addresses, ready)
 
         fork.run(run)
 

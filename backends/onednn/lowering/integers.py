@@ -46,7 +46,7 @@ def binary(low: Lowering, op: Op, links: Sequence[Link], a: Quantized, b: Quanti
     Raises:
         Unfit: tensors of different shapes, scales per channel, zero points where nothing is summed.
     """
-    if op.inputs[0].dims != op.inputs[1].dims or len(a.scales) > 1 or len(b.scales) > 1:
+    if op.inputs[0].dims != op.inputs[1].dims or max(len(a.scales), len(b.scales)) > 1:
         raise Unfit("the integers broadcast, or have a scale per channel")
     before: list[Link] = []
     if a.zero_point or b.zero_point:

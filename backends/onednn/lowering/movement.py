@@ -78,11 +78,11 @@ def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
         desc = one.buffer.desc
         strides = None if desc.strides is None else packed(desc.shape, desc.strides)
         target = low.temporary(desc.shape, data_type, strides)
-        scales = {
+        scales: dict[int, tuple[int, Buffer]] = {
             place: (0, low.constant(np.asarray([value], np.float32)))
             for place, value in ((Arg.SRC, one.scales[0]), (Arg.DST, scale))
         }
-        points = {
+        points: dict[int, Buffer] = {
             place: low.constant(np.asarray([value], np.int32))
             for place, value in ((Arg.SRC, one.zero_point), (Arg.DST, point))
             if value

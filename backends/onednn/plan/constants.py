@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
@@ -18,14 +18,22 @@ class PreparedConstants:
     """What was made of constant arrays.
 
     Attributes:
-        key: addresses of the constant arrays.
-        addresses: of what was made.
-        kept: both, alive.
+        arrays: the constant arrays by their number among the arguments.
+        key: their addresses.
+        made: memory of what was made, kept alive.
+        addresses: of that.
+        numbers: of the arguments that stay where they are as long as this is used: the constants and what was made.
     """
 
+    arrays: Mapping[int, Array]
     key: tuple[int, ...]
+    made: tuple[Array, ...]
     addresses: tuple[int, ...]
-    kept: tuple[Array, ...]
+    numbers: frozenset[int]
+
+    def are(self, arrays: Sequence[Array]) -> bool:
+        """Whether it was made of these very arrays, so that nothing need be looked up."""
+        return all(arrays[number] is array for number, array in self.arrays.items())
 
 
 class ConstantPlan:
@@ -47,22 +55,39 @@ class ConstantPlan:
         self._latest: PreparedConstants | None = None
         self._lock = Lock()
 
-    def ready(self, arrays: Sequence[Array], addresses: Sequence[int]) -> PreparedConstants:
-        """The further arguments for these arguments; whoever runs the plan keeps it until the end.
+    def ready(self, arrays: Sequence[Array]) -> tuple[list[int], PreparedConstants]:
+        """Addresses of the arguments and the further ones; whoever runs the plan keeps the second until the end.
 
         Args:
-            arrays: the arguments. addresses: of their memory.
+            arrays: the arguments.
         """
-        key = tuple(addresses[number] for number in self._constants)
         latest = self._latest
+        if latest is not None and latest.are(arrays):
+            known = dict(zip(latest.arrays, latest.key, strict=True))
+            addresses = [
+                known[number] if number in known else address(array) for number, array in enumerate(arrays)
+            ]
+            return [*addresses, *latest.addresses], latest
+        addresses = [address(array) for array in arrays]
+        key = tuple(addresses[number] for number in self._constants)
         if latest is None or latest.key != key:
             with self._lock:
                 latest = self._latest
-                if latest is not None and latest.key == key:  # another thread was faster
-                    return latest
-                made = [np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes]
-                places = tuple(aligned(address(array)) for array in made)
-                self.plan.run([*addresses, *places])
-                kept = (*made, *[arrays[number] for number in self._constants])
-                latest = self._latest = PreparedConstants(key, places, kept)
-        return latest
+                if latest is None or latest.key != key:  # else another thread was faster
+                    latest = self._latest = self._made(arrays, addresses, key)
+        return [*addresses, *latest.addresses], latest
+
+    def _made(
+        self, arrays: Sequence[Array], addresses: Sequence[int], key: tuple[int, ...]
+    ) -> PreparedConstants:
+        made = tuple(np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes)
+        places = tuple(aligned(address(array)) for array in made)
+        self.plan.run([*addresses, *places])
+        further = range(len(addresses), len(addresses) + len(places))
+        return PreparedConstants(
+            {number: arrays[number] for number in self._constants},
+            key,
+            made,
+            places,
+            frozenset((*self._constants, *further)),
+        )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import frozen
@@ -190,6 +190,13 @@ def copy_step(
     return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
 
 
+class Settled(Protocol):
+    """Arguments whose memory stays where it is while one object stands for them."""
+
+    @property
+    def numbers(self) -> frozenset[int]: ...
+
+
 class Plan:
     """Steps over buffers.
 
@@ -287,11 +294,15 @@ class Plan:
         if len(self._frames) < KEPT_FRAMES:
             self._frames.append(frame)
 
-    def run(self, addresses: Sequence[int]) -> None:
-        """Executes on buffers at these addresses, one per argument. Thread-safe."""
+    def run(self, addresses: Sequence[int], settled: Settled | None = None) -> None:
+        """Executes on buffers at these addresses, one per argument. Thread-safe.
+
+        Args:
+            settled: see `Frame.point`.
+        """
         frame = self.take()
         try:
-            frame.point(addresses)
+            frame.point(addresses, settled)
             frame.run()
         finally:
             self.give(frame)
@@ -312,6 +323,8 @@ class Frame:
         self._stream = plan.engine.stream
         by_buffer: dict[Buffer, int] = {}
         self._pointed: list[tuple[int, int, int]] = []
+        self._settled: Settled | None = None
+        self._unsettled: list[tuple[int, int, int]] = []
 
         def memory(desc: MemoryDesc, handle: int | None) -> int:
             made = lib.new("dnnl_memory_create", desc.handle, plan.engine.handle, c_void_p(handle))
@@ -379,12 +392,22 @@ class Frame:
         run = step.run
         return lambda: run(ins, outs)
 
-    def point(self, addresses: Sequence[int]) -> None:
-        """Points the arguments at these addresses."""
-        set_handle = self._set_handle
+    def point(self, addresses: Sequence[int], settled: Settled | None = None) -> None:
+        """Points the arguments at these addresses.
+
+        Args:
+            settled: arguments that are where they were at the call before that had the same object.
+        """
+        set_handle, pointed = self._set_handle, self._pointed
+        if settled is not None and settled is self._settled:
+            pointed = self._unsettled
+        else:
+            self._settled = settled
+            numbers = frozenset[int]() if settled is None else settled.numbers
+            self._unsettled = [one for one in pointed if one[0] not in numbers]
         for argument, offset, seen, arrays, index in self._hosted:
             arrays[index] = seen.at(addresses[argument] + offset)
-        for argument, offset, memory in self._pointed:
+        for argument, offset, memory in pointed:
             set_handle(memory, addresses[argument] + offset)
 
     def run(self) -> None:
