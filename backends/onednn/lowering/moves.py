@@ -27,7 +27,7 @@ def is_part(op: Op) -> bool:
     return (
         op.kind == "MaxPool"
         and set(a.integers("kernel")) == {1}
-        and max(*a.integers("pads_begin"), *a.integers("pads_end")) <= 0
+        and max((*a.integers("pads_begin"), *a.integers("pads_end")), default=0) <= 0  # none are zeros
         and str(a.get("auto_pad", "None")).lower() == "none"
     )
 
@@ -72,7 +72,8 @@ def _part(op: Op, strides: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     """The first element of a part, and its strides."""
     a, steps, first = op.attributes, list(strides), 0
     axes = axis_positions(a.string("data_format"), len(steps) - 2)["X"]
-    for axis, begin, step in zip(axes, a.integers("pads_begin"), a.integers("strides"), strict=True):
+    begins = a.integers("pads_begin") or (0,) * len(axes)
+    for axis, begin, step in zip(axes, begins, a.integers("strides"), strict=True):
         first += -begin * steps[axis]
         steps[axis] *= step
     return first, tuple(steps)

@@ -314,3 +314,11 @@ def test_a_weight_gradient_is_a_step_of_a_program(onednn):
     model = compared(graph)
     assert len(model._stages) == 1
     assert any(told.considered for told in model.explain().values())
+
+
+def test_a_part_without_pads_is_the_whole(onednn):
+    graph = og.Graph()
+    x = graph.op("ReLU", graph.input("x", "f32", (1, 3, 6, 6)))
+    y = graph.op("MaxPool", x, kernel=[1, 1], strides=[2, 2], pads_begin=[], pads_end=[], data_format="NCX")
+    graph.op("Square", y, name="y")
+    compared(graph)
