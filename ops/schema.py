@@ -124,7 +124,7 @@ InferShapes = Callable[[InferenceContext], Sequence[Shape]]
 T = TypeVar("T")
 
 
-def _tuple_of(kind: type[T], values: object, what: str) -> tuple[T, ...]:
+def _checked(kind: type[T], values: object, what: str) -> tuple[T, ...]:
     items = listed(values)
     if items is None or not all(isinstance(item, kind) for item in items):
         raise SchemaError(f"{what} must be a sequence of {kind.__name__}, got {format_value(values)}")
@@ -132,19 +132,19 @@ def _tuple_of(kind: type[T], values: object, what: str) -> tuple[T, ...]:
 
 
 def _inputs(ports: Sequence[Port]) -> tuple[Port, ...]:
-    return _tuple_of(Port, ports, "the inputs of an OpSchema")
+    return _checked(Port, ports, "the inputs of an OpSchema")
 
 
 def _outputs(ports: Sequence[Port]) -> tuple[Port, ...]:
-    return _tuple_of(Port, ports, "the outputs of an OpSchema")
+    return _checked(Port, ports, "the outputs of an OpSchema")
 
 
 def _attributes(specs: Sequence[AttributeSpec]) -> tuple[AttributeSpec, ...]:
-    return _tuple_of(AttributeSpec, specs, "the attributes of an OpSchema")
+    return _checked(AttributeSpec, specs, "the attributes of an OpSchema")
 
 
 def _aliases(names: Sequence[OpNames]) -> tuple[OpNames, ...]:
-    return _tuple_of(OpNames, names, "the aliases of an OpSchema")
+    return _checked(OpNames, names, "the aliases of an OpSchema")
 
 
 def _data_types(types: Mapping[str, Sequence[DataType | str]]) -> Mapping[str, tuple[DataType, ...]]:

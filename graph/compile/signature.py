@@ -125,7 +125,7 @@ class Signature:
         return ", ".join(map(repr, self.input_names)) or "none"
 
     def _input(self, key: object) -> LogicalTensor:
-        name = _meant(key, self._ports)
+        name = _name_of(key, self._ports)
         if name is None:
             raise ArgumentError(
                 f"the graph has no input {format_value(key)}{nearest(key, self._ports)}; it has {self._takes}"
@@ -159,7 +159,7 @@ class Signature:
 
     def meant_output(self, key: object) -> str | None:
         """The name of the output that a name, an id or a LogicalTensor means, or None."""
-        return _meant(key, self._results)
+        return _name_of(key, self._results)
 
 
 def _by_name(pairs: Sequence[tuple[str, LogicalTensor]], what: str) -> dict[str, LogicalTensor]:
@@ -180,7 +180,7 @@ def _is(key: object, tensor: LogicalTensor) -> bool:
     return tensor.id == number if number is not None else isinstance(key, str) and key == label(tensor)
 
 
-def _meant(key: object, tensors: Mapping[str, LogicalTensor]) -> str | None:
+def _name_of(key: object, tensors: Mapping[str, LogicalTensor]) -> str | None:
     if isinstance(key, str):
         return key if key in tensors else None
     return next((name for name, tensor in tensors.items() if _is(key, tensor)), None)

@@ -59,7 +59,7 @@ def _ports(values: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if values is None else _whole_numbers(values)
 
 
-def _tuple_of(kind: type[T], values: object) -> tuple[T, ...]:
+def _records(kind: type[T], values: object) -> tuple[T, ...]:
     items = listed(values)
     if items is None or not all(isinstance(item, kind) for item in items):
         raise ArgumentTypeError(f"a sequence of {kind.__name__} is needed here, got {format_value(values)}")
@@ -173,13 +173,13 @@ def _attributes(values: Mapping[str, AttributeRecord]) -> Mapping[str, Attribute
         raise ArgumentTypeError(
             f"attributes must be a mapping from names to AttributeRecord, got {format_value(values)}"
         )
-    _tuple_of(str, list(values))
-    _tuple_of(AttributeRecord, list(values.values()))
+    _records(str, list(values))
+    _records(AttributeRecord, list(values.values()))
     return dict(values)
 
 
 def _tensor_records(values: Sequence[TensorRecord]) -> tuple[TensorRecord, ...]:
-    return _tuple_of(TensorRecord, values)
+    return _records(TensorRecord, values)
 
 
 @frozen(kw_only=True)
@@ -238,7 +238,7 @@ class OpRecord:
 
 
 def _op_records(values: Sequence[OpRecord]) -> tuple[OpRecord, ...]:
-    return _tuple_of(OpRecord, values)
+    return _records(OpRecord, values)
 
 
 @frozen(kw_only=True)
