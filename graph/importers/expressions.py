@@ -175,9 +175,15 @@ def power(t: Translation, x: Operand, exponent: Operand) -> Value:
 
 
 def where(t: Translation, condition: Value, a: Operand, b: Operand) -> Value:
-    """Elements of a where the condition holds, of b elsewhere."""
+    """Elements of a where the condition holds, of b elsewhere; b as it is where a constant says so everywhere."""
     if dtype_of(condition) != np.bool_:
         raise Unmapped(f"a condition of {dtype_of(condition)}; Select takes booleans")
+    if isinstance(condition, np.ndarray) and not condition.any() and not isinstance(b, int | float):
+        others = () if isinstance(a, int | float) else shape_of(a)
+        same_type = isinstance(a, int | float) or dtype_of(a) == dtype_of(b)
+        known = -1 not in (*others, *shape_of(b))
+        if same_type and known and np.broadcast_shapes(condition.shape, others, shape_of(b)) == shape_of(b):
+            return b
     if isinstance(a, int | float) and isinstance(b, int | float):
         a = np.asarray(a, np.float32)
     return t.op("Select", condition, *operands(t, a, b))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from .einsum import einsum
 from .expressions import operands
 from .hosted import compared, cumulative, extreme, logical
 from .onnx_layers import TABLE
 from .onnx_ops import Node, onnx_op
-from .translation import Translation, Unmapped, Value
+from .translation import Translation, Unmapped, Value, shape_of
 
 __all__ = ["TABLE"]
 
@@ -34,7 +36,6 @@ FUNCTIONS = {
     "Cos": "HostCos",
     "Erf": "HostErf",
     "Floor": "HostFloor",
-    "IsNaN": "HostIsNaN",
     "Not": "HostNot",
     "Sign": "HostSign",
     "Sin": "HostSin",
@@ -56,6 +57,13 @@ def _function(t: Translation, node: Node, kind: str) -> Value:
 TABLE.update({name: partial(_compared, kind=kind) for name, kind in COMPARISONS.items()})
 TABLE.update({name: partial(_logical, kind=kind) for name, kind in LOGICAL.items()})
 TABLE.update({name: partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
+
+
+@onnx_op("IsNaN")
+def _is_nan(t: Translation, node: Node) -> Value:
+    if t.is_dequantised(node[0]) and -1 not in shape_of(node[0]):
+        return np.zeros(shape_of(node[0]), np.bool_)
+    return t.op("HostIsNaN", node[0])
 
 
 @onnx_op("IsInf")

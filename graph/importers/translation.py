@@ -116,6 +116,7 @@ class Translation:
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
         self._scalars: dict[tuple[str, str], LogicalTensor] = {}
         self._titles: dict[int, str] = {}
+        self._dequantised: set[int] = set()
         self._reshaped: dict[tuple[int, tuple[int, ...]], LogicalTensor] = {}
 
     def _name(self, wanted: str) -> str:
@@ -178,7 +179,14 @@ class Translation:
         """The same under another name than that of the node."""
         tensors = [self.tensor(value) for value in values]
         made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
-        return made if isinstance(made, LogicalTensor) else made[0]
+        result = made if isinstance(made, LogicalTensor) else made[0]
+        if kind == "Dequantize":
+            self._dequantised.add(result.id)
+        return result
+
+    def is_dequantised(self, value: Value) -> bool:
+        """Whether a value is what integers stand for, and so never NaN or infinite."""
+        return isinstance(value, LogicalTensor) and value.id in self._dequantised
 
     def padded(
         self, base: LogicalTensor, begin: Sequence[int], end: Sequence[int], value: float

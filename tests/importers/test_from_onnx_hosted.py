@@ -281,3 +281,22 @@ def test_what_an_einstein_sum_can_not_be():
         node = helper.make_node("Einsum", list(inputs), ["y"], equation=equation)
         with pytest.raises(og.UnsupportedError, match=message):
             og.from_onnx(model_of([node], inputs, ["y"]))
+
+
+def test_what_integers_stand_for_is_never_nan():
+    """Attention as quantisers leave it: the check for NaN behind a Dequantize is no step at all."""
+    x = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "point"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "point"], ["y"]),
+        helper.make_node("IsNaN", ["y"], ["nan"]),
+        helper.make_node("Where", ["nan", "zero", "y"], ["z"]),
+        helper.make_node("Relu", ["z"], ["r"]),
+    ]
+    constants = {
+        "scale": np.asarray(0.5, np.float32),
+        "point": np.asarray(7, np.uint8),
+        "zero": np.asarray(0, np.float32),
+    }
+    imported = check(model_of(nodes, {"x": x}, ["r"], constants), {"x": x})
+    assert [op.kind for op in imported.ops] == ["Quantize", "Dequantize", "ReLU"]
