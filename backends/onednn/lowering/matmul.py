@@ -54,6 +54,9 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         bias = low.aligned(op.inputs[2], rank, None, data_type)
     folds = _folds(matrix, operands, op.attributes.flag("transpose_a"))
 
+    if folds:  # the columns are the second axis then
+        scales = {argument: (2 if mask else 0, values) for argument, (mask, values) in scales.items()}
+
     def see(buffer: Buffer) -> Buffer:
         return _as_rows(low, buffer, matrix) if folds else buffer
 

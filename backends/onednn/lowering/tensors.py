@@ -287,7 +287,13 @@ class Tensors(Assembly, ABC):
         return None
 
     def is_constant(self, tensor: LogicalTensor) -> bool:
-        """Whether the tensor is an input whose content does not change."""
+        """Whether the tensor is an input whose content does not change, or such an input moved or converted."""
+        producer = self.producer(tensor)
+        for _ in range(MOST_PASSED):
+            if producer is None or not (producer.kind in ("Dequantize", "TypeCast") or is_move(producer)):
+                break
+            tensor = producer.inputs[0]
+            producer = self.producer(tensor)
         declared = self._declared_inputs.get(tensor.id)
         return declared is not None and declared.property_type is PropertyType.constant
 
