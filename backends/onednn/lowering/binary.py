@@ -10,8 +10,9 @@ from ....ops.formats import axis_positions
 from ..library.enumerators import Algorithm, Arg
 from ..plan.assembly import Unfit
 from . import integers as on_integers
-from .elementwise import elementwise, takes
-from .fusing import BINARY, Link, result_of
+from .binary_primitive import binary_primitive
+from .elementwise import takes
+from .fusing import BINARY, Link
 from .lowering import Lowered, Lowering
 
 SQUARED = "SquaredDifference"
@@ -29,16 +30,9 @@ def _emit(
 
     A vector stands at `axis`.
     """
-    result = result_of(op, links)
     first = low.elementwise(operands[0])
-    view = elementwise(first, [(operands[1], axis)], links)
-    seen = view.see(low, first), view.see(low, low.beside(operands[1], first, axis))
-    attributes, more = low.attributes(links, op.outputs[0], elementwise=view, scales_result=False)
-    made = view.like_first(low, low.type_of(result))
-    target = view.see(low, made)
-    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target.desc, attributes)
-    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, target)])
-    low.produce(result, made)
+    second = low.beside(operands[1], first, axis)
+    binary_primitive(low, op, links, algorithm, (first, second), (operands[1], axis))
 
 
 def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:

@@ -71,6 +71,28 @@ TURNED: Mapping[str, tuple[PostEltwise, Algorithm]] = {
 """Where the chain is the second operand: the eltwise that comes before another binary."""
 
 
+@frozen
+class OneScale:
+    """The scale and the zero point of all elements of a quantised tensor."""
+
+    scale: float
+    zero_point: int
+
+
+def zero_point_of(op: Op) -> int | None:
+    """The zero point of a Quantize or Dequantize; None where there are several."""
+    values = op.attributes.get("zps") or (0,)
+    if not isinstance(values, tuple) or len(set(values)) > 1:
+        return None
+    return int(values[0])
+
+
+def one_scale(op: Op) -> OneScale | None:
+    """The scale and the zero point of a Quantize or Dequantize; None where there are several of either."""
+    scales, zero_point = set(op.attributes.reals("scales")), zero_point_of(op)
+    return OneScale(scales.pop(), zero_point) if zero_point is not None and len(scales) == 1 else None
+
+
 @frozen(kw_only=True)
 class Link:
     """One step of a chain.
@@ -83,7 +105,7 @@ class Link:
         before: an eltwise that comes first.
         operand: second operand of a binary.
         axis: where a vector operand stands, for a bias per channel.
-        quantize: the Quantize that ends the chain.
+        quantize: what the Quantize that ends the chain divides by and adds.
         normalize: a BatchNormInference, which is a factor and a summand per channel.
     """
 
@@ -95,7 +117,7 @@ class Link:
     before: PostEltwise | None = None
     operand: LogicalTensor | None = None
     axis: int | None = None
-    quantize: Op | None = None
+    quantize: OneScale | None = None
     normalize: Op | None = None
 
     @property
@@ -152,10 +174,9 @@ def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
         return Link(ops=(op,), result=result, axis=axis, normalize=op)
     if op.kind in ("TypeCast", "Reorder"):
         return Link(ops=(op,), result=result)
-    if op.kind == "Quantize" and len(set(op.attributes.reals("scales"))) == 1:
-        zps = op.attributes.get("zps") or (0,)
-        if isinstance(zps, tuple) and len(set(zps)) == 1 and result.data_type.value in ("u8", "s8"):
-            return Link(ops=(op,), result=result, quantize=op)
+    if op.kind == "Quantize" and result.data_type.value in ("u8", "s8"):
+        quantize = one_scale(op)
+        return None if quantize is None else Link(ops=(op,), result=result, quantize=quantize)
     return None
 
 

@@ -208,9 +208,7 @@ class Lowering(Tensors):
         all_scales, all_points = dict(scales or {}), dict(zero_points or {})
         for link in links:
             if link.quantize is not None:
-                scale = link.quantize.attributes.reals("scales")[0]
-                points = link.quantize.attributes.get("zps") or (0,)
-                zero_point = int(points[0]) if isinstance(points, tuple) else 0
+                scale, zero_point = link.quantize.scale, link.quantize.zero_point
                 if scales_result:
                     all_scales[Arg.DST], all_points[Arg.DST] = (0, [scale]), zero_point
                 else:

@@ -65,14 +65,12 @@ def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
     found = [low.quantized(tensor) for tensor in op.inputs]
     if quantize is None or any(one is None or len(one.scales) > 1 for one in found):
         raise Unfit("not all parts are integers of one scale")
-    zps = quantize.attributes.get("zps") or (0,)
-    scale, point = quantize.attributes.reals("scales")[0], int(zps[0]) if isinstance(zps, tuple) else 0
     made: list[Buffer] = []
     for tensor, one in zip(op.inputs, found, strict=True):
         if one is None:
             continue
         data_type = link.result.data_type
-        if (one.scales[0], one.zero_point, one.buffer.desc.data_type) == (scale, point, data_type):
+        if one.has(quantize) and one.buffer.desc.data_type is data_type:
             made.append(one.buffer)
             continue
         desc = one.buffer.desc
@@ -80,11 +78,11 @@ def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
         target = low.temporary(desc.shape, data_type, strides)
         scales: dict[int, tuple[int, Buffer]] = {
             place: (0, low.constant(np.asarray([value], np.float32)))
-            for place, value in ((Arg.SRC, one.scales[0]), (Arg.DST, scale))
+            for place, value in ((Arg.SRC, one.scales[0]), (Arg.DST, quantize.scale))
         }
         points: dict[int, Buffer] = {
             place: low.constant(np.asarray([value], np.int32))
-            for place, value in ((Arg.SRC, one.zero_point), (Arg.DST, point))
+            for place, value in ((Arg.SRC, one.zero_point), (Arg.DST, quantize.zero_point))
             if value
         }
         low.copy_scaled(label_of(tensor), one.buffer, target, scales, points)

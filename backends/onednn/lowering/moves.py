@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from ....graph.model.op import Op
-from ....ops.data_types import DataType
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
-from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
+from .elementwise import Views
 from .views import reshaped_strides
-
-
-class Views(Protocol):
-    """What is needed of a lowering."""
-
-    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc: ...
 
 
 def is_part(op: Op) -> bool:

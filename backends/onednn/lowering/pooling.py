@@ -61,16 +61,10 @@ def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> Buffer | Non
     """The integers behind a tensor, where their largest are those of the result: of the same scale and zero point."""
     if op.kind != "MaxPool" or len(links) != 1 or links[0].quantize is None:
         return None
-    found, after = low.quantized(op.inputs[0]), links[0].quantize
-    points = after.attributes.get("zps") or (0,)
-    same = (
-        found is not None
-        and after.attributes.reals("scales")[:1] == found.scales
-        and isinstance(points, tuple)
-        and int(points[0]) == found.zero_point
-        and links[0].result.data_type is found.buffer.desc.data_type
-    )
-    return found.buffer if same and found is not None else None
+    found = low.quantized(op.inputs[0])
+    if found is None or not found.has(links[0].quantize):
+        return None
+    return found.buffer if links[0].result.data_type is found.buffer.desc.data_type else None
 
 
 def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer:

@@ -12,7 +12,7 @@ from ..library.enumerators import Arg
 from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
-from .fusing import Link
+from .fusing import Link, one_scale, zero_point_of
 from .lowering import Lowered, Lowering
 from .tensors import PRIMITIVE_TYPES
 
@@ -27,10 +27,10 @@ def _scale(op: Op, values: Sequence[float], rank: int, channels: int) -> tuple[i
 
 
 def _points(low: Lowering, op: Op) -> Buffer | None:
-    values = op.attributes.get("zps") or (0,)
-    if not isinstance(values, tuple) or len(set(values)) > 1:
+    zero_point = zero_point_of(op)
+    if zero_point is None:
         raise Unfit("the library has one zero point for all elements")
-    return low.constant(np.asarray(values[:1], np.int32)) if values[0] else None
+    return low.constant(np.asarray([zero_point], np.int32)) if zero_point else None
 
 
 def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -58,11 +58,9 @@ def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def _gives_back(low: Lowering, op: Op) -> bool:
     """Whether the input is integers that were dequantised by the same scale and zero point: the result is these."""
     found = low.quantized(op.inputs[0])
-    zps = op.attributes.get("zps") or (0,)
-    if found is None or not isinstance(zps, tuple) or len(found.scales) > 1:
+    if found is None or not found.has(one_scale(op)):
         return False
-    same = set(op.attributes.reals("scales")) == set(found.scales) and set(zps) == {found.zero_point}
-    if not same or found.buffer.desc.data_type is not op.outputs[0].data_type:
+    if found.buffer.desc.data_type is not op.outputs[0].data_type:
         return False
     low.produce(op.outputs[0], found.buffer)
     return True

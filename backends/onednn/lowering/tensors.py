@@ -19,7 +19,7 @@ from ..library.primitive import NativeEngine
 from ..plan.assembly import Assembly, Unfit
 from ..plan.plan import Buffer
 from .collapse import spread_shape
-from .fusing import Link
+from .fusing import Link, OneScale, zero_point_of
 from .journal import Journal, JournalledDict, JournalledSet
 from .moves import is_move, moved
 from .views import in_order
@@ -47,6 +47,10 @@ class Quantized:
     scales: tuple[float, ...]
     axis: int
     zero_point: int
+
+    def has(self, scale: OneScale | None) -> bool:
+        """Whether this is the scale and the zero point of all its elements."""
+        return scale is not None and (self.scales, self.zero_point) == ((scale.scale,), scale.zero_point)
 
 
 @frozen(kw_only=True)
@@ -192,13 +196,15 @@ class Tensors(Assembly, ABC):
 
     def elementwise(self, tensor: LogicalTensor) -> Buffer:
         """The tensor as elementwise primitives are given it: axes in any order, or blocked, but without gaps."""
-        buffer = self.read(tensor)
+        return self.without_gaps(tensor, self.read(tensor))
+
+    def without_gaps(self, tensor: LogicalTensor, buffer: Buffer) -> Buffer:
+        """The tensor's elements, or the integers behind them, in the order in which they lie, with nothing between."""
         strides, shape = buffer.desc.strides, buffer.desc.shape
         if strides is None:
             return buffer
-        return self.bring(
-            label_of(tensor), buffer, self.desc(shape, packed(shape, strides), buffer.desc.data_type)
-        )
+        dense = self.desc(shape, packed(shape, strides), buffer.desc.data_type)
+        return self.bring(label_of(tensor), buffer, dense)
 
     def beside(
         self,
@@ -379,9 +385,9 @@ class Tensors(Assembly, ABC):
         return found if self.way.integers else None
 
     def _dequantized(self, op: Op) -> Quantized | None:
-        zps = op.attributes.get("zps") or (0,)
+        zero_point = zero_point_of(op)
         source, dims = op.inputs[0], op.outputs[0].dims
-        if not isinstance(zps, tuple) or len(set(zps)) > 1 or source.data_type not in EIGHT_BITS:
+        if zero_point is None or source.data_type not in EIGHT_BITS:
             return None
         scales = op.attributes.reals("scales")
         if op.attributes.string("qtype") == "per_tensor" or len(set(scales)) == 1:
@@ -389,7 +395,7 @@ class Tensors(Assembly, ABC):
         elif len(scales) != dims[op.attributes.integer("axis")]:
             return None
         axis = op.attributes.integer("axis") % max(len(dims), 1)
-        return Quantized(self._located(source), scales, axis, int(zps[0]))
+        return Quantized(self._located(source), scales, axis, zero_point)
 
     def constant(self, values: Array) -> Buffer:
         """A vector that the plan brings along."""

@@ -1,0 +1,47 @@
+"""The binary primitive: for binary ops, and for elementwise ops on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.op import Op
+from ..library.enumerators import Algorithm, Arg
+from ..plan.plan import Buffer
+from .elementwise import elementwise
+from .fusing import Link, result_of
+from .lowering import Lowering
+
+
+def binary_primitive(
+    low: Lowering,
+    op: Op,
+    links: Sequence[Link],
+    algorithm: Algorithm,
+    operands: tuple[Buffer, Buffer],
+    second: tuple[LogicalTensor, int | None],
+    scales: Sequence[float] = (),
+) -> None:
+    """A step that makes the op's result, with what `links` say done to it.
+
+    Args:
+        links: the op's post-ops, and those that it takes along.
+        operands: the one that has all elements, and one that broadcasts to it.
+        second: the second operand as a tensor, and where it stands if it is a vector.
+        scales: of the operands, one each from the first on.
+    """
+    result = result_of(op, links)
+    view = elementwise(operands[0], [second], links)
+    seen = [view.see(low, operand) for operand in operands]
+    attributes, more = low.attributes(
+        links,
+        op.outputs[0],
+        scales={place: (0, (scale,)) for place, scale in zip((Arg.SRC, Arg.SRC_1), scales, strict=False)},
+        elementwise=view,
+        scales_result=False,
+    )
+    made = view.like_first(low, low.type_of(result))
+    target = view.see(low, made)
+    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target.desc, attributes)
+    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, target)])
+    low.produce(result, made)
