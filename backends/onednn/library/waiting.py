@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-SPIN_COUNT = 300
+SPIN_COUNT = 3000
 """Turns of the loop; `benchmarks/threads.py` measures what it does."""
 SPIN_VARIABLE = "GOMP_SPINCOUNT"
 POLICY_VARIABLES = ("OMP_WAIT_POLICY", SPIN_VARIABLE)
