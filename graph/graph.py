@@ -509,38 +509,37 @@ class Graph(OpMethods):
     def tune(
         self, budget_seconds: float = 30.0, *, engine: Engine | None = None, backend: str | None = None
     ) -> dict[int, Explanation | None]:
-        """Measures the candidates of every partition and remembers the fastest, for `compile(tune="cached")`.
+        """Measures the ways to run what takes most time and remembers the fastest, for `compile(tune="cached")`.
 
-        What was measured before, on this machine with as many threads, is not measured again. Progress is shown
-        on a terminal.
+        These are the candidates of each weight gradient, and the implementations of each convolution and matrix product,
+        with the layouts that they have in the whole graph. What was measured before, on this machine with as many threads,
+        is not measured again. Progress is shown on a terminal.
 
         Args:
-            budget_seconds: for all partitions together.
+            budget_seconds: for all of them together, about; each way runs three times at least.
             engine, backend: as for `compile`.
 
         Returns:
-            What was found, by partition id; None for a partition whose shapes are known only at execution.
+            What was found, by the id of each partition that is compiled as one; None for one whose shapes are known
+            only at execution.
 
         Raises:
             ArgumentError: the budget is no positive number.
             UnsupportedError, GraphError, ShapeError: see `compile`.
         """
-        self.finalize()
-        partitions = self.get_partitions(backend=backend)
         if isinstance(budget_seconds, bool) or not isinstance(budget_seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"budget_seconds must be a number, got {format_value(budget_seconds)}")
         if not budget_seconds > 0:
             raise ArgumentError(f"budget_seconds must be above 0, got {format_value(budget_seconds)}")
+        self.finalize()
+        partitions = self.get_partitions(backend=backend)
+        share = budget_seconds / len(partitions)
         found: dict[int, Explanation | None] = {}
-        for number, one in enumerate(partitions, 1):
-            show_progress(f"tuning partition {number} of {len(partitions)}: {one.ops[0]}")
+        for one in sections(partitions, {t.id for t in self.outputs}):
+            show_progress(f"tuning {one.ops[0]}{f' and {len(one.ops) - 1} more' if one.ops[1:] else ''}")
             ready = all(t.is_concrete for t in one.input_ports) and not one.shape_operands
             found[one.id] = (
-                one.compile(
-                    engine=engine, tune=Tune.measure, tune_seconds=budget_seconds / len(partitions)
-                ).explain()
-                if ready
-                else None
+                one.compile(engine=engine, tune=Tune.measure, tune_seconds=share).explain() if ready else None
             )
         show_progress(None)
         return found

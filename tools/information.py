@@ -12,7 +12,7 @@ import onednn_graph
 
 from ..backends.onednn.library import f16c
 from ..backends.onednn.library.loading import load
-from ..backends.onednn.weight_gradients.tuning import cache_folder
+from ..backends.onednn.tuning_cache import cache_folder
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
 from ..graph.runtime.threads import get_num_threads
 from ..ops.errors import LibraryError

@@ -34,7 +34,8 @@ class CompileOptions:
     Attributes:
         verify: check each chosen kernel on integer data against NumPy before handing it out.
         tune: see `Tune`.
-        tune_seconds: time that measuring one partition may take.
+        tune_seconds: time that measuring one op may take, about: the candidates of a weight gradient, or the
+            implementations of a convolution or matrix product.
         strategy: take this one of the backend's strategies, as `explain()` names it, and no other.
         scratch_limit: bytes of temporary memory that a kernel may take; by default twice what inputs and outputs
             take, and 1 MiB at least. If nothing stays below it, what takes least is chosen.

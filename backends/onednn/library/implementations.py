@@ -11,3 +11,8 @@ REFERENCE = "ref"
 def is_reference(implementation: str) -> bool:
     """Whether an implementation of that name is a reference loop."""
     return implementation.startswith(REFERENCE)
+
+
+def is_called(implementation: str, name: str) -> bool:
+    """Whether an implementation has the name, or is of that name for some instruction set."""
+    return implementation == name or implementation.startswith(f"{name}:")

@@ -218,7 +218,7 @@ class MemoryDesc:
         return length
 
     def describe(self) -> str:
-        """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say."""
+        """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say; `any` for one to choose."""
         return self._letters
 
     @cached_property
@@ -226,6 +226,8 @@ class MemoryDesc:
         if self._rank == 0:
             return "empty"
         strides, blocks = self._outer_strides, self._blocks
+        if not strides:
+            return "any"
         axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()
         letters = "abcdefghijkl"[: self._rank]
         outer = sorted(range(self._rank), key=lambda axis: (-strides[axis], axis))

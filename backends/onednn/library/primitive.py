@@ -141,6 +141,7 @@ class PrimitiveAttributes:
         zero_points: Mapping[int, int] | None = None,
     ) -> None:
         self.lib = lib
+        self.fpmath = fpmath
         self.post_ops = tuple(post_ops)
         self.scales, self.zero_points = dict(scales or {}), dict(zero_points or {})
         self.handle = lib.new("dnnl_primitive_attr_create")

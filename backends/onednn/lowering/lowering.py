@@ -32,6 +32,7 @@ from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, Primi
 from ..plan.assembly import Unfit
 from ..plan.choice import chosen
 from ..plan.constants import ConstantPlan
+from ..plan.measured import fastest
 from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
@@ -166,6 +167,7 @@ class Lowering(Tensors):
         self.ways: list[str] = []
         self.doubtful: set[int] = set()
         self._choice = limits.choice
+        self._wanted = fastest(request.options)
         self._table = table
 
     # --- primitives ----------------------------------------------------------------------------------
@@ -293,6 +295,7 @@ class Lowering(Tensors):
             reasons=reasons,
             references=self.way.references,
             proven_only=self.proven_only,
+            wanted=self._wanted,
         )
         if desc is None:
             raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")

@@ -1,4 +1,4 @@
-"""Which of the library's implementations a primitive runs on: the first that the quarantine does not bar.
+"""Which of the library's implementations a primitive runs on, of those that the quarantine does not bar.
 
 Every primitive but the weight gradients, whose candidates `weight_gradients/draft.py` lists, is
 chosen here and nowhere else.
@@ -6,14 +6,16 @@ chosen here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float, c_void_p
 
 from ..library.enumerators import FpmathMode
+from ..library.implementations import is_called
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, PrimitiveAttributes, PrimitiveDesc, described, implementations
 from ..proven import is_proven
 from ..quarantine import Case, refused, unaskable
+from .preference import preferred
 
 
 def chosen(
@@ -23,8 +25,9 @@ def chosen(
     reasons: list[str] | None = None,
     references: bool = False,
     proven_only: bool = False,
+    wanted: Callable[[Case], str | None] | None = None,
 ) -> PrimitiveDesc | None:
-    """A primitive descriptor on the first implementation that may run.
+    """A primitive descriptor on the first implementation that may run, or on a better one that may.
 
     Args:
         function: what `dnnl_…_primitive_desc_create` makes it.
@@ -32,6 +35,7 @@ def chosen(
         reasons: receives why implementations were passed over.
         references: whether the library's reference loops may run.
         proven_only: whether implementations stay out that no fuzzer has covered.
+        wanted: the name of the implementation that should run instead of the first; `preferred` by default.
 
     Returns:
         None where the library has none, or none that may run.
@@ -42,14 +46,22 @@ def chosen(
         passed.append(reason)
         return None
     first = described(engine, function, *arguments)
-    if first is None or _kept_out(Case(first, arguments), references, proven_only) is None:
+    if first is None:
+        return None
+    case = Case(first, arguments)
+    better = preferred(case) if wanted is None else wanted(case)
+    if better is None and _kept_out(case, references, proven_only) is None:
         return first
+    usable: PrimitiveDesc | None = None
     for desc in implementations(first):
         reason = _kept_out(Case(desc, arguments), references, proven_only)
-        if reason is None:
+        if reason is not None:
+            passed.append(reason)
+        elif better is None or is_called(desc.implementation, better):
             return desc
-        passed.append(reason)
-    return None
+        else:
+            usable = usable or desc
+    return usable
 
 
 def _kept_out(case: Case, references: bool, proven_only: bool) -> str | None:

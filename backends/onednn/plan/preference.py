@@ -1,0 +1,81 @@
+"""Which implementation is taken before the library's first one, where measurements say so.
+
+The library offers its implementations in an order of its own, which is mostly that of their speed. Each entry of `TABLE`
+is an exception, with what was measured of it in chains of primitives on AVX-512; `measured.py` finds the fastest of a
+user's own machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from attrs import frozen
+
+from ....ops.data_types import DataType
+from ..library.enumerators import Query
+from ..library.implementations import is_called
+from ..quarantine import Case
+
+
+@frozen
+class Preference:
+    """One exception from the library's order.
+
+    Attributes:
+        function: what makes the primitive, as of a `PrimitiveDesc`.
+        over: the library's first implementation; of any instruction set where its name has none.
+        implementation: the one that is taken instead, alike.
+        condition: in words.
+        applies: the condition.
+        seen: what was measured.
+    """
+
+    function: str
+    over: str
+    implementation: str
+    condition: str
+    applies: Callable[[Case], bool]
+    seen: str
+
+
+FEW_CHANNELS = 4
+
+
+def _is_f32(case: Case) -> bool:
+    return case.layout(Query.src_md).data_type is DataType.f32
+
+
+def _of_an_image(case: Case) -> bool:
+    """Whether the input has the channels of an image, one behind the other."""
+    source = case.layout(Query.src_md)
+    return _is_f32(case) and source.shape[1] <= FEW_CHANNELS and math.prod(source.shape[2:]) > 1
+
+
+TABLE = (
+    Preference(
+        "convolution_forward",
+        "brdgmm_dw",
+        "jit_dw",
+        "f32",
+        _is_f32,
+        "1.1 to 1.4 times as fast on 3 × 3 and 5 × 5 windows over 32 to 1152 channels",
+    ),
+    Preference(
+        "convolution_forward",
+        "jit:avx512_core",
+        "jit:avx2",
+        "f32 images of at most four channels, channels last",
+        _of_an_image,
+        "1.3 to 1.5 times as fast on 224 × 224 and 320 × 320",
+    ),
+)
+
+
+def preferred(case: Case) -> str | None:
+    """The implementation that should run instead of the library's first one, if another; see `is_called`."""
+    for entry in TABLE:
+        if entry.function == case.desc.function and is_called(case.desc.implementation, entry.over):
+            if entry.applies(case):
+                return entry.implementation
+    return None

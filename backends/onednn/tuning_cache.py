@@ -1,0 +1,64 @@
+"""Measured times, remembered for the user.
+
+The times of a problem's candidates are kept in a small JSON file of their own, named by a hash of everything they
+depend on, so that processes don't disturb each other: a file is written aside and moved into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from platformdirs import user_cache_path
+
+
+class TuningCacheWarning(UserWarning):
+    """A file of remembered times can't be read or written; compilation goes on without."""
+
+
+def cache_folder() -> Path:
+    """Where remembered times are: `ONEDNN_GRAPH_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("ONEDNN_GRAPH_CACHE")
+    return Path(chosen) if chosen else user_cache_path("onednn_graph") / "tuned"
+
+
+def _file(key: dict[str, Any]) -> Path:
+    text = json.dumps(key, sort_keys=True)
+    return cache_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def remembered(key: dict[str, Any]) -> dict[str, float]:
+    """Candidate's name → its time; empty where nothing is known."""
+    path = _file(key)
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        times = {str(name): float(seconds) for name, seconds in content["seconds"].items()}
+        if json.loads(json.dumps(key)) != content["key"] or not all(t > 0 for t in times.values()):
+            raise ValueError("it is of another problem")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        warnings.warn(
+            f"the tuning file {path} is ignored, for it can't be read ({error}); delete it",
+            TuningCacheWarning,
+            stacklevel=2,
+        )
+        return {}
+    return times
+
+
+def remember(key: dict[str, Any], times: dict[str, float]) -> None:
+    """Keeps times for other processes and days."""
+    path = _file(key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
+            json.dump({"key": key, "seconds": times}, file, indent=1)
+        os.replace(file.name, path)
+    except OSError as error:
+        warnings.warn(f"times can't be kept in {path} ({error})", TuningCacheWarning, stacklevel=2)

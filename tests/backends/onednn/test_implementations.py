@@ -1,0 +1,169 @@
+"""Which implementation a convolution or a matrix product runs on: preferences, measurements and what is remembered."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onednn_graph.backends.onednn.library.primitive import implementations
+from onednn_graph.backends.onednn.plan import measured, preference
+from onednn_graph.backends.onednn.plan.choice import chosen
+
+pytestmark = pytest.mark.usefixtures("onednn")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "tuned"))
+    return tmp_path / "tuned"
+
+
+def network(channels=16, dtype="f32"):
+    """A convolution over an image, a depthwise one, and a product."""
+    graph = og.Graph()
+    window = {
+        "strides": [1, 1],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+        "dilations": [1, 1],
+        "data_format": "NCX",
+    }
+    x = graph.input("x", dtype, [2, 3, 8, 8])
+    first = graph.input("first", dtype, [channels, 3, 3, 3], property_type="constant")
+    depthwise = graph.input("depthwise", dtype, [channels, 1, 3, 3], property_type="constant")
+    matrix = graph.input("matrix", dtype, [8 * 8 * channels, 10], property_type="constant")
+    y = graph.op("ReLU", graph.op("Convolution", x, first, weights_format="OIX", **window))
+    y = graph.op(
+        "ReLU", graph.op("Convolution", y, depthwise, weights_format="OIX", groups=channels, **window)
+    )
+    y = graph.op("StaticReshape", y, shape=[2, -1], special_zero=False)
+    graph.output(graph.op("MatMul", y, matrix, name="y"))
+    return graph
+
+
+def feeds_of(graph):
+    rng = np.random.default_rng(3)
+    return {t.name: rng.integers(-2, 3, t.dims).astype(np.float32) for t in graph.inputs}
+
+
+def names(model):
+    return {step.implementation for one in model.explain().values() for step in one.steps if not step.host}
+
+
+def exact(graph, model):
+    feeds = feeds_of(graph)
+    want = network().compile(backend="numpy")(feeds)["y"]
+    assert np.array_equal(model(feeds)["y"], want)
+
+
+def test_every_preference_names_implementations_that_a_fuzzer_has_covered():
+    from onednn_graph.backends.onednn.proven import PROVEN
+
+    for entry in preference.TABLE:
+        covered = PROVEN[entry.function]
+        assert any(name.startswith(entry.implementation) for name in covered)
+        assert any(name.startswith(entry.over) for name in covered)
+
+
+def test_preferred_implementations_run_and_are_exact():
+    graph = network()
+    model = graph.compile()
+    exact(graph, model)
+    if any("avx512_core" in name for name in names(model)):
+        assert any(name.startswith("jit_dw") for name in names(model))
+        assert not any(name.startswith("brgdmm_dw") for name in names(model))
+
+
+def test_tuning_measures_every_implementation_once_and_programs_take_the_fastest(folder, monkeypatch):
+    graph = network()
+    graph.tune(0.2)
+    files = sorted(folder.glob("*.json"))
+    assert len(files) == 3  # two convolutions and a product
+    contents = [json.loads(file.read_text()) for file in files]
+    assert all(content["seconds"] and min(content["seconds"].values()) > 0 for content in contents)
+    monkeypatch.setattr(measured, "measure", lambda case, seconds: pytest.fail("measured again"))
+    exact(graph, graph.compile(tune="measure"))
+    exact(graph, graph.compile(tune="cached"))
+
+
+def test_what_was_remembered_decides(folder):
+    graph = network()
+    graph.tune(0.05)
+    taken = {}
+    for file in folder.glob("*.json"):
+        content = json.loads(file.read_text())
+        name = max(content["seconds"])  # one or another, whatever its time was
+        content["seconds"] = {other: 1.0 for other in content["seconds"]} | {name: 0.5}
+        file.write_text(json.dumps(content))
+        taken[content["key"]["primitive"]] = name
+    model = graph.compile(tune="cached")
+    exact(graph, model)
+    assert set(taken.values()) <= names(model)
+
+
+def test_a_remembered_implementation_that_may_not_run_is_passed_over(folder, monkeypatch):
+    graph = network()
+    graph.tune(0.05)
+    for file in folder.glob("*.json"):
+        content = json.loads(file.read_text())
+        content["seconds"] = {"ref:any": 1e-9}
+        file.write_text(json.dumps(content))
+    model = graph.compile(tune="cached")
+    assert not any(name.startswith("ref") for name in names(model))
+    exact(graph, model)
+
+
+def test_without_tuning_nothing_is_measured_or_read(folder, monkeypatch):
+    monkeypatch.setattr(measured, "remembered", lambda key: pytest.fail("read"))
+    network().compile()
+    assert not folder.exists()
+
+
+def test_times_depend_on_what_a_primitive_is_described_by(folder):
+    network(16).tune(0.05)
+    before = len(list(folder.glob("*.json")))
+    network(16).tune(0.05)
+    assert len(list(folder.glob("*.json"))) == before
+    network(32).tune(0.05)
+    assert len(list(folder.glob("*.json"))) == 2 * before
+
+
+def test_integers_are_measured_with_scales_and_zero_points(folder):
+    graph = og.Graph()
+    x = graph.input("x", "u8", [4, 64])
+    w = graph.input("w", "s8", [64, 32], property_type="constant")
+    a = graph.op("Dequantize", x, scales=[0.5], zps=[3], qtype="per_tensor")
+    b = graph.op("Dequantize", w, scales=[0.25] * 32, zps=[0] * 32, qtype="per_channel", axis=1)
+    graph.output(
+        graph.op("Quantize", graph.op("MatMul", a, b), scales=[2.0], zps=[100], qtype="per_tensor", name="y")
+    )
+    graph.tune(0.05)
+    rng = np.random.default_rng(1)
+    feeds = {
+        "x": rng.integers(0, 9, (4, 64)).astype(np.uint8),
+        "w": rng.integers(-2, 3, (64, 32)).astype(np.int8),
+    }
+    want = graph.compile(backend="numpy")(feeds)["y"]
+    assert np.array_equal(graph.compile(tune="cached")(feeds)["y"], want)
+
+
+def test_an_implementation_is_taken_only_if_it_may_run():
+    """A wish for one that is barred, or that the library lacks, leaves the first that may run."""
+    from onednn_graph.backends.onednn.library.engines import native_engine
+    from onednn_graph.backends.onednn.library.memory import MemoryDesc
+    from onednn_graph.backends.onednn.library.primitive import PrimitiveAttributes, described
+
+    engine = native_engine(og.Engine("cpu"))
+    desc = MemoryDesc.strided(engine.lib, (8, 8), og.DataType.f32, (8, 1))
+    arguments = (engine, desc, desc, None, desc, PrimitiveAttributes(engine.lib))
+    usual = chosen(engine, "matmul", *arguments)
+    first = described(engine, "matmul", *arguments)
+    assert usual is not None and first is not None
+    every = [one.implementation for one in implementations(first)]
+    for wish in (*every, "nothing of this name"):
+        taken = chosen(engine, "matmul", *arguments, wanted=lambda case, wish=wish: wish)
+        assert taken is not None
+        refused = wish.startswith("ref") or wish not in every
+        assert taken.implementation == (usual.implementation if refused else wish)
