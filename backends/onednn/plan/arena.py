@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 import numpy as np
@@ -33,18 +33,29 @@ class Arena:
         start: address of the first byte.
         size: how many there are.
         zone: bytes of the guard zones before and behind them; 0 without guards.
+        fill: what poisoned bytes hold.
     """
 
     memory: Array
     start: int
     size: int
     zone: int
+    fill: int
 
     @property
     def inside(self) -> Array:
         """The bytes themselves."""
         before = self.start - address(self.memory)
         return self.memory[before : before + self.size]
+
+    def poison(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Fills parts of it with what it held at first; `GUARDS` says when.
+
+        Args:
+            parts: first byte and the one behind the last.
+        """
+        for start, end in parts:
+            self.inside[start:end] = self.fill
 
     def intact(self) -> bool:
         """Whether nobody has written to the guard zones.
@@ -70,7 +81,8 @@ class Guards:
         ...  # frames that are made from now on have guards; those that plans have pooled before don't
         assert frame.intact()
 
-    Guards cost a pass over the memory for each frame. Poison shows temporaries that are read before they are written.
+    Guards cost a pass over the memory for each step. Before each one, whatever holds nothing that a later step reads is
+    poisoned: a temporary that is read before it is written, or after its life, shows.
     """
 
     def __init__(self) -> None:
@@ -104,7 +116,7 @@ class Guards:
         """Memory, with guards where they are on."""
         zone = self._zone
         memory = np.empty(size + ALIGNMENT + 2 * zone, np.uint8)
-        arena = Arena(memory, aligned(address(memory) + zone), size, zone)
+        arena = Arena(memory, aligned(address(memory) + zone), size, zone, self._fill)
         if zone:
             memory.fill(ZONE_BYTE)
             arena.inside.fill(self._fill)

@@ -234,10 +234,12 @@ class Plan:
         free = FreeBytes()
         leaving: dict[int, list[tuple[int, int]]] = {}
 
+        def leave(key: Buffer | Step, nbytes: int, until: int) -> None:
+            leaving.setdefault(until, []).append((self.offsets[key], aligned(nbytes)))
+
         def place(key: Buffer | Step, nbytes: int, until: int) -> None:
-            size = aligned(nbytes)
-            self.offsets[key] = free.take(size)
-            leaving.setdefault(until, []).append((self.offsets[key], size))
+            self.offsets[key] = free.take(aligned(nbytes))
+            leave(key, nbytes, until)
 
         for buffer in first_use:
             if buffer.zeroed:
@@ -245,12 +247,36 @@ class Plan:
         for number, step in enumerate(self.steps):
             for offset, size in leaving.pop(number - 1, ()):
                 free.give(offset, size)
+            for root, taken in _in_place(step):
+                if first_use[root] == last_use[taken] == number and root not in self.offsets:
+                    self.offsets[root] = self.offsets[taken]
+                    leaving[number].remove((self.offsets[taken], aligned(taken.desc.nbytes)))
+                    leave(root, root.desc.nbytes, last_use[root])
             for root in dict.fromkeys(buffer.root for _, buffer in step.arguments):
                 if root.argument is None and root.constant is None and root not in self.offsets:
                     place(root, root.desc.nbytes, last_use[root])
             if isinstance(step, Step):
                 place(step, self._scratchpads[step].nbytes, number)
         return free.total
+
+    @functools.cached_property
+    def dead(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each step, the bytes of the arena that hold nothing of use before it: beginning and end."""
+        live: dict[Buffer, tuple[int, int]] = {}
+        for number, step in enumerate(self.steps):
+            for root in {buffer.root for _, buffer in step.arguments} & self.offsets.keys():
+                live[root] = (live.get(root, (number, 0))[0], number)
+        found: list[tuple[tuple[int, int], ...]] = []
+        for number in range(len(self.steps)):
+            held = sorted(
+                (self.offsets[root], self.offsets[root] + root.desc.nbytes)
+                for root, (first, last) in live.items()
+                if root.zeroed or first < number <= last
+            )
+            starts = [0, *itertools.accumulate((end for _, end in held), max)]
+            ends = [*(start for start, _ in held), self.scratch_bytes]
+            found.append(tuple((a, b) for a, b in zip(starts, ends, strict=True) if a < b))
+        return tuple(found)
 
     @functools.cached_property
     def tensors(self) -> tuple[tuple[str, ...], ...]:
@@ -420,6 +446,9 @@ class Frame:
             if profiling.profiles:
                 self._profiled_run()
                 return
+            if self._arena.zone:
+                deque(self._one_by_one(), maxlen=0)
+                return
             for call in self._runs:
                 status = call()
                 if status:
@@ -444,7 +473,9 @@ class Frame:
 
     def _one_by_one(self) -> Iterator[tuple[float, float]]:
         """Executes each step by itself; when it began and ended."""
-        for primitive, count, args in self._calls:
+        for number, (primitive, count, args) in enumerate(self._calls):
+            if self._arena.zone:
+                self._arena.poison(self._plan.dead[number])
             start = perf_counter()
             status = self._execute(primitive, self._stream, count, args) if count else args()
             end = perf_counter()
@@ -462,6 +493,34 @@ class Frame:
     def __del__(self) -> None:
         for memory in self._memories:
             self._destroy(memory)
+
+
+IN_PLACE = ("binary", "eltwise_forward")
+"""Primitives that may write over an input that lies as the result does."""
+
+
+def _in_place(step: AnyStep) -> list[tuple[Buffer, Buffer]]:
+    """The result of an elementwise primitive, with each input whose memory it can have if nobody needs that any more."""
+    if not isinstance(step, Step) or step.desc.function not in IN_PLACE:
+        return []
+    result = next(buffer for argument, buffer in step.arguments if argument == Arg.DST)
+    read = [buffer.root for argument, buffer in step.arguments if argument != Arg.DST]
+    return [
+        (result.root, buffer.root)
+        for argument, buffer in step.arguments
+        if argument in (Arg.SRC, Arg.SRC_1)
+        and _is_temporary(result)
+        and _is_temporary(buffer)
+        and buffer.desc == result.desc
+        and read.count(buffer.root) == 1
+    ]
+
+
+def _is_temporary(buffer: Buffer) -> bool:
+    """Whether it is all of a temporary."""
+    root = buffer.root
+    whole = buffer.place == 0 and buffer.desc.nbytes == root.desc.nbytes
+    return root.argument is None and root.constant is None and not root.zeroed and whole
 
 
 def _event_kind(step: AnyStep) -> EventKind:

@@ -95,7 +95,7 @@ def test_what_was_remembered_decides(folder):
     for file in folder.glob("*.json"):
         content = json.loads(file.read_text())
         name = max(content["seconds"])  # one or another, whatever its time was
-        content["seconds"] = {other: 1.0 for other in content["seconds"]} | {name: 0.5}
+        content["seconds"] = dict.fromkeys(content["seconds"], 1.0) | {name: 0.5}
         file.write_text(json.dumps(content))
         taken[content["key"]["primitive"]] = name
     model = graph.compile(tune="cached")

@@ -8,11 +8,11 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from attrs import evolve
+from onednn_graph.backends.onednn import tuning_cache
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
-from onednn_graph.backends.onednn import tuning_cache
 from onednn_graph.backends.onednn.weight_gradients import tuning
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, measured, model_for
 from onednn_graph.backends.onednn.weight_gradients.problem import View
