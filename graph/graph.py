@@ -511,9 +511,9 @@ class Graph(OpMethods):
     ) -> dict[int, Explanation | None]:
         """Measures the ways to run what takes most time and remembers the fastest, for `compile(tune="cached")`.
 
-        These are the candidates of each weight gradient, and the implementations of each convolution and matrix product,
-        with the layouts that they have in the whole graph. What was measured before, on this machine with as many threads,
-        is not measured again. Progress is shown on a terminal.
+        These are the candidates of each weight gradient, and the implementations of each convolution and matrix
+        product, with the layouts that they have in the whole graph. What was measured before, on this machine with as
+        many threads, is not measured again. Progress is shown on a terminal.
 
         Args:
             budget_seconds: for all of them together, about; each way runs three times at least.

@@ -218,7 +218,7 @@ class MemoryDesc:
         return length
 
     def describe(self) -> str:
-        """The layout in words: axes from outermost to innermost, blocks behind them, `acdb16c`, say; `any` for one to choose."""
+        """The layout in words: axes from outermost to innermost, then blocks, `acdb16c`, say; `any` if not chosen."""
         return self._letters
 
     @cached_property

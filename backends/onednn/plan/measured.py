@@ -1,18 +1,16 @@
 """The fastest implementation of a primitive by measurement, and what is remembered of it.
 
-A convolution or a matrix product is timed alone, with every implementation that may run on the layouts that the first one
-has, each on weights in the layout that it likes best.
+A convolution or a matrix product is timed alone, with every implementation that may run on the layouts that the first
+one has, each on weights in the layout that it likes best.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from ctypes import c_void_p
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from ....graph.runtime.arrays import Array, address, numpy_type
 from ....ops.data_types import DataType
 from ..library import fork
 from ..library.enumerators import Arg, Query
+from ..library.loading import Dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, described, implementations
 from ..library.prototypes import ExecArg
@@ -85,9 +84,9 @@ def _told(argument: object) -> str:
             for one in argument.post_ops
         ]
         return f"{post_ops} {argument.scales} {sorted(argument.zero_points)} {argument.fpmath.name}"
-    if isinstance(argument, ctypes.Array):
-        return f"{list[Any](argument)}"
-    if isinstance(argument, Enum | int):
+    if isinstance(argument, Dims):
+        return f"{tuple(argument)}"
+    if isinstance(argument, int):
         return f"{int(argument)}"
     return ""
 
@@ -133,7 +132,7 @@ class _Timed:
         self._primitive = desc.create()
         self._memories: list[int] = []
         self._arrays: list[Array] = []
-        given = [(argument, desc.memory_desc(what)) for argument, what in OPERANDS]
+        given: list[tuple[int, MemoryDesc]] = [(a, desc.memory_desc(what)) for a, what in OPERANDS]
         bias = case.arguments[BIAS[desc.function]]
         if isinstance(bias, MemoryDesc):
             given.append((Arg.BIAS, bias))

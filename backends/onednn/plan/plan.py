@@ -500,7 +500,7 @@ IN_PLACE = ("binary", "eltwise_forward")
 
 
 def _in_place(step: AnyStep) -> list[tuple[Buffer, Buffer]]:
-    """The result of an elementwise primitive, with each input whose memory it can have if nobody needs that any more."""
+    """An elementwise primitive's result, with each input whose memory it can have if nobody needs that any more."""
     if not isinstance(step, Step) or step.desc.function not in IN_PLACE:
         return []
     result = next(buffer for argument, buffer in step.arguments if argument == Arg.DST)

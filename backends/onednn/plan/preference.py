@@ -1,8 +1,8 @@
 """Which implementation is taken before the library's first one, where measurements say so.
 
-The library offers its implementations in an order of its own, which is mostly that of their speed. Each entry of `TABLE`
-is an exception, with what was measured of it in chains of primitives on AVX-512; `measured.py` finds the fastest of a
-user's own machine.
+The library offers its implementations in an order of its own, which is mostly that of their speed. Each entry of
+`TABLE` is an exception, with what was measured of it in chains of primitives on AVX-512; `measured.py` finds the
+fastest of a user's own machine.
 """
 
 from __future__ import annotations
@@ -74,8 +74,12 @@ TABLE = (
 
 def preferred(case: Case) -> str | None:
     """The implementation that should run instead of the library's first one, if another; see `is_called`."""
-    for entry in TABLE:
-        if entry.function == case.desc.function and is_called(case.desc.implementation, entry.over):
-            if entry.applies(case):
-                return entry.implementation
-    return None
+    function, name = case.desc.function, case.desc.implementation
+    return next(
+        (
+            entry.implementation
+            for entry in TABLE
+            if entry.function == function and is_called(name, entry.over) and entry.applies(case)
+        ),
+        None,
+    )

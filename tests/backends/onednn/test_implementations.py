@@ -160,7 +160,8 @@ def test_an_implementation_is_taken_only_if_it_may_run():
     arguments = (engine, desc, desc, None, desc, PrimitiveAttributes(engine.lib))
     usual = chosen(engine, "matmul", *arguments)
     first = described(engine, "matmul", *arguments)
-    assert usual is not None and first is not None
+    assert usual is not None
+    assert first is not None
     every = [one.implementation for one in implementations(first)]
     for wish in (*every, "nothing of this name"):
         taken = chosen(engine, "matmul", *arguments, wanted=lambda case, wish=wish: wish)

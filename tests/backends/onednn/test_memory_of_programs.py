@@ -1,4 +1,4 @@
-"""Where temporaries of a program lie: results are exact with dead memory poisoned before each step, and planted faults show."""
+"""Where temporaries of a program lie: results are exact with dead memory poisoned, and planted faults show."""
 
 from __future__ import annotations
 
