@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def _told(argument: object) -> str:
         ]
         return f"{post_ops} {argument.scales} {sorted(argument.zero_points)} {argument.fpmath.name}"
     if isinstance(argument, Dims):
-        return f"{tuple(argument)}"
+        return f"{list(cast('Sequence[int]', argument))}"
     if isinstance(argument, int):
         return f"{int(argument)}"
     return ""
