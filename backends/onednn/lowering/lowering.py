@@ -33,7 +33,7 @@ from ..plan.assembly import Unfit
 from ..plan.choice import chosen
 from ..plan.constants import ConstantPlan
 from ..plan.measured import fastest
-from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step
+from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step, in_place
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
@@ -548,7 +548,28 @@ class Lowering(Tensors):
                 if producer is not None:
                     self._belongs_to(producer, since)
         self.steps[:] = [_moved(step, moved) for step in self._without_idle_copies(moved)]
+        self._use_outputs()
         return tuple(layouts)
+
+    def _use_outputs(self) -> None:
+        """Lets what an output is written over lie in its memory from the beginning, where nobody uses that before."""
+        uses: dict[Buffer, list[int]] = {}
+        first: dict[int, int] = {}  # argument → step
+        for number, step in enumerate(self.steps):
+            for root in {buffer.root for _, buffer in step.arguments}:
+                uses.setdefault(root, []).append(number)
+                if root.argument is not None:
+                    first.setdefault(root.argument, number)
+        for number in reversed(range(len(self.steps))):
+            for result, taken in in_place(self.steps[number]):
+                argument = result.argument
+                if argument is None or first[argument] != number or uses[taken][-1] != number:
+                    continue
+                there = Buffer(taken.desc, argument)
+                for user in uses[taken]:
+                    self.steps[user] = _moved(self.steps[user], {taken: there})
+                uses[there], first[argument] = uses[taken], uses[taken][0]
+                break
 
     def _without_idle_copies(self, outputs: Collection[Buffer]) -> list[AnyStep]:
         """The steps but for copies that nobody reads, which were made for ways that came to nothing.

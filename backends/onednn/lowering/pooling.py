@@ -58,11 +58,15 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
 
 
 def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> Buffer | None:
-    """The integers behind a tensor, where their largest are those of the result: of the same scale and zero point."""
-    if op.kind != "MaxPool" or len(links) != 1 or links[0].quantize is None:
+    """The integers behind a tensor, where their largest or their means are those of the result: of the same scale and
+    zero point. Zeros around them are none of theirs where the zero point is another one.
+    """
+    if op.kind not in ("MaxPool", "AvgPool") or len(links) != 1 or links[0].quantize is None:
         return None
     found = low.quantized(op.inputs[0])
     if found is None or not found.has(links[0].quantize):
+        return None
+    if op.kind == "AvgPool" and found.zero_point and not op.attributes.flag("exclude_pad"):
         return None
     return found.buffer if links[0].result.data_type is found.buffer.desc.data_type else None
 

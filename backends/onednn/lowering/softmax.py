@@ -13,7 +13,7 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer, HostArray, HostStep
-from .fusing import Link
+from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 
 
@@ -24,10 +24,10 @@ def _algorithm(op: Op) -> Algorithm:
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive, and what it does not have on the host: statistics, and zeros for rows of -inf."""
     src = low.read(op.inputs[0])
-    result = op.outputs[0]
+    result = result_of(op, links)
     if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
         raise Unfit("statistics need the result in f32")
-    attributes, _ = low.attributes((), result)
+    attributes, more = low.attributes(links, op.outputs[0])
     axis = op.attributes.integer("axis") % len(src.desc.shape)
     desc = low.describe(
         "softmax_forward",
@@ -39,7 +39,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         axis,
         attributes,
     )
-    low.single("softmax", desc, [(Arg.SRC, src)], result)
+    low.single("softmax", desc, [(Arg.SRC, src), *more], result)
     if op.attributes.get("mode") == "inf_as_zero":
         _empty_rows(low, src, low.read(result), axis)
     if len(op.outputs) > 1:
@@ -113,8 +113,15 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.single("softmax gradient", desc, arguments, result, output=Arg.DIFF_SRC, query=Query.diff_src_md)
 
 
+def takes(op: Op, link: Link) -> bool:
+    """A quantisation without zero point; NaN, which rows of -inf are made of, would be lost with it."""
+    quantize = link.quantize
+    finite = len(op.outputs) == 1 and op.attributes.get("mode") != "inf_as_zero"
+    return quantize is not None and quantize.zero_point == 0 and finite
+
+
 LOWERED = {
-    "SoftMax": Lowered(forward),
+    "SoftMax": Lowered(forward, fuses=True, takes=takes),
     "LogSoftmax": Lowered(forward),
     "SoftMaxBackward": Lowered(backward),
     "LogSoftmaxBackward": Lowered(backward),

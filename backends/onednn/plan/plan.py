@@ -190,6 +190,35 @@ def copy_step(
     return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
 
 
+IN_PLACE = ("binary", "eltwise_forward")
+"""Primitives that may write over an input that lies as the result does."""
+
+
+def in_place(step: AnyStep) -> list[tuple[Buffer, Buffer]]:
+    """An elementwise primitive's result, with each input whose memory it can have if nobody needs that any more."""
+    if not isinstance(step, Step) or step.desc.function not in IN_PLACE:
+        return []
+    result = next(buffer for argument, buffer in step.arguments if argument == Arg.DST)
+    read = [buffer.root for argument, buffer in step.arguments if argument != Arg.DST]
+    return [
+        (result.root, buffer.root)
+        for argument, buffer in step.arguments
+        if argument in (Arg.SRC, Arg.SRC_1)
+        and _is_whole(result)
+        and _is_whole(buffer)
+        and buffer.root.argument is None
+        and buffer.desc == result.desc
+        and read.count(buffer.root) == 1
+    ]
+
+
+def _is_whole(buffer: Buffer) -> bool:
+    """Whether it is all of its memory, and that holds nothing else at any time."""
+    root = buffer.root
+    whole = buffer.place == 0 and buffer.desc.nbytes == root.desc.nbytes
+    return root.constant is None and not root.zeroed and whole
+
+
 class Settled(Protocol):
     """Arguments whose memory stays where it is while one object stands for them."""
 
@@ -247,8 +276,9 @@ class Plan:
         for number, step in enumerate(self.steps):
             for offset, size in leaving.pop(number - 1, ()):
                 free.give(offset, size)
-            for root, taken in _in_place(step):
-                if first_use[root] == last_use[taken] == number and root not in self.offsets:
+            for root, taken in in_place(step):
+                unplaced = root.argument is None and root not in self.offsets
+                if unplaced and first_use[root] == last_use[taken] == number:
                     self.offsets[root] = self.offsets[taken]
                     leaving[number].remove((self.offsets[taken], aligned(taken.desc.nbytes)))
                     leave(root, root.desc.nbytes, last_use[root])
@@ -493,34 +523,6 @@ class Frame:
     def __del__(self) -> None:
         for memory in self._memories:
             self._destroy(memory)
-
-
-IN_PLACE = ("binary", "eltwise_forward")
-"""Primitives that may write over an input that lies as the result does."""
-
-
-def _in_place(step: AnyStep) -> list[tuple[Buffer, Buffer]]:
-    """An elementwise primitive's result, with each input whose memory it can have if nobody needs that any more."""
-    if not isinstance(step, Step) or step.desc.function not in IN_PLACE:
-        return []
-    result = next(buffer for argument, buffer in step.arguments if argument == Arg.DST)
-    read = [buffer.root for argument, buffer in step.arguments if argument != Arg.DST]
-    return [
-        (result.root, buffer.root)
-        for argument, buffer in step.arguments
-        if argument in (Arg.SRC, Arg.SRC_1)
-        and _is_temporary(result)
-        and _is_temporary(buffer)
-        and buffer.desc == result.desc
-        and read.count(buffer.root) == 1
-    ]
-
-
-def _is_temporary(buffer: Buffer) -> bool:
-    """Whether it is all of a temporary."""
-    root = buffer.root
-    whole = buffer.place == 0 and buffer.desc.nbytes == root.desc.nbytes
-    return root.argument is None and root.constant is None and not root.zeroed and whole
 
 
 def _event_kind(step: AnyStep) -> EventKind:

@@ -118,3 +118,27 @@ def test_poison_shows_faults_of_the_placement(fault, monkeypatch):
     with GUARDS.on():
         got = results(graph)
     assert not all(np.array_equal(one, other) for one, other in zip(got, want, strict=True))
+
+
+def test_what_an_output_is_written_over_lies_in_its_memory():
+    graph = og.Graph()
+    a, b = (graph.input(name, "f32", [SIZE, SIZE]) for name in "ab")
+    soft = graph.op("SoftMax", graph.op("MatMul", a, b), axis=1)
+    graph.output(graph.op("Exp", graph.op("Sqrt", soft)), name="y")
+    plan = plan_of(graph)
+    softmax = next(step for step in plan.steps if step.desc.function == "softmax_forward")
+    made = [buffer for argument, buffer in softmax.arguments if argument == plans.Arg.DST]
+    assert [buffer.argument for buffer in made] == [2]  # behind the two inputs
+
+
+def test_an_output_that_is_read_before_is_not_written_over():
+    """One output is computed from the other: each keeps its own memory."""
+    graph = og.Graph()
+    a, b = (graph.input(name, "f32", [SIZE, SIZE]) for name in "ab")
+    soft = graph.op("SoftMax", graph.op("MatMul", a, b), axis=1)
+    graph.output(graph.op("Sqrt", soft), name="y0")
+    graph.output(soft, name="y1")
+    graph.output(graph.op("Exp", soft), name="y2")
+    want, got = results(graph, backend="numpy"), results(graph)
+    for one, other in zip(got, want, strict=True):
+        assert np.allclose(one, other, rtol=1e-5)
