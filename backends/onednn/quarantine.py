@@ -193,6 +193,10 @@ def _without_vnni(case: Case) -> bool:
     return own or isa in WITHOUT_VNNI
 
 
+def _is_blocked_integers(desc: MemoryDesc) -> bool:
+    return desc.strides is None and desc.data_type in (DataType.s8, DataType.u8)
+
+
 def _operands(case: Case) -> list[MemoryDesc]:
     """Second operands of its binary post-ops."""
     return [one.operand for one in case.attributes.post_ops if one.operand is not None]
@@ -280,6 +284,14 @@ OFF_CHANNELS = Entry[[Case]](
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
+    "softmax_forward": (
+        Entry(
+            "jit",
+            "the result is of 8-bit integers in a blocked layout",
+            lambda case: _is_blocked_integers(case.layout(Query.dst_md)),
+            "its code can't be generated, and no other softmax's on that thread after it",
+        ),
+    ),
     "convolution_forward": (
         INTEGERS,
         Entry(

@@ -312,12 +312,17 @@ def softmax(m, backward=False):
     y = e / e.sum(axis, keepdims=True)
     y = np.log(y) if log else y
     if not backward:
-        dst = rng.choice([a, a, D.f32])
+        dst = rng.choice([a, a, D.f32] if log else [a, a, D.f32, D.u8, D.s8])
+        if dst in (D.u8, D.s8):
+            attributes, more, _, _ = m.attributes(shape, dst, False, {Arg.DST: (0, np.array([2.0**-7]))})
+            y = y * 2**7
+        else:
+            more = {}
         target = m.any(shape, dst) if data.strides is None or rng.random() < 0.6 else m.plain(shape, dst)
         return Trial(
             "softmax_forward",
             [m.engine, Propagation.forward_inference, algorithm, data, target, axis, attributes],
-            {Arg.SRC: (data, x)},
+            {Arg.SRC: (data, x), **more},
             {Arg.DST: (Query.dst_md, y)},
             {"src": name_of(data), "dst": name_of(target), "axis": axis, "log": log},
             2.0,

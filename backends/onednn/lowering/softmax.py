@@ -11,31 +11,53 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
+from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer, HostArray, HostStep
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
+from .tensors import label_of
+from .views import in_order, order_of
 
 
 def _algorithm(op: Op) -> Algorithm:
     return Algorithm.softmax_log if op.kind.startswith("Log") else Algorithm.softmax_accurate
 
 
+def _along(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int]:
+    """A tensor with the elements along the op's axis one behind the other, as the library's kernels want it."""
+    source = low.read(tensor)
+    shape, strides = source.desc.shape, source.desc.strides
+    axis = op.attributes.integer("axis") % len(shape)
+    if strides is None or strides[axis] == 1 or shape[axis] == 1:
+        return source, axis
+    order = (*(a for a in order_of(shape, strides) if a != axis), axis)
+    lies = low.desc(shape, in_order(shape, order), source.desc.data_type)
+    return low.bring(label_of(tensor), source, lies), axis
+
+
+def _like(low: Lowering, source: Buffer, result: LogicalTensor) -> MemoryDesc:
+    """The user's layout for a result, where its kernel can go from the source's to it; that of the source otherwise."""
+    wanted, desc = low.wanted(result), source.desc
+    if wanted.strides is None or desc.strides is None or wanted.strides == desc.strides:
+        return wanted
+    return low.desc(desc.shape, desc.strides, low.type_of(result))
+
+
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive, and what it does not have on the host: statistics, and zeros for rows of -inf."""
-    src = low.read(op.inputs[0])
+    src, axis = _along(low, op, op.inputs[0])
     result = result_of(op, links)
     if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
         raise Unfit("statistics need the result in f32")
     attributes, more = low.attributes(links, op.outputs[0])
-    axis = op.attributes.integer("axis") % len(src.desc.shape)
     desc = low.describe(
         "softmax_forward",
         low.engine,
         Propagation.forward_inference,
         _algorithm(op),
         src.desc,
-        low.wanted(result),
+        _like(low, src, result),
         axis,
         attributes,
     )
@@ -83,11 +105,10 @@ def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, a
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive for the gradient."""
-    dst = low.read(op.inputs[1])
+    dst, axis = _along(low, op, op.inputs[1])
     diff_dst = low.bring("diff_dst", low.read(op.inputs[0]), dst.desc)
     result = op.outputs[0]
     attributes, _ = low.attributes((), result)
-    axis = op.attributes.integer("axis") % len(dst.desc.shape)
     hint = low.describe(
         "softmax_forward",
         low.engine,
@@ -102,7 +123,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         "softmax_backward",
         low.engine,
         _algorithm(op),
-        low.wanted(result),
+        _like(low, dst, result),
         diff_dst.desc,
         dst.desc,
         axis,

@@ -120,6 +120,18 @@ def pooled(algorithm):
     return Case(Offered("pooling_forward", "jit:sse41"), (algorithm, PrimitiveAttributes(load())))
 
 
+def softmax(target):
+    attributes = PrimitiveAttributes(load())
+    return Case(Offered("softmax_forward", "jit:avx512_core", {Query.dst_md: target}), (attributes,))
+
+
+def blocked(data_type):
+    """Channels in blocks of 16, as the library offers them."""
+    tag = MemoryDesc.any(load(), (1, 32, 4, 4), data_type)
+    tag.strides = None
+    return tag
+
+
 DATA = (1, 64, 7, 7)
 GAP = desc((2, 3, 8, 8), (400, 128, 16, 1))
 TURNED = desc((1, 4, 15, 9), (540, 9, 36, 1))
@@ -134,6 +146,8 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
+    ("softmax in blocks", softmax(blocked(U8)), softmax(blocked(F32))),
+    ("softmax in rows", softmax(blocked(S8)), softmax(rows((1, 32, 4, 4), S8))),
     (
         "averages",
         pooled(Algorithm.pooling_avg_exclude_padding),

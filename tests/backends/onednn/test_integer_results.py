@@ -1,0 +1,86 @@
+"""What writes 8-bit integers, or stays with them, beside convolutions and matrix products."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+
+pytestmark = pytest.mark.usefixtures("onednn")
+RNG = np.random.default_rng(5)
+
+
+def kernels(model):
+    return [name for one in model.explain().values() for name in one.implementations]
+
+
+@pytest.mark.parametrize("data_type", ["u8", "s8"])
+@pytest.mark.parametrize("axis", [1, 3])
+@pytest.mark.parametrize("step", [2.0**-8, 2.0**-7, 1 / 255])
+def test_a_softmax_writes_integers(data_type, axis, step):
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 3, 5, 37])
+    soft = graph.op("SoftMax", x, axis=axis)
+    graph.output(
+        graph.op(
+            "Quantize", soft, scales=[step], zps=[0], qtype="per_tensor", output_type=data_type, name="y"
+        )
+    )
+    feeds = {"x": RNG.standard_normal((2, 3, 5, 37)).astype(np.float32) * 3}
+    model = graph.compile()
+    got = model(feeds)["y"].astype(int)
+    wide = np.exp(feeds["x"].astype(np.float64))
+    exact = wide / wide.sum(axis, keepdims=True) / step
+    limits = np.iinfo(data_type.replace("u8", "uint8").replace("s8", "int8"))
+    assert np.abs(got - exact.clip(limits.min, limits.max)).max() <= 0.5 + 1e-4
+    soft = [name for name in kernels(model) if name.startswith("softmax")]
+    assert soft
+    if "avx512" in soft[0]:
+        assert not any(name.startswith("quantize") for name in kernels(model))
+
+
+@pytest.mark.parametrize("zero_point", [0, 5])
+def test_what_would_lose_something_is_quantised_after_the_softmax(zero_point):
+    """Rows of -inf become zeros on the way, and zero points are none of the library's softmax."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [4, 16])
+    soft = graph.op("SoftMax", x, axis=1, mode="inf_as_zero" if not zero_point else "none")
+    graph.output(graph.op("Quantize", soft, scales=[1 / 255], zps=[zero_point], qtype="per_tensor", name="y"))
+    values = RNG.integers(-3, 4, (4, 16)).astype(np.float32)
+    if not zero_point:
+        values[1] = -np.inf
+    feeds = {"x": values}
+    want = graph.compile(backend="numpy")(feeds)["y"]
+    assert np.array_equal(graph.compile()(feeds)["y"], want)
+
+
+@pytest.mark.parametrize("data_type", ["u8", "s8"])
+@pytest.mark.parametrize(
+    ("zero_point", "exclude_pad", "pads", "stays"),
+    [
+        (0, True, 1, True),
+        (0, False, 1, True),
+        (3, True, 1, True),
+        (3, False, 1, False),
+        (3, False, 0, False),
+    ],
+)
+def test_averages_of_integers_of_one_scale_stay_integers(data_type, zero_point, exclude_pad, pads, stays):
+    graph = og.Graph()
+    x = graph.input("x", data_type, [2, 9, 9, 40])
+    real = graph.op("Dequantize", x, scales=[0.5], zps=[zero_point], qtype="per_tensor")
+    window = {"strides": [3, 3], "kernel": [3, 3], "pads_begin": [pads, pads], "pads_end": [pads, pads]}
+    mean = graph.op("AvgPool", real, exclude_pad=exclude_pad, data_format="NXC", **window)
+    scale = {"scales": [0.5], "zps": [zero_point], "qtype": "per_tensor"}
+    graph.output(graph.op("Quantize", mean, output_type=data_type, name="y", **scale))
+    low = 0 if data_type == "u8" else -100
+    feeds = {"x": RNG.integers(low, 120, (2, 9, 9, 40)).astype("u1" if data_type == "u8" else "i1")}
+    model = graph.compile()
+    got = model(feeds)["y"].astype(int)
+    around = np.pad(
+        feeds["x"].astype(np.float64) - zero_point,
+        ((0, 0), (pads, pads), (pads, pads), (0, 0)),
+        constant_values=np.nan,
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))[:, ::3, ::3]
+    exact = np.nanmean(windows, (-1, -2)) if exclude_pad else np.nansum(windows, (-1, -2)) / 9
+    assert np.abs(got - zero_point - exact).max() <= 0.5 + 1e-6  # either way at a tie
+    assert (len(kernels(model)) == 1) is stays
