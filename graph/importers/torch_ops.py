@@ -30,7 +30,7 @@ from .expressions import (
 )
 from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
-Translate = Callable[..., "Value | Sequence[Value]"]
+Translate = Callable[..., "Value | Sequence[Value] | int"]
 F = TypeVar("F", bound=Translate)
 TABLE: dict[str, Translate] = {}
 """`aten.relu`, or `aten.mean.dim` where overloads differ → its translation."""

@@ -36,6 +36,16 @@ __all__ = ["TABLE"]
 # --- shapes ----------------------------------------------------------------------------------------------
 
 
+@aten("sym_size.int")
+def _size(t: Translation, x: Value, axis: int) -> int:
+    return sizes(x)[axis]
+
+
+@aten("sym_numel.default")
+def _count(t: Translation, x: Value) -> int:
+    return math.prod(sizes(x))
+
+
 @aten("view.default", "reshape", "_unsafe_view")
 def _view(t: Translation, x: Value, shape: Sequence[int]) -> Value:
     return reshape(t, x, shape)

@@ -17,12 +17,21 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, numpy_type
 
+NO_TRANSLATION = "there is no translation for it"
 NAMES_SHOWN = 4
 """Nodes of one problem that a message names."""
 
 
 class Unmapped(Exception):  # noqa: N818 -- not an error of the user's: it never leaves the importers
     """Why a node can't become ops of oneDNN Graph; the message stands behind the node's name."""
+
+
+class LeftOpen(Unmapped):
+    """The node depends on sizes that are not known, and may have a translation once they are."""
+
+
+class Untranslated(Unmapped):
+    """No table has the node's op."""
 
 
 FAILURES = (Unmapped, OneDNNGraphError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
@@ -224,7 +233,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
     """The shape, with -1 for unknown sizes.
 
     Raises:
-        Unmapped: not even the rank is known.
+        LeftOpen: not even the rank is known.
     """
     if isinstance(value, Padded):
         base = shape_of(value.base)
@@ -233,7 +242,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
         )
     if isinstance(value, LogicalTensor):
         if value.shape is None:
-            raise Unmapped(
+            raise LeftOpen(
                 "the rank of its input is not known; give the shapes of the model's inputs with shapes="
             )
         return value.shape
@@ -244,19 +253,23 @@ def sizes(value: Value) -> tuple[int, ...]:
     """The shape, all of it.
 
     Raises:
-        Unmapped: a size is known at execution only.
+        LeftOpen: a size is known at execution only.
     """
     shape = shape_of(value)
     if -1 in shape:
-        raise Unmapped(
+        raise LeftOpen(
             "the sizes of its input must be known, but some are left open; give the shapes of the model's inputs "
             "with shapes="
         )
     return shape
 
 
+def base_of(value: Value) -> LogicalTensor | Array:
+    """What is computed, without padding and reshapes that are still to be done; or the constant."""
+    return value.base if isinstance(value, Padded | Reshaped) else value
+
+
 def dtype_of(value: Value) -> np.dtype[Any]:
     """NumPy's type of the elements."""
-    if isinstance(value, Padded | Reshaped):
-        value = value.base
-    return numpy_type(value.data_type) if isinstance(value, LogicalTensor) else value.dtype
+    base = base_of(value)
+    return numpy_type(base.data_type) if isinstance(base, LogicalTensor) else base.dtype
