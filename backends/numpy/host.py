@@ -117,7 +117,7 @@ register_kernel("HostTranspose", movement.static_transpose)
 register_kernel("HostConcat", movement.concat)
 
 
-def _counted(op: Op, indices: Array, size: int) -> Array:
+def counted(op: Op, indices: Array, size: int) -> Array:
     """Indices counted from the front.
 
     Raises:
@@ -139,7 +139,7 @@ def gather(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Parts along the axis."""
     src, indices = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    counted = _counted(op, indices, src.shape[axis])
+    counted = counted(op, indices, src.shape[axis])
     if not src.size:  # NumPy takes nothing out of nothing
         return
     src.take(counted, axis, out=outputs[0], mode="clip")  # checked already; else NumPy makes a copy
@@ -150,14 +150,14 @@ def gather_elements(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -
     """Elements by their place along the axis."""
     src, indices = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    counted = _counted(op, indices, src.shape[axis])
+    counted = counted(op, indices, src.shape[axis])
     part = tuple(slice(None) if a == axis else slice(0, d) for a, d in enumerate(indices.shape))
     np.copyto(outputs[0], np.take_along_axis(src[part], counted, axis))
 
 
 def _places(op: Op, indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
     """An array of indices for each axis that the last axis of `indices` names."""
-    return tuple(_counted(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
+    return tuple(counted(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
 
 
 def _counting(size: int) -> Array:

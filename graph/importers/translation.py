@@ -186,12 +186,19 @@ class Translation:
 
     def titled(self, title: str, kind: str, *values: Value, **more: Any) -> LogicalTensor:
         """The same under another name than that of the node."""
-        tensors = [self.tensor(value) for value in values]
-        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
-        result = made if isinstance(made, LogicalTensor) else made[0]
+        result = self._made(title, kind, *values, **more)[0]
         if kind == "Dequantize":
             self._dequantised.add(result.id)
         return result
+
+    def ops(self, kind: str, *values: Value, **more: Any) -> tuple[LogicalTensor, ...]:
+        """Adds an op and returns all its outputs."""
+        return self._made(self.label, kind, *values, **more)
+
+    def _made(self, title: str, kind: str, *values: Value, **more: Any) -> tuple[LogicalTensor, ...]:
+        tensors = [self.tensor(value) for value in values]
+        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
+        return (made,) if isinstance(made, LogicalTensor) else made
 
     def is_dequantised(self, value: Value) -> bool:
         """Whether a value is what integers stand for, and so never NaN or infinite."""
