@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from .attributes import NON_NEGATIVE, AttributeSpec, AttributeType, OneOf
-from .host import INDICES, NUMBERS, SOURCE, VALUES
+from .host import INDICES, NUMBERS, SCATTERING, SOURCE, VALUES
 from .registry import HOST, REGISTRY
 from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import FLOATS, axis_of, flag, known
 
-REDUCTIONS = ("none", "add", "mul", "max", "min")
 SAMPLINGS = ("linear", "nearest")
 BORDERS = ("zeros", "border", "reflection")
 
@@ -94,13 +93,7 @@ REGISTRY.register(
                 required=True,
                 doc="The axis that indices count along, counted from the end where negative.",
             ),
-            AttributeSpec(
-                "reduction",
-                AttributeType.string,
-                default="none",
-                rule=OneOf(REDUCTIONS),
-                doc="none: an element takes the place, the last one if there are several; else what both make.",
-            ),
+            SCATTERING,
         ),
         types={"T": VALUES, "TI": INDICES},
         infer_shapes=_scatter_elements,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...graph.model.op import Op
-from .host import counted
+from .host import from_front, scatter
 from .kernels import Array, along, kernel, store, wide
 
 
@@ -28,36 +27,16 @@ def top_k(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     np.copyto(outputs[1], places, casting="same_kind")
 
 
-SCATTERED: dict[str, Callable[..., Any]] = {
-    "add": np.add.at,
-    "mul": np.multiply.at,
-    "max": np.maximum.at,
-    "min": np.minimum.at,
-}
-"""Reduction → the function that does it one after another where places repeat."""
-
-
 @kernel("HostScatterElements")
 def scatter_elements(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Other elements at places along the axis."""
     src, indices, updates = inputs
-    axis, reduction = op.attributes.integer("axis") % src.ndim, op.attributes.string("reduction")
-    rank = src.ndim
+    axis, rank = op.attributes.integer("axis") % src.ndim, src.ndim
     places = tuple(
-        counted(op, indices, src.shape[axis]) if a == axis else along(np.arange(size), a, rank)
+        from_front(op, indices, src.shape[axis]) if a == axis else along(np.arange(size), a, rank)
         for a, size in enumerate(indices.shape)
     )
-    if reduction == "none":
-        np.copyto(outputs[0], src)
-        outputs[0][np.broadcast_arrays(*places) if len(places) > 1 else places] = updates
-        return
-    whole = src.dtype.kind in "iub"
-    result = src.copy() if whole else wide(src).copy()
-    SCATTERED[reduction](result, tuple(np.broadcast_arrays(*places)), updates if whole else wide(updates))
-    if whole:
-        np.copyto(outputs[0], result)
-    else:
-        store(outputs[0], result)
+    scatter(op, src, tuple(np.broadcast_arrays(*places)), updates, outputs[0])
 
 
 @kernel("HostGridSample")

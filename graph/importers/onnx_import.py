@@ -427,7 +427,9 @@ def _python(value: Any) -> Any:
     """An attribute's value with text as str."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return list(value) if not isinstance(value, int | float | str) and hasattr(value, "__len__") else value
+    if isinstance(value, int | float | str) or not hasattr(value, "__len__"):
+        return value
+    return [_python(one) if isinstance(one, bytes) else one for one in value]
 
 
 def _shape(kind: str, value: Value, attributes: Mapping[str, Any]) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .expressions import binary, chain, concat, cut, reshape, select, transpose, unsqueeze
+from .expressions import binary, concat, cut, reshape, select, transpose, unsqueeze
 from .onnx_ops import Node, onnx_op
 from .onnx_sampling import TABLE
 from .translation import Translation, Unmapped, Value, dtype_of, sizes
@@ -20,6 +20,8 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 State = tuple[Value, ...]
 """What goes from step to step: the output, and the cell of an LSTM."""
+Affine = tuple[Value, "Value | None"]
+"""A matrix and a bias."""
 
 
 def _part(t: Translation, x: Value, axis: int, number: int, width: int) -> Value:
@@ -74,12 +76,13 @@ def _one_way(
         np.zeros((batch, width), dtype_of(x)) if given is None else _first(t, given, number, node)
         for given in ([node.optional(5), node.optional(6)] if node.kind == "LSTM" else [node.optional(5)])
     )
+    weights = _weights(t, node.kind, recurrent, halves[1], width)
     step: Callable[..., State] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}[node.kind]
     more = {"before": bool(node.get("linear_before_reset", 0))} if node.kind == "GRU" else {}
     outputs: list[Value] = []
     for time in reversed(range(steps)) if backwards else range(steps):
         gates = reshape(t, cut(t, projected, 0, time, time + 1), (batch, GATES[node.kind] * width))
-        state = step(t, gates, state, recurrent, halves[1], width, functions, **more)
+        state = step(t, gates, state, weights, functions, **more)
         outputs.append(unsqueeze(t, state[0], [0]))
     return concat(t, outputs[::-1] if backwards else outputs, 0), state
 
@@ -89,7 +92,20 @@ def _first(t: Translation, given: Value, number: int, node: Node) -> Value:
     return select(t, given, 1 if node.get("layout", 0) else 0, number)
 
 
-def _product(t: Translation, h: Value, weight: Value, bias: Value | None) -> Value:
+def _weights(
+    t: Translation, kind: str, recurrent: Value, bias: Value | None, width: int
+) -> Sequence[Affine]:
+    """What multiplies the output of the step before: of all gates together, of a GRU's hidden one apart."""
+    if kind != "GRU":
+        return [(recurrent, bias)]
+    split = [(0, 2 * width), (2 * width, 3 * width)]
+    return [
+        (cut(t, recurrent, 0, *rows), None if bias is None else cut(t, bias, 0, *rows)) for rows in split
+    ]
+
+
+def _product(t: Translation, h: Value, affine: Affine) -> Value:
+    weight, bias = affine
     return t.op("MatMul", h, weight, *(() if bias is None else (bias,)), transpose_b=True)
 
 
@@ -97,13 +113,12 @@ def _lstm(
     t: Translation,
     gates: Value,
     state: State,
-    recurrent: Value,
-    bias: Value | None,
-    width: int,
+    weights: Sequence[Affine],
     functions: Sequence[str],
 ) -> State:
     h, c = state
-    both = binary(t, "Add", gates, _product(t, h, recurrent, bias))
+    width = sizes(gates)[1] // 4
+    both = binary(t, "Add", gates, _product(t, h, weights[0]))
     # ONNX has the gates in the order input, output, forget, cell.
     i, o, f = (t.op(functions[0], _part(t, both, 1, gate, width)) for gate in range(3))
     fresh = t.op(functions[1], _part(t, both, 1, 3, width))
@@ -115,23 +130,20 @@ def _gru(
     t: Translation,
     gates: Value,
     state: State,
-    recurrent: Value,
-    bias: Value | None,
-    width: int,
+    weights: Sequence[Affine],
     functions: Sequence[str],
     *,
     before: bool,
 ) -> State:
     (h,) = state
+    width = sizes(gates)[1] // 3
     # ONNX has the gates in the order update, reset, hidden.
-    weight, own = (_part(t, recurrent, 0, 0, 2 * width), _part(t, recurrent, 0, 2, width))
-    biases = (None, None) if bias is None else (_part(t, bias, 0, 0, 2 * width), _part(t, bias, 0, 2, width))
-    both = binary(t, "Add", _part(t, gates, 1, 0, 2 * width), _product(t, h, weight, biases[0]))
+    both = binary(t, "Add", _part(t, gates, 1, 0, 2 * width), _product(t, h, weights[0]))
     update, reset = (t.op(functions[0], _part(t, both, 1, gate, width)) for gate in range(2))
     if before:
-        hidden = binary(t, "Multiply", reset, _product(t, h, own, biases[1]))
+        hidden = binary(t, "Multiply", reset, _product(t, h, weights[1]))
     else:
-        hidden = _product(t, binary(t, "Multiply", reset, h), own, biases[1])
+        hidden = _product(t, binary(t, "Multiply", reset, h), weights[1])
     fresh = t.op(functions[1], binary(t, "Add", _part(t, gates, 1, 2, width), hidden))
     kept = binary(t, "Multiply", update, binary(t, "Subtract", h, fresh))
     return (binary(t, "Add", fresh, kept),)
@@ -141,10 +153,7 @@ def _rnn(
     t: Translation,
     gates: Value,
     state: State,
-    recurrent: Value,
-    bias: Value | None,
-    width: int,
+    weights: Sequence[Affine],
     functions: Sequence[str],
 ) -> State:
-    del width
-    return (t.op(functions[0], chain(t, "Add", [gates, _product(t, state[0], recurrent, bias)])),)
+    return (t.op(functions[0], binary(t, "Add", gates, _product(t, state[0], weights[0]))),)

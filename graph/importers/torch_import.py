@@ -19,8 +19,8 @@ from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
 from .results import finished
-from .torch_hosted import TABLE
 from .torch_ops import numpy_type_of
+from .torch_sampling import TABLE
 from .torch_sizes import Sizes, example_shape, open_shape
 from .translation import (
     COMPUTED,
@@ -209,10 +209,12 @@ class _Importer:
 
     def run(self) -> Graph:
         self._placeholders()
+        needed = _needed(self.program.graph.nodes)
         for node in self.program.graph.nodes:
-            if node.op == "call_function" and node.users:
-                self._node(node)
-            elif node.op not in ("placeholder", "output", "call_function"):
+            if node.op == "call_function":
+                if node in needed:
+                    self._node(node)
+            elif node.op not in ("placeholder", "output"):
                 self.values[node.name] = BROKEN
                 self.problems.append(Problem(node.op, node.name, "there is no translation for it"))
         if self.problems:
@@ -296,6 +298,23 @@ class _Importer:
             return [self._argument(one) for one in cast("Sequence[Any]", argument)]
         return argument
 
+    def _tensors(self, values: Iterable[Any]) -> list[Any]:
+        """Arguments as torch takes them: what translations have made constant is a tensor again."""
+        return [
+            self._tensors(cast("Sequence[Any]", value))
+            if isinstance(value, list | tuple)
+            else self._tensor(value)
+            if isinstance(value, np.ndarray)
+            else value
+            for value in values
+        ]
+
+    def _tensor(self, array: Array) -> Any:
+        copied = np.array(array)
+        if copied.dtype.name == "bfloat16":
+            return self.torch.from_numpy(copied.view(np.int16)).view(self.torch.bfloat16)
+        return self.torch.from_numpy(copied)
+
     # --- node by node ---
 
     def _node(self, node: Any) -> None:
@@ -355,13 +374,28 @@ class _Importer:
 
     def _folded(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
         """The value of an op whose arguments are all constant, by torch."""
-        if self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
+        if self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()) and not _sure(op, args, named):
             raise Unmapped("it makes random numbers")
         try:
             with self.torch.no_grad():
-                return op(*args, **named)
+                return op(*self._tensors(args), **dict(zip(named, self._tensors(named.values()), strict=True)))
         except Exception as error:  # whatever torch raises
             raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
+
+
+def _sure(op: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether an op that can make random numbers makes none here, for it drops nothing out."""
+    given = dict(zip((a.name for a in op._schema.arguments), _bound(op, args, named), strict=True))
+    return given.get("dropout_p", 1) == 0 or given.get("train") is False
+
+
+def _needed(nodes: Sequence[Any]) -> set[Any]:
+    """The nodes that outputs depend on; others check sizes, say."""
+    found = {node for node in nodes if node.op == "output"}
+    for node in reversed(nodes):
+        if node in found:
+            found.update(node.all_input_nodes)
+    return found
 
 
 def _bound(op: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:

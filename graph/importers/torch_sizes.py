@@ -73,15 +73,17 @@ class Sizes:
 
 def _expression(dim: Any) -> Any:
     """The formula behind a size of a program; None for a number."""
-    return None if isinstance(dim, int) else dim.node.expr
+    if isinstance(dim, int):
+        return None
+    return None if dim.node.expr.is_Integer else dim.node.expr
 
 
 def open_shape(dims: Sequence[Any]) -> tuple[int, ...]:
     """A program's sizes with -1 for those that are left open."""
-    return tuple(dim if isinstance(dim, int) else UNKNOWN_DIM for dim in dims)
+    return tuple(int(dim) if _expression(dim) is None else UNKNOWN_DIM for dim in dims)
 
 
 def example_shape(dims: Sequence[Any]) -> tuple[int, ...] | None:
     """The sizes that the module was exported with; None where the program no longer knows."""
-    shape = [dim if isinstance(dim, int) else dim.node.hint for dim in dims]
+    shape = [int(dim) if _expression(dim) is None else dim.node.hint for dim in dims]
     return None if None in shape else tuple(int(size) for size in shape)

@@ -207,11 +207,9 @@ class Translation:
     def padded(
         self, base: LogicalTensor, begin: Sequence[int], end: Sequence[int], value: float
     ) -> LogicalTensor:
-        """The tensor with `value` around it, by Concat.
-
-        Raises:
-            Unmapped: a size is unknown.
-        """
+        """The tensor with `value` around it: by Concat, or on the host where a size is unknown."""
+        if -1 in shape_of(base):
+            return self.op("HostPad", base, pads_begin=list(begin), pads_end=list(end), value=value)
         result = base
         for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
             if not first and not last:
