@@ -72,12 +72,12 @@ def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Gr
     check_structure(proto.graph)
     model = _Model(onnx, proto, opset, _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node))
 
-    def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
+    def imported(shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
         importer = _Importer(model, shapes)
-        graph = importer.run()
+        graph = importer.run(for_sizes)
         return OpenGraph(*importer.ports(), imported) if graph is None else graph
 
-    return imported(shapes or {})
+    return imported(shapes or {}, for_sizes=False)
 
 
 def _loaded(onnx: Any, model: Any) -> Any:
@@ -186,8 +186,8 @@ class _Importer:
         self.open = False
         self.check_node = NodeChecks(model.onnx, model.opset)
 
-    def run(self) -> Graph | None:
-        """The graph; None where it takes more sizes to make it."""
+    def run(self, for_sizes: bool) -> Graph | None:
+        """The graph; None where it takes more sizes to make it. For `for_sizes` see `finished`."""
         graph = self.proto.graph
         for name, array in self.constants.items():
             self._named(name, array)
@@ -203,7 +203,7 @@ class _Importer:
         if any(output.name not in self.values for output in graph.output):
             return None
         results = {output.name: self.values[output.name] for output in graph.output}
-        return finished(self.t, results, "from_onnx")
+        return finished(self.t, results, "from_onnx", for_sizes=for_sizes)
 
     def ports(self) -> tuple[Sequence[LogicalTensor], Sequence[tuple[str, LogicalTensor]]]:
         """The inputs, and the outputs as the model describes them."""

@@ -71,7 +71,7 @@ def import_torch(
         ) from error
 
     def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
-        return _Importer(torch, program, shapes).run()
+        return _Importer(torch, program, shapes).run(for_sizes=bool(shapes))
 
     inputs = _tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(inputs.values())):
@@ -207,7 +207,8 @@ class _Importer:
         self.problems: list[Problem] = []
         self._arrays: dict[int, tuple[Any, Array]] = {}
 
-    def run(self) -> Graph:
+    def run(self, for_sizes: bool) -> Graph:
+        """The graph. For `for_sizes` see `finished`."""
         self._placeholders()
         needed = _needed(self.program.graph.nodes)
         for node in self.program.graph.nodes:
@@ -219,7 +220,7 @@ class _Importer:
                 self.problems.append(Problem(node.op, node.name, "there is no translation for it"))
         if self.problems:
             raise unsupported(self.problems, "exported torch program")
-        return finished(self.t, self._outputs(), "from_torch")
+        return finished(self.t, self._outputs(), "from_torch", for_sizes=for_sizes)
 
     # --- inputs and outputs ---
 
