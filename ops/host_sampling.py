@@ -1,4 +1,4 @@
-"""The host family, continued: places by value and by coordinates: what is largest, what goes where, what lies between."""
+"""The host family, continued: what is largest, what goes where, and what lies between elements."""
 
 from __future__ import annotations
 
@@ -147,7 +147,9 @@ REGISTRY.register(
                 doc="What is beyond: zeros, the outermost element, or the tensor mirrored.",
             ),
             flag(
-                "align_corners", False, "Whether −1 and 1 are the middles of the outermost elements, not their edges."
+                "align_corners",
+                False,
+                "Whether −1 and 1 are the middles of the outermost elements, not their edges.",
             ),
         ),
         types={"T": FLOATS},

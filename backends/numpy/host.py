@@ -179,7 +179,8 @@ def _places(op: Op, indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
     return tuple(from_front(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
 
 
-def _counting(size: int) -> Array:
+def counting(size: int) -> Array:
+    """The numbers of so many elements."""
     return np.arange(size)
 
 
@@ -189,7 +190,7 @@ def gather_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None
     src, indices = inputs
     batch = op.attributes.integer("batch_dims")
     rank = indices.ndim - 1
-    own = [along(_counting(src.shape[axis]), axis, rank) for axis in range(batch)]
+    own = [along(counting(src.shape[axis]), axis, rank) for axis in range(batch)]
     places = (*own, *_places(op, indices, src.shape[batch:]))
     np.copyto(outputs[0], src[places] if places else np.broadcast_to(src, outputs[0].shape))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.model.op import Op
-from .host import from_front, scatter
+from .host import counting, from_front, scatter
 from .kernels import Array, along, kernel, store, wide
 
 
@@ -33,7 +33,7 @@ def scatter_elements(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) 
     src, indices, updates = inputs
     axis, rank = op.attributes.integer("axis") % src.ndim, src.ndim
     places = tuple(
-        from_front(op, indices, src.shape[axis]) if a == axis else along(np.arange(size), a, rank)
+        from_front(op, indices, src.shape[axis]) if a == axis else along(counting(size), a, rank)
         for a, size in enumerate(indices.shape)
     )
     scatter(op, src, tuple(np.broadcast_arrays(*places)), updates, outputs[0])
@@ -51,7 +51,7 @@ def grid_sample(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> No
     nearest = a.string("mode") == "nearest"
     lower = [np.rint(x) if nearest else np.floor(x) for x in at]
     total = np.zeros((src.shape[0], *grid.shape[1:-1], src.shape[1]), src.dtype)
-    batch = along(np.arange(src.shape[0]), 0, rank + 1)
+    batch = along(counting(src.shape[0]), 0, rank + 1)
     for corner in itertools.product((0,) if nearest else (0, 1), repeat=rank):
         weight = np.ones((), src.dtype)
         inside = np.ones((), bool)

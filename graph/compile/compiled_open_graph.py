@@ -88,9 +88,7 @@ class CompiledOpenGraph(CompiledGraph):
                 f"input {missing[0]!r} is missing; the graph takes {', '.join(map(repr, self.input_names))}"
             )
         return {
-            name: taken[t.id]
-            for name, t in zip(self.input_names, self.inputs, strict=True)
-            if t.id in taken
+            name: taken[t.id] for name, t in zip(self.input_names, self.inputs, strict=True) if t.id in taken
         }
 
     def _for(self, given: Mapping[str, Array]) -> CompiledGraph:

@@ -56,7 +56,9 @@ def indexed(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
     places = concat(t, [cast(t, column, np.dtype(np.int64)) for column in columns], len(whole))
     rank = len(shape_of(x))
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
-    made = t.op("HostGatherND", x if order == list(range(rank)) else t.op("StaticTranspose", x, order=order), places)
+    made = t.op(
+        "HostGatherND", x if order == list(range(rank)) else t.op("StaticTranspose", x, order=order), places
+    )
     if not axes[0] or axes != list(range(axes[0], axes[0] + len(axes))):
         return made
     # The axes before those that are indexed come first again.

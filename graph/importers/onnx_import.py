@@ -70,7 +70,9 @@ def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Gr
                 f"its functions can't be put in place of their calls ({one_line(error)})"
             ) from error
     check_structure(proto.graph)
-    model = _Model(onnx, proto, opset, _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node))
+    model = _Model(
+        onnx, proto, opset, _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
+    )
 
     def imported(shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
         importer = _Importer(model, shapes)
@@ -244,7 +246,9 @@ class _Importer:
         """Type and shape of an input or output, -1 where the model leaves a size open."""
         kind = info.type.tensor_type
         if not info.type.HasField("tensor_type"):
-            raise UnsupportedError(f"from_onnx: {what} {info.name!r} is no tensor; give the model tensors only")
+            raise UnsupportedError(
+                f"from_onnx: {what} {info.name!r} is no tensor; give the model tensors only"
+            )
         shape = None
         if kind.HasField("shape"):
             shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]

@@ -1,4 +1,4 @@
-"""ONNX's recurrent layers in ops of oneDNN Graph: one product for what comes from the input at all times, then step by step."""
+"""ONNX's recurrent layers in ops of oneDNN Graph: one product for the input at all times, then step by step."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def _one_way(
     halves: tuple[Value | None, Value | None] = (None, None)
     if bias is not None:
         both = select(t, bias, 0, number)
-        halves = (_part(t, both, 0, 0, GATES[node.kind] * width), _part(t, both, 0, 1, GATES[node.kind] * width))
+        halves = (
+            _part(t, both, 0, 0, GATES[node.kind] * width),
+            _part(t, both, 0, 1, GATES[node.kind] * width),
+        )
     projected = t.op("MatMul", x, weight, transpose_b=True)
     if halves[0] is not None:
         projected = binary(t, "Add", projected, halves[0])
@@ -92,16 +95,12 @@ def _first(t: Translation, given: Value, number: int, node: Node) -> Value:
     return select(t, given, 1 if node.get("layout", 0) else 0, number)
 
 
-def _weights(
-    t: Translation, kind: str, recurrent: Value, bias: Value | None, width: int
-) -> Sequence[Affine]:
+def _weights(t: Translation, kind: str, recurrent: Value, bias: Value | None, width: int) -> Sequence[Affine]:
     """What multiplies the output of the step before: of all gates together, of a GRU's hidden one apart."""
     if kind != "GRU":
         return [(recurrent, bias)]
     split = [(0, 2 * width), (2 * width, 3 * width)]
-    return [
-        (cut(t, recurrent, 0, *rows), None if bias is None else cut(t, bias, 0, *rows)) for rows in split
-    ]
+    return [(cut(t, recurrent, 0, *rows), None if bias is None else cut(t, bias, 0, *rows)) for rows in split]
 
 
 def _product(t: Translation, h: Value, affine: Affine) -> Value:

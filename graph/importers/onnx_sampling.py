@@ -12,6 +12,7 @@ from .hosted import compared, extreme
 from .layers import pooling
 from .onnx_hosted import TABLE
 from .onnx_ops import Node, onnx_op
+from .onnx_types import numpy_type_of
 from .sampling import above, below, local_response, log_sum_exp, one_hot, sampled, scattered, top_k, triangle
 from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
@@ -34,8 +35,8 @@ def _scatter_elements(t: Translation, node: Node) -> Value:
 
 @onnx_op("GridSample")
 def _grid_sample(t: Translation, node: Node) -> Value:
-    mode = node.get("mode", "linear")
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    given = str(node.get("mode", "linear"))
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(given, given)
     corners = bool(node.get("align_corners", 0))
     return sampled(t, node[0], node[1], mode, node.get("padding_mode", "zeros"), corners)
 
@@ -137,8 +138,6 @@ def _lp_pool(t: Translation, node: Node) -> Value:
 
 @onnx_op("EyeLike")
 def _eye_like(t: Translation, node: Node) -> Value:
-    from .onnx_types import numpy_type_of
-
     rows, columns = sizes(node[0])
     dtype = numpy_type_of(node.get("dtype")) if node.get("dtype") else dtype_of(node[0])
     return np.eye(rows, columns, node.get("k", 0)).astype(dtype)
@@ -149,7 +148,7 @@ def _center_crop_pad(t: Translation, node: Node) -> Value:
     wanted = node.integers("shape", 1) or []
     shape = sizes(node[0])
     axes = [axis_of(node[0], axis) for axis in node.get("axes", range(len(shape)))]
-    result = node[0]
+    result: Value = node[0]
     begin, end = [0] * len(shape), [0] * len(shape)
     for axis, want in zip(axes, wanted, strict=True):
         more = want - shape[axis]
@@ -162,13 +161,16 @@ def _center_crop_pad(t: Translation, node: Node) -> Value:
 @onnx_op("ReverseSequence")
 def _reverse_sequence(t: Translation, node: Node) -> Value:
     lengths = node.constant(1, "lengths")
-    axis, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
+    axis, batch = int(node.get("time_axis", 0)), int(node.get("batch_axis", 1))
     if lengths is None or (axis, batch) not in ((0, 1), (1, 0)):
         raise Unmapped("its lengths are missing, or its axes are not the first two")
     parts: list[Value] = []
     size = sizes(node[0])[axis]
-    for number, length in enumerate(int(n) for n in lengths):
+    counts: list[int] = [int(n) for n in lengths.reshape(-1)]
+    for number, length in enumerate(counts):
         one = cut(t, node[0], batch, number, number + 1)
         turned = cut(t, one, axis, length - 1, -size - 1, -1) if length > 1 else cut(t, one, axis, 0, length)
-        parts.append(concat(t, [turned, cut(t, one, axis, length, size)] if length < size else [turned], axis))
+        parts.append(
+            concat(t, [turned, cut(t, one, axis, length, size)] if length < size else [turned], axis)
+        )
     return concat(t, parts, batch)

@@ -45,11 +45,11 @@ def one_hot(t: Translation, indices: Value, depth: int, axis: int) -> Value:
     if not 0 <= place < rank:
         raise Unmapped(f"axis {axis} is none of the {rank} axes of its output")
     column = unsqueeze(t, indices, [place])
-    numbers = np.arange(depth).reshape([-1 if a == place else 1 for a in range(rank)]).astype(dtype_of(indices))
-    from_end = (numbers - np.asarray(depth, numbers.dtype)).astype(numbers.dtype)
-    return logical(
-        t, "Or", compared(t, "Equal", column, numbers), compared(t, "Equal", column, from_end)
+    numbers = (
+        np.arange(depth).reshape([-1 if a == place else 1 for a in range(rank)]).astype(dtype_of(indices))
     )
+    from_end = (numbers - np.asarray(depth, numbers.dtype)).astype(numbers.dtype)
+    return logical(t, "Or", compared(t, "Equal", column, numbers), compared(t, "Equal", column, from_end))
 
 
 def triangle(t: Translation, x: Value, diagonal: int, *, upper: bool) -> Value:
@@ -114,4 +114,3 @@ def local_response(t: Translation, x: Value, size: int, alpha: float, beta: floa
     )
     factor = binary(t, "Add", binary(t, "Multiply", means, alpha), bias)
     return binary(t, "Multiply", x, reshape(t, t.op("Pow", factor, beta=-beta), shape))
-

@@ -27,7 +27,10 @@ COMPARISONS = {
 LOGICAL = {"and": "And", "or": "Or", "xor": "Xor"}
 FUNCTIONS = {
     "bitwise_not": "HostNot",
-    **{name: f"Host{name.capitalize()}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh")},
+    **{
+        name: f"Host{name.capitalize()}"
+        for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh")
+    },
     **{name: f"Host{name.capitalize()}" for name in ("expm1", "log1p", "sinh", "tan", "trunc")},
     "ceil": "HostCeil",
     "cos": "HostCos",
@@ -98,9 +101,11 @@ def _atan2(t: Translation, a: Value, b: Value) -> Value:
 @aten("index.Tensor")
 def _index(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
     chosen: list[Value | None] = []
-    for index in indices:  # constant truths are the numbers of those that hold
-        constant = isinstance(index, np.ndarray) and index.dtype == TRUTH
-        chosen += list(np.nonzero(index)) if constant else [index]
+    for index in indices:
+        if isinstance(index, np.ndarray) and index.dtype == TRUTH:  # constant: the numbers of those that hold
+            chosen.extend(np.nonzero(index))
+        else:
+            chosen.append(index)
     return indexed(t, x, chosen)
 
 

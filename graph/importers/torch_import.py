@@ -73,19 +73,19 @@ def import_torch(
     def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
         return _Importer(torch, program, shapes).run(for_sizes=bool(shapes))
 
-    inputs = _tensors_of(torch, program, program.graph_signature.user_inputs)
-    if not open_ports(list(inputs.values())):
+    given = _tensors_of(torch, program, program.graph_signature.user_inputs)
+    if not open_ports(list(given.values())):
         return imported({})
-    example = {name: example_shape(meta.shape) for name, meta in _metas(torch, program, inputs).items()}
+    example = {name: example_shape(meta.shape) for name, meta in _metas(torch, program, given).items()}
     known = {name: shape for name, shape in example.items() if shape is not None}
     if len(known) == len(example):
         imported(known)  # what has no translation for any sizes is said now
     specs = program.graph_signature.output_specs
     names = _output_names(program)
     made = [getattr(spec.arg, "name", None) for spec in specs]
-    outputs = _tensors_of(torch, program, [name for name in made if name is not None], len(inputs))
+    outputs = _tensors_of(torch, program, [name for name in made if name is not None], len(given))
     return OpenGraph(
-        list(inputs.values()),
+        list(given.values()),
         [(names[number], outputs[name]) for number, name in enumerate(made) if name in outputs],
         imported,
     )
@@ -166,9 +166,10 @@ def _inference(torch: Any, module: Any) -> Generator[None]:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the warning that torch's own code gives itself while it copies a program."""
+    """Without the warnings that torch's own code gives itself while it exports or copies a program."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+        warnings.filterwarnings("ignore", r".*self\._flat_weights", UserWarning)  # of its recurrent layers
         yield
 
 
@@ -304,7 +305,7 @@ class _Importer:
         return [
             self._tensors(cast("Sequence[Any]", value))
             if isinstance(value, list | tuple)
-            else self._tensor(value)
+            else self._tensor(cast("Array", value))
             if isinstance(value, np.ndarray)
             else value
             for value in values
@@ -365,9 +366,7 @@ class _Importer:
                 continue
             shape, dtype = tuple(self.sizes.of(d) for d in want.shape), numpy_type_of(want.dtype)
             have = shape_of(value)
-            agree = len(have) == len(shape) and all(
-                a == b or b < 0 for a, b in zip(have, shape, strict=True)
-            )
+            agree = len(have) == len(shape) and all(a == b or b < 0 for a, b in zip(have, shape, strict=True))
             if not agree or dtype_of(value) != dtype:
                 raise Unmapped(
                     f"it would come out as {dtype_of(value)} {list(have)} instead of {dtype} {list(shape)}"
@@ -379,7 +378,9 @@ class _Importer:
             raise Unmapped("it makes random numbers")
         try:
             with self.torch.no_grad():
-                return op(*self._tensors(args), **dict(zip(named, self._tensors(named.values()), strict=True)))
+                return op(
+                    *self._tensors(args), **dict(zip(named, self._tensors(named.values()), strict=True))
+                )
         except Exception as error:  # whatever torch raises
             raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
 

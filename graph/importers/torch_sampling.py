@@ -125,7 +125,11 @@ def _slice_scatter(
     if not rows:
         return x
     around = [(0, rows.start), None, (rows.stop, size)]
-    parts = [part if ends is None else cut(t, x, axis, *ends) for ends in around if ends is None or ends[0] < ends[1]]
+    parts = [
+        part if ends is None else cut(t, x, axis, *ends)
+        for ends in around
+        if ends is None or ends[0] < ends[1]
+    ]
     return concat(t, parts, axis)
 
 

@@ -37,7 +37,9 @@ class Sizes:
             ShapeError: a size that is no symbol's is another one, or a symbol has two numbers or one out of its range.
         """
         if len(dims) != len(shape):
-            raise ShapeError(f"input {name!r} has {len(dims)} axes in the program, got {format_shape(tuple(shape))}")
+            raise ShapeError(
+                f"input {name!r} has {len(dims)} axes in the program, got {format_shape(tuple(shape))}"
+            )
         for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
             expression = _expression(dim)
             if expression is not None and expression.is_Symbol and expression not in self._numbers:

@@ -46,7 +46,13 @@ EXACT = {
         for how in ("add", "mul", "max", "min")
     },
     **{
-        f"trilu-{k}-{upper}": ("Trilu", [normal(2, 4, 5)], [scalar(k, np.int64)], {"upper": upper}, ["Select"])
+        f"trilu-{k}-{upper}": (
+            "Trilu",
+            [normal(2, 4, 5)],
+            [scalar(k, np.int64)],
+            {"upper": upper},
+            ["Select"],
+        )
         for k in (-1, 0, 2)
         for upper in (0, 1)
     },
@@ -71,7 +77,12 @@ ROUNDED = {
     "log-sum-exp": ("ReduceLogSumExp", [normal(2, 3, 4)], [ints(1)], {}),
     "log-sum-exp-large": ("ReduceLogSumExp", [200 * normal(2, 3, 4)], [ints(0, 2)], {"keepdims": 0}),
     "lp-pool": ("LpPool", [normal(2, 3, 8, 9)], [], {"kernel_shape": [2, 3], "strides": [2, 1]}),
-    "lp-pool-pads": ("LpPool", [normal(2, 3, 8, 9)], [], {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1], "p": 3}),
+    "lp-pool-pads": (
+        "LpPool",
+        [normal(2, 3, 8, 9)],
+        [],
+        {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1], "p": 3},
+    ),
     "power": ("Pow", [np.abs(X), normal(3, 4)], [], {}),
     "power-of-a-number": ("Pow", [], [scalar(2.0), X], {}),
     **{kind: (kind, [0.9 * np.tanh(X)], [], {}) for kind in ("Acos", "Asin", "Atan", "Atanh", "Tan")},
@@ -95,7 +106,10 @@ def test_an_op(name):
     kind, arrays, constants, attributes, kinds = EXACT[name]
     if kind == "EyeLike":  # of itself it is a constant
         inputs = {"x": arrays[0]}
-        nodes = [helper.make_node(kind, ["x"], ["e"], **attributes), helper.make_node("Add", ["x", "e"], ["y"])]
+        nodes = [
+            helper.make_node(kind, ["x"], ["e"], **attributes),
+            helper.make_node("Add", ["x", "e"], ["y"]),
+        ]
         check(model_of(nodes, inputs, ["y"]), inputs, exact=True)
         return
     model, inputs = model_and_inputs(kind, arrays, constants, attributes, 2 if kind == "TopK" else 1)
@@ -257,8 +271,14 @@ def test_a_recurrent_layer(kind, direction, states):
     kind, _, before = kind.partition("-")
     gates, ways = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind], 2 if direction == "bidirectional" else 1
     x = normal(5, 2, 3)
-    w, r, b = normal(ways, 4 * gates, 3, seed=1), normal(ways, 4 * gates, 4, seed=2), normal(ways, 8 * gates, seed=3)
-    first = [normal(ways, 2, 4, seed=4), normal(ways, 2, 4, seed=5)] if states else [np.zeros((ways, 2, 4))] * 2
+    w, r, b = (
+        normal(ways, 4 * gates, 3, seed=1),
+        normal(ways, 4 * gates, 4, seed=2),
+        normal(ways, 8 * gates, seed=3),
+    )
+    first = (
+        [normal(ways, 2, 4, seed=4), normal(ways, 2, 4, seed=5)] if states else [np.zeros((ways, 2, 4))] * 2
+    )
     inputs, constants = {"x": x}, {"w": w, "r": r, "b": b}
     names = ["x", "w", "r", "b"]
     if states:
@@ -274,7 +294,14 @@ def test_a_recurrent_layer(kind, direction, states):
     for way in range(ways):
         backwards = direction == "reverse" or way == 1
         outputs, h, c = stepped(
-            kind, x[::-1] if backwards else x, w[way], r[way], b[way], first[0][way], first[1][way], bool(before)
+            kind,
+            x[::-1] if backwards else x,
+            w[way],
+            r[way],
+            b[way],
+            first[0][way],
+            first[1][way],
+            bool(before),
         )
         wanted.append((outputs[::-1] if backwards else outputs, h, c))
     close(results[0], np.stack([one[0] for one in wanted], 1).astype(np.float32))
@@ -284,7 +311,9 @@ def test_a_recurrent_layer(kind, direction, states):
 
 def test_a_recurrent_layer_with_batches_first():
     x, w, r = normal(2, 5, 3), normal(1, 4, 3, seed=1), normal(1, 4, 4, seed=2)
-    node = helper.make_node("RNN", ["x", "w", "r"], ["y", "yh"], hidden_size=4, layout=1, activations=["Relu"])
+    node = helper.make_node(
+        "RNN", ["x", "w", "r"], ["y", "yh"], hidden_size=4, layout=1, activations=["Relu"]
+    )
     y, last = og.from_onnx(model_of([node], {"x": x}, ["y", "yh"], {"w": w, "r": r})).compile()(x).values()
     h, outputs = np.zeros((2, 4)), []
     for time in range(5):
@@ -298,7 +327,11 @@ REFUSED = {
     "lengths": ("LSTM", [normal(2, 1, 3)], {"hidden_size": 4}, ["w", "r", "", "l"], "different lengths"),
     "a clip": ("RNN", [normal(2, 1, 3)], {"hidden_size": 4, "clip": 1.0}, ["w", "r"], "a clip"),
     "a function": (
-        "RNN", [normal(2, 1, 3)], {"hidden_size": 4, "activations": ["Softsign"]}, ["w", "r"], "the functions",
+        "RNN",
+        [normal(2, 1, 3)],
+        {"hidden_size": 4, "activations": ["Softsign"]},
+        ["w", "r"],
+        "the functions",
     ),
 }
 

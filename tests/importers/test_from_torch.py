@@ -662,7 +662,9 @@ def test_an_exported_program():
     module = nn.Sequential(nn.Linear(4, 5), nn.ReLU())
     program = torch.export.export(module.eval(), (X,))
     close(og.from_torch(program).compile()(X)["output"], module(X), TOLERANCE)
-    with pytest.raises(og.ArgumentError, match="takes no example inputs and no dynamic_shapes with an ExportedProgram"):
+    with pytest.raises(
+        og.ArgumentError, match="takes no example inputs and no dynamic_shapes with an ExportedProgram"
+    ):
         og.from_torch(program, (X,))
 
 
@@ -701,7 +703,11 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
 
         def forward(self, tokens, x):
             h = self.table(tokens)
-            return torch.relu(h) + torch.erfinv(torch.erfinv(x)), torch.cumprod(x, 1), torch.dropout(x, 0.5, True)
+            return (
+                torch.relu(h) + torch.erfinv(torch.erfinv(x)),
+                torch.cumprod(x, 1),
+                torch.dropout(x, 0.5, True),
+            )
 
     with pytest.raises(og.UnsupportedError) as caught:
         og.from_torch(Unusual(), (torch.tensor([[1, 2, 3]]), X))

@@ -27,7 +27,11 @@ class Causal(nn.Module):
         seen = torch.ones(length, length, dtype=torch.bool).tril() & mask[:, None, None].bool()
         made = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
         x = x + self.out(made.transpose(1, 2).reshape(batch, length, 8))
-        return {"words": x, "mean": (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), "first": x[:, -1]}
+        return {
+            "words": x,
+            "mean": (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True),
+            "first": x[:, -1],
+        }
 
 
 class Pixels(nn.Module):
@@ -48,7 +52,11 @@ class Views(nn.Module):
     def forward(self, x):
         n, c, m = x.shape
         padded = torch.cat([x.new_zeros(n, c, 1), x, x.new_ones(n, c, m)], -1)
-        return padded.view(n * c, -1), x[:, :, m // 2 :].flatten(1), x.mean((0, 2)).expand(m, c) / (n * m) ** 0.5
+        return (
+            padded.view(n * c, -1),
+            x[:, :, m // 2 :].flatten(1),
+            x.mean((0, 2)).expand(m, c) / (n * m) ** 0.5,
+        )
 
 
 def tokens(batch, length):
@@ -79,7 +87,7 @@ MODULES = {
     },
     "views": (Views, [(normal(2, 3, 4),), (normal(1, 3, 7),), (normal(5, 3, 2),)], ({0: AUTO, 2: AUTO},)),
     "lstm": (
-        lambda: nn.LSTM(3, 4, batch_first=True, bidirectional=True),
+        lambda: nn.Sequential(nn.LSTM(3, 4, batch_first=True, bidirectional=True)),
         [(normal(2, 5, 3),), (normal(1, 5, 3),), (normal(3, 5, 3),)],
         ({0: AUTO},),
     ),
@@ -135,7 +143,9 @@ def test_sizes_that_belong_together():
         def forward(self, a, b):
             return a + b
 
-    model = og.from_torch(Sum(), (normal(4, 3), normal(4, 3)), dynamic_shapes=({0: AUTO}, {0: AUTO})).compile()
+    model = og.from_torch(
+        Sum(), (normal(4, 3), normal(4, 3)), dynamic_shapes=({0: AUTO}, {0: AUTO})
+    ).compile()
     np.testing.assert_array_equal(model(normal(1, 3), normal(1, 3)).only, 2 * normal(1, 3))
     with pytest.raises(og.ShapeError, match="axis 0 of input 'b' must have 2 elements, .* got 1"):
         model(normal(2, 3), normal(1, 3))

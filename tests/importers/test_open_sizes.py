@@ -198,13 +198,15 @@ def test_the_latest_sizes_are_kept():
 
 def test_threads_with_different_sizes():
     compiled = og.from_onnx(sized("causal")).compile()
-    wanted = {shape: og.from_onnx(sized("causal"), shapes={"x": shape}).compile()(floats(shape))["y"] for shape in SHAPES}
+    wanted = {
+        shape: og.from_onnx(sized("causal"), shapes={"x": shape}).compile()(floats(shape))["y"]
+        for shape in SHAPES
+    }
     wrong = []
 
     def run(shape):
-        for _ in range(20):
-            if not np.array_equal(compiled(floats(shape))["y"], wanted[shape]):
-                wrong.append(shape)
+        results = [compiled(floats(shape))["y"] for _ in range(20)]
+        wrong.extend(shape for y in results if not np.array_equal(y, wanted[shape]))
 
     threads = [threading.Thread(target=run, args=(shape,)) for shape in SHAPES]
     for thread in threads:
@@ -231,7 +233,9 @@ NOT_HERE = {
 @pytest.mark.parametrize("name", NOT_HERE)
 def test_what_needs_the_ops_says_how_to_get_them(name):
     graph = og.from_onnx(sized("reshape"))
-    with pytest.raises(og.GraphError, match=r"depend on sizes that are open, \{'x': \[\?, 3, \?\]\}.*with_shapes"):
+    with pytest.raises(
+        og.GraphError, match=r"depend on sizes that are open, \{'x': \[\?, 3, \?\]\}.*with_shapes"
+    ):
         NOT_HERE[name](graph)
 
 

@@ -125,14 +125,37 @@ def test_open_sizes_contradict_nothing(kind):
 
 
 REFUSED = {
-    "too many": ("HostTopK", [(5, 3)], {"axis": 1, "k": 4}, "'k' must be at most the 3 elements of axis 1, got 4"),
-    "scattered ranks": ("HostScatterElements", [(5, 3), (2,), (2,)], {"axis": 0}, "'indices' must have as many axes"),
-    "scattered beyond": (
-        "HostScatterElements", [(5, 3), (2, 4), (2, 4)], {"axis": 0}, "must not be longer than 'src' but along axis 0"
+    "too many": (
+        "HostTopK",
+        [(5, 3)],
+        {"axis": 1, "k": 4},
+        "'k' must be at most the 3 elements of axis 1, got 4",
     ),
-    "scattered others": ("HostScatterElements", [(5, 3), (2, 3), (2, 2)], {"axis": 0}, "the shape of 'indices'"),
+    "scattered ranks": (
+        "HostScatterElements",
+        [(5, 3), (2,), (2,)],
+        {"axis": 0},
+        "'indices' must have as many axes",
+    ),
+    "scattered beyond": (
+        "HostScatterElements",
+        [(5, 3), (2, 4), (2, 4)],
+        {"axis": 0},
+        "must not be longer than 'src' but along axis 0",
+    ),
+    "scattered others": (
+        "HostScatterElements",
+        [(5, 3), (2, 3), (2, 2)],
+        {"axis": 0},
+        "the shape of 'indices'",
+    ),
     "a grid's coordinates": ("HostGridSample", [(2, 3, 4, 5), (2, 6, 7, 3)], {}, "must have 2 coordinates"),
-    "a grid's batch": ("HostGridSample", [(2, 3, 4, 5), (1, 6, 7, 2)], {}, "must have one batch, got 2 and 1"),
+    "a grid's batch": (
+        "HostGridSample",
+        [(2, 3, 4, 5), (1, 6, 7, 2)],
+        {},
+        "must have one batch, got 2 and 1",
+    ),
     "a grid's axes": ("HostGridSample", [(2, 3, 4), (2, 6, 7, 2)], {}, "and 'grid' as many axes"),
     "an axis": ("HostGather", [(5,), (2,)], {"axis": 1}, "attribute 'axis' must be between -1 and 0"),
     "ranks": ("HostGatherElements", [(5, 3), (2,)], {"axis": 0}, "as many axes as 'src', 2"),
