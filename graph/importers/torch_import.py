@@ -169,7 +169,7 @@ def _quiet() -> Generator[None]:
     """Without the warnings that torch's own code gives itself while it exports or copies a program."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
-        warnings.filterwarnings("ignore", r".*self\._flat_weights", UserWarning)  # of its recurrent layers
+        warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)  # of its recurrent layers
         yield
 
 

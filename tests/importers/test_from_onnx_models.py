@@ -66,20 +66,19 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
         helper.make_node("Det", ["x"], ["a"], name="first"),
         helper.make_node("Det", ["a"], ["b"], name="second"),
         helper.make_node("Relu", ["b"], ["c"], name="fine"),
-        helper.make_node("TopK", ["c", "k"], ["d", "e"], name="top"),
+        helper.make_node("Unique", ["c"], ["d"], name="top"),
         helper.make_node("NonZero", ["x"], ["g"], name="places"),
         helper.make_node("Transpose", ["g"], ["w"], name="turned"),
         helper.make_node("Einsum", ["x"], ["q"], name="diagonal", equation="iij->ij"),
         helper.make_node("Cos", ["x"], ["dead"], name="dead"),
     ]
     with pytest.raises(og.UnsupportedError) as caught:
-        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"], {"k": ints(1)}))
+        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"]))
     text = str(caught.value)
-    assert text.startswith(
-        "5 nodes of the ONNX model can't become ops of oneDNN Graph: Einsum ×1 ('diagonal'): "
-    )
+    assert text.startswith("5 nodes of the ONNX model can't become ops of oneDNN Graph: ")
+    assert "Einsum ×1 ('diagonal'): " in text
     assert "Det ×2 ('first', 'second'): there is no translation for it" in text
-    assert "TopK ×1 ('top')" in text
+    assert "Unique ×1 ('top')" in text
     assert "NonZero ×1 ('places'): there is no translation for it" in text
     assert "Relu" not in text
     assert "Cos" not in text
@@ -87,7 +86,7 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
 
 
 REFUSED = {
-    "a power of a tensor": ("Pow", [X, X], [], {}, "exponent is not one constant"),
+    "powers of integers": ("Pow", [ints(2, 3), ints(1, 2)], [], {}, "powers of int64"),
     "beyond": ("Gather", [X], [ints(9)], {"axis": 1}, "index 9 is beyond the 3 elements"),
     "condition": ("Where", [normal(3), normal(3), normal(3)], [], {}, "Select takes booleans"),
     "no such axis": ("Softmax", [X], [], {"axis": 5}, "axis 5 is none of the 3 axes"),
