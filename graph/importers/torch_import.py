@@ -169,7 +169,8 @@ def _quiet() -> Generator[None]:
     """Without the warnings that torch's own code gives itself while it exports or copies a program."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
-        warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)  # of its recurrent layers
+        # Its recurrent layers give this one.
+        warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)
         yield
 
 
