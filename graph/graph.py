@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..ops.data_types import DataType, parse_enum
-from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError
+from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
 from ..ops.registry import REGISTRY
 from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
@@ -23,7 +23,7 @@ from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode
 from .model.inference import infer, merge_shapes
 from .model.listing import listing
-from .model.logical_tensor import LogicalTensor, PropertyType, format_shape, label
+from .model.logical_tensor import LogicalTensor, PropertyType, as_shape, format_shape, label
 from .model.op import Op
 from .model.topology import needed_ops, topological
 from .runtime.arrays import Array, as_array, data_type_of, numpy_type
@@ -455,6 +455,43 @@ class Graph(OpMethods):
         self.add_op(resolved[0])
         self._know(tensors.values())
         return tuple(tensors[t.id] for t in made)
+
+    def with_shapes(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
+        """A graph of its own for inputs of these shapes: sizes that are open here are filled in. Not finalized.
+
+        Args:
+            shapes: input name → its shape; -1 leaves a size as it is, and so does an input that is not named.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: an unknown input, or no shape.
+            ShapeError: a size that is known here is another one, or an op can't do with these.
+        """
+        inputs = {t.id: t for t in self._reshaped_inputs(shapes)}
+        twin = copy.copy(self)
+        twin._finalized = False
+        ordered = topological(self._ops)
+        twin._tensors, twin._ops = infer(ordered, {**self._tensors, **inputs}, {})
+        twin._producers = {t.id: op for op in twin._ops for t in op.outputs}
+        return twin
+
+    def _reshaped_inputs(self, shapes: Mapping[str, Sequence[int]]) -> list[LogicalTensor]:
+        """The inputs, those that `shapes` names with their shapes of there."""
+        inputs = {label(t): t for t in self.inputs}
+        for name, given in shapes.items():
+            if name not in inputs:
+                raise ArgumentError(
+                    f"the graph has no input {format_value(name)}{nearest(name, inputs)}; it has "
+                    f"{', '.join(map(repr, inputs)) or 'none'}"
+                )
+            tensor, shape = inputs[name], as_shape(given, f"the shape of input {name!r}")
+            merged = merge_shapes(
+                tensor.shape,
+                shape,
+                f"input {name!r} has shape {format_shape(tensor.shape)} in the graph, got {format_shape(shape)}; only "
+                "sizes that are open can be chosen",
+            )
+            inputs[name] = tensor.with_shape(merged)
+        return list(inputs.values())
 
     def compile(
         self,

@@ -33,6 +33,13 @@ BOOLEAN = (DataType.boolean,)
 NUMBERS = (*FLOATS, *INTEGERS)
 VALUES = (*NUMBERS, *BOOLEAN)
 INDICES = (DataType.s64, DataType.s32)
+SCATTERING = AttributeSpec(
+    "reduction",
+    AttributeType.string,
+    default="none",
+    rule=OneOf(("none", "add", "mul", "max", "min")),
+    doc="none: what is new takes the place, the last one if there are several; else what both make.",
+)
 PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 TWINNED = (binary, eltwise, movement, reduction)
@@ -169,6 +176,8 @@ _binary(
         flag("of_dividend", False, "Whether the result has the dividend's sign, not the divisor's."),
     ),
 )
+_binary("HostPower", "A power whose exponents are computed.", "dst = src_0 ^ src_1", FLOATS)
+_binary("HostAtan2", "Angle of a point.", "dst = angle of (src_1, src_0)", FLOATS)
 for _kind, _summary, _sign in (
     ("Equal", "Whether two elements are equal.", "="),
     ("NotEqual", "Whether two elements differ.", "≠"),
@@ -187,11 +196,23 @@ _unary("HostNot", "The contrary: of truths, or of the bits of integers.", "dst =
 _unary("HostIsNaN", "Whether an element is no number.", "dst = src ≠ src", FLOATS, "TB")
 _unary("HostIsInf", "Whether an element is infinite.", "dst = |src| = ∞", FLOATS, "TB")
 for _kind, _summary, _formula in (
+    ("Acos", "Angle of a cosine.", "dst = arccos(src)"),
+    ("Acosh", "Inverse of the hyperbolic cosine.", "dst = arcosh(src)"),
+    ("Asin", "Angle of a sine.", "dst = arcsin(src)"),
+    ("Asinh", "Inverse of the hyperbolic sine.", "dst = arsinh(src)"),
+    ("Atan", "Angle of a tangent.", "dst = arctan(src)"),
+    ("Atanh", "Inverse of the hyperbolic tangent.", "dst = artanh(src)"),
     ("Ceil", "The next integer above.", "dst = ⌈src⌉"),
     ("Cos", "Cosine.", "dst = cos(src)"),
+    ("Cosh", "Hyperbolic cosine.", "dst = cosh(src)"),
     ("Erf", "Error function.", "dst = erf(src)"),
+    ("Expm1", "Exponential less 1.", "dst = exp(src) − 1"),
     ("Floor", "The next integer below.", "dst = ⌊src⌋"),
+    ("Log1p", "Logarithm of 1 more.", "dst = log(1 + src)"),
     ("Sin", "Sine.", "dst = sin(src)"),
+    ("Sinh", "Hyperbolic sine.", "dst = sinh(src)"),
+    ("Tan", "Tangent.", "dst = tan(src)"),
+    ("Trunc", "The next integer towards zero.", "dst = src without its fraction"),
 ):
     _unary(f"Host{_kind}", _summary, _formula, FLOATS)
 _unary("HostSign", "−1, 0 or 1.", "dst = sign(src)", NUMBERS)
@@ -404,12 +425,13 @@ _register(
 )
 _register(
     "HostScatterND",
-    "A tensor with other parts at the places that the last axis of indices names; the last one wins.",
+    "A tensor with other parts at the places that the last axis of indices names.",
     "dst = src; dst[indices[i…], …] = updates[i…, …]",
     (_SRC, _INDICES, Port("updates", "T", doc="The parts.")),
     _DST,
     {"T": VALUES, "TI": INDICES},
     _scatter_nd,
+    (SCATTERING,),
 )
 _register(
     "HostSlice",

@@ -51,12 +51,24 @@ UNARY: dict[str, Callable[..., Any]] = {
 }
 """Kind → the function of one array, in its type."""
 ROUNDED: dict[str, Callable[..., Any]] = {
+    "HostAcos": np.arccos,
+    "HostAcosh": np.arccosh,
+    "HostAsin": np.arcsin,
+    "HostAsinh": np.arcsinh,
+    "HostAtan": np.arctan,
+    "HostAtanh": np.arctanh,
     "HostCeil": np.ceil,
     "HostCos": np.cos,
+    "HostCosh": np.cosh,
     "HostErf": erf,
+    "HostExpm1": np.expm1,
     "HostFloor": np.floor,
+    "HostLog1p": np.log1p,
     "HostSign": np.sign,
     "HostSin": np.sin,
+    "HostSinh": np.sinh,
+    "HostTan": np.tan,
+    "HostTrunc": np.trunc,
 }
 """Kind → the function of one array, computed in f32 at least."""
 
@@ -94,6 +106,13 @@ def modulo(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     np.copyto(outputs[0], function(_plain(inputs[0]), _plain(inputs[1])), casting="same_kind")
 
 
+@kernel("HostPower", "HostAtan2")
+def rounded_binary(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = f(src_0, src_1), rounded once."""
+    function = np.power if op.kind == "HostPower" else np.arctan2
+    store(outputs[0], function(wide(inputs[0]), wide(inputs[1])))
+
+
 @kernel("HostSelect")
 def select(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Dst = src_0 where cond, src_1 elsewhere."""
@@ -117,7 +136,7 @@ register_kernel("HostTranspose", movement.static_transpose)
 register_kernel("HostConcat", movement.concat)
 
 
-def _counted(op: Op, indices: Array, size: int) -> Array:
+def from_front(op: Op, indices: Array, size: int) -> Array:
     """Indices counted from the front.
 
     Raises:
@@ -139,7 +158,7 @@ def gather(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Parts along the axis."""
     src, indices = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    counted = _counted(op, indices, src.shape[axis])
+    counted = from_front(op, indices, src.shape[axis])
     if not src.size:  # NumPy takes nothing out of nothing
         return
     src.take(counted, axis, out=outputs[0], mode="clip")  # checked already; else NumPy makes a copy
@@ -150,17 +169,18 @@ def gather_elements(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -
     """Elements by their place along the axis."""
     src, indices = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    counted = _counted(op, indices, src.shape[axis])
+    counted = from_front(op, indices, src.shape[axis])
     part = tuple(slice(None) if a == axis else slice(0, d) for a, d in enumerate(indices.shape))
     np.copyto(outputs[0], np.take_along_axis(src[part], counted, axis))
 
 
 def _places(op: Op, indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
     """An array of indices for each axis that the last axis of `indices` names."""
-    return tuple(_counted(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
+    return tuple(from_front(op, indices[..., axis], shape[axis]) for axis in range(indices.shape[-1]))
 
 
-def _counting(size: int) -> Array:
+def counting(size: int) -> Array:
+    """The numbers of so many elements."""
     return np.arange(size)
 
 
@@ -170,18 +190,41 @@ def gather_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None
     src, indices = inputs
     batch = op.attributes.integer("batch_dims")
     rank = indices.ndim - 1
-    own = [along(_counting(src.shape[axis]), axis, rank) for axis in range(batch)]
+    own = [along(counting(src.shape[axis]), axis, rank) for axis in range(batch)]
     places = (*own, *_places(op, indices, src.shape[batch:]))
     np.copyto(outputs[0], src[places] if places else np.broadcast_to(src, outputs[0].shape))
+
+
+SCATTERED: dict[str, Callable[..., Any]] = {
+    "add": np.add.at,
+    "mul": np.multiply.at,
+    "max": np.maximum.at,
+    "min": np.minimum.at,
+}
+"""Reduction → the function that does it one after another where places repeat."""
+
+
+def scatter(op: Op, src: Array, places: tuple[Array, ...], updates: Array, target: Array) -> None:
+    """Writes src, with `updates` at these places, into the target."""
+    reduction = op.attributes.string("reduction")
+    if reduction == "none":
+        np.copyto(target, src)
+        target[places] = updates
+        return
+    whole = src.dtype.kind in "iub"
+    result = src.copy() if whole else np.array(wide(src))
+    SCATTERED[reduction](result, places, updates if whole else wide(updates))
+    if whole:
+        np.copyto(target, result)
+    else:
+        store(target, result)
 
 
 @kernel("HostScatterND")
 def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Other parts at these places."""
     src, indices, updates = inputs
-    places = _places(op, indices, src.shape)
-    np.copyto(outputs[0], src)
-    outputs[0][places] = updates
+    scatter(op, src, _places(op, indices, src.shape), updates, outputs[0])
 
 
 @kernel("HostSlice")

@@ -42,7 +42,6 @@ class CompiledGraph:
         engine: where it runs.
         inputs, outputs: the graph's tensors.
         input_names, output_names: by which a call takes and returns arrays, in order.
-        partitions: in order of execution.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class CompiledGraph:
         self.engine = default_engine() if engine is None else engine
         check_engine(self.engine)
         self.engine.check_open()
-        self.partitions = tuple(partitions)
+        self._partitions = tuple(partitions)
         self.inputs = signature.inputs
         self.outputs = tuple({t.id: t for _, t in signature.outputs}.values())
         self.input_names = signature.input_names
@@ -249,6 +248,11 @@ class CompiledGraph:
                 taken.append((repr(name), array))
 
     # --- what it is ---
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The graph's partitions, in order of execution."""
+        return self._partitions
 
     @property
     def memory_bytes(self) -> int:

@@ -33,8 +33,8 @@ def from_onnx(
 
     Args:
         model: a path, the bytes of a file, or an `onnx.ModelProto`.
-        shapes: input name → its sizes, for inputs that the model leaves open. A size that stays open is known
-            at execution only, which some ops can't do with.
+        shapes: input name → its sizes, for inputs that the model leaves open. Where sizes stay open that ops depend
+            on (a reshape to a computed shape, say), it is an `OpenGraph`: ops are made for the sizes of each call.
 
     Raises:
         UnsupportedError: nodes that can't be translated, all of them in one message; or the
@@ -47,11 +47,17 @@ def from_onnx(
 
 
 def from_torch(
-    module: Any, example_inputs: Sequence[Any] | None = None, example_named: Mapping[str, Any] | None = None
+    module: Any,
+    example_inputs: Sequence[Any] | None = None,
+    example_named: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
 ) -> Graph:
     """A graph from a torch module in inference mode, or from an `ExportedProgram`.
 
-    The module goes through `torch.export.export(module.eval(), …)`, and all sizes are those of the example.
+    The module goes through `torch.export.export(module.eval(), …)`, and all sizes are those of the example but for
+    those that `dynamic_shapes` leaves open. With any of these it is an `OpenGraph`: ops and shapes are made for the
+    sizes of each call.
     Parameters and buffers are held where they lie, without a copy, as constants of the graph. What a compiled
     model has prepared of them does not follow when the module is trained on: import it anew then. The graph is not
     finalized, so that more can be built onto it.
@@ -60,6 +66,8 @@ def from_torch(
         module: a `torch.nn.Module`, or what `torch.export.export` returned.
         example_inputs: a tuple of tensors, as the module is called with; nothing for an ExportedProgram.
         example_named: keyword arguments likewise.
+        dynamic_shapes: which sizes stay open, as `torch.export.export` takes it: for each argument, by name or in
+            order, a mapping from axes to `torch.export.Dim`, `Dim.AUTO` or `Dim.DYNAMIC`.
 
     Raises:
         UnsupportedError: nodes that can't be translated, all of them in one message; a module that
@@ -68,4 +76,4 @@ def from_torch(
     """
     from .torch_import import import_torch
 
-    return import_torch(module, example_inputs, example_named)
+    return import_torch(module, example_inputs, example_named, dynamic_shapes)

@@ -160,18 +160,24 @@ def clamp(t: Translation, x: Value, low: float | None, high: float | None) -> Va
 
 
 def power(t: Translation, x: Operand, exponent: Operand) -> Value:
-    """X to a constant power."""
+    """X to a power; one that is no constant number is taken on the host."""
     number = uniform(exponent)
     if isinstance(x, int | float) or number is None:
-        raise Unmapped("a power whose exponent is not one constant number")
-    if isinstance(exponent, np.ndarray) and exponent.ndim > len(shape_of(x)):
-        raise Unmapped("a power whose exponent has more axes than its base")
+        return t.op("HostPower", *_powers(t, x, exponent))
     if isinstance(exponent, np.ndarray) and exponent.size > 1:
         x = expand(t, x, np.broadcast_shapes(exponent.shape, sizes(x)))
     if number == 1:
         return x
     simple = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal"}.get(number)
     return t.op(simple, x) if simple else t.op("Pow", x, beta=number)
+
+
+def _powers(t: Translation, x: Operand, exponent: Operand) -> tuple[Value, Value]:
+    """A base and an exponent in one type of floating-point numbers."""
+    first, second = operands(t, x, exponent)
+    if dtype_of(first) not in FLOATS:
+        raise Unmapped(f"powers of {dtype_of(first)}")
+    return first, second
 
 
 def where(t: Translation, condition: Value, a: Operand, b: Operand) -> Value:
@@ -299,10 +305,10 @@ def pad(t: Translation, x: Value, begin: Sequence[int], end: Sequence[int], valu
     if not any((*begin, *end)):
         return x
     base = t.tensor(x)
+    if value == 0 and dtype_of(base) in FLOATS:
+        return Padded(base, tuple(begin), tuple(end))
     if dtype_of(base) not in FLOATS or -1 in shape_of(base):
         return t.op("HostPad", base, pads_begin=begin, pads_end=end, value=value)
-    if value == 0:
-        return Padded(base, tuple(begin), tuple(end))
     return t.padded(base, begin, end, value)
 
 

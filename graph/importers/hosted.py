@@ -44,23 +44,23 @@ def gathered(t: Translation, x: Value, axis: int, indices: Value) -> Value:
 
 
 def indexed(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
-    """`x[indices]` as NumPy has it, with integers or nothing for each axis, as long as the former are neighbours."""
+    """`x[indices]` as NumPy has it, with integers or nothing for each axis."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     found = [index for index in indices if index is not None]
     if any(dtype_of(index) == TRUTH for index in found):
         raise Unmapped("a choice by truths, whose number of elements is known at execution only")
-    if axes != list(range(axes[0], axes[0] + len(axes))):
-        raise Unmapped("indices of axes that are not neighbours")
     if len(found) == 1:
         return t.op("HostGather", x, found[0], axis=axes[0])
     whole = np.broadcast_shapes(*(sizes(index) for index in found))
     columns = [unsqueeze(t, expand(t, index, whole), [len(whole)]) for index in found]
     places = concat(t, [cast(t, column, np.dtype(np.int64)) for column in columns], len(whole))
-    if not axes[0]:
-        return t.op("HostGatherND", x, places)
     rank = len(shape_of(x))
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
-    made = t.op("HostGatherND", t.op("StaticTranspose", x, order=order), places)
+    made = t.op(
+        "HostGatherND", x if order == list(range(rank)) else t.op("StaticTranspose", x, order=order), places
+    )
+    if not axes[0] or axes != list(range(axes[0], axes[0] + len(axes))):
+        return made
     # The axes before those that are indexed come first again.
     front = [len(whole) + axis for axis in range(axes[0])]
     behind = range(len(whole) + axes[0], len(shape_of(made)))

@@ -32,6 +32,10 @@ LOGICAL = {
 }
 FUNCTIONS = {
     "BitwiseNot": "HostNot",
+    **{
+        name: f"Host{name}"
+        for name in ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan")
+    },
     "Ceil": "HostCeil",
     "Cos": "HostCos",
     "Erf": "HostErf",

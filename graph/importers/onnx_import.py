@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from attrs import frozen
 
+from ...ops.data_types import DataType
 from ...ops.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -16,7 +18,8 @@ from ...ops.errors import (
 )
 from ...ops.values import format_value, one_line
 from ..graph import Graph
-from ..model.logical_tensor import as_shape, format_shape
+from ..model.logical_tensor import LogicalTensor, as_shape, format_shape
+from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.libraries import library
 from .hosted import take_along
@@ -28,10 +31,14 @@ from .onnx_types import NUMBERS, numpy_type_of
 from .results import finished
 from .translation import (
     FAILURES,
+    NO_TRANSLATION,
+    LeftOpen,
     Problem,
     Translation,
     Unmapped,
+    Untranslated,
     Value,
+    base_of,
     reason_of,
     shape_of,
     sizes,
@@ -62,7 +69,17 @@ def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Gr
             raise invalid(
                 f"its functions can't be put in place of their calls ({one_line(error)})"
             ) from error
-    return _Importer(onnx, proto, opset, dict(shapes or {})).run()
+    check_structure(proto.graph)
+    model = _Model(
+        onnx, proto, opset, _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
+    )
+
+    def imported(shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
+        importer = _Importer(model, shapes)
+        graph = importer.run(for_sizes)
+        return OpenGraph(*importer.ports(), imported) if graph is None else graph
+
+    return imported(shapes or {}, for_sizes=False)
 
 
 def _loaded(onnx: Any, model: Any) -> Any:
@@ -95,26 +112,87 @@ def _loaded(onnx: Any, model: Any) -> Any:
     return proto
 
 
-class _Importer:
-    """One import."""
+@frozen(eq=False)
+class _Model:
+    """A model as it was read, for as many imports as there are sets of input sizes.
 
-    def __init__(self, onnx: Any, proto: Any, opset: int, shapes: dict[str, Sequence[int]]) -> None:
-        self.onnx = onnx
-        self.proto = proto
-        self.opset = opset
+    Attributes:
+        onnx: the package.
+        proto: the ModelProto.
+        opset: the version of the op set.
+        constants: initializers and Constant nodes, decoded once, so that all imports share them.
+    """
+
+    onnx: Any
+    proto: Any
+    opset: int
+    constants: Mapping[str, Array]
+
+
+def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
+    if graph.sparse_initializer:
+        raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
+    found: dict[str, Array] = {}
+    for tensor in graph.initializer:
+        try:
+            dtype = numpy_type_of(tensor.data_type)
+        except Unmapped as error:
+            raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
+        try:
+            found[tensor.name] = onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False)
+        except Exception as error:  # too few bytes, a file that is not there
+            raise ArgumentError(
+                f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
+            ) from error
+    return found
+
+
+def _constant_nodes(onnx: Any, nodes: Sequence[Any]) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for node in nodes:
+        if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1:
+            try:
+                array = _constant(onnx, node)
+            except FAILURES:  # what needs it will say that it can't be computed
+                continue
+            if array is not None:
+                found[node.output[0]] = array
+    return found
+
+
+class _Importer:
+    """One import.
+
+    Args:
+        model: what was read.
+        shapes: of inputs, by name; those that are not named have what the model says.
+
+    Attributes:
+        open: whether a size of an input, or its rank, is not known.
+        later: names of values that are computed from sizes which are not known.
+        broken: names of values without a translation, or that depend on one of these.
+    """
+
+    def __init__(self, model: _Model, shapes: Mapping[str, Sequence[int]]) -> None:
+        self.onnx = model.onnx
+        self.proto = model.proto
+        self.opset = model.opset
+        self.constants = model.constants
         self.shapes = shapes
         self.t = Translation()
         self.values: dict[str, Value] = {}
         self.problems: list[Problem] = []
         self.broken: set[str] = set()
         self.inputs: list[str] = []
-        self.check_node = NodeChecks(onnx, opset)
+        self.later: set[str] = set()
+        self.open = False
+        self.check_node = NodeChecks(model.onnx, model.opset)
 
-    def run(self) -> Graph:
+    def run(self, for_sizes: bool) -> Graph | None:
+        """The graph; None where it takes more sizes to make it. For `for_sizes` see `finished`."""
         graph = self.proto.graph
-        check_structure(graph)
-        self._initializers(graph)
-        self._constant_nodes(graph.node)
+        for name, array in self.constants.items():
+            self._named(name, array)
         self._inputs(graph)
         found = patterns(graph.node, lambda name: constant_scalar(self.values.get(name)), self._attributes_of)
         alive = _alive(graph, found)
@@ -124,66 +202,60 @@ class _Importer:
             )
         if self.problems:
             raise unsupported(self.problems, "ONNX model")
+        if any(output.name not in self.values for output in graph.output):
+            return None
         results = {output.name: self.values[output.name] for output in graph.output}
-        return finished(self.t, results, "from_onnx")
+        return finished(self.t, results, "from_onnx", for_sizes=for_sizes)
+
+    def ports(self) -> tuple[Sequence[LogicalTensor], Sequence[tuple[str, LogicalTensor]]]:
+        """The inputs, and the outputs as the model describes them."""
+        inputs = [value for name in self.inputs if isinstance(value := self.values[name], LogicalTensor)]
+        outputs: list[tuple[str, LogicalTensor]] = []
+        described = self.proto.graph.output
+        if not all(info.type.HasField("tensor_type") for info in described):
+            inference = library("onnx.shape_inference", "onnx", "from_onnx")
+            described = inference.infer_shapes(self.proto).graph.output
+        for number, info in enumerate(described, 1 + max(t.id for t in inputs)):
+            data_type, shape = self._described(info, "output")
+            outputs.append((info.name, LogicalTensor(number, data_type, shape, name=info.name)))
+        return inputs, outputs
 
     # --- what is given ---
-
-    def _initializers(self, graph: Any) -> None:
-        if graph.sparse_initializer:
-            raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
-        for tensor in graph.initializer:
-            try:
-                dtype = numpy_type_of(tensor.data_type)
-            except Unmapped as error:
-                raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
-            try:
-                array = self.onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False)
-            except Exception as error:  # too few bytes, a file that is not there
-                raise ArgumentError(
-                    f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
-                ) from error
-            self._named(tensor.name, array)
 
     def _named(self, name: str, array: Array) -> None:
         self.values[name] = array
         self.t.entitle(array, name)
-
-    def _constant_nodes(self, nodes: Sequence[Any]) -> None:
-        for node in nodes:
-            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1:
-                try:
-                    array = _constant(self.onnx, node)
-                except FAILURES:  # what needs it will say that it can't be computed
-                    continue
-                if array is not None:
-                    self._named(node.output[0], array)
 
     def _inputs(self, graph: Any) -> None:
         for info in graph.input:
             if info.name in self.values:  # an initializer with a place in the inputs: a default
                 continue
             self.inputs.append(info.name)
-            kind = info.type.tensor_type
-            if not info.type.HasField("tensor_type"):
-                raise UnsupportedError(
-                    f"from_onnx: input {info.name!r} is no tensor; give the model tensors only"
-                )
-            shape = None
-            if kind.HasField("shape"):
-                shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
-            shape = self._fixed(info.name, shape)
-            try:
-                data_type = data_type_of(np.empty(0, numpy_type_of(kind.elem_type)), f"input {info.name!r}")
-            except Unmapped as error:
-                raise UnsupportedError(f"from_onnx: input {info.name!r}: {error}") from error
-            self.values[info.name] = self.t.input(info.name, data_type, shape)
+            data_type, shape = self._described(info, "input")
+            made = self.t.input(info.name, data_type, self._fixed(info.name, shape))
+            self.values[info.name] = made
+            self.open = self.open or not made.is_concrete
         for name in self.shapes:
             if name not in self.inputs:
                 raise ArgumentError(
                     f"from_onnx: shapes names {format_value(name)}, which is no input of the model"
                     f"{nearest(name, self.inputs)}; it has {', '.join(map(repr, self.inputs))}"
                 )
+
+    def _described(self, info: Any, what: str) -> tuple[DataType, list[int] | None]:
+        """Type and shape of an input or output, -1 where the model leaves a size open."""
+        kind = info.type.tensor_type
+        if not info.type.HasField("tensor_type"):
+            raise UnsupportedError(
+                f"from_onnx: {what} {info.name!r} is no tensor; give the model tensors only"
+            )
+        shape = None
+        if kind.HasField("shape"):
+            shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
+        try:
+            return data_type_of(np.empty(0, numpy_type_of(kind.elem_type)), f"{what} {info.name!r}"), shape
+        except Unmapped as error:
+            raise UnsupportedError(f"from_onnx: {what} {info.name!r}: {error}") from error
 
     def _fixed(self, name: str, shape: list[int] | None) -> list[int] | None:
         if name not in self.shapes:
@@ -209,10 +281,8 @@ class _Importer:
         sources = list(node.input) if pattern is None else [pattern.source]
         if pattern is not None:
             kind = pattern.kind
-        if any(name in self.broken for name in sources):
-            self.broken.update(node.output)
-            if kind not in TABLE:
-                self.problems.append(Problem(kind, label, "there is no translation for it"))
+        if any(name in self.broken or name in self.later for name in sources):
+            self._postponed(kind, node, label, sources)
             return
         if kind == node.op_type and not node.domain and (kind in TABLE or kind in SHAPES):
             self.check_node(node, label)
@@ -221,12 +291,27 @@ class _Importer:
             inputs = [self.values[name] if name else None for name in sources]
             made = self._translated(node, kind, inputs, max(needed) + 1, pattern)
         except FAILURES as error:
-            self.problems.append(Problem(kind, label, reason_of(error)))
+            if self.open and kind in SHAPES:
+                self.later.update(node.output)
+                return
             self.broken.update(node.output)
+            if not (self.open and _may_change(error, [self.values[name] for name in sources if name])):
+                self.problems.append(Problem(kind, label, reason_of(error)))
             return
         for name, value in zip(node.output, made, strict=False):
             if name:
                 self.values[name] = value
+
+    def _postponed(self, kind: str, node: Any, label: str, sources: Sequence[str]) -> None:
+        """A node that reads what has no translation, or what is known with the sizes of the inputs only."""
+        known = [name for name in sources if name and name not in self.later]
+        folded = all(isinstance(self.values.get(name), np.ndarray) for name in known)
+        if self.open and (folded or kind in SHAPES):
+            self.later.update(node.output)
+            return
+        self.broken.update(node.output)
+        if kind not in TABLE:
+            self.problems.append(Problem(kind, label, NO_TRANSLATION))
 
     def _attributes_of(self, node: Any) -> dict[str, Any]:
         return {a.name: _python(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
@@ -244,7 +329,7 @@ class _Importer:
             return self._folded(node, kind, inputs)
         translate = TABLE.get(kind)
         if translate is None:
-            raise Unmapped("there is no translation for it")
+            raise Untranslated(NO_TRANSLATION)
         made = translate(
             self.t,
             Node(
@@ -304,6 +389,14 @@ class _Importer:
         return arrays
 
 
+def _may_change(error: Exception, inputs: Sequence[Value]) -> bool:
+    """Whether a node that failed may have a translation once sizes are known."""
+    if isinstance(error, Untranslated):
+        return False
+    shapes = [value.shape for value in map(base_of, inputs) if isinstance(value, LogicalTensor)]
+    return isinstance(error, LeftOpen) or any(shape is None or -1 in shape for shape in shapes)
+
+
 def _alive(graph: Any, found: Mapping[str, Pattern]) -> set[str]:
     """Names that the outputs depend on."""
     producers = {name: node for node in graph.node for name in node.output if name}
@@ -338,7 +431,9 @@ def _python(value: Any) -> Any:
     """An attribute's value with text as str."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return list(value) if not isinstance(value, int | float | str) and hasattr(value, "__len__") else value
+    if isinstance(value, int | float | str) or not hasattr(value, "__len__"):
+        return value
+    return [_python(one) if isinstance(one, bytes) else one for one in value]
 
 
 def _shape(kind: str, value: Value, attributes: Mapping[str, Any]) -> Array:

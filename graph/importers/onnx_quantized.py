@@ -14,8 +14,8 @@ from attrs import evolve, frozen
 
 from ..runtime.arrays import Array
 from .expressions import axis_of
-from .onnx_hosted import TABLE
 from .onnx_ops import Node, Translate, onnx_op
+from .onnx_recurrent import TABLE
 from .onnx_types import numpy_type_of
 from .translation import Translation, Unmapped, Value, dtype_of
 

@@ -183,9 +183,8 @@ def _columns(indices: Array) -> list[Array]:
 
 @onnx_op("ScatterND")
 def _scatter_nd(t: Translation, node: Node) -> Value:
-    if node.get("reduction", "none") != "none":
-        raise Unmapped(f"a reduction {node.get('reduction')!r}; parts can only take each other's place")
-    return t.op("HostScatterND", node[0], node[1], node[2])
+    reduction = node.get("reduction", "none")
+    return t.op("HostScatterND", node[0], node[1], node[2], reduction=reduction)
 
 
 @onnx_op("DepthToSpace")

@@ -6,25 +6,36 @@ from collections.abc import Mapping
 
 from ...ops.errors import DataTypeError, UnsupportedError
 from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor
 from .translation import Translation, Unmapped, Value
 
 
-def finished(t: Translation, results: Mapping[str, Value], importer: str) -> Graph:
+def finished(
+    t: Translation, results: Mapping[str, Value], importer: str, *, for_sizes: bool = False
+) -> Graph:
     """What the user gets.
 
     Args:
         results: output name → value. One that is an input or constant stays that.
         importer: the user's function.
+        for_sizes: whether it is what a model with open sizes is for some of them. Such a graph may have nothing to
+            compute, and runs all the same.
 
     Raises:
         UnsupportedError: an output that can't be made, or nothing to compute at all.
     """
+    tensors: dict[str, LogicalTensor] = {}
     for name, value in results.items():
         t.label = name
         try:
-            t.graph.output(t.tensor(value), name=name)
+            tensors[name] = t.tensor(value)
         except (Unmapped, DataTypeError) as error:
             raise UnsupportedError(f"{importer}: output {name!r}: {error}") from error
+    if for_sizes and not t.graph.ops:
+        name, tensor = next(iter(tensors.items()))
+        tensors[name] = t.titled(name, "StaticReshape", tensor, shape=list(tensor.dims), special_zero=False)
+    for name, tensor in tensors.items():
+        t.graph.output(tensor, name=name)
     t.graph.prune()
     if not t.graph.ops:
         raise UnsupportedError(

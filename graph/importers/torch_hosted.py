@@ -27,6 +27,11 @@ COMPARISONS = {
 LOGICAL = {"and": "And", "or": "Or", "xor": "Xor"}
 FUNCTIONS = {
     "bitwise_not": "HostNot",
+    **{
+        name: f"Host{name.capitalize()}"
+        for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh")
+    },
+    **{name: f"Host{name.capitalize()}" for name in ("expm1", "log1p", "sinh", "tan", "trunc")},
     "ceil": "HostCeil",
     "cos": "HostCos",
     "erf": "HostErf",
@@ -88,9 +93,20 @@ def _cumsum(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
     return cumulative(t, cast(t, x, np.dtype(np.int64)) if wide else typed(t, x, dtype), axis)
 
 
+@aten("atan2")
+def _atan2(t: Translation, a: Value, b: Value) -> Value:
+    return t.op("HostAtan2", *operands(t, a, b))
+
+
 @aten("index.Tensor")
 def _index(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
-    return indexed(t, x, indices)
+    chosen: list[Value | None] = []
+    for index in indices:
+        if isinstance(index, np.ndarray) and index.dtype == TRUTH:  # constant: the numbers of those that hold
+            chosen.extend(np.nonzero(index))
+        else:
+            chosen.append(index)
+    return indexed(t, x, chosen)
 
 
 @aten("gather")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -12,13 +12,16 @@ import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import format_value, one_line
+from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
+from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
 from .results import finished
-from .torch_hosted import TABLE
 from .torch_ops import numpy_type_of
+from .torch_sampling import TABLE
+from .torch_sizes import Sizes, example_shape, open_shape
 from .translation import (
     COMPUTED,
     FAILURES,
@@ -36,18 +39,24 @@ BROKEN = object()
 """Stands for the outputs of a node that could not be translated."""
 
 
-def import_torch(module: Any, inputs: Sequence[Any] | None, named: Mapping[str, Any] | None) -> Graph:
+def import_torch(
+    module: Any,
+    inputs: Sequence[Any] | None,
+    named: Mapping[str, Any] | None,
+    dynamic_shapes: object = None,
+) -> Graph:
     """See `from_torch`."""
     torch = library("torch", "torch", "from_torch")
     export = library("torch.export", "torch", "from_torch")
     if isinstance(module, export.ExportedProgram):
-        if inputs is not None or named is not None:
+        if inputs is not None or named is not None or dynamic_shapes is not None:
             raise ArgumentError(
-                "from_torch takes no example inputs with an ExportedProgram, which has its own; leave them out"
+                "from_torch takes no example inputs and no dynamic_shapes with an ExportedProgram, which has its own; "
+                "leave them out"
             )
         program = module
     elif isinstance(module, torch.nn.Module):
-        program = _exported(torch, export, module, inputs, named)
+        program = _exported(torch, export, module, inputs, named, dynamic_shapes)
     else:
         raise ArgumentTypeError(
             f"from_torch takes a torch.nn.Module or an ExportedProgram, got {format_value(module)} of type "
@@ -60,11 +69,62 @@ def import_torch(module: Any, inputs: Sequence[Any] | None, named: Mapping[str, 
         raise UnsupportedError(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
         ) from error
-    return _Importer(torch, program).run()
+
+    def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
+        return _Importer(torch, program, shapes).run(for_sizes=bool(shapes))
+
+    given = _tensors_of(torch, program, program.graph_signature.user_inputs)
+    if not open_ports(list(given.values())):
+        return imported({})
+    example = {name: example_shape(meta.shape) for name, meta in _metas(torch, program, given).items()}
+    known = {name: shape for name, shape in example.items() if shape is not None}
+    if len(known) == len(example):
+        imported(known)  # what has no translation for any sizes is said now
+    specs = program.graph_signature.output_specs
+    names = _output_names(program)
+    made = [getattr(spec.arg, "name", None) for spec in specs]
+    outputs = _tensors_of(torch, program, [name for name in made if name is not None], len(given))
+    return OpenGraph(
+        list(given.values()),
+        [(names[number], outputs[name]) for number, name in enumerate(made) if name in outputs],
+        imported,
+    )
+
+
+def _metas(torch: Any, program: Any, names: Iterable[Any]) -> dict[str, Any]:
+    """What the program knows of those of its values that are tensors."""
+    metas = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    return {name: metas[name] for name in names if isinstance(metas.get(name), torch.Tensor)}
+
+
+def _tensors_of(torch: Any, program: Any, names: Iterable[Any], first: int = 0) -> dict[str, LogicalTensor]:
+    """Values of the program as tensors with -1 for sizes that are left open, by name."""
+    found: dict[str, LogicalTensor] = {}
+    for name, meta in _metas(torch, program, names).items():
+        what = f"value {name!r}"
+        try:
+            data_type = data_type_of(np.empty(0, numpy_type_of(meta.dtype)), what)
+        except Unmapped as error:
+            raise UnsupportedError(f"from_torch: {what}: {error}") from error
+        found[name] = LogicalTensor(first + len(found), data_type, open_shape(meta.shape), name=name)
+    return found
+
+
+def _output_names(program: Any) -> dict[int, str]:
+    """A name for each output of the program, by its number."""
+    pytree = library("torch.utils._pytree", "torch", "from_torch")
+    count = len(program.graph_signature.output_specs)
+    structure = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
+    return {number: f"output_{number}" for number in range(count)} | dict(_names(structure, ""))
 
 
 def _exported(
-    torch: Any, export: Any, module: Any, inputs: Sequence[Any] | None, named: Mapping[str, Any] | None
+    torch: Any,
+    export: Any,
+    module: Any,
+    inputs: Sequence[Any] | None,
+    named: Mapping[str, Any] | None,
+    dynamic_shapes: object,
 ) -> Any:
     if inputs is None and named is None:
         raise ArgumentError(
@@ -76,7 +136,13 @@ def _exported(
         )
     with _inference(torch, module), _quiet():
         try:
-            return export.export(module, tuple(inputs or ()), dict(named or {}), strict=False)
+            return export.export(
+                module,
+                tuple(inputs or ()),
+                dict(named or {}),
+                dynamic_shapes=dynamic_shapes,
+                strict=False,
+            )
         except Exception as error:  # whatever the module and torch's tracing raise
             raise UnsupportedError(
                 f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)})"
@@ -100,9 +166,11 @@ def _inference(torch: Any, module: Any) -> Generator[None]:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the warning that torch's own code gives itself while it copies a program."""
+    """Without the warnings that torch's own code gives itself while it exports or copies a program."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+        # Its recurrent layers give this one.
+        warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)
         yield
 
 
@@ -123,27 +191,38 @@ def _translation(op: Any) -> Any:
 
 
 class _Importer:
-    """One import."""
+    """One import.
 
-    def __init__(self, torch: Any, program: Any) -> None:
+    Args:
+        torch: the package.
+        program: what was exported, decomposed.
+        shapes: of the inputs, by name; none where the program leaves no size open.
+    """
+
+    def __init__(self, torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -> None:
         self.torch = torch
         self.program = program
+        self.shapes = shapes
+        self.sizes = Sizes(program.range_constraints)
         self.t = Translation()
         self.values: dict[str, Any] = {}
         self.problems: list[Problem] = []
         self._arrays: dict[int, tuple[Any, Array]] = {}
 
-    def run(self) -> Graph:
+    def run(self, for_sizes: bool) -> Graph:
+        """The graph. For `for_sizes` see `finished`."""
         self._placeholders()
+        needed = _needed(self.program.graph.nodes)
         for node in self.program.graph.nodes:
-            if node.op == "call_function" and node.users:
-                self._node(node)
-            elif node.op not in ("placeholder", "output", "call_function"):
+            if node.op == "call_function":
+                if node in needed:
+                    self._node(node)
+            elif node.op not in ("placeholder", "output"):
                 self.values[node.name] = BROKEN
                 self.problems.append(Problem(node.op, node.name, "there is no translation for it"))
         if self.problems:
             raise unsupported(self.problems, "exported torch program")
-        return finished(self.t, self._outputs(), "from_torch")
+        return finished(self.t, self._outputs(), "from_torch", for_sizes=for_sizes)
 
     # --- inputs and outputs ---
 
@@ -169,12 +248,8 @@ class _Importer:
                 self.problems.append(Problem(kind.lower(), name, "an input of this kind can't be taken"))
 
     def _input(self, name: str, meta: Any) -> LogicalTensor:
-        dims = list(meta.shape)
-        if not all(isinstance(d, int) for d in dims):
-            raise UnsupportedError(
-                f"from_torch: input {name!r} has sizes that are left open, {one_line(dims)}; export the module "
-                "without dynamic_shapes"
-            )
+        self.sizes.bind(name, meta.shape, self.shapes.get(name, meta.shape))
+        dims = [self.sizes.of(dim) for dim in meta.shape]
         try:
             data_type = data_type_of(np.empty(0, numpy_type_of(meta.dtype)), f"input {name!r}")
         except Unmapped as error:
@@ -189,14 +264,12 @@ class _Importer:
                 f"from_torch: the module changes {changed[0].target or changed[0].arg.name!r}, and oneDNN Graph's "
                 "ops change nothing; return it as an output instead"
             )
-        pytree = library("torch.utils._pytree", "torch", "from_torch")
-        structure = pytree.tree_unflatten(list(range(len(specs))), self.program.call_spec.out_spec)
-        names = dict(_names(structure, ""))
+        names = _output_names(self.program)
         results: dict[str, Value] = {}
         for number, spec in enumerate(specs):
             value = self.values.get(spec.arg.name) if hasattr(spec.arg, "name") else None
             if value is not None and not (hasattr(spec.arg, "value") and spec.arg.value is None):
-                results[names.get(number, f"output_{number}")] = self._operand(value)
+                results[names[number]] = self._operand(value)
         return results
 
     # --- values ---
@@ -228,6 +301,23 @@ class _Importer:
             return [self._argument(one) for one in cast("Sequence[Any]", argument)]
         return argument
 
+    def _tensors(self, values: Iterable[Any]) -> list[Any]:
+        """Arguments as torch takes them: what translations have made constant is a tensor again."""
+        return [
+            self._tensors(cast("Sequence[Any]", value))
+            if isinstance(value, list | tuple)
+            else self._tensor(cast("Array", value))
+            if isinstance(value, np.ndarray)
+            else value
+            for value in values
+        ]
+
+    def _tensor(self, array: Array) -> Any:
+        copied = np.array(array)
+        if copied.dtype.name == "bfloat16":
+            return self.torch.from_numpy(copied.view(np.int16)).view(self.torch.bfloat16)
+        return self.torch.from_numpy(copied)
+
     # --- node by node ---
 
     def _node(self, node: Any) -> None:
@@ -243,7 +333,7 @@ class _Importer:
         self.t.label = node.name
         try:
             made = self._made(op, args, named)
-            _check(made, node.meta.get("val"), self.torch)
+            self._check(made, node.meta.get("val"))
         except FAILURES as error:
             self.problems.append(Problem(name, node.name, reason_of(error)))
             made = BROKEN
@@ -262,15 +352,53 @@ class _Importer:
             raise Unmapped("there is no translation for it")
         return translate(self.t, *[self._operand(one) for one in _bound(op, args, named)])
 
+    def _check(self, made: Any, meta: Any) -> None:
+        """A translation must have the shape and type that torch says it has.
+
+        Raises:
+            Unmapped: it does not.
+        """
+        several = isinstance(meta, list | tuple)
+        pairs: list[tuple[Any, Any]] = (
+            list(zip(made, cast("Any", meta), strict=False)) if several else [(made, meta)]
+        )
+        for value, want in pairs:
+            if not isinstance(value, COMPUTED) or not isinstance(want, self.torch.Tensor):
+                continue
+            shape, dtype = tuple(self.sizes.of(d) for d in want.shape), numpy_type_of(want.dtype)
+            have = shape_of(value)
+            agree = len(have) == len(shape) and all(a == b or b < 0 for a, b in zip(have, shape, strict=True))
+            if not agree or dtype_of(value) != dtype:
+                raise Unmapped(
+                    f"it would come out as {dtype_of(value)} {list(have)} instead of {dtype} {list(shape)}"
+                )
+
     def _folded(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
         """The value of an op whose arguments are all constant, by torch."""
-        if self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
+        if self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()) and not _sure(op, args, named):
             raise Unmapped("it makes random numbers")
         try:
             with self.torch.no_grad():
-                return op(*args, **named)
+                return op(
+                    *self._tensors(args), **dict(zip(named, self._tensors(named.values()), strict=True))
+                )
         except Exception as error:  # whatever torch raises
             raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
+
+
+def _sure(op: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether an op that can make random numbers makes none here, for it drops nothing out."""
+    given = dict(zip((a.name for a in op._schema.arguments), _bound(op, args, named), strict=True))
+    return given.get("dropout_p", 1) == 0 or given.get("train") is False
+
+
+def _needed(nodes: Sequence[Any]) -> set[Any]:
+    """The nodes that outputs depend on; others check sizes, say."""
+    found = {node for node in nodes if node.op == "output"}
+    for node in reversed(nodes):
+        if node in found:
+            found.update(node.all_input_nodes)
+    return found
 
 
 def _bound(op: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
@@ -290,26 +418,6 @@ def _leaves(values: Any) -> Iterator[Any]:
             yield from _leaves(cast("Sequence[Any]", value))
         else:
             yield value
-
-
-def _check(made: Any, meta: Any, torch: Any) -> None:
-    """A translation must have the shape and type that torch says it has.
-
-    Raises:
-        Unmapped: it does not.
-    """
-    several = isinstance(meta, list | tuple)
-    pairs: list[tuple[Any, Any]] = (
-        list(zip(made, cast("Any", meta), strict=False)) if several else [(made, meta)]
-    )
-    for value, want in pairs:
-        if not isinstance(value, COMPUTED) or not isinstance(want, torch.Tensor):
-            continue
-        shape, dtype = tuple(want.shape), numpy_type_of(want.dtype)
-        if shape_of(value) != shape or dtype_of(value) != dtype:
-            raise Unmapped(
-                f"it would come out as {dtype_of(value)} {list(shape_of(value))} instead of {dtype} {list(shape)}"
-            )
 
 
 def _names(structure: Any, prefix: str) -> Iterator[tuple[int, str]]:

@@ -7,6 +7,7 @@ More are entered in `torch_shapes.py` and `torch_layers.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -24,13 +25,14 @@ from .expressions import (
     matmul,
     multiplied,
     negative,
+    operands,
     power,
     silu,
     where,
 )
 from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
-Translate = Callable[..., "Value | Sequence[Value]"]
+Translate = Callable[..., "Value | Sequence[Value] | int"]
 F = TypeVar("F", bound=Translate)
 TABLE: dict[str, Translate] = {}
 """`aten.relu`, or `aten.mean.dim` where overloads differ → its translation."""
@@ -134,7 +136,10 @@ def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
 
 
 def _binary(t: Translation, a: Value, b: Operand, *_: object, kind: str) -> Value:
-    return binary(t, kind, *promoted(t, a, b))
+    first, second = promoted(t, a, b)
+    if kind == "Multiply" and _rank_of(first) == _rank_of(second) == 0:  # both truths hold
+        return t.op("HostAnd", *operands(t, first, second))
+    return binary(t, kind, first, second)
 
 
 TABLE.update({f"aten.{name}": partial(_same, kind=kind) for name, kind in SAME.items()})
@@ -187,8 +192,8 @@ def _neg(t: Translation, x: Value) -> Value:
     return negative(t, x)
 
 
-@aten("pow.Tensor_Scalar", "pow.Tensor_Tensor")
-def _pow(t: Translation, x: Value, exponent: Operand) -> Value:
+@aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def _pow(t: Translation, x: Operand, exponent: Operand) -> Value:
     return power(t, x, exponent)
 
 
@@ -207,6 +212,13 @@ def _clamp(t: Translation, x: Value, low: float | None = None, high: float | Non
     if low is not None and high is not None and low > high:
         raise Unmapped(f"its bounds are {low} and {high}; the first must not be above the second")
     return clamp(t, x, low, high)
+
+
+@aten("clamp.Tensor")
+def _clamp_between(t: Translation, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    if low is not None:
+        x = binary(t, "Maximum", *promoted(t, x, low))
+    return x if high is None else binary(t, "Minimum", *promoted(t, x, high))
 
 
 @aten("relu6")
@@ -240,6 +252,33 @@ def _elu(t: Translation, x: Value, alpha: float = 1, scale: float = 1, input_sca
         raise Unmapped(f"an input scale of {input_scale}")
     result = t.op("Elu", x, alpha=float(alpha))
     return result if scale == 1 else binary(t, "Multiply", result, scale)
+
+
+@aten("celu")
+def _celu(t: Translation, x: Value, alpha: float = 1) -> Value:
+    scaled = x if alpha == 1 else binary(t, "Divide", x, alpha)
+    result = t.op("Elu", scaled, alpha=1.0)
+    return result if alpha == 1 else binary(t, "Multiply", result, alpha)
+
+
+@aten("log_sigmoid")
+def _log_sigmoid(t: Translation, x: Value) -> Value:
+    return negative(t, t.op("SoftPlus", negative(t, x), beta=1.0))
+
+
+_LOGARITHMS = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
+
+
+def _logarithm(t: Translation, x: Value, *, factor: float) -> Value:
+    return binary(t, "Multiply", t.op("Log", x), factor)
+
+
+TABLE.update({f"aten.{name}": partial(_logarithm, factor=factor) for name, factor in _LOGARITHMS.items()})
+
+
+@aten("exp2")
+def _exp2(t: Translation, x: Value) -> Value:
+    return power(t, 2.0, x)
 
 
 @aten("softplus")

@@ -17,6 +17,7 @@ from .expressions import (
     cut,
     expand,
     pad,
+    power,
     reduce,
     repeat,
     reshape,
@@ -34,6 +35,16 @@ __all__ = ["TABLE"]
 
 
 # --- shapes ----------------------------------------------------------------------------------------------
+
+
+@aten("sym_size.int")
+def _size(t: Translation, x: Value, axis: int) -> int:
+    return sizes(x)[axis]
+
+
+@aten("sym_numel.default")
+def _count(t: Translation, x: Value) -> int:
+    return math.prod(sizes(x))
 
 
 @aten("view.default", "reshape", "_unsafe_view")
@@ -263,9 +274,15 @@ def _vector_norm(
     dtype: object = None,
 ) -> Value:
     kinds = {1: "ReduceL1", 2: "ReduceL2"}
-    if order not in kinds:
+    given = typed(t, x, dtype)
+    if order in kinds:
+        return reduce(t, kinds[int(order)], given, _axes(axes), keep)
+    size = t.op("Abs", given)
+    if math.isinf(order):
+        return reduce(t, "ReduceMax" if order > 0 else "ReduceMin", size, _axes(axes), keep)
+    if order <= 0:
         raise Unmapped(f"a norm of order {order}")
-    return reduce(t, kinds[int(order)], typed(t, x, dtype), _axes(axes), keep)
+    return power(t, reduce(t, "ReduceSum", power(t, size, order), _axes(axes), keep), 1 / order)
 
 
 @aten("var.correction")
@@ -284,6 +301,17 @@ def _var(
     if rest <= 0:
         raise Unmapped("a variance of too few elements")
     return binary(t, "Multiply", total, 1 / rest)
+
+
+@aten("var_mean.correction")
+def _var_mean(
+    t: Translation,
+    x: Value,
+    axes: Sequence[int] | None = None,
+    correction: float | None = None,
+    keep: bool = False,
+) -> list[Value]:
+    return [_var(t, x, axes, correction, keep), reduce(t, "ReduceMean", x, _axes(axes), keep)]
 
 
 @aten("_softmax", "_log_softmax")

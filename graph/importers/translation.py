@@ -17,12 +17,21 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, numpy_type
 
+NO_TRANSLATION = "there is no translation for it"
 NAMES_SHOWN = 4
 """Nodes of one problem that a message names."""
 
 
 class Unmapped(Exception):  # noqa: N818 -- not an error of the user's: it never leaves the importers
     """Why a node can't become ops of oneDNN Graph; the message stands behind the node's name."""
+
+
+class LeftOpen(Unmapped):
+    """The node depends on sizes that are not known, and may have a translation once they are."""
+
+
+class Untranslated(Unmapped):
+    """No table has the node's op."""
 
 
 FAILURES = (Unmapped, OneDNNGraphError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
@@ -177,12 +186,19 @@ class Translation:
 
     def titled(self, title: str, kind: str, *values: Value, **more: Any) -> LogicalTensor:
         """The same under another name than that of the node."""
-        tensors = [self.tensor(value) for value in values]
-        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
-        result = made if isinstance(made, LogicalTensor) else made[0]
+        result = self._made(title, kind, *values, **more)[0]
         if kind == "Dequantize":
             self._dequantised.add(result.id)
         return result
+
+    def ops(self, kind: str, *values: Value, **more: Any) -> tuple[LogicalTensor, ...]:
+        """Adds an op and returns all its outputs."""
+        return self._made(self.label, kind, *values, **more)
+
+    def _made(self, title: str, kind: str, *values: Value, **more: Any) -> tuple[LogicalTensor, ...]:
+        tensors = [self.tensor(value) for value in values]
+        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
+        return (made,) if isinstance(made, LogicalTensor) else made
 
     def is_dequantised(self, value: Value) -> bool:
         """Whether a value is what integers stand for, and so never NaN or infinite."""
@@ -191,11 +207,9 @@ class Translation:
     def padded(
         self, base: LogicalTensor, begin: Sequence[int], end: Sequence[int], value: float
     ) -> LogicalTensor:
-        """The tensor with `value` around it, by Concat.
-
-        Raises:
-            Unmapped: a size is unknown.
-        """
+        """The tensor with `value` around it: by Concat, or on the host where a size is unknown."""
+        if -1 in shape_of(base):
+            return self.op("HostPad", base, pads_begin=list(begin), pads_end=list(end), value=value)
         result = base
         for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
             if not first and not last:
@@ -224,7 +238,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
     """The shape, with -1 for unknown sizes.
 
     Raises:
-        Unmapped: not even the rank is known.
+        LeftOpen: not even the rank is known.
     """
     if isinstance(value, Padded):
         base = shape_of(value.base)
@@ -233,7 +247,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
         )
     if isinstance(value, LogicalTensor):
         if value.shape is None:
-            raise Unmapped(
+            raise LeftOpen(
                 "the rank of its input is not known; give the shapes of the model's inputs with shapes="
             )
         return value.shape
@@ -244,19 +258,23 @@ def sizes(value: Value) -> tuple[int, ...]:
     """The shape, all of it.
 
     Raises:
-        Unmapped: a size is known at execution only.
+        LeftOpen: a size is known at execution only.
     """
     shape = shape_of(value)
     if -1 in shape:
-        raise Unmapped(
+        raise LeftOpen(
             "the sizes of its input must be known, but some are left open; give the shapes of the model's inputs "
             "with shapes="
         )
     return shape
 
 
+def base_of(value: Value) -> LogicalTensor | Array:
+    """What is computed, without padding and reshapes that are still to be done; or the constant."""
+    return value.base if isinstance(value, Padded | Reshaped) else value
+
+
 def dtype_of(value: Value) -> np.dtype[Any]:
     """NumPy's type of the elements."""
-    if isinstance(value, Padded | Reshaped):
-        value = value.base
-    return numpy_type(value.data_type) if isinstance(value, LogicalTensor) else value.dtype
+    base = base_of(value)
+    return numpy_type(base.data_type) if isinstance(base, LogicalTensor) else base.dtype

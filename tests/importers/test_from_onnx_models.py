@@ -61,36 +61,24 @@ def test_open_sizes_are_known_at_execution():
         og.from_onnx(model, shapes={"z": [4, 2]})
 
 
-def test_an_op_that_needs_all_sizes_says_how_to_give_them():
-    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Reshape", ["y0", "s"], ["y"])]
-    nodes.insert(0, helper.make_node("Relu", ["x"], ["y0"]))
-    model = model_of(nodes, {"x": X}, ["y"], shapes={"x": ["n", 3, 4]})
-    with pytest.raises(og.UnsupportedError, match=r"Shape ×1 .*shapes="):
-        og.from_onnx(model)
-    np.testing.assert_array_equal(
-        og.from_onnx(model, shapes={"x": X.shape}).compile()(X)["y"], np.maximum(X, 0)
-    )
-
-
 def test_all_that_can_not_be_mapped_is_named_at_once():
     nodes = [
-        helper.make_node("Sinh", ["x"], ["a"], name="first"),
-        helper.make_node("Sinh", ["a"], ["b"], name="second"),
+        helper.make_node("Det", ["x"], ["a"], name="first"),
+        helper.make_node("Det", ["a"], ["b"], name="second"),
         helper.make_node("Relu", ["b"], ["c"], name="fine"),
-        helper.make_node("TopK", ["c", "k"], ["d", "e"], name="top"),
+        helper.make_node("Unique", ["c"], ["d"], name="top"),
         helper.make_node("NonZero", ["x"], ["g"], name="places"),
         helper.make_node("Transpose", ["g"], ["w"], name="turned"),
         helper.make_node("Einsum", ["x"], ["q"], name="diagonal", equation="iij->ij"),
         helper.make_node("Cos", ["x"], ["dead"], name="dead"),
     ]
     with pytest.raises(og.UnsupportedError) as caught:
-        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"], {"k": ints(1)}))
+        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"]))
     text = str(caught.value)
-    assert text.startswith(
-        "5 nodes of the ONNX model can't become ops of oneDNN Graph: Einsum ×1 ('diagonal'): "
-    )
-    assert "Sinh ×2 ('first', 'second'): there is no translation for it" in text
-    assert "TopK ×1 ('top')" in text
+    assert text.startswith("5 nodes of the ONNX model can't become ops of oneDNN Graph: ")
+    assert "Einsum ×1 ('diagonal'): " in text
+    assert "Det ×2 ('first', 'second'): there is no translation for it" in text
+    assert "Unique ×1 ('top')" in text
     assert "NonZero ×1 ('places'): there is no translation for it" in text
     assert "Relu" not in text
     assert "Cos" not in text
@@ -98,7 +86,7 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
 
 
 REFUSED = {
-    "a power of a tensor": ("Pow", [X, X], [], {}, "exponent is not one constant"),
+    "powers of integers": ("Pow", [ints(2, 3), ints(1, 2)], [], {}, "powers of int64"),
     "beyond": ("Gather", [X], [ints(9)], {"axis": 1}, "index 9 is beyond the 3 elements"),
     "condition": ("Where", [normal(3), normal(3), normal(3)], [], {}, "Select takes booleans"),
     "no such axis": ("Softmax", [X], [], {"axis": 5}, "axis 5 is none of the 3 axes"),

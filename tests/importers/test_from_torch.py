@@ -662,7 +662,9 @@ def test_an_exported_program():
     module = nn.Sequential(nn.Linear(4, 5), nn.ReLU())
     program = torch.export.export(module.eval(), (X,))
     close(og.from_torch(program).compile()(X)["output"], module(X), TOLERANCE)
-    with pytest.raises(og.ArgumentError, match="takes no example inputs with an ExportedProgram"):
+    with pytest.raises(
+        og.ArgumentError, match="takes no example inputs and no dynamic_shapes with an ExportedProgram"
+    ):
         og.from_torch(program, (X,))
 
 
@@ -701,13 +703,17 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
 
         def forward(self, tokens, x):
             h = self.table(tokens)
-            return torch.relu(h) + torch.sinh(torch.sinh(x)), torch.cumprod(x, 1), torch.dropout(x, 0.5, True)
+            return (
+                torch.relu(h) + torch.erfinv(torch.erfinv(x)),
+                torch.cumprod(x, 1),
+                torch.dropout(x, 0.5, True),
+            )
 
     with pytest.raises(og.UnsupportedError) as caught:
         og.from_torch(Unusual(), (torch.tensor([[1, 2, 3]]), X))
     text = str(caught.value)
     assert text.startswith("4 nodes of the exported torch program can't become ops of oneDNN Graph: ")
-    assert "aten.sinh.default ×2 ('sinh', 'sinh_1'): there is no translation for it" in text
+    assert "aten.erfinv.default ×2 ('erfinv', 'erfinv_1'): there is no translation for it" in text
     assert "aten.cumprod.default ×1" in text
     assert "embedding" not in text
     assert "dropout" in text
@@ -755,13 +761,6 @@ def test_what_is_no_module():
         og.from_torch(nn.ReLU(), X)
     with pytest.raises(og.UnsupportedError, match="torch.export can't export the Apply"):
         og.from_torch(Apply(lambda x: x if x.sum() > 0 else -x), (X,))
-
-
-def test_open_sizes_are_refused():
-    batch = torch.export.Dim("batch", min=2, max=9)
-    program = torch.export.export(nn.ReLU(), (X,), dynamic_shapes=({0: batch},))
-    with pytest.raises(og.UnsupportedError, match="export the module without dynamic_shapes"):
-        og.from_torch(program)
 
 
 def test_a_module_that_changes_itself():

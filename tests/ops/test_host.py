@@ -22,10 +22,15 @@ CALLS = {
             *("HostAnd", "HostOr", "HostXor"),
         )
     },
+    **{kind: ([((2, 3), F), ((3,), F)], {}, (2, 3)) for kind in ("HostPower", "HostAtan2")},
     **{kind: ([((2, 3), W)], {}, (2, 3)) for kind in ("HostAbs", "HostNot", "HostSign", "HostCast")},
     **{
         kind: ([((2, 3), F)], {}, (2, 3))
-        for kind in ("HostIsNaN", "HostIsInf", "HostCeil", "HostCos", "HostErf", "HostFloor", "HostSin")
+        for kind in (
+            *("HostIsNaN", "HostIsInf", "HostCeil", "HostCos", "HostErf", "HostFloor", "HostSin"),
+            *("HostAcos", "HostAcosh", "HostAsin", "HostAsinh", "HostAtan", "HostAtanh", "HostCosh"),
+            *("HostExpm1", "HostLog1p", "HostSinh", "HostTan", "HostTrunc"),
+        )
     },
     **{
         f"HostReduce{kind}": ([((2, 3), W)], {"axes": [1], "keep_dims": True}, (2, 1))
@@ -39,6 +44,9 @@ CALLS = {
     "HostGatherElements": ([((5, 3), F), ((2, 1), W)], {"axis": 0}, (2, 1)),
     "HostGatherND": ([((2, 5, 3), F), ((2, 4, 1), W)], {"batch_dims": 1}, (2, 4, 3)),
     "HostScatterND": ([((5, 3), F), ((2, 1), W), ((2, 3), F)], {}, (5, 3)),
+    "HostScatterElements": ([((5, 3), F), ((2, 1), W), ((2, 1), F)], {"axis": 0}, (5, 3)),
+    "HostGridSample": ([((2, 3, 4, 5), F), ((2, 6, 7, 2), F)], {}, (2, 3, 6, 7)),
+    "HostTopK": ([((5, 3), F)], {"axis": 0, "k": 2}, (2, 3)),
     "HostSlice": (
         [((5, 3), F)],
         {"axes": [0, -1], "starts": [-1, 0], "stops": [0, 9], "steps": [-2, 2]},
@@ -59,7 +67,8 @@ def built(kind, shapes):
         graph.input(f"x{i}", NAMES[dtype], shape)
         for i, (shape, (_, dtype)) in enumerate(zip(shapes, inputs, strict=True))
     ]
-    return graph, graph.op(kind, *tensors, **attributes)
+    made = graph.op(kind, *tensors, **attributes)
+    return graph, made if isinstance(made, og.LogicalTensor) else made[0]
 
 
 def test_they_are_apart():
@@ -116,6 +125,38 @@ def test_open_sizes_contradict_nothing(kind):
 
 
 REFUSED = {
+    "too many": (
+        "HostTopK",
+        [(5, 3)],
+        {"axis": 1, "k": 4},
+        "'k' must be at most the 3 elements of axis 1, got 4",
+    ),
+    "scattered ranks": (
+        "HostScatterElements",
+        [(5, 3), (2,), (2,)],
+        {"axis": 0},
+        "'indices' must have as many axes",
+    ),
+    "scattered beyond": (
+        "HostScatterElements",
+        [(5, 3), (2, 4), (2, 4)],
+        {"axis": 0},
+        "must not be longer than 'src' but along axis 0",
+    ),
+    "scattered others": (
+        "HostScatterElements",
+        [(5, 3), (2, 3), (2, 2)],
+        {"axis": 0},
+        "the shape of 'indices'",
+    ),
+    "a grid's coordinates": ("HostGridSample", [(2, 3, 4, 5), (2, 6, 7, 3)], {}, "must have 2 coordinates"),
+    "a grid's batch": (
+        "HostGridSample",
+        [(2, 3, 4, 5), (1, 6, 7, 2)],
+        {},
+        "must have one batch, got 2 and 1",
+    ),
+    "a grid's axes": ("HostGridSample", [(2, 3, 4), (2, 6, 7, 2)], {}, "and 'grid' as many axes"),
     "an axis": ("HostGather", [(5,), (2,)], {"axis": 1}, "attribute 'axis' must be between -1 and 0"),
     "ranks": ("HostGatherElements", [(5, 3), (2,)], {"axis": 0}, "as many axes as 'src', 2"),
     "longer": ("HostGatherElements", [(5, 3), (2, 4)], {"axis": 0}, "must not be longer"),
@@ -145,7 +186,7 @@ REFUSED = {
 def test_what_can_not_be(name):
     kind, shapes, attributes, message = REFUSED[name]
     graph = og.Graph()
-    types = ["f32", "s64"]
+    types = [NAMES[dtype] for _, dtype in CALLS[kind][0]]
     tensors = [graph.input(f"x{i}", types[i], shape) for i, shape in enumerate(shapes)]
     with pytest.raises(og.ShapeError, match=message):
         graph.op(kind, *tensors, **attributes)

@@ -1,0 +1,135 @@
+"""CompiledOpenGraph: a graph that is made, and compiled, for each set of input sizes that calls bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import local
+from typing import cast
+
+from ...ops.errors import ArgumentError
+from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.arrays import Array
+from ..runtime.caching import BoundedCache
+from ..runtime.engine import Engine, Stream, check_engine, default_engine
+from .compiled_graph import Arrays, CompiledGraph, Explanations, Report
+from .partition import Partition
+from .signature import Results, Signature
+
+MAX_SIZES = 8
+"""Compiled graphs that are kept for different input sizes; each has prepared the weights for itself."""
+
+InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
+"""The inputs' names and shapes, in order."""
+
+
+class CompiledOpenGraph(CompiledGraph):
+    """What `compile` makes of a graph whose ops depend on sizes that are left open. Thread-safe.
+
+    The first call with inputs of some sizes makes the graph for them and compiles it; the latest 8 are kept.
+    `partitions` and `explain()` tell of this thread's latest call.
+
+    Args:
+        signature: inputs and outputs, with -1 for sizes that are left open.
+        engine: where it runs.
+        make: from the inputs' shapes by name to what runs for them.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        engine: Engine | None,
+        make: Callable[[Mapping[str, tuple[int, ...]]], CompiledGraph],
+    ) -> None:
+        self.engine = default_engine() if engine is None else engine
+        check_engine(self.engine)
+        self.engine.check_open()
+        self.inputs = signature.inputs
+        self.outputs = tuple({t.id: t for _, t in signature.outputs}.values())
+        self.input_names = signature.input_names
+        self.output_names = signature.output_names
+        self._signature = signature
+        self._ports = {t.id: t for t in self.inputs}
+        self._make = make
+        self._made: BoundedCache[InputShapes, CompiledGraph] = BoundedCache(MAX_SIZES)
+        self._latest = local()
+
+    def __call__(
+        self,
+        *arrays: object,
+        outputs: Arrays | None = None,
+        stream: Stream | None = None,
+        **named: object,
+    ) -> Results:
+        """Runs the graph for the sizes of these inputs; see `CompiledGraph`.
+
+        Raises:
+            UnsupportedError: for these sizes, the graph has ops that can't be translated or run.
+        """
+        self.engine.check_open()
+        if len(arrays) == 2 and isinstance(arrays[0], Mapping) and outputs is None:
+            outputs = cast("Arrays | None", arrays[1])
+            arrays = arrays[:1]
+        given = self._by_name(arrays, named)
+        made = self._for(given)(given, outputs=self._signature.outputs_of(outputs), stream=stream)
+        return Results(dict(made), self._signature)
+
+    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays) -> Callable[[], None]:
+        """A callable that runs the graph for the sizes of these very arrays; see `CompiledGraph`."""
+        self.engine.check_open()
+        given = self._by_name(self._signature.listed_inputs(inputs), {})
+        return self._for(given).bind(given, self._signature.outputs_of(outputs))
+
+    def _by_name(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
+        """The inputs, checked as far as sizes are known, by name."""
+        taken = self._taken(arrays, named)
+        missing = [label(t) for t in open_ports(self.inputs) if t.id not in taken]
+        if missing:
+            raise ArgumentError(
+                f"input {missing[0]!r} is missing; the graph takes {', '.join(map(repr, self.input_names))}"
+            )
+        return {
+            name: taken[t.id] for name, t in zip(self.input_names, self.inputs, strict=True) if t.id in taken
+        }
+
+    def _for(self, given: Mapping[str, Array]) -> CompiledGraph:
+        """What runs for inputs of these sizes."""
+        shapes = {name: array.shape for name, array in given.items()}
+        made = self._made.get(tuple(shapes.items()), lambda: self._make(shapes))
+        self._latest.made = made
+        return made
+
+    @property
+    def _asked_of(self) -> CompiledGraph | None:
+        """What this thread has called last."""
+        return getattr(self._latest, "made", None)
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """Of this thread's latest call, in order of execution; none before."""
+        return () if self._asked_of is None else self._asked_of.partitions
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory beside arguments, results and constants, for all sizes that are kept, in bytes."""
+        return sum(made.memory_bytes for made in self._made.values().values())
+
+    def explain(self) -> Explanations:
+        """What was chosen for each partition at this thread's latest call; empty before."""
+        return Explanations() if self._asked_of is None else self._asked_of.explain()
+
+    def report(self, *arrays: object, repeat: int = 3, **named: object) -> Report:
+        """Runs the graph for the sizes of these inputs and says who did what; see `CompiledGraph`."""
+        given = self._by_name(arrays, named)
+        return self._for(given).report(given, repeat=repeat)
+
+    def _repr_html_(self) -> str:
+        return repr(self) if self._asked_of is None else self._asked_of._repr_html_()
+
+    def __repr__(self) -> str:
+        ins, outs = ", ".join(self.input_names), ", ".join(self.output_names)
+        return f"CompiledOpenGraph({ins} → {outs}; compiled for {len(self._made)} sets of input sizes)"
+
+
+def open_ports(inputs: Sequence[LogicalTensor]) -> list[LogicalTensor]:
+    """The inputs of which a size, or the rank, is not known."""
+    return [t for t in inputs if t.shape is None or -1 in t.shape]

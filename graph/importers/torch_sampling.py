@@ -1,0 +1,199 @@
+"""ATen ops that find places by values, or put elements at places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .expressions import axis_of, cast, concat, cut, expand, reshape, take, transpose, unsqueeze
+from .hosted import TRUTH
+from .sampling import log_sum_exp, sampled, scattered, top_k, triangle
+from .torch_hosted import TABLE
+from .torch_ops import aten
+from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+
+__all__ = ["TABLE"]
+
+REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
+"""torch's word → HostScatterElements'."""
+MODES = ("linear", "nearest", "cubic")
+BORDERS = ("zeros", "border", "reflection")
+
+
+@aten("topk")
+def _top_k(
+    t: Translation, x: Value, count: int, axis: int = -1, largest: bool = True, in_order: bool = True
+) -> Sequence[Value]:
+    del in_order  # in order always
+    return top_k(t, x, count, axis, largest=largest)
+
+
+@aten("sort.default")
+def _sort(t: Translation, x: Value, axis: int = -1, descending: bool = False) -> Sequence[Value]:
+    return top_k(t, x, sizes(x)[axis], axis, largest=descending)
+
+
+@aten("sort.stable")
+def _stable_sort(
+    t: Translation, x: Value, stable: bool | None = None, axis: int = -1, descending: bool = False
+) -> Sequence[Value]:
+    del stable
+    return _sort(t, x, axis, descending)
+
+
+@aten("scatter.src")
+def _scatter(t: Translation, x: Value, axis: int, indices: Value, updates: Value) -> Value:
+    return scattered(t, x, axis, indices, _part_for(updates, indices))
+
+
+@aten("scatter.value")
+def _scatter_value(t: Translation, x: Value, axis: int, indices: Value, value: float) -> Value:
+    return scattered(t, x, axis, indices, np.full(sizes(indices), value, dtype_of(x)))
+
+
+@aten("scatter_add")
+def _scatter_add(t: Translation, x: Value, axis: int, indices: Value, updates: Value) -> Value:
+    return scattered(t, x, axis, indices, _part_for(updates, indices), "add")
+
+
+@aten("scatter_reduce.two")
+def _scatter_reduce(
+    t: Translation, x: Value, axis: int, indices: Value, updates: Value, reduction: str, with_own: bool = True
+) -> Value:
+    if not with_own or reduction not in REDUCTIONS:
+        raise Unmapped(f"a reduction {reduction!r}{'' if with_own else ' that leaves out what was there'}")
+    return scattered(t, x, axis, indices, _part_for(updates, indices), REDUCTIONS[reduction])
+
+
+def _part_for(updates: Value, indices: Value) -> Value:
+    if sizes(updates) != sizes(indices):
+        raise Unmapped("more elements to put in than indices")
+    return updates
+
+
+@aten("index_put")
+def _index_put(
+    t: Translation, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
+) -> Value:
+    """Other parts, or sums, at places along neighbouring axes."""
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    found = [index for index in indices if index is not None]
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        raise Unmapped("indices of axes that are not neighbours")
+    if any(dtype_of(index) == TRUTH for index in found):
+        raise Unmapped("a choice by truths, whose number of elements is known at execution only")
+    shape, first = sizes(x), axes[0]
+    whole = np.broadcast_shapes(*(sizes(index) for index in found))
+    columns = [
+        unsqueeze(t, expand(t, cast(t, index, np.dtype(np.int64)), whole), [len(whole)]) for index in found
+    ]
+    places = concat(t, columns, len(whole))
+    behind = shape[first + len(axes) :]
+    updates = expand(t, values, (*shape[:first], *whole, *behind))
+    # The indexed axes come first, and go back afterwards.
+    rank = len(shape)
+    order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
+    lead = [first + axis for axis in range(len(whole))]
+    rest = [axis for axis in range(len(shape_of(updates))) if axis not in lead]
+    made = t.op(
+        "HostScatterND",
+        transpose(t, x, order),
+        places,
+        transpose(t, updates, [*lead, *rest]),
+        reduction="add" if accumulate else "none",
+    )
+    return transpose(t, made, [order.index(axis) for axis in range(rank)])
+
+
+@aten("slice_scatter")
+def _slice_scatter(
+    t: Translation,
+    x: Value,
+    part: Value,
+    axis: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    """A tensor with another part: what is before, the part, and what is behind."""
+    size = sizes(x)[axis]
+    rows = range(size)[slice(start, end, step)]
+    if step != 1:
+        places = np.asarray(rows).reshape([-1 if a == axis_of(x, axis) else 1 for a in range(len(sizes(x)))])
+        return scattered(t, x, axis, np.array(np.broadcast_to(places, sizes(part))), part)
+    if not rows:
+        return x
+    around = [(0, rows.start), None, (rows.stop, size)]
+    parts = [
+        part if ends is None else cut(t, x, axis, *ends)
+        for ends in around
+        if ends is None or ends[0] < ends[1]
+    ]
+    return concat(t, parts, axis)
+
+
+@aten("diagonal")
+def _diagonal(t: Translation, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
+    """Every so many elements of the last two axes in one row."""
+    rank = len(shape_of(x))
+    first, second = axis_of(x, first), axis_of(x, second)
+    order = [*(a for a in range(rank) if a not in (first, second)), first, second]
+    *rest, rows, columns = sizes(transpose(t, x, order))
+    flat = reshape(t, transpose(t, x, order), (*rest, rows * columns))
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    start = offset if offset >= 0 else -offset * columns
+    return cut(t, flat, -1, start, start + (count - 1) * (columns + 1) + 1 if count else start, columns + 1)
+
+
+@aten("unfold.default")
+def _windows(t: Translation, x: Value, axis: int, size: int, step: int) -> Value:
+    """Windows along an axis, their elements along a new last one."""
+    axis = axis_of(x, axis)
+    count = (sizes(x)[axis] - size) // step + 1
+    found = take(t, x, axis, np.arange(count)[:, None] * step + np.arange(size))
+    rank = len(shape_of(x))
+    return transpose(t, found, [*(a for a in range(rank + 1) if a != axis + 1), axis + 1])
+
+
+@aten("copy")
+def _copy(t: Translation, x: Value, other: Value, *_: object) -> Value:
+    return expand(t, cast(t, other, dtype_of(x)), sizes(x))
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d", "grid_sampler")
+def _grid_sampler(t: Translation, x: Value, grid: Value, mode: int, border: int, corners: bool) -> Value:
+    return sampled(t, x, grid, MODES[mode], BORDERS[border], corners)
+
+
+@aten("logsumexp")
+def _log_sum_exp(t: Translation, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
+    return log_sum_exp(t, x, axes, keep)
+
+
+@aten("tril")
+def _tril(t: Translation, x: Value, diagonal: int = 0) -> Value:
+    return triangle(t, x, diagonal, upper=False)
+
+
+@aten("triu")
+def _triu(t: Translation, x: Value, diagonal: int = 0) -> Value:
+    return triangle(t, x, diagonal, upper=True)
+
+
+@aten("max.dim")
+def _max_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Sequence[Value]:
+    return _extreme_along(t, x, axis, keep, largest=True)
+
+
+@aten("min.dim")
+def _min_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Sequence[Value]:
+    return _extreme_along(t, x, axis, keep, largest=False)
+
+
+def _extreme_along(t: Translation, x: Value, axis: int, keep: bool, *, largest: bool) -> Sequence[Value]:
+    """The largest or smallest element along an axis, and where it is."""
+    made = top_k(t, x, 1, axis, largest=largest)
+    place = axis % len(shape_of(x))
+    shape = [d for a, d in enumerate(shape_of(x)) if a != place]
+    return made if keep else [reshape(t, one, shape) for one in made]

@@ -1,0 +1,143 @@
+"""OpenGraph: a graph whose ops are known once the sizes of its inputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+from ..ops.errors import GraphError
+from .compile.compiled_graph import CompiledGraph
+from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
+from .compile.options import CompileOptions, Tune
+from .compile.partitioner import Policy
+from .compile.signature import Signature
+from .graph import Graph
+from .model.logical_tensor import LogicalTensor, format_shape, label
+from .runtime.engine import Engine
+
+Maker = Callable[[Mapping[str, tuple[int, ...]]], Graph]
+"""From the shapes of all inputs, by name, to the graph for them."""
+
+
+class OpenGraph(Graph):
+    """A model of another framework whose shapes are computed from sizes of its inputs that are left open.
+
+    Which ops it has depends on these sizes: a reshape's target, how far a mask reaches. `compile` works as ever: the
+    first call with inputs of some sizes makes the graph for them. Everything that needs the ops (adding to it, files,
+    pictures, partitions, gradients) is for the graph that `with_shapes` makes.
+
+    Args:
+        inputs: with -1 for sizes that are left open, and names.
+        outputs: name and tensor of each, likewise.
+        make: see `Maker`.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[tuple[str, LogicalTensor]],
+        make: Maker,
+    ) -> None:
+        super().__init__()
+        self._known_outputs = tuple(outputs)
+        self._make = make
+        self._know(inputs)
+        self._declared = dict.fromkeys(t.id for t in inputs)
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """What it returns, as far as it is known before the sizes of the inputs are."""
+        return tuple(t for _, t in self._known_outputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, by which a compiled graph returns them."""
+        return tuple(name for name, _ in self._known_outputs)
+
+    def with_shapes(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
+        """The graph for inputs of these shapes; an `OpenGraph` again if some are still open.
+
+        Raises:
+            UnsupportedError: for these sizes, it has ops that can't be translated.
+            ArgumentError, ArgumentTypeError, ShapeError: see `Graph`.
+        """
+        inputs = self._reshaped_inputs(shapes)
+        if open_ports(inputs):
+            return OpenGraph(inputs, self._known_outputs, self._make)
+        return self._make({label(t): t.dims for t in inputs})
+
+    def compile(
+        self,
+        engine: Engine | None = None,
+        *,
+        policy: Policy | str = Policy.fusion,
+        backend: str | None = None,
+        verify: bool = False,
+        tune: Tune | str | None = None,
+        tune_seconds: float = 0.5,
+        strategy: str | None = None,
+        scratch_limit: int | None = None,
+        threads: int | None = None,
+    ) -> CompiledGraph:
+        """Prepares it to be made and compiled for the sizes of each call; see `Graph`."""
+        options = CompileOptions(
+            verify=verify,
+            tune=tune,
+            tune_seconds=tune_seconds,
+            strategy=strategy,
+            scratch_limit=scratch_limit,
+            threads=threads,
+        )
+
+        def made(shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
+            return self.with_shapes(shapes).compile(
+                compiled.engine,
+                policy=policy,
+                backend=backend,
+                verify=options.verify,
+                tune=options.tune,
+                tune_seconds=options.tune_seconds,
+                strategy=options.strategy,
+                scratch_limit=options.scratch_limit,
+                threads=options.threads,
+            )
+
+        compiled = CompiledOpenGraph(Signature(self.inputs, self._known_outputs, ()), engine, made)
+        return compiled
+
+    def finalize(self) -> None:
+        """Not here.
+
+        Raises:
+            GraphError: always; the graph that `with_shapes` makes can be finalized.
+        """
+        self._no_ops("finalized")
+
+    def prune(self) -> None:
+        """Not here; see `finalize`."""
+        self._no_ops("pruned")
+
+    def to_json(self) -> str:
+        """Not here; see `finalize`."""
+        self._no_ops("written to a file")
+
+    def save(self, path: object, *, weights: bool = False) -> None:
+        """Not here; see `finalize`."""
+        self._no_ops("written to a file")
+
+    def _check_open(self, what: str) -> None:
+        self._no_ops(f"built onto with {what}")
+
+    def _no_ops(self, done: str) -> NoReturn:
+        shapes = ", ".join(f"{label(t)!r}: {format_shape(t.shape)}" for t in open_ports(self.inputs))
+        raise GraphError(
+            f"a graph whose ops depend on sizes that are open, {{{shapes}}}, can't be {done}; take the graph for some "
+            "sizes, graph.with_shapes({…})"
+        )
+
+    def __str__(self) -> str:
+        lines = [f"  input {t}" for t in self.inputs]
+        return "\n".join([repr(self), *lines])
+
+    def __repr__(self) -> str:
+        return f"OpenGraph({', '.join(self.input_names)} → {', '.join(self.output_names)})"

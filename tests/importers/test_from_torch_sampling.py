@@ -1,0 +1,80 @@
+"""`from_torch`: ops that sort, scatter, sample and cut, each as torch has it."""
+
+import onednn_graph as og
+import pytest
+
+torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
+
+from test_from_torch import TOLERANCE, Apply, close, integers, normal  # noqa: E402 -- torch comes first
+
+F = torch.nn.functional
+X, IMAGE = integers(2, 3, 4), normal(2, 3, 6, 8)
+DISTINCT = torch.randperm(24, generator=torch.Generator().manual_seed(0)).reshape(2, 3, 4).float()
+PLACES = torch.randint(0, 3, (2, 3, 4), generator=torch.Generator().manual_seed(1))
+ROWS = torch.zeros(2, 1, 4, dtype=torch.int64)
+
+
+def with_part(x):
+    changed = x.clone()
+    changed[:, 1] = 7.0
+    return changed
+
+
+FUNCTIONS = {
+    "topk": (lambda x: torch.topk(x, 2), DISTINCT),
+    "topk smallest": (lambda x: torch.topk(x, 2, 1, largest=False), DISTINCT),
+    "sort": (lambda x: torch.sort(x, 1), DISTINCT),
+    "sort down": (lambda x: torch.sort(x, dim=-1, descending=True, stable=True), X),
+    "max": (lambda x: x.max(1), DISTINCT),
+    "min": (lambda x: x.min(-1, keepdim=True), DISTINCT),
+    "scatter": (lambda x: x.scatter(1, ROWS, x[:, 1:2] + 1), X),
+    "scatter number": (lambda x: x.scatter(1, ROWS, 5.0), X),
+    "scatter add": (lambda x, i: torch.zeros_like(x).scatter_add(1, i, x), X, PLACES),
+    "scatter largest": (lambda x, i: x.scatter_reduce(1, i, x * 2, "amax"), X, PLACES),
+    "put": (lambda x: torch.index_put(x, (torch.tensor([1, 0]), torch.tensor([2, 0])), torch.ones(4)), X),
+    "assigned": (with_part, X),
+    "folded": (lambda x: F.fold(x, (4, 4), 2), integers(2, 12, 9)),
+    "slice of steps": (lambda x: torch.slice_scatter(x, x[:, :2] + 1, 1, 0, 3, 2), X),
+    "grid": (lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1), align_corners=False), IMAGE),
+    "grid nearest": (
+        lambda x: F.grid_sample(
+            x, x[:, :2].permute(0, 2, 3, 1), mode="nearest", padding_mode="border", align_corners=True
+        ),
+        IMAGE,
+    ),
+    "logsumexp": (lambda x: x.logsumexp((1, 2)), X),
+    "triangles": (lambda x: x.tril(-1) + x.triu(1), X),
+    "diagonal": (lambda x: torch.diagonal(x, 1, 1, 2) + 1, X),
+    "diagonal below": (lambda x: torch.diagonal(x, -1, 2, 0) + 1, X),
+    "windows": (lambda x: x.unfold(2, 2, 1) + 1, X),
+    "truths chosen": (lambda x: x[:, torch.tensor([True, False, True])] + 1, X),
+    "apart": (lambda x: x[torch.tensor([0, 1]), :, torch.tensor([1, 2])] + 1, X),
+    "powers": (lambda x, y: x.abs() ** y + 2.0**y, normal(2, 3, 4), normal(3, 4)),
+    "functions": (
+        lambda x: x.expm1() + x.abs().log1p() + x.sinh() + x.atan() + torch.atan2(x, x + 1),
+        normal(2, 5),
+    ),
+    "trunc": (lambda x: (2.7 * x).trunc(), X),
+    "between": (lambda x, y: torch.clamp(x, y, y + 1), X, X.flip(1)),
+    "norms": (lambda x: x.norm(3, dim=1) + torch.linalg.vector_norm(x, float("inf"), 1), normal(2, 3, 4)),
+    "celu": (lambda x: F.celu(x, 0.5) + F.logsigmoid(x), normal(2, 3, 4)),
+    "mean and variance": (lambda x: torch.var_mean(x, 1), normal(2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function(name):
+    function, *given = FUNCTIONS[name]
+    module = Apply(function)
+    results = og.from_torch(module, tuple(given)).compile()(*given)
+    expected = module(*given)
+    expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)
+    for result, want in zip(results.values(), expected, strict=True):
+        close(result, want, TOLERANCE)
+
+
+def test_a_size_of_a_constant_mask():
+    """What a translation has made constant is a constant for torch again."""
+    x = normal(2, 3)
+    module = Apply(lambda x: x + torch.full_like(x, 2.0).unsqueeze(0).sum(0))
+    close(og.from_torch(module, (x,)).compile()(x).only, module(x), TOLERANCE)
