@@ -35,6 +35,7 @@ from onednn_graph.graph.importers import from_onnx, from_torch
 from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
+from onednn_graph.graph.precision.quantization import quantize
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
 from onednn_graph.graph.runtime.executable import Considered, Explanation
 from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile

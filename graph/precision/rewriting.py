@@ -135,6 +135,17 @@ class Rewriting:
         )
         return output
 
+    def copied(self) -> Graph:
+        """The old graph once more, with the same ids, not finalized."""
+        for tensor in self.source.inputs:
+            self.made.add_input(tensor)
+        for number, array in self.arrays.items():
+            self.made.add_constant(self.tensors[number], array)
+        for op in self.ops:
+            self.made.add_op(op)
+        self.mark()
+        return self.made
+
     def mark(self) -> None:
         """Marks the outputs, which stand under their old ids, in the old order."""
         named = self.source.marked_outputs

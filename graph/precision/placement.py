@@ -1,0 +1,196 @@
+"""Where 8-bit integers go in a graph: the inputs of convolutions and matmuls, and what lies between these.
+
+A quantised tensor is stored as integers and read through a Dequantize, the form in which backends find the ops that can
+run on integers. A tensor between an op and what runs along with it as its post-op is none: it is never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from ...ops.convolution_geometry import convolution_attributes
+from ...ops.data_types import DataType
+from ..model.logical_tensor import LogicalTensor
+from ..model.op import Op
+from .rewriting import Kept, Rewriting
+
+F32 = DataType.f32
+ANCHORS = ("Convolution", "ConvTranspose", "MatMul")
+"""What is worth integers."""
+MOVES = ("Concat", "MaxPool", "Reorder", "StaticReshape", "StaticTranspose")
+"""Ops whose results are numbers of their inputs: all have one scale, and nothing is rounded again."""
+MEANS = ("AvgPool", "Interpolate", "ReduceMean")
+"""Ops that run on integers where both sides are such."""
+BINARY = ("Add", "Maximum", "Minimum", "Multiply", "Subtract")
+FOLLOWS = ("BatchNormInference", "BiasAdd", *BINARY, "Divide")
+"""What can run along with a convolution or matmul, beside functions of one tensor."""
+KNOWN: Mapping[str, tuple[float, float]] = {
+    "HardSigmoid": (0.0, 1.0),
+    "Sigmoid": (0.0, 1.0),
+    "SoftMax": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+}
+"""Ranges that need not be observed."""
+
+
+@frozen
+class Weights:
+    """A constant that becomes integers.
+
+    Attributes:
+        tensor: the constant.
+        axis: along which each slice has a scale of its own; None for one scale.
+    """
+
+    tensor: LogicalTensor
+    axis: int | None
+
+
+@frozen
+class Placement:
+    """What of a graph becomes integers.
+
+    Attributes:
+        groups: activation → the one that gives its scale, which several share.
+        signed: those of the latter that must be symmetric.
+        weights: (op, input) → the constant there.
+    """
+
+    groups: Mapping[int, int]
+    signed: frozenset[int]
+    weights: Mapping[tuple[int, int], Weights]
+
+
+def place(rewriting: Rewriting, keep: Kept, constants: Mapping[int, LogicalTensor]) -> Placement:
+    """Chooses what becomes integers.
+
+    Args:
+        constants: tensors whose value is known before execution.
+    """
+    return _Placing(rewriting, keep, constants).done()
+
+
+class _Placing:
+    def __init__(self, rewriting: Rewriting, keep: Kept, constants: Mapping[int, LogicalTensor]) -> None:
+        self._ops = rewriting.ops
+        self._topology = rewriting.topology
+        self._outputs = rewriting.outputs
+        self._tensors = rewriting.tensors
+        self._keep = keep
+        self._constants = constants
+        self._wanted: set[int] = set()
+        self._same: dict[int, int] = {}
+        self._signed: set[int] = set()
+        self._weights: dict[tuple[int, int], Weights] = {}
+        self._anchors: set[int] = set()
+
+    def done(self) -> Placement:
+        for op in self._ops:
+            if op.kind in ANCHORS and op.id not in self._keep.ops:
+                self._anchor(op)
+        for op in reversed(self._ops):
+            if op.id not in self._keep.ops and op.outputs and op.outputs[0].id in self._wanted:
+                self._before(op)
+        return Placement(
+            {number: self._root(number) for number in self._wanted},
+            frozenset(self._root(number) for number in self._signed),
+            self._weights,
+        )
+
+    def _may(self, tensor: LogicalTensor) -> bool:
+        """Whether an activation can become integers."""
+        return (
+            tensor.data_type is F32
+            and tensor.id not in self._keep.tensors
+            and tensor.id not in self._constants
+            and self._known_rank(tensor) != 0
+        )
+
+    def _known_rank(self, tensor: LogicalTensor) -> int | None:
+        shape = self._tensors[tensor.id].shape
+        return None if shape is None else len(shape)
+
+    def _anchor(self, op: Op) -> None:
+        """Takes the inputs of a convolution or matmul, if both can become integers."""
+        fixed = [t.id in self._constants and t.data_type is F32 for t in op.inputs[:2]]
+        kept = any(t.id in self._keep.tensors for t in op.inputs[:2])
+        open_ones = [t for t, known in zip(op.inputs, fixed, strict=False) if not known]
+        if kept or all(fixed) or not all(map(self._may, open_ones)):
+            return
+        if op.kind != "MatMul" and (fixed[0] or not fixed[1]):
+            return
+        if any((self._known_rank(t) or 0) < 2 for t in op.inputs[:2]):
+            return
+        self._anchors.add(op.id)
+        for index, tensor in enumerate(op.inputs[:2]):
+            if fixed[index]:
+                self._weights[op.id, index] = Weights(tensor, self._axis(op, index))
+            else:
+                self._wanted.add(tensor.id)
+                if index == 1:  # kernels have no zero points of weights
+                    self._signed.add(tensor.id)
+
+    def _axis(self, op: Op, index: int) -> int | None:
+        """The axis of the output channels of constant weights."""
+        if index == 0:
+            return None
+        rank = self._known_rank(op.inputs[1]) or 0
+        if op.kind == "MatMul":
+            return rank - 2 if op.attributes.flag("transpose_b") else rank - 1
+        attributes = convolution_attributes(op.attributes, rank - 2)
+        if op.kind == "ConvTranspose" and attributes.groups > 1:  # the axis counts the channels of one group
+            return None
+        return attributes.output_axis
+
+    def _before(self, op: Op) -> None:
+        """Takes what an op reads whose result becomes integers, so that it runs on integers too."""
+        if op.kind in MOVES:
+            if all(map(self._may, op.inputs)):
+                for tensor in op.inputs:
+                    self._wanted.add(tensor.id)
+                    self._join(tensor.id, op.outputs[0].id)
+        elif op.kind in MEANS:
+            if self._may(op.inputs[0]):
+                self._wanted.add(op.inputs[0].id)
+        elif op.kind in BINARY and all(map(self._may, op.inputs)):
+            along = next((t for t in op.inputs if self._runs_along(t)), None)
+            self._wanted.update(t.id for t in op.inputs if along is None or t.id != along.id)
+
+    def _runs_along(self, tensor: LogicalTensor) -> bool:
+        """Whether the one op that reads it can be a post-op of the convolution or matmul that it comes from."""
+        while tensor.id not in self._wanted and tensor.id not in self._outputs:
+            if len(self._topology.readers(tensor)) != 1:
+                return False
+            op = self._topology.producer(tensor)
+            if op is None or op.id in self._anchors:
+                return op is not None
+            if op.kind not in FOLLOWS and op.schema.family != "eltwise":
+                return False
+            moving = [t for t in op.inputs if t.id not in self._constants]
+            if len(moving) != 1:
+                return False
+            tensor = moving[0]
+        return False
+
+    # --- tensors of one scale ------------------------------------------------------------------------
+
+    def _root(self, number: int) -> int:
+        while number in self._same:
+            number = self._same[number]
+        return number
+
+    def _join(self, first: int, second: int) -> None:
+        a, b = self._root(first), self._root(second)
+        if a != b:
+            self._same[a] = b
+
+
+def constant_ops(ops: Sequence[Op], arrays: Mapping[int, object]) -> dict[int, LogicalTensor]:
+    """Tensors that are constants or depend on constants alone, by id."""
+    known = {t.id: t for op in ops for t in op.inputs if t.id in arrays}
+    for op in ops:
+        if op.inputs and all(t.id in known for t in op.inputs):
+            known.update((t.id, t) for t in op.outputs)
+    return known
