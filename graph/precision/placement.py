@@ -21,8 +21,6 @@ ANCHORS = ("Convolution", "ConvTranspose", "MatMul")
 """What is worth integers."""
 MOVES = ("Concat", "MaxPool", "Reorder", "StaticReshape", "StaticTranspose")
 """Ops whose results are numbers of their inputs: all have one scale, and nothing is rounded again."""
-MEANS = ("AvgPool", "Interpolate", "ReduceMean")
-"""Ops that run on integers where both sides are such."""
 BINARY = ("Add", "Maximum", "Minimum", "Multiply", "Subtract")
 FOLLOWS = ("BatchNormInference", "BiasAdd", *BINARY, "Divide")
 """What can run along with a convolution or matmul, beside functions of one tensor."""
@@ -151,27 +149,40 @@ class _Placing:
                 for tensor in op.inputs:
                     self._wanted.add(tensor.id)
                     self._join(tensor.id, op.outputs[0].id)
-        elif op.kind in MEANS:
-            if self._may(op.inputs[0]):
-                self._wanted.add(op.inputs[0].id)
         elif op.kind in BINARY and all(map(self._may, op.inputs)):
-            along = next((t for t in op.inputs if self._runs_along(t)), None)
-            self._wanted.update(t.id for t in op.inputs if along is None or t.id != along.id)
+            shapes = [self._tensors[t.id].shape for t in op.inputs]
+            if self._gated(op) is None and shapes[0] == shapes[1]:  # integers that broadcast are no gain
+                along = next((t for t in op.inputs if self._runs_along(t)), None)
+                self._wanted.update(t.id for t in op.inputs if along is None or t.id != along.id)
+
+    def _gated(self, op: Op) -> LogicalTensor | None:
+        """What a product of a tensor and a function of it alone is made of, as x · sigmoid(x) is of x."""
+        if op.kind != "Multiply":
+            return None
+        for tensor, other in (op.inputs, op.inputs[::-1]):
+            gate = self._topology.producer(other)
+            if gate is not None and gate.schema.family == "eltwise" and gate.inputs[0].id == tensor.id:
+                alone = len(self._topology.readers(tensor)) == 2 and len(self._topology.readers(other)) == 1
+                return tensor if alone else None
+        return None
 
     def _runs_along(self, tensor: LogicalTensor) -> bool:
         """Whether the one op that reads it can be a post-op of the convolution or matmul that it comes from."""
+        alone = 1
         while tensor.id not in self._wanted and tensor.id not in self._outputs:
-            if len(self._topology.readers(tensor)) != 1:
+            if len(self._topology.readers(tensor)) != alone:
                 return False
             op = self._topology.producer(tensor)
+            alone = 1
             if op is None or op.id in self._anchors:
                 return op is not None
             if op.kind not in FOLLOWS and op.schema.family != "eltwise":
                 return False
             moving = [t for t in op.inputs if t.id not in self._constants]
-            if len(moving) != 1:
+            gated = self._gated(op)
+            if gated is None and len(moving) != 1:
                 return False
-            tensor = moving[0]
+            tensor, alone = (moving[0], 1) if gated is None else (gated, 2)
         return False
 
     # --- tensors of one scale ------------------------------------------------------------------------
