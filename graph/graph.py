@@ -551,8 +551,8 @@ class Graph(OpMethods):
         """The same graph in another number format; this one stays as it is.
 
         What is f32 becomes bf16, with f32 where it matters: parameters and statistics of normalisations, constants
-        that broadcast, losses, what is computed from integers (positions, masks), and all that an op's schema has in no other type.
-        Sums are accumulated in f32 by the kernels. Constants become constants of bf16.
+        that broadcast, losses, what is computed from integers (positions, masks), what reads a Dequantize, and all
+        that an op's schema has in no other type. Kernels accumulate in f32. Constants become constants of bf16.
 
         Args:
             data_type: `bf16`. f16 has neither the range of f32 nor, on most CPUs, kernels.

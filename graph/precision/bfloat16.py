@@ -1,6 +1,6 @@
 """f32 graphs in bf16: what is stored and multiplied is rounded to bf16, what needs the digits stays f32.
 
-Which of an op's tensors may become bf16 is read from its schema: all of one type constraint together, where it has bf16.
+Which of an op's tensors may become bf16 is read from its schema: all of a type constraint together, if it has bf16.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..runtime.arrays import Array
 from .rewriting import Kept, Rewriting, count, kept
 
 F32, BF16 = DataType.f32, DataType.bf16
-LARGEST = float(ml_dtypes.finfo(ml_dtypes.bfloat16).max)
+LARGEST = float.fromhex("0x1.fep127")
+"""The largest finite number of bf16."""
 ELEMENTWISE = ("binary", "eltwise", "host")
 """Families of ops that go along with a loss or with positions, among others."""
 
@@ -268,9 +269,7 @@ def _on_integers(ops: Iterable[Op]) -> set[int]:
     found: set[int] = set()
     made: set[int] = set()
     for op in ops:
-        reads = [
-            port.name for port, t in zip(op.input_ports, op.inputs, strict=True) if t.id in made
-        ]
+        reads = [port.name for port, t in zip(op.input_ports, op.inputs, strict=True) if t.id in made]
         if op.kind == "Dequantize":
             made.add(op.outputs[0].id)
         elif reads and reads != ["weights"]:

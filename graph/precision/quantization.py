@@ -28,16 +28,16 @@ def quantize(
 ) -> Graph:
     """An f32 graph whose convolutions and matmuls run on 8-bit integers; `graph` stays as it is.
 
-    The inputs of convolutions and matmuls, and what lies between them (sums of residuals, poolings, joins), are stored as
-    integers: `Quantize` and `Dequantize` stand around them, from which kernels of integers are made. Constant weights
+    The inputs of convolutions and matmuls, and what lies between them (sums of residuals, poolings, joins), are stored
+    as integers: `Quantize` and `Dequantize` stand around them, of which kernels of integers are made. Constant weights
     become constants of s8, symmetric, with a scale for each output channel; activations u8 with one scale and a zero
     point, from the range that they have when the graph runs on the feeds, and s8 where they are the second factor of
     a matmul. Ranges hold zero; those of softmax and sigmoid are known. Biases, and all else, stay f32.
 
     Args:
         graph: with its weights as constants, finalized or not.
-        calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs' order, or
-            the array itself where there is one input.
+        calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'
+            order, or the array itself where there is one input.
         method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
         keep: what stays f32: names of ops, kinds, and names of tensors.
 
@@ -194,9 +194,7 @@ class _Quantizing:
             how: dict[str, object] = {"scales": [float(s) for s in scales], "zps": [0] * len(scales)}
             if weights.axis is not None:
                 how |= {"qtype": "per_channel", "axis": weights.axis}
-            self._weights[key] = r.op(
-                "Dequantize", [held], r.beside(tensor, DataType.f32, "rounded"), **how
-            )
+            self._weights[key] = r.op("Dequantize", [held], r.beside(tensor, DataType.f32, "rounded"), **how)
         return self._weights[key]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from attrs import frozen
@@ -12,6 +12,7 @@ from attrs import frozen
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value
+from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
@@ -114,7 +115,11 @@ def _least_error(
 
 
 def observe(
-    graph: Graph, feeds: object, tensors: Sequence[LogicalTensor], constants: Sequence[LogicalTensor], method: Method
+    graph: Graph,
+    feeds: object,
+    tensors: Sequence[LogicalTensor],
+    constants: Sequence[LogicalTensor],
+    method: Method,
 ) -> tuple[dict[int, Observed], dict[int, Array]]:
     """Runs a graph and looks at some of its tensors.
 
@@ -138,33 +143,29 @@ def observe(
     model = graph.compile()
     seen = {tensor.id: Observed() for tensor in tensors}
     values: dict[int, Array] = {}
-    given: list[Callable[[], Mapping[str, Array]]] = []
+    again: list[object] = []
+    number = -1
     for number, feed in enumerate(_listed(feeds)):
-        arguments, named = _arguments(feed)
-
-        def run(arguments: Sequence[object] = arguments, named: Mapping[str, object] = named) -> Mapping[str, Array]:
-            return model(*arguments, **named)  # pyright: ignore[reportArgumentType] -- inputs of any name
-
-        results = run()
+        results = _run(model, feed)
         for tensor in tensors:
             array = results[names[tensor.id]]
             if not np.isfinite(array).all():
                 wrong = "NaN" if np.isnan(array).any() else "an infinity"
                 raise ArgumentError(
-                    f"calibration feed {number} gives {wrong} in tensor {label(tensor)!r}, for which there is no range; "
-                    f"leave the feed out, or keep=[{label(tensor)!r}]"
+                    f"calibration feed {number} gives {wrong} in tensor {label(tensor)!r}, for which there is no "
+                    f"range; leave the feed out, or keep=[{label(tensor)!r}]"
                 )
             seen[tensor.id].widen(array)
-        if not given:
+        if not number:
             values = {tensor.id: np.array(results[names[tensor.id]]) for tensor in constants}
-        given.append(run)
-    if not given:
+        if method is not Method.minmax:
+            again.append(feed)
+    if number < 0:
         raise ArgumentError("calibration_feeds must have at least one feed to observe ranges from, got none")
-    if method is not Method.minmax:
-        for run in given:
-            results = run()
-            for tensor in tensors:
-                seen[tensor.id].count(results[names[tensor.id]])
+    for feed in again:
+        results = _run(model, feed)
+        for tensor in tensors:
+            seen[tensor.id].count(results[names[tensor.id]])
     return seen, values
 
 
@@ -172,13 +173,13 @@ def _listed(feeds: object) -> Iterable[object]:
     if isinstance(feeds, Mapping | str | np.ndarray) or not isinstance(feeds, Iterable):
         raise ArgumentTypeError(
             "calibration_feeds must be an iterable of feeds, a mapping from input names to arrays or a tuple of arrays "
-            f"each, got {format_value(cast('object', feeds))}; write [feed]"
+            f"each, got {format_value(cast('Any', feeds))}; write [feed]"
         )
     return cast("Iterable[object]", feeds)
 
 
-def _arguments(feed: object) -> tuple[Sequence[object], Mapping[str, object]]:
-    """A feed as a call of a compiled graph takes it."""
+def _run(model: CompiledGraph, feed: object) -> Mapping[str, Array]:
+    """A call of the graph with a feed: one mapping or array, or several arrays in a tuple or list."""
     if isinstance(feed, tuple | list):
-        return tuple(cast("Sequence[object]", feed)), {}
-    return (cast("object", feed),), {}
+        return model(*cast("Sequence[object]", feed))
+    return model(feed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import cast
 
 from attrs import frozen
 
@@ -66,7 +67,7 @@ def _iterated(keep: object) -> Iterable[object]:
             f"keep must be a list of names of ops, kinds or tensors, got {format_value(keep)} of type "
             f"{type(keep).__name__}"
         )
-    return keep
+    return cast("Collection[object]", keep)
 
 
 def count(tensor: LogicalTensor) -> int | None:
@@ -82,7 +83,7 @@ def count(tensor: LogicalTensor) -> int | None:
 class Rewriting:
     """A graph in the making, from another one that stays as it is.
 
-    Inputs keep their order, and outputs their names and order. What is new has ids and names that the old graph has not.
+    Inputs keep their order, and outputs their names and order. What is new has ids and names of its own.
 
     Attributes:
         source: the old graph. made: the new one, open.

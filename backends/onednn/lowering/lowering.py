@@ -230,7 +230,9 @@ class Lowering(Tensors):
             if integers is not None:
                 # a + (q − z)·s = (a / s − z + q)·s: what is added need not be copied to f32 before.
                 (scale,) = integers.scales
-                point = integers.zero_point if link.algorithm is Algorithm.binary_add else -integers.zero_point
+                point = (
+                    integers.zero_point if link.algorithm is Algorithm.binary_add else -integers.zero_point
+                )
                 post_ops.append(PostOp(Algorithm.eltwise_linear, 1 / scale, -point))
                 operand = integers.buffer
                 if like is not None and like.strides is not None:
