@@ -14,6 +14,7 @@ from ...ops.convolution_geometry import convolution_attributes
 from ...ops.data_types import DataType
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
+from ..runtime.arrays import Array
 from .rewriting import Kept, Rewriting
 
 F32 = DataType.f32
@@ -21,6 +22,8 @@ ANCHORS = ("Convolution", "ConvTranspose", "MatMul")
 """What is worth integers."""
 MOVES = ("Concat", "MaxPool", "Reorder", "StaticReshape", "StaticTranspose")
 """Ops whose results are numbers of their inputs: all have one scale, and nothing is rounded again."""
+SCALING = ("Divide", "Multiply")
+"""Ops that change the scale and no integer, where one operand is a positive constant number."""
 BINARY = ("Add", "Maximum", "Minimum", "Multiply", "Subtract")
 FOLLOWS = ("BatchNormInference", "BiasAdd", *BINARY, "Divide")
 """What can run along with a convolution or matmul, beside functions of one tensor."""
@@ -47,17 +50,32 @@ class Weights:
 
 
 @frozen
+class Member:
+    """Where a tensor's scale comes from: tensors of one group have the same integers, or parts of them.
+
+    Attributes:
+        root: the tensor that stands for the group.
+        factor: the scale over the root's.
+    """
+
+    root: int
+    factor: float = 1.0
+
+
+@frozen
 class Placement:
     """What of a graph becomes integers.
 
     Attributes:
-        groups: activation → the one that gives its scale, which several share.
-        signed: those of the latter that must be symmetric.
+        groups: activation → the group that it belongs to.
+        signed: roots of groups that must be symmetric.
+        moved: ids of ops whose result has the integers of their inputs.
         weights: (op, input) → the constant there.
     """
 
-    groups: Mapping[int, int]
+    groups: Mapping[int, Member]
     signed: frozenset[int]
+    moved: frozenset[int]
     weights: Mapping[tuple[int, int], Weights]
 
 
@@ -79,8 +97,10 @@ class _Placing:
         self._keep = keep
         self._constants = constants
         self._wanted: set[int] = set()
-        self._same: dict[int, int] = {}
+        self._arrays = rewriting.arrays
+        self._same: dict[int, Member] = {}
         self._signed: set[int] = set()
+        self._moved: set[int] = set()
         self._weights: dict[tuple[int, int], Weights] = {}
         self._anchors: set[int] = set()
 
@@ -92,8 +112,9 @@ class _Placing:
             if op.id not in self._keep.ops and op.outputs and op.outputs[0].id in self._wanted:
                 self._before(op)
         return Placement(
-            {number: self._root(number) for number in self._wanted},
-            frozenset(self._root(number) for number in self._signed),
+            {number: self._member(number) for number in self._wanted},
+            frozenset(self._member(number).root for number in self._signed),
+            frozenset(self._moved),
             self._weights,
         )
 
@@ -144,11 +165,13 @@ class _Placing:
 
     def _before(self, op: Op) -> None:
         """Takes what an op reads whose result becomes integers, so that it runs on integers too."""
-        if op.kind in MOVES:
-            if all(map(self._may, op.inputs)):
-                for tensor in op.inputs:
-                    self._wanted.add(tensor.id)
-                    self._join(tensor.id, op.outputs[0].id)
+        factor = 1.0 if op.kind in MOVES else scaling(op, self._arrays)
+        if factor is not None:
+            data = [t for t in op.inputs if op.kind in MOVES or t.id not in self._constants]
+            fits = op.kind in MOVES or self._only_as_integers(op.outputs[0])
+            if fits and all(map(self._may, data)) and self._join(data, op.outputs[0], factor):
+                self._moved.add(op.id)
+                self._wanted.update(t.id for t in data)
         elif op.kind in BINARY and all(map(self._may, op.inputs)):
             shapes = [self._tensors[t.id].shape for t in op.inputs]
             if self._gated(op) is None and shapes[0] == shapes[1]:  # integers that broadcast are no gain
@@ -187,15 +210,45 @@ class _Placing:
 
     # --- tensors of one scale ------------------------------------------------------------------------
 
-    def _root(self, number: int) -> int:
+    def _member(self, number: int) -> Member:
+        factor = 1.0
         while number in self._same:
-            number = self._same[number]
-        return number
+            found = self._same[number]
+            number, factor = found.root, factor * found.factor
+        return Member(number, factor)
 
-    def _join(self, first: int, second: int) -> None:
-        a, b = self._root(first), self._root(second)
-        if a != b:
-            self._same[a] = b
+    def _join(self, inputs: Sequence[LogicalTensor], output: LogicalTensor, factor: float) -> bool:
+        """Gives a tensor the integers of others, with so many times their scale; not where two have others already."""
+        made = self._member(output.id)
+        wanted: dict[int, float] = {made.root: made.factor / factor}
+        for tensor in inputs:
+            member = self._member(tensor.id)
+            if wanted.setdefault(member.root, member.factor) != member.factor:
+                return False
+        for root, own in wanted.items():
+            if root != made.root:
+                self._same[root] = Member(made.root, made.factor / factor / own)
+        return True
+
+    def _only_as_integers(self, tensor: LogicalTensor) -> bool:
+        """Whether nobody needs the tensor in f32."""
+        readers = self._topology.readers(tensor)
+        return tensor.id not in self._outputs and all(
+            reader.outputs and reader.id not in self._keep.ops for reader in readers
+        )
+
+
+def scaling(op: Op, arrays: Mapping[int, Array]) -> float | None:
+    """The positive number that an op multiplies all elements by; None where it does another thing."""
+    if op.kind not in SCALING:
+        return None
+    held = [arrays.get(t.id) for t in op.inputs]
+    numbers = [float(a.reshape(-1)[0]) for a in held if a is not None and a.size == 1]
+    if len(numbers) != 1 or all(a is not None for a in held) or not 1e-6 < numbers[0] < 1e6:
+        return None
+    if held[1] is None:
+        return numbers[0] if op.kind == "Multiply" else None
+    return numbers[0] if op.kind == "Multiply" else 1 / numbers[0]
 
 
 def constant_ops(ops: Sequence[Op], arrays: Mapping[int, object]) -> dict[int, LogicalTensor]:

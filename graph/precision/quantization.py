@@ -6,6 +6,7 @@ import copy
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
+from attrs import evolve
 
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
@@ -14,7 +15,7 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..runtime.arrays import Array
-from .placement import KNOWN, MOVES, Placement, Weights, constant_ops, place
+from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
 from .rewriting import Rewriting, kept
 
@@ -71,9 +72,9 @@ def quantize(
 
 
 def _has_numbers(rewriting: Rewriting, placement: Placement, number: int) -> bool:
-    """Whether a tensor has numbers that no other one of its scale has."""
+    """Whether a tensor has numbers that no other one of its group has."""
     producer = rewriting.topology.producer(rewriting.tensors[number])
-    return producer is None or not (producer.kind in MOVES and producer.inputs[0].id in placement.groups)
+    return producer is None or producer.id not in placement.moved
 
 
 def _known(rewriting: Rewriting, number: int) -> tuple[float, float] | None:
@@ -87,18 +88,21 @@ def _scales(
 ) -> dict[int, Scale]:
     """The scale of each tensor that becomes integers: of the range that all of its group have together."""
     ranges: dict[int, tuple[float, float]] = {}
-    types = {
-        root: DataType.s8 if root in placement.signed else DataType.u8 for root in placement.groups.values()
-    }
-    for number, root in placement.groups.items():
+    roots = {member.root for member in placement.groups.values()}
+    types = {root: DataType.s8 if root in placement.signed else DataType.u8 for root in roots}
+    for number, member in placement.groups.items():
         found = _known(rewriting, number)
         if found is None and number in seen:
-            found = seen[number].range(method, types[root])
+            found = seen[number].range(method, types[member.root])
         if found is not None:
-            low, high = ranges.get(root, found)
-            ranges[root] = min(low, found[0]), max(high, found[1])
-    made = {root: scale_of(*ranges[root], types[root]) for root in set(placement.groups.values())}
-    return {number: made[root] for number, root in placement.groups.items()}
+            low, high = (end / member.factor for end in found)
+            known = ranges.get(member.root, (low, high))
+            ranges[member.root] = min(low, known[0]), max(high, known[1])
+    made = {root: scale_of(*ranges[root], types[root]) for root in roots}
+    return {
+        number: evolve(made[member.root], scale=float(np.float32(made[member.root].scale * member.factor)))
+        for number, member in placement.groups.items()
+    }
 
 
 class _Quantizing:
@@ -117,6 +121,7 @@ class _Quantizing:
         self._scales = scales
         self._arrays = arrays
         self._kept = kept(keep, rewriting.ops, rewriting.tensors.values())
+        self._stored: dict[int, LogicalTensor] = {}
         self._integers: dict[int, LogicalTensor] = {}
         self._weights: dict[tuple[int, int | None], LogicalTensor] = {}
         self._held: dict[int, LogicalTensor] = {}
@@ -131,6 +136,8 @@ class _Quantizing:
                 self._constant(number)
         for op in r.ops:
             if op.id not in needed:
+                continue
+            if self._is_scaled(op):
                 continue
             inputs = [self._read(op, index) for index in range(len(op.inputs))]
             r.made.add_op(op.with_tensors(inputs, op.outputs))
@@ -151,6 +158,14 @@ class _Quantizing:
                 )
         return needed
 
+    def _is_scaled(self, op: Op) -> bool:
+        """Whether the op changes the scale alone: then its result is a Dequantize of the same integers."""
+        if op.kind not in SCALING or op.id not in self._placement.moved:
+            return False
+        (source,) = (self._stored[t.id] for t in op.inputs if t.id in self._stored)
+        self._dequantize(op.outputs[0], source, self._scales[op.outputs[0].id])
+        return True
+
     def _made(self, tensor: LogicalTensor) -> None:
         """Puts a Quantize and a Dequantize behind a tensor that becomes integers."""
         scale = self._scales.get(tensor.id)
@@ -158,9 +173,19 @@ class _Quantizing:
             return
         r = self._rewriting
         how = {"scales": [scale.scale], "zps": [scale.zero_point]}
-        integers = r.op("Quantize", [tensor], r.beside(tensor, scale.data_type, scale.data_type.value), **how)
+        beside = r.beside(tensor, scale.data_type, scale.data_type.value)
+        self._dequantize(tensor, r.op("Quantize", [tensor], beside, **how), scale)
+
+    def _dequantize(self, tensor: LogicalTensor, integers: LogicalTensor, scale: Scale) -> None:
+        """Has a tensor read as these integers."""
+        r = self._rewriting
+        self._stored[tensor.id] = integers
         self._integers[tensor.id] = r.op(
-            "Dequantize", [integers], r.beside(tensor, DataType.f32, "rounded"), **how
+            "Dequantize",
+            [integers],
+            r.beside(tensor, DataType.f32, "rounded"),
+            scales=[scale.scale],
+            zps=[scale.zero_point],
         )
 
     def _read(self, op: Op, index: int) -> LogicalTensor:

@@ -31,7 +31,11 @@ def ops(graph, kind):
 def stored(graph):
     """Tensor → type, scales and zero points of what is quantised."""
     return {
-        op.inputs[0].name: (op.outputs[0].data_type.value, op.attributes["scales"][0], op.attributes["zps"][0])
+        op.inputs[0].name: (
+            op.outputs[0].data_type.value,
+            op.attributes["scales"][0],
+            op.attributes["zps"][0],
+        )
         for op in ops(graph, "Quantize")
     }
 
@@ -223,9 +227,9 @@ def test_what_is_stored_as_integers():
     assert set(found) == {"x", "relu", "out", "pool", "means"}
     assert found["out"] == found["pool"]  # a pooling chooses, and computes nothing
     assert all(kind == "u8" for kind, _, _ in found.values())
-    assert {k: v.dtype.name for k, v in quantized.constants.items() if k.endswith(("w", "s8", "fc"))} == {
-        name: "int8" for name in ("first.w.s8", "second.w.s8", "third.w.s8", "fc.s8")
-    }
+    assert {
+        k: v.dtype.name for k, v in quantized.constants.items() if k.endswith(("w", "s8", "fc"))
+    } == dict.fromkeys(("first.w.s8", "second.w.s8", "third.w.s8", "fc.s8"), "int8")
     assert {k: v.dtype.name for k, v in quantized.constants.items() if k.endswith("b")} == dict.fromkeys(
         ("first.b", "second.b", "third.b"), "float32"
     )
@@ -252,7 +256,9 @@ def test_it_compiles_to_kernels_of_integers():
         model(data)
     steps = [s for e in model.explain().values() for s in e.steps if not s.prepared]
     assert not any(s.host for s in steps)
-    if not (has_isa("avx512_core_vnni") or has_isa("avx2_vnni")):  # sums of products would saturate at 16 bits
+    if not (
+        has_isa("avx512_core_vnni") or has_isa("avx2_vnni")
+    ):  # sums of products would saturate at 16 bits
         return
     fused = [s.fused for s in steps if s.fused.startswith("Convolution")]
     assert fused == ["Convolution+ReLU+Quantize", "Convolution+Add+ReLU+Quantize", "Convolution+ReLU"]
@@ -286,6 +292,73 @@ def test_a_join_has_one_scale():
     graph.matmul(both, graph.constant(rng.standard_normal((8, 3)).astype(np.float32)), name="y")
     found = stored(og.quantize(graph, [(np.full((2, 4), -1, "f4"), np.full((2, 4), 254, "f4"))]))
     assert found == dict.fromkeys(("a", "b", "both"), ("u8", 1.0, 1))
+
+
+def test_joins_of_joins_have_one_scale():
+    """A tensor that is joined twice, as layers do that read all before them."""
+    graph = og.Graph()
+    rng = np.random.default_rng(0)
+    a, b = (graph.input(n, "f32", [2, 4]) for n in "ab")
+    both = graph.concat(a, b, axis=1, name="both")
+    all_of_them = graph.concat(a, both, b, axis=1, name="all")
+    graph.matmul(both, graph.constant(rng.standard_normal((8, 3)).astype(np.float32)), name="y")
+    graph.matmul(all_of_them, graph.constant(rng.standard_normal((16, 3)).astype(np.float32)), name="z")
+    found = stored(og.quantize(graph, [(np.full((2, 4), -1, "f4"), np.full((2, 4), 254, "f4"))]))
+    assert found == dict.fromkeys(("a", "b", "both", "all"), ("u8", 1.0, 1))
+
+
+def test_a_join_beside_a_constant_has_a_range_of_its_own():
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", [2, 4]), graph.constant(whole(8, 3))
+    joined = graph.concat(x, graph.constant(np.full((2, 4), 255, "f4")), axis=1, name="joined")
+    graph.matmul(x, graph.constant(whole(4, 3)), name="z")
+    graph.matmul(joined, w, name="y")
+    data = pixels(2, 4)
+    quantized = og.quantize(graph, [data])
+    assert stored(quantized) == {"x": ("u8", 0.25, 0), "joined": ("u8", 1.0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("scaled", "factor"),
+    [
+        (lambda g, x: g.multiply(x, g.constant(np.float32(0.5))), 0.5),
+        (lambda g, x: g.multiply(g.constant(np.full((1, 1), 4, "f4")), x), 4.0),
+        (lambda g, x: g.divide(x, g.constant(np.float32(8))), 0.125),
+    ],
+)
+def test_a_factor_goes_into_the_scale(scaled, factor):
+    """The integers stay: nothing is computed, and nothing rounded again."""
+    graph = og.Graph()
+    y = scaled(graph, graph.input("x", "f32", [2, 4]))
+    turned = graph.static_transpose(y, order=[1, 0], name="turned")
+    graph.matmul(turned, graph.constant(whole(3, 2)), transpose_b=True, name="y")
+    data = pixels(2, 4)
+    quantized = og.quantize(graph, [data])
+    assert stored(quantized) == {"x": ("u8", 0.25, 0), "turned": ("u8", 0.25 * factor, 0)}
+    assert not ops(quantized, "Multiply") + ops(quantized, "Divide")
+    expected = (data * np.float32(factor)).T @ whole(3, 2).T
+    for backend in ("numpy", None):
+        np.testing.assert_array_equal(quantized.compile(backend=backend)(data)["y"], expected)
+
+
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        lambda g, x: g.multiply(x, g.constant(np.float32(-1))),
+        lambda g, x: g.divide(g.constant(np.float32(8)), g.add(x, g.constant(np.float32(1)))),
+        lambda g, x: g.multiply(x, g.constant(np.float32(0))),
+        lambda g, x: g.output(g.multiply(x, g.constant(np.float32(2)))),
+    ],
+)
+def test_other_factors_are_computed(scaled):
+    graph = og.Graph()
+    y = scaled(graph, graph.input("x", "f32", [2, 4]))
+    graph.matmul(y, graph.constant(whole(4, 3)), name="y")
+    data = pixels(2, 4)
+    quantized = og.quantize(graph, [data])
+    assert len(ops(quantized, "Multiply") + ops(quantized, "Divide")) == 1
+    expected = graph.compile(backend="numpy")(data)["y"]
+    np.testing.assert_allclose(quantized.compile()(data)["y"], expected, atol=0.01 * np.abs(expected).max())
 
 
 def test_weights_that_constants_make():
@@ -427,7 +500,11 @@ def test_the_least_error_is_less():
     [
         (lambda g: og.quantize(g, []), og.ArgumentError, "must have at least one feed"),
         (lambda g: og.quantize(g, iter(())), og.ArgumentError, "must have at least one feed"),
-        (lambda g: og.quantize(g, feeds(1)[0]), og.ArgumentTypeError, r"must be an iterable of feeds.*\[feed\]"),
+        (
+            lambda g: og.quantize(g, feeds(1)[0]),
+            og.ArgumentTypeError,
+            r"must be an iterable of feeds.*\[feed\]",
+        ),
         (lambda g: og.quantize(g, 3), og.ArgumentTypeError, "must be an iterable of feeds"),
         (lambda g: og.quantize(g, [{"z": 1}]), og.ArgumentError, "'z'"),
         (lambda g: og.quantize(g, feeds(), method="max"), og.ArgumentError, "method must be one of minmax"),
@@ -442,7 +519,11 @@ def test_the_least_error_is_less():
             og.ArgumentError,
             "calibration feed 0 gives .* in tensor '.*', for which there is no range",
         ),
-        (lambda g: og.quantize(calibration_feeds=[], graph="g"), og.ArgumentTypeError, "quantize takes a Graph"),
+        (
+            lambda g: og.quantize(calibration_feeds=[], graph="g"),
+            og.ArgumentTypeError,
+            "quantize takes a Graph",
+        ),
     ],
 )
 def test_errors(call, error, message):
