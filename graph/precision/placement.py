@@ -70,12 +70,14 @@ class Placement:
         groups: activation → the group that it belongs to.
         signed: roots of groups that must be symmetric.
         moved: ids of ops whose result has the integers of their inputs.
+        views: those of them that no more than move all elements or take a part; kernels look through them.
         weights: (op, input) → the constant there.
     """
 
     groups: Mapping[int, Member]
     signed: frozenset[int]
     moved: frozenset[int]
+    views: frozenset[int]
     weights: Mapping[tuple[int, int], Weights]
 
 
@@ -115,6 +117,7 @@ class _Placing:
             {number: self._member(number) for number in self._wanted},
             frozenset(self._member(number).root for number in self._signed),
             frozenset(self._moved),
+            frozenset(op.id for op in self._ops if op.id in self._moved and _is_view(op)),
             self._weights,
         )
 
@@ -236,6 +239,15 @@ class _Placing:
         return tensor.id not in self._outputs and all(
             reader.outputs and reader.id not in self._keep.ops for reader in readers
         )
+
+
+def _is_view(op: Op) -> bool:
+    """Whether it moves elements and chooses none; a MaxPool with windows of one element takes a part."""
+    if op.kind == "MaxPool":
+        attributes = op.attributes
+        pads = (*attributes.integers("pads_begin"), *attributes.integers("pads_end"))
+        return set(attributes.integers("kernel")) == {1} and max(pads, default=0) == 0
+    return op.kind in ("Reorder", "StaticReshape", "StaticTranspose")
 
 
 def scaling(op: Op, arrays: Mapping[int, Array]) -> float | None:

@@ -141,8 +141,9 @@ class _Quantizing:
                 continue
             inputs = [self._read(op, index) for index in range(len(op.inputs))]
             r.made.add_op(op.with_tensors(inputs, op.outputs))
-            for tensor in op.outputs:
-                self._made(tensor)
+            if op.id not in self._placement.views:
+                for tensor in op.outputs:
+                    self._made(tensor)
         r.mark()
         return r.made
 
@@ -162,8 +163,10 @@ class _Quantizing:
         """Whether the op changes the scale alone: then its result is a Dequantize of the same integers."""
         if op.kind not in SCALING or op.id not in self._placement.moved:
             return False
-        (source,) = (self._stored[t.id] for t in op.inputs if t.id in self._stored)
-        self._dequantize(op.outputs[0], source, self._scales[op.outputs[0].id])
+        (data,) = (t for t in op.inputs if t.id in self._scales)
+        if data.id not in self._stored:  # a view
+            self._made(data)
+        self._dequantize(op.outputs[0], self._stored[data.id], self._scales[op.outputs[0].id])
         return True
 
     def _made(self, tensor: LogicalTensor) -> None:
