@@ -122,14 +122,15 @@ class _Quantizing:
         self._arrays = arrays
         self._kept = kept(keep, rewriting.ops, rewriting.tensors.values())
         self._stored: dict[int, LogicalTensor] = {}
-        self._integers: dict[int, LogicalTensor] = {}
+        self._rounded: dict[int, LogicalTensor] = {}
+        self._views = {t.id for op in rewriting.ops if op.id in placement.views for t in op.outputs}
         self._weights: dict[tuple[int, int | None], LogicalTensor] = {}
         self._held: dict[int, LogicalTensor] = {}
 
     def done(self) -> Graph:
         r = self._rewriting
         for tensor in r.source.inputs:
-            self._made(r.made.add_input(tensor))
+            r.made.add_input(tensor)
         needed = self._needed()
         for number in r.arrays:
             if number in r.outputs or not r.topology.readers(r.tensors[number]):
@@ -141,9 +142,6 @@ class _Quantizing:
                 continue
             inputs = [self._read(op, index) for index in range(len(op.inputs))]
             r.made.add_op(op.with_tensors(inputs, op.outputs))
-            if op.id not in self._placement.views:
-                for tensor in op.outputs:
-                    self._made(tensor)
         r.mark()
         return r.made
 
@@ -164,41 +162,34 @@ class _Quantizing:
         if op.kind not in SCALING or op.id not in self._placement.moved:
             return False
         (data,) = (t for t in op.inputs if t.id in self._scales)
-        if data.id not in self._stored:  # a view
-            self._made(data)
-        self._dequantize(op.outputs[0], self._stored[data.id], self._scales[op.outputs[0].id])
+        self._stored[op.outputs[0].id] = self._integers(data)
         return True
 
-    def _made(self, tensor: LogicalTensor) -> None:
-        """Puts a Quantize and a Dequantize behind a tensor that becomes integers."""
-        scale = self._scales.get(tensor.id)
-        if scale is None:
-            return
-        r = self._rewriting
-        how = {"scales": [scale.scale], "zps": [scale.zero_point]}
-        beside = r.beside(tensor, scale.data_type, scale.data_type.value)
-        self._dequantize(tensor, r.op("Quantize", [tensor], beside, **how), scale)
+    def _integers(self, tensor: LogicalTensor) -> LogicalTensor:
+        """What a tensor is stored as, which a Quantize makes."""
+        if tensor.id not in self._stored:
+            scale = self._scales[tensor.id]
+            made = self._rewriting.beside(tensor, scale.data_type, scale.data_type.value)
+            self._stored[tensor.id] = self._rewriting.op("Quantize", [tensor], made, **_attributes(scale))
+        return self._stored[tensor.id]
 
-    def _dequantize(self, tensor: LogicalTensor, integers: LogicalTensor, scale: Scale) -> None:
-        """Has a tensor read as these integers."""
-        r = self._rewriting
-        self._stored[tensor.id] = integers
-        self._integers[tensor.id] = r.op(
-            "Dequantize",
-            [integers],
-            r.beside(tensor, DataType.f32, "rounded"),
-            scales=[scale.scale],
-            zps=[scale.zero_point],
-        )
+    def _dequantized(self, tensor: LogicalTensor) -> LogicalTensor:
+        """What is read of a tensor that is stored as integers, which a Dequantize makes."""
+        if tensor.id not in self._rounded:
+            made = self._rewriting.beside(tensor, DataType.f32, "rounded")
+            how = _attributes(self._scales[tensor.id])
+            self._rounded[tensor.id] = self._rewriting.op("Dequantize", [self._integers(tensor)], made, **how)
+        return self._rounded[tensor.id]
 
     def _read(self, op: Op, index: int) -> LogicalTensor:
         """What an op reads at an input."""
         tensor = op.inputs[index]
         weights = self._placement.weights.get((op.id, index))
         if weights is not None:
-            return self._dequantized(weights)
-        if tensor.id in self._integers and op.outputs and op.id not in self._kept.ops:
-            return self._integers[tensor.id]
+            return self._of_constant(weights)
+        computes = op.outputs and op.id not in self._kept.ops
+        if computes and tensor.id in self._scales and tensor.id not in self._views:
+            return self._dequantized(tensor)
         if tensor.id in self._rewriting.arrays:
             return self._constant(tensor.id)
         return tensor
@@ -211,7 +202,7 @@ class _Quantizing:
             )
         return self._held[number]
 
-    def _dequantized(self, weights: Weights) -> LogicalTensor:
+    def _of_constant(self, weights: Weights) -> LogicalTensor:
         """What stands for constant weights: their integers, and a Dequantize."""
         key = weights.tensor.id, weights.axis
         if key not in self._weights:
@@ -224,6 +215,11 @@ class _Quantizing:
                 how |= {"qtype": "per_channel", "axis": weights.axis}
             self._weights[key] = r.op("Dequantize", [held], r.beside(tensor, DataType.f32, "rounded"), **how)
         return self._weights[key]
+
+
+def _attributes(scale: Scale) -> dict[str, object]:
+    """Those of a Quantize or Dequantize."""
+    return {"scales": [scale.scale], "zps": [scale.zero_point]}
 
 
 def rounded_weights(array: Array, axis: int | None, name: str) -> tuple[Array, Array]:

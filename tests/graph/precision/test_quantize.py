@@ -335,8 +335,9 @@ def test_a_factor_goes_into_the_scale(scaled, factor):
     data = pixels(2, 4)
     quantized = og.quantize(graph, [data])
     assert stored(quantized) == {"x": ("u8", 0.25, 0)}
-    assert ops(quantized, "Dequantize")[1].attributes["scales"] == (0.25 * factor,)
+    assert ops(quantized, "Dequantize")[0].attributes["scales"] == (0.25 * factor,)
     assert not ops(quantized, "Multiply") + ops(quantized, "Divide")
+    assert quantized.output_names == graph.output_names == ("y",)
     expected = (data * np.float32(factor)).T @ whole(3, 2).T
     for backend in ("numpy", None):
         np.testing.assert_array_equal(quantized.compile(backend=backend)(data)["y"], expected)
@@ -405,6 +406,13 @@ def test_keep(keep, left):
     assert set(stored(quantized)) == left
     data = feeds(1, seed=9)[0]
     assert far(quantized.compile()(data)["y"], net().compile()(data)["y"]) < 0.04
+
+
+def test_what_only_kept_ops_read_is_not_stored():
+    graph = net()
+    quantized = og.quantize(graph, feeds(), keep=["second", "third", "sum", "MaxPool", "MatMul"])
+    assert set(stored(quantized)) == {"x"}
+    assert quantized.output_names == graph.output_names
 
 
 def test_what_is_kept_reads_f32():
