@@ -171,10 +171,8 @@ def _takes_part(kept: Kept, dtype: str, peer: str) -> bool:
 
 def _job(kept: Kept, dtype: str, peer: str, threads: int) -> dict[str, Any]:
     """What a peer's process is told; the model's files are made if they are not there."""
-    if peer.startswith("torch"):
-        path = kept.module_path()
-    else:  # OpenVINO makes bf16 of f32 itself
-        path = kept.onnx_path("f32" if (peer, dtype) == ("openvino", "bf16") else dtype)
+    made_of = "f32" if dtype == "bf16" else dtype  # who runs bf16 makes it himself
+    path = kept.module_path() if peer.startswith("torch") else kept.onnx_path(made_of)
     data = kept.data_path(dtype)
     return {"peer": peer, "dtype": dtype, "threads": threads, "path": str(path), "data": str(data)}
 

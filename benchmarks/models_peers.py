@@ -41,7 +41,8 @@ def ours(path: str, dtype: str, feeds: dict[str, Array], threads: int) -> tuple[
     """Our compiled model, and what of it is left to NumPy."""
     import onednn_graph as og
 
-    model = og.from_onnx(path).compile()
+    graph = og.from_onnx(path)
+    model = (graph.to("bf16") if dtype == "bf16" else graph).compile()
     model(feeds)  # what depends on sizes is chosen now
     partitions = model.partitions
     explained = model.explain()

@@ -14,9 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-import onnx
 import onnxruntime
 import torch
 from attrs import frozen
@@ -174,21 +172,6 @@ def _from_torchvision(name: str) -> torch.nn.Module:
     return torchvision_models.get_model(name, weights=None, **OPTIONS.get(name, {}))
 
 
-def _weights_in_bf16(path: Path) -> None:
-    """Gives convolutions of a model in bf16 bf16 weights.
-
-    Where torch's exporter has folded a batch normalisation into them they are f32 beside bf16 data: no valid ONNX.
-    """
-    model = onnx.load(path)
-    weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        for name in node.input if node.op_type in ("Conv", "ConvTranspose") else ():
-            if name in weights and weights[name].data_type == onnx.TensorProto.FLOAT:
-                array = onnx.numpy_helper.to_array(weights[name])
-                weights[name].CopyFrom(onnx.numpy_helper.from_array(array.astype(ml_dtypes.bfloat16), name))
-    onnx.save(model, path)
-
-
 def in_bf16(module: torch.nn.Module) -> torch.nn.Module:
     """The same model in bf16, with f32 in and out."""
     return AsBf16(module.to(torch.bfloat16)).eval()
@@ -247,13 +230,11 @@ class Kept:
         return any(array.ndim == 4 for array in self.feeds().values())
 
     def onnx_path(self, dtype: str) -> Path:
-        """The model as ONNX in f32, or in bf16, or int8 with QuantizeLinear and DequantizeLinear."""
-        if dtype == "int8":
-            return self._made(f"b{self.batch}.int8.onnx", self._quantize)
-        return self._made(f"b{self.batch}.{dtype}.onnx", partial(self._export, dtype))
+        """The model as ONNX in f32, or int8 with QuantizeLinear and DequantizeLinear."""
+        return self._made(f"b{self.batch}.{dtype}.onnx", self._quantize if dtype == "int8" else self._export)
 
-    def _export(self, dtype: str, path: Path) -> None:
-        module = self.module() if dtype == "f32" else in_bf16(self.module())
+    def _export(self, path: Path) -> None:
+        module = self.module()
         tensors = recipe(self.name).inputs(self.batch, 2)
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")  # torch's own deprecations
@@ -266,8 +247,6 @@ class Kept:
                 verbose=False,
                 external_data=False,
             )
-        if dtype == "bf16":
-            _weights_in_bf16(path)
 
     def _quantize(self, path: Path) -> None:
         source = self.onnx_path("f32")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -580,6 +580,33 @@ class Graph(OpMethods):
             )
         show_progress(None)
         return found
+
+    # --- number formats ---
+
+    def to(self, data_type: DataType | str, *, keep: Collection[str] = (), ports: bool = True) -> Graph:
+        """The same graph in another number format; this one stays as it is.
+
+        What is f32 becomes bf16, with f32 where it matters: parameters and statistics of normalisations, constants
+        that broadcast, losses, what is computed from integers (positions, masks), what reads a Dequantize, and all
+        that an op's schema has in no other type. Kernels accumulate in f32. Constants become constants of bf16.
+
+        Args:
+            data_type: `bf16`. f16 has neither the range of f32 nor, on most CPUs, kernels.
+            keep: what stays f32: names of ops, kinds, and names of tensors. A tensor's name keeps the op that makes
+                it; an input's or a constant's the ops that read it.
+            ports: whether inputs and outputs keep their types, with a TypeCast behind or before them. Otherwise they
+                become bf16 too.
+
+        Returns:
+            A graph of the same names that is not finalized.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: another type; an unknown name in `keep`.
+            GraphError: a cycle.
+        """
+        from .precision.bfloat16 import to_data_type  # it makes graphs, and so comes after this module
+
+        return to_data_type(self, data_type, keep=keep, ports=ports)
 
     # --- files ---
 

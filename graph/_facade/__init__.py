@@ -7,6 +7,10 @@ primitives run what they can, NumPy the rest. Names and semantics are oneDNN Gra
 """
 
 import typing as _typing
+from collections.abc import Collection as _Collection
+from collections.abc import Iterable as _Iterable
+from collections.abc import Sequence as _Sequence
+from functools import wraps as _wraps
 from importlib.metadata import version as _version
 
 if __name__ != "onednn_graph":  # a checkout offers this folder by its path too, and backends register once
@@ -36,6 +40,9 @@ from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.open_graph import OpenGraph
+from onednn_graph.graph.precision.quantization import quantize as _quantize_graph
+from onednn_graph.graph.precision.ranges import Method as _Method
+from onednn_graph.graph.runtime.arrays import Array as _Array
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
 from onednn_graph.graph.runtime.executable import Considered, Explanation
 from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
@@ -103,6 +110,35 @@ __version__ = _version("onednn-graph")
 _BACKENDS.register(_OnednnBackend())
 _BACKENDS.register(_NumpyBackend())
 _BACKENDS.register(_NativeBackend(), on_request=True)
+
+
+@_typing.overload
+def quantize(
+    src: Graph,
+    calibration_feeds: _Iterable[object],
+    *,
+    method: _Method | _typing.Literal["minmax", "percentile", "mse"] = "minmax",
+    keep: _Collection[str] = (),
+) -> Graph: ...
+@_typing.overload
+def quantize(
+    src: object,
+    *,
+    scales: _Sequence[float],
+    qtype: _typing.Literal["per_tensor", "per_channel"] | None = None,
+    axis: int | None = None,
+    zps: _Sequence[int] | None = None,
+    output_type: DataType | _typing.Literal["u8", "s8", "f8_e5m2", "f8_e4m3"] | None = None,
+    out: _typing.Any = None,
+    backend: str | None = None,
+    engine: Engine | None = None,
+) -> _Array: ...
+@_wraps(_functions.quantize)
+def quantize(*inputs: _typing.Any, **given: _typing.Any) -> _typing.Any:
+    # The op's function for an array; a graph has one of its own, under the name by which people look for it.
+    if (inputs and isinstance(inputs[0], Graph)) or "calibration_feeds" in given:
+        return _quantize_graph(*inputs, **given)
+    return _functions.quantize(*inputs, **given)
 
 
 def ops() -> tuple[OpSchema, ...]:

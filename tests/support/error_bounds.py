@@ -62,6 +62,8 @@ def _carried(op, values, errors, exact):
     """What the errors of the inputs make of the result."""
     if not any(error.any() for error in errors):
         return np.zeros(exact.shape)
+    if op.kind == "TypeCast":
+        return errors[0]
     if op.schema.family == "eltwise":
         return _farthest(op, exact, ([values[0] + t * errors[0]] for t in WITHIN))
     if op.schema.family in ("binary", "pooling", "movement") or op.kind == "ReduceMax":

@@ -38,7 +38,7 @@ from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
 from .moves import is_part
-from .tensors import HALVES, PRIMITIVE_TYPES, Tensors, Way, label_of
+from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
 
 LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
@@ -228,6 +228,25 @@ class Lowering(Tensors):
             if link.algorithm is None:
                 continue
             operand: Buffer | None = None
+            integers = self._summed_integers(link, result) if elementwise is None else None
+            if integers is not None:
+                # a + (q − z)·s = (a / s − z + q)·s: what is added need not be copied to f32 before.
+                (scale,) = integers.scales
+                point = (
+                    integers.zero_point if link.algorithm is Algorithm.binary_add else -integers.zero_point
+                )
+                post_ops.append(PostOp(Algorithm.eltwise_linear, 1 / scale, -point))
+                operand = integers.buffer
+                if like is not None and like.strides is not None:
+                    operand = seen(operand)
+                    lies = self.desc(like.shape, like.strides, operand.desc.data_type)
+                    operand = self.bring(label_of(result), operand, lies)
+                else:
+                    operand = seen(self.without_gaps(result, operand))
+                arguments.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1, operand))
+                post_ops.append(PostOp(link.algorithm, operand=operand.desc))
+                post_ops.append(PostOp(Algorithm.eltwise_linear, scale, 0))
+                continue
             if link.operand is not None:
                 # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
                 data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
@@ -260,6 +279,15 @@ class Lowering(Tensors):
         except LibraryError as error:
             raise Unfit(str(error)) from error
         return made, arguments
+
+    def _summed_integers(self, link: Link, result: LogicalTensor) -> Quantized | None:
+        """The integers of as many elements as the result has that a post-op adds or subtracts; None for others."""
+        if link.algorithm not in (Algorithm.binary_add, Algorithm.binary_sub) or link.operand is None:
+            return None
+        if link.operand.dims != result.dims:
+            return None
+        found = self.quantized(link.operand)
+        return found if found is not None and len(found.scales) == 1 else None
 
     def _folded(self, op: Op) -> tuple[Buffer, Buffer]:
         """The factor and the summand per channel that a BatchNormInference is, made on the host."""
@@ -374,7 +402,12 @@ class Lowering(Tensors):
             return
         outer, self.way = self.way, Way(integers=True)
         try:
-            self._lower(op)
+            if op.kind == "Quantize":  # asked for before its turn, where what it follows can take it along
+                before = self.producer(op.inputs[0])
+                if before is not None and before.kind not in LAZY:
+                    self.lower(before)
+            if op.id not in self._done:
+                self._lower(op)
         finally:
             self.way = outer
 

@@ -29,7 +29,7 @@ def _along(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int]:
     source = low.read(tensor)
     shape, strides = source.desc.shape, source.desc.strides
     axis = op.attributes.integer("axis") % len(shape)
-    if strides is None or strides[axis] == 1 or shape[axis] == 1:
+    if strides is None or shape[axis] == 1 or strides[axis] == 1:
         return source, axis
     order = (*(a for a in order_of(shape, strides) if a != axis), axis)
     lies = low.desc(shape, in_order(shape, order), source.desc.data_type)
@@ -39,9 +39,10 @@ def _along(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int]:
 def _like(low: Lowering, source: Buffer, result: LogicalTensor) -> MemoryDesc:
     """The user's layout for a result, where its kernel can go from the source's to it; that of the source otherwise."""
     wanted, desc = low.wanted(result), source.desc
-    if wanted.strides is None or desc.strides is None or wanted.strides == desc.strides:
+    strides = desc.strides
+    if wanted.strides is None or strides is None or wanted.strides == strides:
         return wanted
-    return low.desc(desc.shape, desc.strides, low.type_of(result))
+    return low.desc(desc.shape, strides, low.type_of(result))
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:

@@ -1,0 +1,239 @@
+"""int8 graphs from f32 ones: Quantize and Dequantize with scales from observed ranges."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+from attrs import evolve
+
+from ...ops.data_types import DataType, parse_enum
+from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.values import format_value
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
+from ..model.op import Op
+from ..runtime.arrays import Array
+from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
+from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
+from .rewriting import Rewriting, kept
+
+
+def quantize(
+    graph: Graph,
+    calibration_feeds: Iterable[object],
+    *,
+    method: Method | str = Method.minmax,
+    keep: Collection[str] = (),
+) -> Graph:
+    """An f32 graph whose convolutions and matmuls run on 8-bit integers; `graph` stays as it is.
+
+    The inputs of convolutions and matmuls, and what lies between them (sums of residuals, poolings, joins), are stored
+    as integers: `Quantize` and `Dequantize` stand around them, of which kernels of integers are made. Constant weights
+    become constants of s8, symmetric, with a scale for each output channel; activations u8 with one scale and a zero
+    point, from the range that they have when the graph runs on the feeds, and s8 where they are the second factor of
+    a matmul. Ranges hold zero; those of softmax and sigmoid are known. Biases, and all else, stay f32.
+
+    Args:
+        graph: with its weights as constants, finalized or not.
+        calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'
+            order, or the array itself where there is one input.
+        method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
+        keep: what stays f32: names of ops, kinds, and names of tensors.
+
+    Returns:
+        A graph with the same inputs and outputs that is not finalized.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: no feeds, or one that does not fit; NaN or an infinity in a tensor to be
+            quantised; an unknown method, or name in `keep`.
+        GraphError, ShapeError: see `Graph.finalize`.
+    """
+    if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(
+            f"quantize takes a Graph, got {format_value(graph)} of type {type(graph).__name__}"
+        )
+    chosen = parse_enum(Method, method, "method")
+    inferred = copy.copy(graph)
+    inferred.finalize()
+    rewriting = Rewriting(inferred)
+    constants = constant_ops(rewriting.ops, rewriting.arrays)
+    placement = place(rewriting, kept(keep, rewriting.ops, rewriting.tensors.values()), constants)
+    computed = [w.tensor for w in placement.weights.values() if w.tensor.id not in rewriting.arrays]
+    looked_at = [
+        rewriting.tensors[number]
+        for number in placement.groups
+        if _known(rewriting, number) is None and _has_numbers(rewriting, placement, number)
+    ]
+    seen, values = observe(Rewriting(inferred).copied(), calibration_feeds, looked_at, computed, chosen)
+    scales = _scales(rewriting, placement, seen, chosen)
+    return _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
+
+
+def _has_numbers(rewriting: Rewriting, placement: Placement, number: int) -> bool:
+    """Whether a tensor has numbers that no other one of its group has."""
+    producer = rewriting.topology.producer(rewriting.tensors[number])
+    return producer is None or producer.id not in placement.moved
+
+
+def _known(rewriting: Rewriting, number: int) -> tuple[float, float] | None:
+    """The range that a tensor has whatever the inputs are."""
+    producer = rewriting.topology.producer(rewriting.tensors[number])
+    return None if producer is None else KNOWN.get(producer.kind)
+
+
+def _scales(
+    rewriting: Rewriting, placement: Placement, seen: Mapping[int, Observed], method: Method
+) -> dict[int, Scale]:
+    """The scale of each tensor that becomes integers: of the range that all of its group have together."""
+    ranges: dict[int, tuple[float, float]] = {}
+    roots = {member.root for member in placement.groups.values()}
+    types = {root: DataType.s8 if root in placement.signed else DataType.u8 for root in roots}
+    for number, member in placement.groups.items():
+        found = _known(rewriting, number)
+        if found is None and number in seen:
+            found = seen[number].range(method, types[member.root])
+        if found is not None:
+            low, high = (end / member.factor for end in found)
+            known = ranges.get(member.root, (low, high))
+            ranges[member.root] = min(low, known[0]), max(high, known[1])
+    made = {root: scale_of(*ranges[root], types[root]) for root in roots}
+    return {
+        number: evolve(made[member.root], scale=float(np.float32(made[member.root].scale * member.factor)))
+        for number, member in placement.groups.items()
+    }
+
+
+class _Quantizing:
+    """One rewriting to integers."""
+
+    def __init__(
+        self,
+        rewriting: Rewriting,
+        placement: Placement,
+        scales: Mapping[int, Scale],
+        arrays: Mapping[int, Array],
+        keep: Collection[str],
+    ) -> None:
+        self._rewriting = rewriting
+        self._placement = placement
+        self._scales = scales
+        self._arrays = arrays
+        self._kept = kept(keep, rewriting.ops, rewriting.tensors.values())
+        self._stored: dict[int, LogicalTensor] = {}
+        self._rounded: dict[int, LogicalTensor] = {}
+        self._views = {t.id for op in rewriting.ops if op.id in placement.views for t in op.outputs}
+        self._weights: dict[tuple[int, int | None], LogicalTensor] = {}
+        self._held: dict[int, LogicalTensor] = {}
+
+    def done(self) -> Graph:
+        r = self._rewriting
+        for tensor in r.source.inputs:
+            r.made.add_input(tensor)
+        needed = self._needed()
+        for number in r.arrays:
+            if number in r.outputs or not r.topology.readers(r.tensors[number]):
+                self._constant(number)
+        for op in r.ops:
+            if op.id not in needed:
+                continue
+            if self._is_scaled(op):
+                continue
+            inputs = [self._read(op, index) for index in range(len(op.inputs))]
+            r.made.add_op(op.with_tensors(inputs, op.outputs))
+        r.mark()
+        return r.made
+
+    def _needed(self) -> set[int]:
+        """Ids of the ops whose results are still read: not of those that only made weights."""
+        r = self._rewriting
+        wanted, needed = set(r.outputs), set[int]()
+        for op in reversed(r.ops):
+            if not op.outputs or any(t.id in wanted for t in op.outputs):
+                needed.add(op.id)
+                wanted.update(
+                    t.id for i, t in enumerate(op.inputs) if (op.id, i) not in self._placement.weights
+                )
+        return needed
+
+    def _is_scaled(self, op: Op) -> bool:
+        """Whether the op changes the scale alone: then its result is a Dequantize of the same integers."""
+        if op.kind not in SCALING or op.id not in self._placement.moved:
+            return False
+        (data,) = (t for t in op.inputs if t.id in self._scales)
+        self._stored[op.outputs[0].id] = self._integers(data)
+        return True
+
+    def _integers(self, tensor: LogicalTensor) -> LogicalTensor:
+        """What a tensor is stored as, which a Quantize makes."""
+        if tensor.id not in self._stored:
+            scale = self._scales[tensor.id]
+            made = self._rewriting.beside(tensor, scale.data_type, scale.data_type.value)
+            self._stored[tensor.id] = self._rewriting.op("Quantize", [tensor], made, **_attributes(scale))
+        return self._stored[tensor.id]
+
+    def _dequantized(self, tensor: LogicalTensor) -> LogicalTensor:
+        """What is read of a tensor that is stored as integers, which a Dequantize makes."""
+        if tensor.id not in self._rounded:
+            made = self._rewriting.beside(tensor, DataType.f32, "rounded")
+            how = _attributes(self._scales[tensor.id])
+            self._rounded[tensor.id] = self._rewriting.op("Dequantize", [self._integers(tensor)], made, **how)
+        return self._rounded[tensor.id]
+
+    def _read(self, op: Op, index: int) -> LogicalTensor:
+        """What an op reads at an input."""
+        tensor = op.inputs[index]
+        weights = self._placement.weights.get((op.id, index))
+        if weights is not None:
+            return self._of_constant(weights)
+        computes = op.outputs and op.id not in self._kept.ops
+        if computes and tensor.id in self._scales and tensor.id not in self._views:
+            return self._dequantized(tensor)
+        if tensor.id in self._rewriting.arrays:
+            return self._constant(tensor.id)
+        return tensor
+
+    def _constant(self, number: int) -> LogicalTensor:
+        """A constant that stays f32."""
+        if number not in self._held:
+            self._held[number] = self._rewriting.constant(
+                self._rewriting.tensors[number], self._rewriting.arrays[number]
+            )
+        return self._held[number]
+
+    def _of_constant(self, weights: Weights) -> LogicalTensor:
+        """What stands for constant weights: their integers, and a Dequantize."""
+        key = weights.tensor.id, weights.axis
+        if key not in self._weights:
+            r, tensor = self._rewriting, weights.tensor
+            integers, scales = rounded_weights(self._arrays[tensor.id], weights.axis, label(tensor))
+            beside = r.beside(tensor, DataType.s8, "s8")
+            held = r.constant(evolve_tensor(beside, property_type=PropertyType.constant), integers)
+            how: dict[str, object] = {"scales": [float(s) for s in scales], "zps": [0] * len(scales)}
+            if weights.axis is not None:
+                how |= {"qtype": "per_channel", "axis": weights.axis}
+            self._weights[key] = r.op("Dequantize", [held], r.beside(tensor, DataType.f32, "rounded"), **how)
+        return self._weights[key]
+
+
+def _attributes(scale: Scale) -> dict[str, object]:
+    """Those of a Quantize or Dequantize."""
+    return {"scales": [scale.scale], "zps": [scale.zero_point]}
+
+
+def rounded_weights(array: Array, axis: int | None, name: str) -> tuple[Array, Array]:
+    """s8 integers, and the scale of each slice along an axis, or of all.
+
+    Raises:
+        ArgumentError: a number that is none, or infinite.
+    """
+    if not np.isfinite(array).all():
+        raise ArgumentError(
+            f"constant {name!r} has NaN or an infinity, for which there is no range; keep=[{name!r}] leaves it f32"
+        )
+    others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
+    largest = np.abs(array).max(axis=others, keepdims=True, initial=0.0)
+    steps = (largest / LEVELS[DataType.s8][1]).astype(np.float32)
+    steps[steps < LEAST] = 1.0
+    return np.rint(array / steps).astype(np.int8), steps.reshape(-1)

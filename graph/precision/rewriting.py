@@ -1,0 +1,158 @@
+"""What rewriting a graph into another one needs: its ops in order, new ids and names, and what stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import cast
+
+from attrs import frozen
+
+from ...ops.data_types import DataType
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.registry import REGISTRY
+from ...ops.schema import UNKNOWN_DIM
+from ...ops.values import format_value
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
+from ..model.op import Op
+from ..model.topology import Topology, topological
+from ..runtime.arrays import Array
+
+
+@frozen
+class Kept:
+    """What the user wants to stay as it is.
+
+    Attributes:
+        ops: ids of ops: those that were named, by name or kind, and those that make a tensor that was named.
+        tensors: ids of the tensors that were named.
+    """
+
+    ops: frozenset[int]
+    tensors: frozenset[int]
+
+
+def kept(keep: object, ops: Sequence[Op], tensors: Iterable[LogicalTensor]) -> Kept:
+    """What names of ops, kinds and tensors stand for in a graph.
+
+    Raises:
+        ArgumentTypeError: no collection of strings.
+        ArgumentError: a name that is none of these.
+    """
+    names: list[object] = [keep] if isinstance(keep, str) else list(_iterated(keep))
+    found_ops: set[int] = set()
+    found_tensors: set[int] = set()
+    by_label = {label(tensor): tensor.id for tensor in tensors}
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentTypeError(
+                f"keep must hold names of ops, kinds or tensors, got {format_value(name)} in {format_value(keep)}"
+            )
+        same = [op for op in ops if name in (op.name, op.kind, op.names.kind)]
+        if not same and name not in by_label and name not in REGISTRY:
+            known = [*by_label, *(op.name for op in ops if op.name), *{op.kind for op in ops}]
+            raise ArgumentError(
+                f"keep has {format_value(name)}, which is no op, kind or tensor of the graph{nearest(name, known)}"
+            )
+        found_ops.update(op.id for op in same)
+        if name in by_label:
+            found_tensors.add(by_label[name])
+    found_ops.update(op.id for op in ops if any(t.id in found_tensors for t in op.outputs))
+    return Kept(frozenset(found_ops), frozenset(found_tensors))
+
+
+def _iterated(keep: object) -> Iterable[object]:
+    if not isinstance(keep, Collection):
+        raise ArgumentTypeError(
+            f"keep must be a list of names of ops, kinds or tensors, got {format_value(keep)} of type "
+            f"{type(keep).__name__}"
+        )
+    return cast("Collection[object]", keep)
+
+
+def count(tensor: LogicalTensor) -> int | None:
+    """How many elements a tensor has; None where that is not known."""
+    if tensor.shape is None or UNKNOWN_DIM in tensor.shape:
+        return None
+    total = 1
+    for dim in tensor.shape:
+        total *= dim
+    return total
+
+
+class Rewriting:
+    """A graph in the making, from another one that stays as it is.
+
+    Inputs keep their order, and outputs their names and order. What is new has ids and names of its own.
+
+    Attributes:
+        source: the old graph. made: the new one, open.
+        ops: the old one's ops, in an order in which they can run.
+        topology: who feeds whom among them.
+        tensors: the old one's tensors by id. arrays: its constants by id.
+        outputs: ids of its outputs.
+    """
+
+    def __init__(self, source: Graph) -> None:
+        self.source = source
+        self.made = Graph(source.engine_kind, fpmath_mode=source.fpmath_mode)
+        self.ops: Sequence[Op] = topological(source.ops)
+        self.topology = Topology(self.ops)
+        self.tensors = {t.id: t for t in source.tensors}
+        by_name = source.constants
+        self.arrays: dict[int, Array] = {t.id: by_name[label(t)] for t in source.constant_tensors}
+        self.outputs = frozenset(t.id for t in source.outputs)
+        self._names = {t.name for t in source.tensors}
+        self._next = max([*self.tensors, *(op.id for op in self.ops)], default=-1) + 1
+
+    def new_id(self) -> int:
+        """An id that nothing has."""
+        self._next += 1
+        return self._next - 1
+
+    def beside(self, tensor: LogicalTensor, data_type: DataType, ending: str) -> LogicalTensor:
+        """A tensor of the same shape under another id and name."""
+        name = f"{label(tensor)}.{ending}"
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return LogicalTensor(self.new_id(), data_type, tensor.shape, name=name)
+
+    def constant(self, tensor: LogicalTensor, array: Array) -> LogicalTensor:
+        """Has the new graph hold a constant."""
+        held = evolve_tensor(tensor, property_type=PropertyType.constant, shape=array.shape)
+        return self.made.add_constant(held, array)
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[LogicalTensor],
+        output: LogicalTensor,
+        **attributes: object,
+    ) -> LogicalTensor:
+        """Adds an op that the old graph has not, and returns what it makes."""
+        self.made.add_op(
+            Op(self.new_id(), kind, inputs, [output], name=f"{label(output)}.{kind.lower()}", **attributes)
+        )
+        return output
+
+    def copied(self) -> Graph:
+        """The old graph once more, with the same ids, not finalized."""
+        for tensor in self.source.inputs:
+            self.made.add_input(tensor)
+        for number, array in self.arrays.items():
+            self.made.add_constant(self.tensors[number], array)
+        for op in self.ops:
+            self.made.add_op(op)
+        self.mark()
+        return self.made
+
+    def mark(self) -> None:
+        """Marks the outputs, which stand under their old ids, in the old order."""
+        named = self.source.marked_outputs
+        for name, number in named:
+            self.made.output(self.made.tensor(number), name=name)
+        marked = {number for _, number in named}
+        for tensor in self.source.outputs:
+            if tensor.id not in marked:
+                self.made.output(self.made.tensor(tensor.id))
