@@ -8,8 +8,15 @@ from ...ops.formats import axis_positions
 from ..model.logical_tensor import LogicalTensor
 from .arithmetic import count, rank_of, sizes
 from .context import GradientContext
-from .rules import STOPPED_PORTS, Made, rule
+from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, Made, rule
 
+NOT_DIFFERENTIABLE.update(
+    dict.fromkeys(
+        ("BatchNormTrainingBackward", "LayerNormBackward"),
+        "second derivatives of normalisations are not written; compose the normalisation of Subtract, Multiply and "
+        "ReduceMean where you need them",
+    )
+)
 STOPPED_PORTS["BatchNormForwardTraining"] = frozenset(
     # What the running statistics were is for another time, and what they become as well.
     ("mean", "variance", "running_mean", "running_variance")
@@ -45,27 +52,30 @@ def batch_norm_inference(ctx: GradientContext) -> Iterator[Made]:
 
     By src g · gamma · r; by beta s; by gamma t · r; by the mean −s · gamma · r; by the variance −t · gamma · r³ / 2.
     """
-    make, gradient = ctx.make, ctx.gradient
-    own = ctx.shape_of("variance").data_type  # the parameters', in which the sums are made
-    inverse = _inverse_root(ctx, ctx.input("variance"))
-    if ctx.wants("src") or ctx.wants("mean") or ctx.wants("variance"):
-        factor = make.multiply(ctx.input("gamma"), inverse)
+    make, own = ctx.make, ctx.shape_of("variance").data_type  # the parameters', in which sums are made
+    wide = make.cast(ctx.gradient, own)
+    if any(map(ctx.wants, ("src", "gamma", "mean", "variance"))):
+        inverse = _inverse_root(ctx, ctx.input("variance"))
+        factor = make.multiply(inverse, ctx.input("gamma")) if not _alone(ctx, "gamma") else inverse
         if ctx.wants("src"):
-            yield "src", make.multiply(gradient, make.cast(_along(ctx, factor), gradient.data_type))
-    wide = make.cast(gradient, own)
-    if ctx.wants("beta") or ctx.wants("mean"):
-        total = _per_channel(ctx, wide)
-        yield "beta", total
+            yield "src", make.multiply(wide, _along(ctx, factor))
         if ctx.wants("mean"):
-            yield "mean", make.negative(make.multiply(total, factor))  # pyright: ignore[reportPossiblyUnboundVariable]
-    if ctx.wants("gamma") or ctx.wants("variance"):
-        away = make.subtract(make.cast(ctx.input("src"), own), _along(ctx, ctx.input("mean")))
-        product = _per_channel(ctx, make.multiply(wide, away))
-        if ctx.wants("gamma"):
-            yield "gamma", make.multiply(product, inverse)
-        if ctx.wants("variance"):
-            cube = make.multiply(make.op("Square", inverse), factor)  # pyright: ignore[reportPossiblyUnboundVariable]
-            yield "variance", make.scale(make.multiply(product, cube), -0.5)
+            yield "mean", make.negative(make.multiply(_per_channel(ctx, wide), factor))
+        if ctx.wants("gamma") or ctx.wants("variance"):
+            away = make.subtract(make.cast(ctx.input("src"), own), _along(ctx, ctx.input("mean")))
+            product = _per_channel(ctx, make.multiply(wide, away))
+            if ctx.wants("gamma"):
+                yield "gamma", make.multiply(product, inverse)
+            if ctx.wants("variance"):
+                cube = make.multiply(make.op("Square", inverse), factor)
+                yield "variance", make.scale(make.multiply(product, cube), -0.5)
+    if ctx.wants("beta"):
+        yield "beta", _per_channel(ctx, wide)
+
+
+def _alone(ctx: GradientContext, port: str) -> bool:
+    """Whether one input at most of those that the scale matters to is wanted."""
+    return not any(ctx.wants(other) for other in ("src", "gamma", "mean", "variance") if other != port)
 
 
 @rule("GroupNorm")
@@ -86,9 +96,9 @@ def group_norm(ctx: GradientContext) -> Iterator[Made]:
         back = [first.index(axis) for axis in range(rank)]
         return make.transpose(make.reshape(values, canonical, ctx.shape_of("src")), back)
 
-    mean, variance = (
-        make.reshape(ctx.output(name), grouped[:1], ctx.shape_of("src")) for name in ("mean", "variance")
-    )
+    def statistics(name: str) -> LogicalTensor:
+        return make.reshape(ctx.output(name), grouped[:1], ctx.shape_of("src"))
+
     if ctx.wants("src"):
         values = gradient
         if affine:
@@ -96,13 +106,17 @@ def group_norm(ctx: GradientContext) -> Iterator[Made]:
             values = make.multiply(gradient, scale)
         made = make.op(
             "LayerNormBackward",
-            *(to_groups(ctx.input("src")), to_groups(values), mean, variance),
+            to_groups(ctx.input("src")),
+            to_groups(values),
+            statistics("mean"),
+            statistics("variance"),
             begin_norm_axis=1,
             use_affine=False,
             epsilon=ctx.op.attributes.real("epsilon"),
         )
         yield "src", from_groups(made)
     if affine and ctx.wants("gamma"):
+        mean, variance = statistics("mean"), statistics("variance")
         column = [grouped[0], 1]
         centre = make.reshape(mean, column, mean)
         inverse = make.reshape(_inverse_root(ctx, variance), column, mean)

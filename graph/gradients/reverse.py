@@ -260,8 +260,8 @@ def _seed(make: Arithmetic, loss: LogicalTensor, value: object) -> LogicalTensor
         return tensor
     if not loss.is_concrete:
         raise ShapeError(
-            f"gradients: the loss must have known sizes where its seed is no tensor of the graph, got {loss}; reduce it to "
-            "one number, or give a seed"
+            f"gradients: the loss must have known sizes where its seed is no tensor, got {loss}; reduce it "
+            "to one number, or give a seed"
         )
     if value is None:
         if any(d != 1 for d in loss.dims):
@@ -295,9 +295,6 @@ def _tidy(
             if op.id not in former and tensor.id not in read and tensor.id not in kept:
                 graph.drop_output(tensor)
     still = {t.id for t in graph.outputs}
-    if any(t.id not in still for t in before):
-        for tensor in before:
-            graph.output(tensor)
-    for tensor in returned:
-        if tensor.id not in {t.id for t in graph.outputs}:
+    if not kept <= still:  # marked ones come first, and so all have to be, in order
+        for tensor in (*before, *returned):
             graph.output(tensor)
