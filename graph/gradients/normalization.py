@@ -54,9 +54,10 @@ def batch_norm_inference(ctx: GradientContext) -> Iterator[Made]:
     """
     make, own = ctx.make, ctx.shape_of("variance").data_type  # the parameters', in which sums are made
     wide = make.cast(ctx.gradient, own)
-    if any(map(ctx.wants, ("src", "gamma", "mean", "variance"))):
+    scaled = any(map(ctx.wants, ("src", "mean", "variance")))
+    if scaled or ctx.wants("gamma"):
         inverse = _inverse_root(ctx, ctx.input("variance"))
-        factor = make.multiply(inverse, ctx.input("gamma")) if not _alone(ctx, "gamma") else inverse
+        factor = make.multiply(inverse, ctx.input("gamma")) if scaled else inverse
         if ctx.wants("src"):
             yield "src", make.multiply(wide, _along(ctx, factor))
         if ctx.wants("mean"):
@@ -71,11 +72,6 @@ def batch_norm_inference(ctx: GradientContext) -> Iterator[Made]:
                 yield "variance", make.scale(make.multiply(product, cube), -0.5)
     if ctx.wants("beta"):
         yield "beta", _per_channel(ctx, wide)
-
-
-def _alone(ctx: GradientContext, port: str) -> bool:
-    """Whether one input at most of those that the scale matters to is wanted."""
-    return not any(ctx.wants(other) for other in ("src", "gamma", "mean", "variance") if other != port)
 
 
 @rule("GroupNorm")
