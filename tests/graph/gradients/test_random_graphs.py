@@ -86,7 +86,9 @@ def graphs(draw):
             made = add(kind, (draw(choose), draw(choose)), attributes)
         if made and kind in GROWS:
             add("Tanh", (len(shapes) - 1,), {})
-    losses = draw(st.lists(st.integers(3, len(shapes) - 1), min_size=1, max_size=2)) if len(shapes) > 3 else [0]
+    losses = (
+        draw(st.lists(st.integers(3, len(shapes) - 1), min_size=1, max_size=2)) if len(shapes) > 3 else [0]
+    )
     return Drawn(inputs, tuple(nodes), tuple(losses))
 
 
@@ -180,7 +182,9 @@ def in_torch(torch, drawn, arrays):
 @settings(max_examples=60, deadline=None)
 @given(graphs(), st.integers(0, 2**32 - 1))
 def test_random_graphs_against_torch(drawn, seed):
-    torch = pytest.importorskip("torch", reason="torch is the oracle of this test; install the extra 'test-oracles'")
+    torch = pytest.importorskip(
+        "torch", reason="torch is the oracle of this test; install the extra 'test-oracles'"
+    )
     arrays = arrays_of(drawn, seed, np.float32)
     expected = in_torch(torch, drawn, arrays)
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
