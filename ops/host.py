@@ -529,7 +529,7 @@ def _backward(
     linear = BackwardOp(
         kind=kind, inputs=("diff_diff_src", *[port.name for port in more]), outputs=("diff_dst",)
     )
-    types = {"T": FLOATS, "TI": INDICES} if more else {"T": FLOATS}
+    types: dict[str, tuple[DataType, ...]] = {"T": FLOATS, **({"TI": INDICES} if more else {})}
     _register(
         f"{kind}Backward",
         f"Gradient of {kind}.",

@@ -23,17 +23,22 @@ def is_float(data_type: DataType) -> bool:
     return data_type in (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
 
 
-def rank_of(tensor: LogicalTensor) -> int:
-    """How many axes a tensor has.
+def dims_of(tensor: LogicalTensor) -> tuple[int, ...]:
+    """The shape of a tensor, -1 for sizes that are not known.
 
     Raises:
-        UnsupportedError: that is not known.
+        UnsupportedError: not even the number of axes is known.
     """
     if tensor.shape is None:
         raise UnsupportedError(
             f"a gradient needs the number of axes of {tensor}, which is not known; describe its shape"
         )
-    return len(tensor.shape)
+    return tensor.shape
+
+
+def rank_of(tensor: LogicalTensor) -> int:
+    """How many axes a tensor has; see `dims_of`."""
+    return len(dims_of(tensor))
 
 
 def sizes(tensor: LogicalTensor) -> tuple[int, ...]:
@@ -85,8 +90,8 @@ class Arithmetic:
         schema, _ = REGISTRY.resolve(kind)
         first = schema.output_types([t.data_type for t in inputs], 1, wanted)
         options: dict[str, Any] = {"output_type": first[0], "outputs": outputs, **attributes}
-        made = self.graph.op(kind, *inputs, **options)
-        return made if isinstance(made, tuple) else (made,)
+        made: LogicalTensor | tuple[LogicalTensor, ...] = self.graph.op(kind, *inputs, **options)
+        return (made,) if isinstance(made, LogicalTensor) else made
 
     def op(
         self, kind: str, *inputs: LogicalTensor, wanted: DataType | None = None, **attributes: object
@@ -117,7 +122,7 @@ class Arithmetic:
         """Product, of the type of `a`; the larger operand comes first, as kernels like it."""
         first, second = _larger_first(a, b)
         factor = self._values.get(second.id)
-        if factor is not None and len(second.shape or ()) <= len(first.shape or ()):
+        if factor is not None and len(second.dims) <= len(first.shape or ()):
             return self.scale(first, factor)
         return self.op("Multiply", first, second)
 
@@ -166,7 +171,7 @@ class Arithmetic:
             return tensor
         if tensor.id in self._values and all(d == 1 for d in shape):
             return self.number(self._values[tensor.id], tensor, tuple(shape))
-        have = tensor.shape or ()
+        have = dims_of(tensor)
         wanted = list(shape)
         zeros = 0 not in wanted
         if wanted.count(UNKNOWN_DIM) > 1 and zeros:
@@ -183,8 +188,7 @@ class Arithmetic:
 
     def reshape_like(self, tensor: LogicalTensor, like: LogicalTensor) -> LogicalTensor:
         """A tensor's elements under the shape of another one."""
-        rank_of(like)
-        return self.reshape(tensor, like.shape or (), like)
+        return self.reshape(tensor, dims_of(like), like)
 
     def transpose(self, tensor: LogicalTensor, order: Sequence[int]) -> LogicalTensor:
         """A tensor's axes in another order."""
@@ -227,11 +231,11 @@ class Arithmetic:
         plan = _undone(tensor.shape, full.shape, to.shape, others)
         if plan is None:  # only the arrays will tell
             return self.op("HostSumTo", self.expand(tensor, full), to)
-        lead = len(tensor.shape or ()) - len(to.shape or ())
+        lead = rank_of(tensor) - rank_of(to)
         axes, repeats = plan
         alone = lead > 0 and axes == tuple(range(lead))
         made = self.scale(self.total(tensor, axes, keep=not alone), repeats)
-        return made if alone or lead <= 0 else self.reshape(made, (made.shape or ())[lead:], to)
+        return made if alone or lead <= 0 else self.reshape(made, dims_of(made)[lead:], to)
 
 
 def _larger_first(a: LogicalTensor, b: LogicalTensor) -> tuple[LogicalTensor, LogicalTensor]:

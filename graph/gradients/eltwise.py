@@ -124,12 +124,11 @@ def of_dst(ctx: GradientContext) -> Iterator[Made]:
     attributes = {name: value for name, value in ctx.op.attributes.items() if name != "use_dst"}
     given = ctx.input("src_or_dst")
     of_output = ctx.op.attributes.flag("use_dst")
-    dst = given if of_output else ctx.make.op(ctx.op.kind.removesuffix("Backward"), given, **attributes)
+    dst = given if of_output else ctx.make.ops(ctx.op.kind.removesuffix("Backward"), [given], attributes)[0]
     made = OF_DST[ctx.op.kind](ctx, dst, ctx.make.multiply(ctx.gradient, ctx.input("diff_dst")))
-    yield (
-        "src_or_dst",
-        made if of_output else ctx.make.op(ctx.op.kind, dst, made, use_dst=True, **attributes),
-    )
+    if not of_output:
+        (made,) = ctx.make.ops(ctx.op.kind, [dst, made], {**attributes, "use_dst": True})
+    yield "src_or_dst", made
 
 
 def _curve_of_softplus(ctx: GradientContext, src: LogicalTensor, both: LogicalTensor) -> LogicalTensor:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...ops.schema import UNKNOWN_DIM
 from ..model.logical_tensor import LogicalTensor
-from .arithmetic import rank_of
+from .arithmetic import dims_of, rank_of
 from .context import GradientContext
 from .rules import Made, rule
 
@@ -66,7 +66,7 @@ def _as_matrix(ctx: GradientContext, diff: LogicalTensor, row: bool, column: boo
     """The gradient with the axes of one element that a vector stands for."""
     if not row and not column:
         return diff
-    shape = list(ctx.shape_of("dst").shape or ())
+    shape = list(dims_of(ctx.shape_of("dst")))
     if column:
         shape.append(1)
     if row:
@@ -76,15 +76,15 @@ def _as_matrix(ctx: GradientContext, diff: LogicalTensor, row: bool, column: boo
 
 def _is_shared(a: LogicalTensor, diff: LogicalTensor, weights: LogicalTensor) -> bool:
     """Whether one matrix of weights was used for all batches, and each batch of `a` once."""
-    rank = len(diff.shape or ())
-    if not rank > 2 == len(weights.shape or ()) or len(a.shape or ()) != rank:
+    rank = rank_of(diff)
+    if not rank > 2 == rank_of(weights) or rank_of(a) != rank:
         return False
-    return a.is_concrete or UNKNOWN_DIM not in ((a.shape or ())[-1], (diff.shape or ())[-1])
+    return a.is_concrete or UNKNOWN_DIM not in (dims_of(a)[-1], dims_of(diff)[-1])
 
 
 def _all_rows(ctx: GradientContext, tensor: LogicalTensor) -> LogicalTensor:
     """The rows of all batches as one matrix."""
-    shape = tensor.shape or ()
+    shape = dims_of(tensor)
     rows = math.prod(shape[:-1]) if tensor.is_concrete else UNKNOWN_DIM
     return ctx.make.op("StaticReshape", tensor, shape=[rows, shape[-1]], special_zero=False)
 
@@ -94,7 +94,7 @@ def _own(
 ) -> LogicalTensor:
     """Summed over the batches that an operand was broadcast to; a vector with its one axis."""
     if vector:
-        batches = tuple(range(len(made.shape or ()) - 2))
+        batches = tuple(range(rank_of(made) - 2))
         return ctx.make.reshape_like(ctx.make.total(made, batches), to)
-    batches_alone = (*(other.shape or ())[:-2], 1, 1)  # its matrices are not broadcast
+    batches_alone = (*dims_of(other)[:-2], 1, 1)  # its matrices are not broadcast
     return ctx.make.sum_to(made, made, to, [batches_alone])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...ops.formats import axis_positions
 from ..model.logical_tensor import LogicalTensor
-from .arithmetic import count, rank_of, sizes
+from .arithmetic import count, dims_of, rank_of, sizes
 from .context import GradientContext
 from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, Made, rule
 
@@ -143,7 +143,7 @@ def rms_norm(ctx: GradientContext) -> Iterator[Made]:
         values = gradient
         if ctx.has_input("gamma"):
             shape = sizes(ctx.shape_of("gamma"))
-            part = (ctx.shape_of("src").shape or ())[first:]
+            part = dims_of(ctx.shape_of("src"))[first:]
             scale = (
                 ctx.input("gamma") if len(shape) == len(part) else make.reshape(ctx.input("gamma"), part, src)
             )

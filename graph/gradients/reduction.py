@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...ops.schema import UNKNOWN_DIM
 from ..model.logical_tensor import LogicalTensor
-from .arithmetic import count, rank_of
+from .arithmetic import count, dims_of, rank_of
 from .context import GradientContext
 from .rules import Made, rule
 
@@ -35,7 +35,7 @@ def kept(ctx: GradientContext, tensor: LogicalTensor) -> LogicalTensor:
     axes = reduced(ctx)
     if ctx.op.attributes.flag("keep_dims") or not axes:
         return tensor
-    have = ctx.shape_of("src").shape or ()
+    have = dims_of(ctx.shape_of("src"))
     shape = [1 if axis in axes else size for axis, size in enumerate(have)]
     return ctx.make.reshape(tensor, shape, ctx.shape_of("src"))
 
@@ -50,9 +50,9 @@ def sum_(ctx: GradientContext) -> Iterator[Made]:
 def mean(ctx: GradientContext) -> Iterator[Made]:
     """Shared out evenly."""
     src, axes = ctx.shape_of("src"), reduced(ctx)
-    elements = count(src.shape or (), axes)
+    elements = count(dims_of(src), axes)
     gradient = kept(ctx, ctx.gradient)
-    if all((src.shape or ())[axis] != UNKNOWN_DIM for axis in axes):
+    if all(dims_of(src)[axis] != UNKNOWN_DIM for axis in axes):
         yield "src", ctx.make.scale(gradient, 1 / elements if elements else 0)
     else:
         ones = ctx.make.expand(ctx.make.number(1, gradient), src)

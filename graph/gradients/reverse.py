@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...ops.data_types import DataType
 from ...ops.errors import (
     ArgumentError,
@@ -241,9 +239,9 @@ def _tensors(graph: Graph, values: object, what: str) -> list[LogicalTensor]:
 
 def _seeds(make: Arithmetic, losses: Sequence[LogicalTensor], seed: object) -> list[LogicalTensor]:
     """The gradient of each loss."""
-    one = len(losses) == 1 and (listed(seed) is None or isinstance(seed, np.ndarray))
-    given = [seed] * len(losses) if seed is None else [seed] if one else listed(seed)
-    if given is None or len(given) != len(losses):
+    several = listed(seed) if isinstance(seed, list | tuple) else None
+    given: list[object] = [seed] * len(losses) if several is None else several
+    if len(given) != len(losses) or (several is None and seed is not None and len(losses) > 1):
         raise ArgumentError(
             f"gradients: seed must have a value for each of {len(losses)} losses, got {format_value(seed)}"
         )
