@@ -342,9 +342,9 @@ def pad_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> N
     for axis, (begin, end) in enumerate(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True)):
         size = outputs[0].shape[axis]
         if a.string("mode") == "constant":
-            total = total.take(np.arange(begin, begin + size), axis)
+            total = total.take(begin + _counting(size), axis)
         elif begin or end:
-            total = _added(total, around(np.arange(size), (begin, end), mode=a.string("mode")), axis, size)
+            total = _added(total, around(_counting(size), (begin, end), mode=a.string("mode")), axis, size)
     store(outputs[0], total)
 
 

@@ -239,7 +239,7 @@ def _tensors(graph: Graph, values: object, what: str) -> list[LogicalTensor]:
 
 def _seeds(make: Arithmetic, losses: Sequence[LogicalTensor], seed: object) -> list[LogicalTensor]:
     """The gradient of each loss."""
-    several = listed(seed) if isinstance(seed, list | tuple) else None
+    several = listed(seed) if type(seed) in (list, tuple) else None  # an array is one seed
     given: list[object] = [seed] * len(losses) if several is None else several
     if len(given) != len(losses) or (several is None and seed is not None and len(losses) > 1):
         raise ArgumentError(
