@@ -32,7 +32,7 @@ class Place:
 PLACES = (
     Place(
         "ops/eltwise.py",
-        '_forward("SoftPlus",',
+        '_forward("Sqrt",',
         '_forward("Softsign", "Softsign.", "dst = src / (1 + |src|)", source="an op of our own")\n',
     ),
     Place("backends/numpy/eltwise.py", '    "Sqrt":', '    "Softsign": lambda x, a: x / (1 + np.abs(x)),\n'),

@@ -389,6 +389,30 @@ def test_sizes_known_at_execution(backend, graph):
             np.testing.assert_allclose(results[tensor], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [7, 8, 9])
+def test_a_convolution_of_a_batch_known_at_execution(size, graph):
+    """Strides leave elements over at the end, which the gradient by the data has as well."""
+    conv = {"strides": [3, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 2]}
+    x, w = graph.input("x", "f32", [-1, size, size, 2]), graph.input("w", "f32", [2, 3, 2, 4])
+    y = graph.op("Convolution", x, w, **conv)
+    found = graph.gradients(graph.op("Square", y), [x, w], graph.input("seed", "f32", [-1, *y.shape[1:]]))
+    model = graph.compile()
+    for batch in (1, 3):
+        arrays = {"x": integers(batch, size, size, 2), "w": integers(2, 3, 2, 4)}
+        made = og.convolution(arrays["x"], arrays["w"], backend="numpy", **conv)
+        results = model({**arrays, "seed": np.ones_like(made)})
+        shapes = {"dst_shape": list(arrays["x"].shape)}, {"weights_shape": [2, 3, 2, 4]}
+        by_x = og.convolution_backward_data(2 * made, arrays["w"], backend="numpy", **conv, **shapes[0])
+        by_w = og.convolution_backward_weights(arrays["x"], 2 * made, backend="numpy", **conv, **shapes[1])
+        np.testing.assert_array_equal(results[found[0]], by_x)
+        np.testing.assert_array_equal(results[found[1]], by_w)
+    same = og.Graph()
+    x, w = same.input("x", "f32", [-1, 7, 2]), same.input("w", "f32", [3, 2, 4])
+    y = same.op("Convolution", x, w, **{**{k: v[:1] for k, v in conv.items()}, "auto_pad": "SAME_UPPER"})
+    with pytest.raises(og.UnsupportedError, match="all sizes of tensor 'x'"):
+        same.gradients(y, [x], same.input("seed", "f32", [-1, 3, 4]))
+
+
 def test_sizes_that_a_gradient_needs_are_named(graph):
     image = graph.input("image", "f32", [-1, 8, 8, 4])
     pooled = graph.op(
