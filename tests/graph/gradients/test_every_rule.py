@@ -95,6 +95,25 @@ def test_each_gradient_alone_is_the_same(kind, call):
         assert all(any(t.id in read for t in op.outputs) for op in graph.ops)
 
 
+@pytest.mark.parametrize(("kind", "call"), CASES)
+def test_a_gradient_of_equal_elements_is_the_same_where_it_stands_for_all(kind, call):
+    """What a sum hands on has one element; rules get it so, or spread out, and the result is that of ones."""
+    arrays = {f"x{n}": a for n, a in enumerate(call.inputs)}
+    results = []
+    for summed in (False, True):
+        graph, inputs, dst = built(kind, call)
+        loss = graph.op("ReduceSum", dst, axes=list(range(len(dst.dims)))) if summed else dst
+        found = graph.gradients(loss, [inputs[n] for n in call.places], seed=1.0)
+        model = graph.compile(backend="numpy")
+        results.append([None if t is None else model(arrays)[t] for t in found])
+    for plain, by_sum in zip(*results, strict=True):
+        if plain is None:
+            assert by_sum is None
+        else:
+            scale = max(1.0, float(np.abs(plain).max(initial=0)))
+            np.testing.assert_allclose(by_sum, plain, rtol=0, atol=1e-12 * scale)
+
+
 # --- the classification ---------------------------------------------------------------------------------
 
 

@@ -308,6 +308,32 @@ def test_a_layer_norm_without_statistics_keeps_them_then(graph):
     assert graph.compile().partitions
 
 
+# --- ties ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("kind", "largest"), [("ReduceMax", 3), ("ReduceMin", 0)])
+def test_several_largest_elements_share(kind, largest, backend, graph):
+    x = graph.input("x", "f32", [3, 4])
+    (found,) = graph.gradients(graph.op(kind, x, axes=[1]), [x], 12.0)
+    array = np.array([[3, 0, 3, 0], [0, 3, 1, 2], [3, 0, 0, 0]], np.float32)
+    at = array == largest
+    result = ran(graph, {"x": array}, found, backend="numpy" if backend == "numpy" else None)[0]
+    np.testing.assert_array_equal(result, 12 * at / at.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["Maximum", "Minimum"])
+def test_equal_operands_have_half_each(kind, backend, graph):
+    a, b = graph.input("a", "f32", [3]), graph.input("b", "f32", [3])
+    found = graph.gradients(graph.op(kind, a, b), [a, b], 2.0)
+    arrays = {"a": np.array([1, 2, -np.inf], np.float32), "b": np.array([1, 3, -np.inf], np.float32)}
+    by_a, by_b = ran(graph, arrays, *found, backend="numpy" if backend == "numpy" else None)
+    first = [1, 0, 1] if kind == "Maximum" else [1, 2, 1]
+    np.testing.assert_array_equal(by_a, first)
+    np.testing.assert_array_equal(by_b, 2 - np.array(first))
+
+
 # --- recomputation ---------------------------------------------------------------------------------------
 
 
@@ -387,6 +413,25 @@ def test_sizes_known_at_execution(backend, graph):
             found, (slope @ arrays["w"].T, arrays["x"].T @ slope, slope.sum(0)), strict=True
         ):
             np.testing.assert_allclose(results[tensor], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [(1, 1), (1, 4), (4, 1), (4, 4)])
+@pytest.mark.parametrize("kind", ["Add", "Multiply", "Subtract"])
+def test_a_size_that_turns_out_to_be_one_was_broadcast(kind, rows, graph):
+    a, b = graph.input("a", "f32", [-1, 3]), graph.input("b", "f32", [-1, 3])
+    loss = graph.op("ReduceSum", graph.op("Square", graph.op(kind, a, b)), axes=[0, 1])
+    found = graph.gradients(loss, [a, b])
+    arrays = {"a": integers(rows[0], 3), "b": integers(rows[1], 3, seed=1)}
+    x, y = arrays.values()
+    function, by_a, by_b = {
+        "Add": (np.add, 1, 1),
+        "Subtract": (np.subtract, 1, -1),
+        "Multiply": (np.multiply, y, x),
+    }[kind]
+    slope = 2 * function(x, y)
+    for mine, slope_by, like in zip(ran(graph, arrays, *found), (by_a, by_b), (x, y), strict=True):
+        whole = slope * slope_by
+        np.testing.assert_array_equal(mine, whole.sum(0, keepdims=True) if len(like) < len(whole) else whole)
 
 
 @pytest.mark.parametrize("size", [7, 8, 9])
