@@ -630,12 +630,15 @@ class Graph(OpMethods):
                 of integers, or does not fit.
             GraphError: the graph is finalized, or has a cycle.
             UnsupportedError: an op between `wrt` and `loss` that has no gradient, or whose gradient needs sizes that
-                are not known.
+                are not known. The graph is as it was then.
         """
         from .gradients.reverse import gradients  # it makes ops, and so comes after this module
 
         self._check_open("gradients")
-        return gradients(self, loss, wrt, seed, recompute, straight_through=straight_through)
+        trial = copy.copy(self)  # an error half way leaves this graph as it was
+        found = gradients(trial, loss, wrt, seed, recompute, straight_through=straight_through)
+        vars(self).update(vars(trial))
+        return found
 
     # --- files ---
 

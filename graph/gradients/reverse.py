@@ -16,7 +16,7 @@ from ...ops.schema import counts_allowed, format_shape
 from ...ops.values import format_value, listed
 from ..graph import Graph
 from ..model.inference import infer
-from ..model.logical_tensor import LogicalTensor, label
+from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from ..model.topology import topological
 from ..runtime.arrays import as_array, numpy_type
@@ -41,8 +41,7 @@ def gradients(
     straight_through: bool,
 ) -> list[LogicalTensor | None]:
     """What `Graph.gradients` does, which see."""
-    losses = [loss] if isinstance(loss, LogicalTensor) else _tensors(graph, loss, "loss")
-    losses = _tensors(graph, losses, "loss")
+    losses = _tensors(graph, [loss] if isinstance(loss, LogicalTensor) else loss, "loss")
     sources = _tensors(graph, wrt, "wrt")
     for what, tensors in (("loss", losses), ("wrt", sources)):
         for tensor in tensors:
@@ -231,7 +230,7 @@ def _tensors(graph: Graph, values: object, what: str) -> list[LogicalTensor]:
             raise ArgumentTypeError(
                 f"gradients: {what} must be a list of tensors of the graph, got {format_value(values)}"
             )
-        if item.id not in known or label(known[item.id]) != label(item):
+        if item.id not in known or (item.name and item.name != known[item.id].name):
             raise ArgumentError(f"gradients: {what} must hold tensors of the graph, and {item} is none of it")
         found.append(known[item.id])
     return found

@@ -185,6 +185,24 @@ def test_what_is_refused(name, graph):
         call(graph, x, graph.op("ReLU", x))
 
 
+def test_an_error_leaves_the_graph_as_it_was(graph):
+    """Half of the ops were made before the one that has no gradient is reached."""
+    x = graph.input("x", "f32", [2, 3])
+    y = graph.op("Square", graph.op("Tanh", through_integers(graph, x)))
+    before = str(graph)
+    with pytest.raises(og.UnsupportedError, match="straight_through"):
+        graph.gradients(y, [x], 1)
+    assert str(graph) == before
+    assert not graph.constants
+
+
+def test_a_tensor_is_told_by_its_id(graph):
+    x = graph.input("x", "f32", [3])
+    y = graph.op("Square", x)
+    (found,) = graph.gradients(og.LogicalTensor(y.id, "f32"), [og.LogicalTensor(x.id, "f32")], 1)
+    np.testing.assert_array_equal(ran(graph, {"x": integers(3)}, found)[0], 2 * integers(3))
+
+
 # --- what depends on what -------------------------------------------------------------------------------
 
 
