@@ -1,10 +1,11 @@
-"""An op of your own in the graph: a step of SGD with momentum that takes the weight gradient where it is made.
+"""Ops of your own in the graph: a step of SGD with momentum that takes the weight gradient where it is made.
 
 oneDNN Graph has no optimiser ops. Here one is declared and implemented, and a graph computes the gradient of a layer
-on oneDNN, hands it to the new op on NumPy, and gives back the new weights: two partitions, one call per step.
+on oneDNN, hands it to the new op on NumPy, and gives back the new weights: two partitions, one call per step. At the
+end, a function of your own brings the rule for its gradient.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,39 @@ try:
     og.run_op("SgdStep", [w, v, v], {"learning_rate": 1e-4, "momentun": 0.8})
 except og.AttributeValueError as error:
     print("refused:", error)
+
+
+# An op that a loss goes through brings the rule for its gradient: the slope of x + sin²(x) is 1 + 2 · sin(x) · cos(x).
+SNAKE = og.OpSchema(
+    kind="Snake",
+    summary="A rectifier for what repeats.",
+    formula="dst = src + sin²(src)",
+    inputs=[og.Port("src", "T")],
+    outputs=[og.Port("dst", "T")],
+    types={"T": (og.DataType.f32, og.DataType.f64)},
+    infer_shapes=og.shape_of_first_input,
+)
+
+
+def snake(op: og.Op, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]) -> None:
+    np.add(inputs[0], np.sin(inputs[0]) ** 2, out=outputs[0])
+
+
+def snake_gradient(context: og.GradientContext) -> Iterator[tuple[str, og.LogicalTensor]]:
+    make, src = context.make, context.input("src")
+    product = make.multiply(make.op("HostSin", src), make.op("HostCos", src))
+    slope = make.add(make.scale(product, 2), make.number(1, src))
+    yield "src", make.multiply(context.gradient, slope)
+
+
+og.register_op(SNAKE, snake)
+og.register_gradient("Snake", snake_gradient)
+graph = og.Graph()
+x = graph.input("x", "f64", [100])
+y = graph.op("Snake", x)
+(dx,) = graph.gradients(y, [x], seed=1.0)
+points, h = np.linspace(-3, 3, 100), 1e-6
+results = graph.compile()({"x": points})
+above, below = (np.asarray(og.run_op("Snake", [points + step], {})) for step in (h, -h))
+assert dx is not None  # it is where a loss does not depend on x
+print("the slope is right:", np.allclose(results[dx], (above - below) / (2 * h), atol=1e-8))

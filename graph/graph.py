@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from ..ops.data_types import DataType, parse_enum
-from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
+from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, nearest
 from ..ops.registry import REGISTRY
 from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
@@ -63,6 +63,7 @@ class Graph(OpMethods):
         self._declared: dict[int, None] = {}  # inputs, in the order in which they were added
         self._constants: dict[int, Array] = {}
         self._marked: list[tuple[str | None, int]] = []
+        self._dropped: set[int] = set()
         self._finalized = False
         self._next_id = 0
 
@@ -104,6 +105,40 @@ class Graph(OpMethods):
         for tensor in op.outputs:
             self._producers[tensor.id] = op
         self._next_id = max(self._next_id, op.id + 1, *(t.id + 1 for t in merged.values()))
+        return op
+
+    def replace_op(self, op: Op) -> Op:
+        """Puts an op in the place of the one that has its id, and returns it: another one that makes the same tensors.
+
+        Args:
+            op: with the outputs of the former op, and others behind them, as those that statistics are kept in.
+
+        Raises:
+            GraphError: the graph is finalized; no op has the id; the outputs do not begin with those of the former op;
+                see `add_op`.
+        """
+        self._check_open(f"{op}")
+        place = next((number for number, other in enumerate(self._ops) if other.id == op.id), None)
+        if place is None:
+            raise GraphError(f"the graph has no op with the id {op.id} that {op} could replace; add it")
+        former = self._ops[place]
+        made = [t.id for t in former.outputs]
+        if [t.id for t in op.outputs[: len(made)]] != made:
+            raise GraphError(
+                f"{op} must have the outputs of {former} that it replaces, {', '.join(map(str, former.outputs))}"
+            )
+        self._op_ids.discard(op.id)
+        for number in made:
+            del self._producers[number]
+        self._ops.pop(place)
+        try:
+            self.add_op(op)
+        except OneDNNGraphError:
+            self._op_ids.add(op.id)
+            self._producers.update((number, former) for number in made)
+            self._ops.insert(place, former)
+            raise
+        self._ops.insert(place, self._ops.pop())
         return op
 
     def _merged(self, tensor: LogicalTensor, op: Op | None) -> LogicalTensor:
@@ -253,7 +288,7 @@ class Graph(OpMethods):
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
-        """Tensors that are marked by `output` or an End, or that no op reads, in order."""
+        """Tensors that are marked by `output` or an End, or that no op reads and that are not dropped, in order."""
         return tuple(self._tensors[i] for i in dict.fromkeys(i for _, i in self._named_outputs()))
 
     @property
@@ -277,7 +312,8 @@ class Graph(OpMethods):
         ends = [t.id for op in self._ops for t in op.outputs if t.id not in read]
         ended = [t.id for op in self._ops if not op.outputs for t in op.inputs if t.id in self._producers]
         marked = {i for _, i in self._marked}
-        others = [(None, i) for i in dict.fromkeys([*ends, *ended]) if i not in marked]
+        hidden = marked | self._dropped
+        others = [(None, i) for i in dict.fromkeys([*ends, *ended]) if i not in hidden]
         return [
             (label(self._tensors[i]) if name is None else name, i) for name, i in (*self._marked, *others)
         ]
@@ -407,7 +443,23 @@ class Graph(OpMethods):
                 f"two outputs of the graph would be called {format_value(key)}; choose another name"
             )
         self._marked.append((name, tensor.id))
+        self._dropped.discard(tensor.id)
         return tensor
+
+    def drop_output(self, tensor: LogicalTensor) -> None:
+        """Says that a tensor that no op reads is no output of the graph; `output` makes it one again.
+
+        An op that makes several tensors may make one that nobody asked for.
+
+        Raises:
+            GraphError: no op of the graph makes the tensor; it is marked by `output`; the graph is finalized.
+        """
+        self._check_open(f"{tensor}, which is to be dropped,")
+        if tensor.id not in self._producers or any(tensor.id == i for _, i in self._marked):
+            raise GraphError(
+                f"{tensor} must be the output of an op that output() has not marked, to be dropped"
+            )
+        self._dropped.add(tensor.id)
 
     def prune(self) -> None:
         """Takes out the ops that no tensor marked by `output` depends on, and what only they read; inputs stay.
@@ -607,6 +659,49 @@ class Graph(OpMethods):
         from .precision.bfloat16 import to_data_type  # it makes graphs, and so comes after this module
 
         return to_data_type(self, data_type, keep=keep, ports=ports)
+
+    # --- gradients ---
+
+    def gradients(
+        self,
+        loss: LogicalTensor | Sequence[LogicalTensor],
+        wrt: Sequence[LogicalTensor],
+        seed: object = None,
+        *,
+        recompute: Sequence[LogicalTensor] = (),
+        straight_through: bool = False,
+    ) -> list[LogicalTensor | None]:
+        """Adds the ops of a gradient to the graph: reverse mode, out of ops of the set.
+
+        Only what a tensor of `wrt` needs is added. Gradients of a tensor that is used several times are summed. What
+        was an output of the graph stays one, and so is each gradient, until an op reads it.
+
+        Args:
+            loss: tensor of floating-point numbers, or several, whose gradients are added.
+            wrt: tensors to differentiate by: inputs, constants, or inner ones.
+            seed: gradient of the loss, of its shape: a tensor of the graph, an array or a number, for several losses
+                one each; None for 1, which a loss of one element has.
+            recompute: inner tensors that the backward part computes again, so that they need not be kept.
+            straight_through: whether Quantize, Dequantize and Round, which have no useful derivative, hand gradients
+                on as they are.
+
+        Returns:
+            For each tensor of `wrt` its gradient, of its type and shape, or None where the loss does not depend on it.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError: an argument that is no tensor of the graph, is
+                of integers, or does not fit.
+            GraphError: the graph is finalized, or has a cycle.
+            UnsupportedError: an op between `wrt` and `loss` that has no gradient, or whose gradient needs sizes that
+                are not known. The graph is as it was then.
+        """
+        from .gradients.reverse import gradients  # it makes ops, and so comes after this module
+
+        self._check_open("gradients")
+        trial = copy.copy(self)  # an error half way leaves this graph as it was
+        found = gradients(trial, loss, wrt, seed, recompute, straight_through=straight_through)
+        vars(self).update(vars(trial))
+        return found
 
     # --- files ---
 

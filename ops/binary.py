@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import InferenceContext, OpNames, OpSchema, Port, Shape
+from .schema import BackwardOp, InferenceContext, OpNames, OpSchema, Port, Shape
 from .shared import AUTO_BROADCAST, DATA_FORMAT, FLOATS, SOURCE, broadcast, channels_of, same, vector
 
 _FLOATS_AND_S32 = (*FLOATS, DataType.s32)
@@ -117,6 +117,7 @@ REGISTRY.register(
         attributes=(DATA_FORMAT,),
         types={"T": FLOATS},
         infer_shapes=_bias,
+        backward=(BackwardOp(kind="BiasAddBackward", inputs=("diff_dst",), outputs=("bias",)),),
         source=SOURCE.format("BiasAdd"),
         family="binary",
     )

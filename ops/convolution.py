@@ -14,7 +14,7 @@ from .attributes import NON_NEGATIVE, POSITIVE, AttributeSpec, AttributeType, On
 from .convolution_shapes import shape_rule
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import OpNames, OpSchema, Port
+from .schema import BackwardOp, OpNames, OpSchema, Port
 from .shared import AUTO_PAD, DATA_FORMAT, DILATIONS, FLOATS, PADS_BEGIN, PADS_END, SOURCE, STRIDES, integers
 
 # --- attributes --------------------------------------------------------------------------------------
@@ -121,6 +121,21 @@ for _schema in (
         attributes=(*_COMMON, _WEIGHTS_FORMAT),
         types=_ONE_TYPE,
         infer_shapes=shape_rule("Convolution"),
+        backward=(
+            BackwardOp(
+                kind="ConvolutionBackwardData",
+                inputs=("diff_dst", "weights"),
+                outputs=("src",),
+                shapes={"dst_shape": "src"},
+            ),
+            BackwardOp(
+                kind="ConvolutionBackwardWeights",
+                inputs=("src", "diff_dst"),
+                outputs=("weights",),
+                shapes={"weights_shape": "weights"},
+            ),
+            BackwardOp(kind="BiasAddBackward", inputs=("diff_dst",), outputs=("bias",)),
+        ),
         source=SOURCE.format("Convolution"),
         family="convolution",
     ),
@@ -144,6 +159,15 @@ for _schema in (
         types=_WITH_SHAPE,
         infer_shapes=shape_rule("ConvolutionBackwardData"),
         notes=("Without dst_shape the output is as small as the sizes allow, or as it is declared.",),
+        backward=(
+            BackwardOp(kind="Convolution", inputs=("diff_diff_src", "weights"), outputs=("diff_dst",)),
+            BackwardOp(
+                kind="ConvolutionBackwardWeights",
+                inputs=("diff_diff_src", "diff_dst"),
+                outputs=("weights",),
+                shapes={"weights_shape": "weights"},
+            ),
+        ),
         source=SOURCE.format("ConvolutionBackwardData"),
         family="convolution",
     ),
@@ -165,6 +189,15 @@ for _schema in (
             _DIVISIBLE,
             _EITHER,
         ),
+        backward=(
+            BackwardOp(
+                kind="ConvolutionBackwardData",
+                inputs=("diff_dst", "diff_diff_weights"),
+                outputs=("src",),
+                shapes={"dst_shape": "src"},
+            ),
+            BackwardOp(kind="Convolution", inputs=("src", "diff_diff_weights"), outputs=("diff_dst",)),
+        ),
         source="oneDNN Graph 3.0 and 3.1, ConvolutionBackwardWeights; legacy ConvolutionBackpropWeights-1 "
         "and ConvolutionBackpropFilters-1",
         family="convolution",
@@ -180,6 +213,16 @@ for _schema in (
         types=_ONE_TYPE,
         infer_shapes=shape_rule("ConvTranspose"),
         notes=(_GROUPED.format("the channels", ""),),
+        backward=(
+            BackwardOp(kind="ConvTransposeBackwardData", inputs=("diff_dst", "weights"), outputs=("src",)),
+            BackwardOp(
+                kind="ConvTransposeBackwardWeights",
+                inputs=("src", "diff_dst"),
+                outputs=("weights",),
+                shapes={"weights_shape": "weights"},
+            ),
+            BackwardOp(kind="BiasAddBackward", inputs=("diff_dst",), outputs=("bias",)),
+        ),
         source=SOURCE.format("ConvTranspose"),
         family="convolution",
     ),
@@ -193,6 +236,14 @@ for _schema in (
         types=_ONE_TYPE,
         infer_shapes=shape_rule("ConvTransposeBackwardData"),
         notes=(_GROUPED.format("the channels", ""),),
+        backward=(
+            BackwardOp(
+                kind="ConvTransposeBackwardWeights",
+                inputs=("diff_diff_src", "diff_dst"),
+                outputs=("weights",),
+                shapes={"weights_shape": "weights"},
+            ),
+        ),
         source=SOURCE.format("ConvTransposeBackwardData"),
         family="convolution",
     ),
@@ -207,6 +258,11 @@ for _schema in (
         infer_shapes=shape_rule("ConvTransposeBackwardWeights"),
         aliases=(OpNames("ConvTransposeBackpropFilters", _LEGACY_FILTERS),),
         notes=(_GROUPED.format("weights_shape", "s"), _DIVISIBLE, _EITHER),
+        backward=(
+            BackwardOp(
+                kind="ConvTransposeBackwardData", inputs=("diff_dst", "diff_diff_weights"), outputs=("src",)
+            ),
+        ),
         source="oneDNN Graph 3.0, ConvTransposeBackwardWeights",
         family="convolution",
         exact_on_integers=True,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
+from .schema import BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import FLOATS, SOURCE
 
 
@@ -42,6 +42,11 @@ REGISTRY.register(
         },
         infer_shapes=_dropout,
         notes=("The random numbers are Philox 4×32 with 10 rounds, those of oneDNN.",),
+        backward=(
+            BackwardOp(
+                kind="Dropout", inputs=("diff_dst", "seed", "offset", "probability"), outputs=("src",)
+            ),
+        ),
         source=SOURCE.format("Dropout"),
         family="dropout",
     )

@@ -17,6 +17,7 @@ from .data_types import DataType
 from .registry import HOST, REGISTRY
 from .schema import (
     UNKNOWN_DIM,
+    BackwardOp,
     InferenceContext,
     InferShapes,
     OpSchema,
@@ -25,7 +26,7 @@ from .schema import (
     format_shape,
     shape_of_first_input,
 )
-from .shared import FLOATS, axis_of, broadcast, flag, integers, known, real
+from .shared import FLOATS, axis_of, broadcast, flag, integers, known, real, same
 
 SOURCE = "an op of our own, for models of other frameworks"
 INTEGERS = (DataType.s64, DataType.s32, DataType.s8, DataType.u8)
@@ -61,6 +62,7 @@ def _register(
     types: dict[str, tuple[DataType, ...]],
     infer_shapes: InferShapes,
     attributes: Sequence[AttributeSpec] = (),
+    backward: Sequence[BackwardOp] = (),
 ) -> None:
     REGISTRY.register(
         OpSchema(
@@ -72,6 +74,7 @@ def _register(
             attributes=tuple(attributes),
             types=types,
             infer_shapes=infer_shapes,
+            backward=tuple(backward),
             source=SOURCE,
             family=HOST,
         )
@@ -92,7 +95,7 @@ def _twin(of: str, kind: str, constraint: str, allowed: tuple[DataType, ...]) ->
     schema, _ = REGISTRY.resolve(of)
     types = {**schema.types, constraint: allowed}
     REGISTRY.register(
-        evolve(schema, kind=kind, types=types, source=SOURCE, family=HOST, aliases=(), notes=())
+        evolve(schema, kind=kind, types=types, source=SOURCE, family=HOST, aliases=(), notes=(), backward=())
     )
     HOSTED[of] = kind
 
@@ -386,6 +389,12 @@ def _arg(ctx: InferenceContext) -> tuple[Shape, ...]:
     return ((*src[:axis], *kept, *src[axis + 1 :]),)
 
 
+def _back(kind: str, *more: str) -> tuple[BackwardOp, ...]:
+    """The gradient op of a kind, which has the shape of src as an attribute."""
+    inputs = ("diff_dst", *more)
+    return (BackwardOp(kind=f"{kind}Backward", inputs=inputs, outputs=("src",), shapes={"src_shape": "src"}),)
+
+
 _register(
     "HostGather",
     "Parts along an axis, by their numbers: a look-up in a table.",
@@ -395,6 +404,7 @@ _register(
     {"T": VALUES, "TI": INDICES},
     _gather,
     (_axis("The axis that indices count along"),),
+    _back("HostGather", "indices"),
 )
 _register(
     "HostGatherElements",
@@ -405,6 +415,7 @@ _register(
     {"T": VALUES, "TI": INDICES},
     _gather_elements,
     (_axis("The axis that indices count along"),),
+    _back("HostGatherElements", "indices"),
 )
 _BATCH = AttributeSpec(
     "batch_dims",
@@ -422,6 +433,7 @@ _register(
     {"T": VALUES, "TI": INDICES},
     _gather_nd,
     (_BATCH,),
+    _back("HostGatherND", "indices"),
 )
 _register(
     "HostScatterND",
@@ -450,6 +462,7 @@ _register(
             ("steps", "Distances; negative ones go backwards."),
         )
     ),
+    _back("HostSlice"),
 )
 _register(
     "HostPad",
@@ -471,6 +484,7 @@ _register(
         ),
         real("value", "What they are with mode constant.", default=0.0, rule=None),
     ),
+    _back("HostPad"),
 )
 _register(
     "HostExpand",
@@ -511,3 +525,105 @@ for _kind, _summary in (("HostArgMax", "largest"), ("HostArgMin", "smallest")):
             flag("last", False, "Whether the last one counts where several are equal."),
         ),
     )
+
+
+# --- gradients -------------------------------------------------------------------------------------------
+
+_DIFF_DST = Port("diff_dst", "T", doc="Gradient of the forward op's output.")
+_DIFF_SRC = Port("diff_src", "T", doc="Gradient of the forward op's input.")
+_SRC_SHAPE = integers("src_shape", NON_NEGATIVE, "Shape of the forward op's input.")
+
+
+def _forward_context(ctx: InferenceContext, *inputs: Shape) -> InferenceContext:
+    return evolve(ctx, inputs=(ctx.attributes.integers("src_shape"), *inputs))
+
+
+def _backward(
+    kind: str, formula: str, forward: InferShapes, attributes: Sequence[AttributeSpec], *more: Port
+) -> None:
+    """Enters the gradient op of a kind: `forward` is that one's shape rule, which diff_dst has to follow."""
+
+    def infer(ctx: InferenceContext) -> tuple[Shape, ...]:
+        (wanted,) = forward(_forward_context(ctx, *ctx.inputs[1:]))
+        same(ctx, wanted, ctx.inputs[0], ("the forward op's output", "diff_dst"))
+        return (ctx.attributes.integers("src_shape"),)
+
+    linear = BackwardOp(
+        kind=kind, inputs=("diff_diff_src", *[port.name for port in more]), outputs=("diff_dst",)
+    )
+    types: dict[str, tuple[DataType, ...]] = {"T": FLOATS, **({"TI": INDICES} if more else {})}
+    _register(
+        f"{kind}Backward",
+        f"Gradient of {kind}.",
+        formula,
+        (_DIFF_DST, *more),
+        _DIFF_SRC,
+        types,
+        infer,
+        (*attributes, _SRC_SHAPE),
+        (linear,),
+    )
+
+
+def _attributes_of(kind: str) -> tuple[AttributeSpec, ...]:
+    """Those of a kind that its gradient depends on."""
+    return tuple(spec for spec in REGISTRY.resolve(kind)[0].attributes if spec.name != "value")
+
+
+_backward(
+    "HostGather",
+    "diff_src[…, indices[i…], …] += diff_dst[…, i…, …]",
+    _gather,
+    _attributes_of("HostGather"),
+    _INDICES,
+)
+_backward(
+    "HostGatherElements",
+    "diff_src[…, indices[…, i, …], …] += diff_dst[…, i, …]",
+    _gather_elements,
+    _attributes_of("HostGatherElements"),
+    _INDICES,
+)
+_backward(
+    "HostGatherND",
+    "diff_src[indices[i…], …] += diff_dst[i…, …]",
+    _gather_nd,
+    _attributes_of("HostGatherND"),
+    _INDICES,
+)
+_backward(
+    "HostSlice", "diff_src = 0; diff_src[starts:stops:steps] = diff_dst", _slice, _attributes_of("HostSlice")
+)
+_backward("HostPad", "diff_src[what dst[i] was taken from] += diff_dst[i]", _pad, _attributes_of("HostPad"))
+
+
+def _expand_to(ctx: InferenceContext) -> tuple[Shape, ...]:
+    wide = broadcast(ctx, ctx.inputs, ("src", "like"))
+    return (same(ctx, wide, ctx.inputs[1], ("src broadcast to like", "like")),)
+
+
+def _sum_to(ctx: InferenceContext) -> tuple[Shape, ...]:
+    wide = broadcast(ctx, ctx.inputs, ("src", "like"))
+    same(ctx, wide, ctx.inputs[0], ("src", "like broadcast to src"))
+    return (ctx.inputs[1],)
+
+
+_LIKE = Port("like", "T", doc="A tensor of the shape; its elements don't matter.")
+_register(
+    "HostExpandTo",
+    "A tensor repeated to the shape of another one.",
+    "dst = src, broadcast to the shape of like",
+    (_SRC, _LIKE),
+    Port("dst", "T", doc="The shape of like."),
+    {"T": FLOATS},
+    _expand_to,
+)
+_register(
+    "HostSumTo",
+    "A tensor summed to the shape of another one that broadcasts to it.",
+    "dst = Σ src over what like has one element along",
+    (_SRC, _LIKE),
+    Port("dst", "T", doc="The shape of like."),
+    {"T": FLOATS},
+    _sum_to,
+)

@@ -11,7 +11,7 @@ from .attributes import ABOVE_ZERO, POSITIVE, AttributeSpec, AttributeType, OneO
 from .data_types import DataType
 from .formats import axis_positions
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .schema import UNKNOWN_DIM, BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import DATA_FORMAT, FLOATS, SOURCE, integers, known
 
 _MODE = AttributeSpec(
@@ -139,6 +139,9 @@ REGISTRY.register(
         types={"T1": FLOATS, "T2": (DataType.s32,)},
         infer_shapes=_forward,
         notes=_NOTES,
+        backward=(
+            BackwardOp(kind="InterpolateBackward", inputs=("src", "diff_dst", "sizes"), outputs=("src",)),
+        ),
         source=SOURCE.format("Interpolate"),
         family="interpolate",
     )

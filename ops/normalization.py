@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .attributes import FINITE, POSITIVE, Attributes, AttributeSpec, AttributeType, Finite
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
+from .schema import BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import (
     DATA_FORMAT,
     FLOATS,
@@ -120,6 +120,13 @@ REGISTRY.register(
         types=_TYPES,
         infer_shapes=_batch_training,
         notes=("The variance is that of the batch itself, the sum of squares divided by the count.",),
+        backward=(
+            BackwardOp(
+                kind="BatchNormTrainingBackward",
+                inputs=("src", "diff_dst", "batch_mean", "batch_variance", "gamma"),
+                outputs=("src", "gamma", "beta"),
+            ),
+        ),
         source=SOURCE.format("BatchNormForwardTraining"),
         family="normalization",
     )
@@ -230,6 +237,13 @@ REGISTRY.register(
         attributes=(_KEEP_STATS, _BEGIN_NORM_AXIS, _USE_AFFINE, _DEFAULT_EPSILON),
         types=_TYPES,
         infer_shapes=_layer,
+        backward=(
+            BackwardOp(
+                kind="LayerNormBackward",
+                inputs=("src", "diff_dst", "mean", "variance", "gamma", "beta"),
+                outputs=("src", "gamma", "beta"),
+            ),
+        ),
         source=SOURCE.format("LayerNorm"),
         family="normalization",
     )

@@ -13,7 +13,7 @@ from . import spatial
 from .attributes import NON_NEGATIVE, POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .schema import UNKNOWN_DIM, BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import (
     AUTO_PAD,
     DATA_FORMAT,
@@ -234,6 +234,11 @@ REGISTRY.register(
         types={"T": FLOATS},
         infer_shapes=_forward,
         notes=("count is the window's size, or the number of its elements inside src with exclude_pad.",),
+        backward=(
+            BackwardOp(
+                kind="AvgPoolBackward", inputs=("diff_dst",), outputs=("src",), shapes={"src_shape": "src"}
+            ),
+        ),
         source=SOURCE.format("AvgPool"),
         family="pooling",
     )
@@ -280,6 +285,7 @@ REGISTRY.register(
         attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _KERNEL, _DILATIONS, DATA_FORMAT, _ROUNDING, AUTO_PAD),
         types={"T": FLOATS},
         infer_shapes=_forward,
+        backward=(BackwardOp(kind="MaxPoolBackward", inputs=("src", "diff_dst"), outputs=("src",)),),
         source=SOURCE.format("MaxPool"),
         family="pooling",
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from .attributes import Attributes
 from .formats import axis_positions
 from .registry import REGISTRY
-from .schema import UNKNOWN_DIM, InferenceContext, OpSchema, Port, Shape, format_shape
+from .schema import UNKNOWN_DIM, BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import DATA_FORMAT, FLOATS, SOURCE, broadcast, flag, same
 
 
@@ -72,6 +72,9 @@ REGISTRY.register(
         ),
         types={"T": FLOATS},
         infer_shapes=_prelu,
+        backward=(
+            BackwardOp(kind="PReLUBackward", inputs=("src", "slope", "diff_dst"), outputs=("src", "slope")),
+        ),
         source=SOURCE.format("PReLU"),
         family="prelu",
     )

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from attrs import Factory, field, frozen
 
-from .attributes import Attributes, AttributeSpec, canonical_value
+from .attributes import Attributes, AttributeSpec, AttributeValue, canonical_value
 from .data_types import DataType, parse_enum
 from .errors import SchemaError, ShapeError, nearest
 from .values import check_identifier, format_value, integer, listed
@@ -121,6 +121,26 @@ class InferenceContext:
 InferShapes = Callable[[InferenceContext], Sequence[Shape]]
 
 
+@frozen(kw_only=True)
+class BackwardOp:
+    """An op of the set that computes gradients of another one, and what goes where.
+
+    Attributes:
+        kind: of that op.
+        inputs: what its inputs are, in order: ports of the other op, or `diff_` and the name of one of its outputs for
+            the gradient of that output. An optional port that is not connected is left out.
+        outputs: the inputs of the other op that its outputs are the gradients by.
+        attributes: values of attributes. What both ops have under one name is handed on.
+        shapes: attribute → the port of the other op whose shape is its value.
+    """
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, AttributeValue] = Factory(dict[str, AttributeValue])
+    shapes: Mapping[str, str] = Factory(dict[str, str])
+
+
 T = TypeVar("T")
 
 
@@ -145,6 +165,10 @@ def _attributes(specs: Sequence[AttributeSpec]) -> tuple[AttributeSpec, ...]:
 
 def _aliases(names: Sequence[OpNames]) -> tuple[OpNames, ...]:
     return _checked(OpNames, names, "the aliases of an OpSchema")
+
+
+def _backward(ops: Sequence[BackwardOp]) -> tuple[BackwardOp, ...]:
+    return _checked(BackwardOp, ops, "the backward ops of an OpSchema")
 
 
 def _data_types(types: Mapping[str, Sequence[DataType | str]]) -> Mapping[str, tuple[DataType, ...]]:
@@ -188,6 +212,7 @@ class OpSchema:
             required ports and all.
         outputs_made: from the attributes to the number of outputs that the builder makes; all required ones if None.
         aliases: legacy spellings of the op.
+        backward: ops of the set that compute its gradients; `graph/gradients/` composes those of other ops.
         notes: further rules of the documents, a sentence each.
         source: the documents that the semantics come from.
         family: name of the module that holds the op in `ops/`, `backends/numpy/`, `backends/onednn/`.
@@ -205,6 +230,7 @@ class OpSchema:
     output_counts: tuple[int, ...] | None = None
     outputs_made: Callable[[Attributes], int] | None = None
     aliases: tuple[OpNames, ...] = field(default=(), converter=_aliases)
+    backward: tuple[BackwardOp, ...] = field(default=(), converter=_backward)
     formula: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .attributes import AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
 from .registry import REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape
+from .schema import BackwardOp, InferenceContext, OpSchema, Port, Shape
 from .shared import FLOATS, SOURCE, axis_of, same
 
 
@@ -66,6 +66,7 @@ REGISTRY.register(
         ),
         types={"T1": FLOATS, "T2": FLOATS, "T3": (DataType.f32, DataType.f64)},
         infer_shapes=_softmax,
+        backward=(BackwardOp(kind="SoftMaxBackward", inputs=("diff_dst", "dst"), outputs=("src",)),),
         source=SOURCE.format("SoftMax"),
         family="softmax",
     )
@@ -80,6 +81,9 @@ REGISTRY.register(
         attributes=(axis_spec(1),),
         types={"T1": FLOATS, "T2": FLOATS},
         infer_shapes=_backward,
+        backward=(
+            BackwardOp(kind="SoftMaxBackward", inputs=("diff_diff_src", "dst"), outputs=("diff_dst",)),
+        ),
         source=SOURCE.format("SoftMaxBackward"),
         family="softmax",
     )
@@ -94,6 +98,7 @@ REGISTRY.register(
         attributes=(axis_spec(-1),),
         types={"T": FLOATS},
         infer_shapes=_softmax,
+        backward=(BackwardOp(kind="LogSoftmaxBackward", inputs=("diff_dst", "dst"), outputs=("src",)),),
         source=SOURCE.format("LogSoftmax"),
         family="softmax",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...graph.gradients.rules import RULES
 from ...ops.errors import SchemaError
 from ...ops.registry import REGISTRY
 from ...ops.schema import OpSchema
@@ -41,3 +42,4 @@ def unregister_op(kind: str) -> None:
         raise SchemaError(f"'{kind}' is built in and can't be unregistered; only your own ops can")
     REGISTRY.unregister(schema.kind)
     del KERNELS[schema.kind]
+    RULES.pop(schema.kind, None)

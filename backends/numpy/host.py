@@ -227,15 +227,19 @@ def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     scatter(op, src, _places(op, indices, src.shape), updates, outputs[0])
 
 
+def _taken(op: Op, rank: int) -> tuple[slice, ...]:
+    """What a slice takes of each axis."""
+    taken = [slice(None)] * rank
+    names = ("axes", "starts", "stops", "steps")
+    for axis, start, stop, step in zip(*(op.attributes.integers(name) for name in names), strict=True):
+        taken[axis] = slice(start, stop, step)
+    return tuple(taken)
+
+
 @kernel("HostSlice")
 def part(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """A part along axes."""
-    src, a = inputs[0], op.attributes
-    taken: list[slice] = [slice(None)] * src.ndim
-    names = ("axes", "starts", "stops", "steps")
-    for axis, start, stop, step in zip(*(a.integers(name) for name in names), strict=True):
-        taken[axis] = slice(start, stop, step)
-    np.copyto(outputs[0], src[tuple(taken)])
+    np.copyto(outputs[0], inputs[0][_taken(op, inputs[0].ndim)])
 
 
 @kernel("HostPad")
@@ -311,3 +315,90 @@ def extreme(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         np.flip(values, axis) if a.flag("last") else values, axis=axis, keepdims=a.flag("keep_dims")
     )
     np.copyto(outputs[0], src.shape[axis] - 1 - found if a.flag("last") else found, casting="same_kind")
+
+
+# --- gradients -------------------------------------------------------------------------------------------
+
+
+def _added(values: Array, numbers: Array, axis: int, size: int) -> Array:
+    """Parts along an axis added up by their numbers, in an array of `size` of them; the order is always the same."""
+    shape = values.shape
+    total = np.zeros((*shape[:axis], size, *shape[axis + 1 :]), values.dtype)
+    if values.size:
+        order = np.argsort(numbers, kind="stable")
+        found, starts = np.unique(numbers[order], return_index=True)
+        total[(*[slice(None)] * axis, found)] = np.add.reduceat(values.take(order, axis), starts, axis)
+    return total
+
+
+@kernel("HostGatherBackward")
+def gather_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_src += diff_dst at the parts that were taken."""
+    diff_dst, indices = wide(inputs[0]), inputs[1]
+    shape = outputs[0].shape
+    axis = op.attributes.integer("axis") % len(shape)
+    numbers = _counted(op, indices, shape[axis]).reshape(-1)
+    parts = diff_dst.reshape((*shape[:axis], numbers.size, *shape[axis + 1 :]))
+    store(outputs[0], _added(parts, numbers, axis, shape[axis]))
+
+
+@kernel("HostGatherElementsBackward")
+def gather_elements_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_src += diff_dst at the elements that were taken."""
+    diff_dst, indices = wide(inputs[0]), inputs[1]
+    axis = op.attributes.integer("axis") % diff_dst.ndim
+    places = list(np.ogrid[tuple(slice(d) for d in indices.shape)])
+    places[axis] = _counted(op, indices, outputs[0].shape[axis])
+    total = np.zeros(outputs[0].shape, diff_dst.dtype)
+    np.add.at(total, tuple(places), diff_dst)
+    store(outputs[0], total)
+
+
+@kernel("HostGatherNDBackward")
+def gather_nd_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_src += diff_dst at the parts that were taken."""
+    diff_dst, indices = wide(inputs[0]), inputs[1]
+    shape = outputs[0].shape
+    batch, rank = op.attributes.integer("batch_dims"), indices.ndim - 1
+    own = [along(_counting(shape[axis]), axis, rank) for axis in range(batch)]
+    total = np.zeros(shape, diff_dst.dtype)
+    places = (*own, *_places(op, indices, shape[batch:]))
+    if places:
+        np.add.at(total, places, diff_dst)
+    else:
+        total += diff_dst.sum(axis=tuple(range(rank)))
+    store(outputs[0], total)
+
+
+@kernel("HostSliceBackward")
+def part_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_dst in its place, and zeros elsewhere."""
+    outputs[0][...] = 0
+    outputs[0][_taken(op, outputs[0].ndim)] = inputs[0]
+
+
+@kernel("HostPadBackward")
+def pad_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """diff_src += diff_dst wherever an element went."""
+    a, total = op.attributes, wide(inputs[0])
+    around: Callable[..., Array] = np.pad
+    for axis, (begin, end) in enumerate(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True)):
+        size = outputs[0].shape[axis]
+        if a.string("mode") == "constant":
+            total = total.take(begin + _counting(size), axis)
+        elif begin or end:
+            total = _added(total, around(_counting(size), (begin, end), mode=a.string("mode")), axis, size)
+    store(outputs[0], total)
+
+
+register_kernel("HostExpandTo", expand)
+
+
+@kernel("HostSumTo")
+def sum_to(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = Σ src over what like has one element along."""
+    src, target = wide(inputs[0]), outputs[0]
+    lead = src.ndim - target.ndim
+    kept = (1,) * lead + target.shape
+    axes = tuple(axis for axis, d in enumerate(kept) if d == 1 and src.shape[axis] != 1)
+    store(target, src.sum(axis=axes, keepdims=True).reshape(target.shape))

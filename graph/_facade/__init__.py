@@ -34,6 +34,8 @@ from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.compile.signature import Results
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
+from onednn_graph.graph.gradients.context import GradientContext
+from onednn_graph.graph.gradients.rules import GradientRule, register_gradient
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.importers import from_onnx, from_torch
 from onednn_graph.graph.model.fpmath import FpmathMode
@@ -184,6 +186,8 @@ __all__ = [
     "EventKind",
     "Explanation",
     "FpmathMode",
+    "GradientContext",
+    "GradientRule",
     "Graph",
     "GraphError",
     "GraphFileError",
@@ -226,6 +230,7 @@ __all__ = [
     "op_schema",
     "ops",
     "profile",
+    "register_gradient",
     "register_op",
     "run_op",
     "set_num_threads",

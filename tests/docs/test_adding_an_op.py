@@ -1,4 +1,4 @@
-"""An op is added in five places and by one command, as CONTRIBUTING says: Softsign, in a copy of the checkout."""
+"""An op is added in six places and by one command, as CONTRIBUTING says: Softsign, in a copy of the checkout."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ class Place:
 PLACES = (
     Place(
         "ops/eltwise.py",
-        '_forward("SoftPlus",',
+        '_forward("Sqrt",',
         '_forward("Softsign", "Softsign.", "dst = src / (1 + |src|)", source="an op of our own")\n',
     ),
     Place("backends/numpy/eltwise.py", '    "Sqrt":', '    "Softsign": lambda x, a: x / (1 + np.abs(x)),\n'),
@@ -70,6 +70,19 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     ),
     Place("tools/op_examples.py", '    **_all("Clamp",', '    **_all("Softsign", _X),\n'),
     Place(
+        "graph/gradients/eltwise.py",
+        '@rule("Exp", spread=True)',
+        '''@rule("Softsign", spread=True)
+def softsign(ctx: GradientContext) -> Iterator[Made]:
+    """1 / (1 + |src|)²."""
+    below = ctx.make.add(ctx.make.op("Abs", ctx.input("src")), ctx.make.number(1, ctx.gradient))
+    yield "src", ctx.make.divide(ctx.gradient, ctx.make.op("Square", below))
+
+
+''',
+    ),
+    Place("tests/support/gradient_calls.py", '    "Sqrt": one(', '    "Softsign": one(),\n'),
+    Place(
         "tests/backends/numpy/test_torch_eltwise.py",
         '    "Sqrt": Function(',
         '    "Softsign": Function(functional.softsign, {}),\n',
@@ -95,6 +108,7 @@ print(og.softsign.__module__, og.__file__)
 """
 
 TESTS = (
+    "tests/graph/gradients/test_every_rule.py",
     "tests/ops/test_opset.py",
     "tests/ops/test_shape_inference.py",
     "tests/docs/test_packaging.py",
@@ -110,7 +124,7 @@ TESTS = (
 )
 CHOSEN = (
     "Softsign or op_has_an_example or covers or are_complete or of_today or op_table or in_the_stubs or "
-    "every_op_of_the_reference or every_op_has_a_kernel"
+    "every_op_of_the_reference or every_op_has_a_kernel or every_kind_is_classified or every_rule_has_a_call"
 )
 
 
@@ -157,8 +171,9 @@ def edit(checkout):
         path.write_text(text.replace(place.before, place.text + place.before), encoding="utf-8")
 
 
-def test_an_op_takes_five_files_and_one_command(run):
-    assert len({place.file for place in PLACES}) <= 5
+def test_an_op_takes_seven_files_and_one_command(run):
+    """Two of the places, the gradient and the test row, are a file each beside their tests'."""
+    assert len({place.file for place in PLACES}) <= 7
     assert not hasattr(og, "softsign")
     edit(run.checkout)
     run("-m", "onednn_graph.tools.generate", str(run.checkout))
@@ -177,6 +192,8 @@ def test_an_op_takes_five_files_and_one_command(run):
         "test_op_table_is_the_registrys",
         "test_generated_files_are_of_today",
         "test_the_table_covers_the_op_set",
+        "test_the_gradient_is_that_of_central_differences[Softsign 0]",
+        "test_every_kind_is_classified",
     ):
         assert name in passed, name
     if "onednn" in backends:

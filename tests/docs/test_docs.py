@@ -15,6 +15,7 @@ from documents import Page, PageError, blocks_of, matches
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.backends.onednn.lowering import table
 from onednn_graph.graph.compile.backend import BACKENDS
+from onednn_graph.graph.gradients.table import RULES
 from onednn_graph.ops.registry import REGISTRY
 from onednn_graph.tools.op_examples import CALLS, MARKERS, example, has_example
 from onednn_graph.tools.op_page import op_page
@@ -29,7 +30,7 @@ HAS_ONEDNN = og.backends()["onednn"] is None
 @contextmanager
 def as_it_was() -> Iterator[None]:
     """Whatever a page registers is gone afterwards, also where the page fails."""
-    tables = [REGISTRY._schemas, REGISTRY._written, KERNELS, BACKENDS._backends, table.LOWERED]
+    tables = [REGISTRY._schemas, REGISTRY._written, KERNELS, BACKENDS._backends, table.LOWERED, RULES]
     before = [dict(one) for one in tables]
     on_request = set(BACKENDS._on_request)
     try:

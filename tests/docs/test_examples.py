@@ -80,6 +80,7 @@ def test_custom_op(tmp_path):
     assert "the first step is right: True" in out
     assert len(numbers(r"step \d: \|w\| = ([\d.]+)", out)) == 3
     assert "unknown attribute 'momentun' (did you mean 'momentum'?)" in out
+    assert "the slope is right: True" in out
     if HAS_ONEDNN:
         assert "partition 0: ConvolutionBackwardWeights 'gradient' on onednn" in out
         assert "partition 1: SgdStep" in out

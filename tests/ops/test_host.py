@@ -55,6 +55,25 @@ CALLS = {
     "HostPad": ([((5, 3), F)], {"pads_begin": [1, 0], "pads_end": [0, 2]}, (6, 5)),
     "HostExpand": ([((3, 1), W)], {"shape": [2, -1, 4]}, (2, 3, 4)),
     "HostCumSum": ([((5, 3), F)], {"axis": 1}, (5, 3)),
+    "HostGatherBackward": ([((2, 2, 3), F), ((2, 2), W)], {"axis": 0, "src_shape": [5, 3]}, (5, 3)),
+    "HostGatherElementsBackward": ([((2, 1), F), ((2, 1), W)], {"axis": 0, "src_shape": [5, 3]}, (5, 3)),
+    "HostGatherNDBackward": (
+        [((2, 4, 3), F), ((2, 4, 1), W)],
+        {"batch_dims": 1, "src_shape": [2, 5, 3]},
+        (2, 5, 3),
+    ),
+    "HostSliceBackward": (
+        [((2, 2), F)],
+        {"axes": [0, -1], "starts": [-1, 0], "stops": [0, 9], "steps": [-2, 2], "src_shape": [5, 3]},
+        (5, 3),
+    ),
+    "HostPadBackward": (
+        [((6, 5), F)],
+        {"pads_begin": [1, 0], "pads_end": [0, 2], "src_shape": [5, 3]},
+        (5, 3),
+    ),
+    "HostExpandTo": ([((3, 1), F), ((2, 3, 4), F)], {}, (2, 3, 4)),
+    "HostSumTo": ([((2, 3, 4), F), ((3, 1), F)], {}, (3, 1)),
     "HostArgMax": ([((5, 3), F)], {"axis": 1}, (5, 1)),
     "HostArgMin": ([((5, 3), F)], {"axis": -1, "keep_dims": False}, (5,)),
 }

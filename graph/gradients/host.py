@@ -1,0 +1,92 @@
+"""Gradients of the host family: parts go back to their places, and what was repeated is summed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from .context import GradientContext
+from .rules import STOPPED_PORTS, STOPS, Made, rule
+
+STOPS.update(
+    # Truths and places.
+    (
+        "HostEqual",
+        "HostNotEqual",
+        "HostGreater",
+        "HostGreaterEqual",
+        "HostAnd",
+        "HostOr",
+        "HostXor",
+        "HostNot",
+    )
+)
+STOPS.update(("HostIsNaN", "HostIsInf", "HostArgMax", "HostArgMin"))
+STOPS.update(("HostCeil", "HostFloor", "HostSign"))  # steps
+STOPS.update(  # integers alone
+    ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostMaximum", "HostMinimum")
+)
+STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
+STOPPED_PORTS["HostExpandTo"] = STOPPED_PORTS["HostSumTo"] = frozenset(("like",))
+
+
+@rule("HostSin", spread=True)
+def sine(ctx: GradientContext) -> Iterator[Made]:
+    """The cosine."""
+    yield "src", ctx.make.multiply(ctx.gradient, ctx.make.op("HostCos", ctx.input("src")))
+
+
+@rule("HostCos", spread=True)
+def cosine(ctx: GradientContext) -> Iterator[Made]:
+    """The sine with the other sign."""
+    sine = ctx.make.op("HostSin", ctx.input("src"))
+    yield "src", ctx.make.negative(ctx.make.multiply(ctx.gradient, sine))
+
+
+@rule("HostErf", spread=True)
+def error_function(ctx: GradientContext) -> Iterator[Made]:
+    """2 / √π · exp(−src²)."""
+    bell = ctx.make.op("Exp", ctx.make.negative(ctx.make.op("Square", ctx.input("src"))))
+    yield "src", ctx.make.scale(ctx.make.multiply(ctx.gradient, bell), 2 / math.sqrt(math.pi))
+
+
+@rule("HostModulo", spread=True)
+def modulo(ctx: GradientContext) -> Iterator[Made]:
+    """By the dividend 1, by the divisor −⌊src_0 / src_1⌋."""
+    if ctx.wants("src_0"):
+        yield "src_0", ctx.sum_to(ctx.gradient, "src_0")
+    if ctx.wants("src_1"):
+        if ctx.op.attributes.flag("of_dividend"):
+            raise ctx.error("the gradient by 'src_1' with of_dividend=True has no rule")
+        times = ctx.make.op("HostFloor", ctx.make.divide(ctx.input("src_0"), ctx.input("src_1")))
+        yield "src_1", ctx.make.negative(ctx.sum_to(ctx.make.multiply(ctx.gradient, times), "src_1"))
+
+
+@rule("HostExpand", "HostExpandTo", spread=True)
+def expand(ctx: GradientContext) -> Iterator[Made]:
+    """The sum over what was repeated."""
+    yield "src", ctx.make.sum_to(ctx.gradient, ctx.op.outputs[0], ctx.shape_of("src"))
+
+
+@rule("HostSumTo", spread=True)
+def sum_to(ctx: GradientContext) -> Iterator[Made]:
+    """The gradient itself, for each element of the sum."""
+    yield "src", ctx.gradient
+
+
+@rule("HostCumSum")
+def cumulative_sum(ctx: GradientContext) -> Iterator[Made]:
+    """Sums from the other end."""
+    attributes = {**ctx.op.attributes, "reverse": not ctx.op.attributes.flag("reverse")}
+    yield "src", ctx.make.ops("HostCumSum", [ctx.gradient], attributes)[0]
+
+
+@rule("HostScatterND")
+def scatter_nd(ctx: GradientContext) -> Iterator[Made]:
+    """By the updates what stands in their places, by src the rest. Of two for one place both count as the last one."""
+    indices = ctx.input("indices")
+    if ctx.wants("updates"):
+        yield "updates", ctx.make.op("HostGatherND", ctx.gradient, indices)
+    if ctx.wants("src"):
+        zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
+        yield "src", ctx.make.op("HostScatterND", ctx.gradient, indices, zeros)

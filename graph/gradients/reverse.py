@@ -1,0 +1,297 @@
+"""Reverse mode: one sweep over the ops from the loss back, which asks each for the gradients by its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ops.data_types import DataType
+from ...ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataTypeError,
+    ShapeError,
+    UnsupportedError,
+)
+from ...ops.schema import counts_allowed, format_shape
+from ...ops.values import format_value, listed
+from ..graph import Graph
+from ..model.inference import infer
+from ..model.logical_tensor import LogicalTensor
+from ..model.op import Op
+from ..model.topology import topological
+from ..runtime.arrays import as_array, numpy_type
+from .arithmetic import Arithmetic, is_float
+from .backward_ops import by_backward_ops
+from .context import GradientContext
+from .recomputation import Recomputation
+from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Rule
+from .table import RULES
+
+QUANTIZING = frozenset(("Quantize", "DynamicQuantize"))
+"""Ops whose outputs are integers, and stand for numbers all the same."""
+
+
+def gradients(
+    graph: Graph,
+    loss: LogicalTensor | Sequence[LogicalTensor],
+    wrt: Sequence[LogicalTensor],
+    seed: object,
+    recompute: Sequence[LogicalTensor],
+    *,
+    straight_through: bool,
+) -> list[LogicalTensor | None]:
+    """What `Graph.gradients` does, which see."""
+    losses = _tensors(graph, [loss] if isinstance(loss, LogicalTensor) else loss, "loss")
+    sources = _tensors(graph, wrt, "wrt")
+    for what, tensors in (("loss", losses), ("wrt", sources)):
+        for tensor in tensors:
+            if not is_float(tensor.data_type):
+                raise DataTypeError(
+                    f"gradients: {what} must be of floating-point numbers, got {tensor}; integers have no gradient"
+                )
+    before = graph.outputs
+    known, ops = infer(topological(graph.ops), {t.id: t for t in graph.tensors}, {})
+    again = _tensors(graph, recompute, "recompute")
+    sweep = _Sweep(graph, ops, known, {t.id for t in sources}, again, straight_through=straight_through)
+    for tensor, start in zip(
+        losses, _seeds(sweep.make, [sweep.better(t) for t in losses], seed), strict=True
+    ):
+        if tensor.id in sweep.carriers:
+            sweep.arrive(tensor, start)
+    sweep.run()
+    found = [sweep.whole(tensor) for tensor in sources]
+    _tidy(graph, {op.id for op in ops}, before, found)
+    return found
+
+
+class _Sweep:
+    """The state of one sweep.
+
+    Attributes:
+        make: adds ops.
+        carriers: ids of the tensors that depend on one of those to differentiate by, and that gradients flow through.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        ops: Sequence[Op],
+        known: dict[int, LogicalTensor],
+        sources: set[int],
+        recompute: Sequence[LogicalTensor],
+        *,
+        straight_through: bool,
+    ) -> None:
+        self.make = Arithmetic(graph)
+        self._graph = graph
+        self._ops = list(ops)
+        self._known = known
+        self._straight_through = straight_through
+        self._recomputed = Recomputation(self.make, ops, recompute, self.better)
+        self.carriers = set(sources)
+        for op in ops:
+            self.carriers.update(self._carried(op))
+        self._sums: dict[int, LogicalTensor] = {}
+
+    def better(self, tensor: LogicalTensor) -> LogicalTensor:
+        """A tensor with what shape inference knows of it."""
+        return self._known.get(tensor.id, tensor)
+
+    def _wanted(self, op: Op) -> frozenset[int]:
+        """Positions of the inputs whose gradients are needed."""
+        if op.kind in STOPS and not (self._straight_through and op.kind in RULES):
+            return frozenset()
+        stopped = STOPPED_PORTS.get(op.kind, frozenset())
+        ports = zip(op.input_ports, op.inputs, strict=True)
+        return frozenset(
+            n for n, (port, t) in enumerate(ports) if t.id in self.carriers and port.name not in stopped
+        )
+
+    def _carried(self, op: Op) -> set[int]:
+        """The outputs that gradients flow through to the inputs that need them."""
+        wanted = self._wanted(op)
+        # Integers stand for numbers behind a Quantize, and up to where they are dequantised.
+        numbers = op.kind in QUANTIZING or any(not is_float(op.inputs[n].data_type) for n in wanted)
+        stopped = STOPPED_PORTS.get(op.kind, frozenset())
+        ports = zip(op.output_ports, op.outputs, strict=True)
+        return {
+            t.id
+            for port, t in ports
+            if wanted and (numbers or is_float(t.data_type)) and port.name not in stopped
+        }
+
+    def arrive(self, tensor: LogicalTensor, gradient: LogicalTensor) -> None:
+        """Adds a part of the gradient of a tensor, which may have one element where all are equal along an axis."""
+        own = tensor.data_type
+        part = self.make.cast(gradient, own if is_float(own) else DataType.f32)
+        so_far = self._sums.get(tensor.id)
+        if so_far is None:
+            self._sums[tensor.id] = part
+            return
+        self._sums[tensor.id] = self.make.add(part, so_far)
+
+    def whole(self, tensor: LogicalTensor) -> LogicalTensor | None:
+        """The gradient of a tensor so far, with all of its elements."""
+        found = self._sums.get(tensor.id)
+        if found is None:
+            return None
+        self._sums[tensor.id] = found = self.make.expand(found, self.better(tensor))
+        return found
+
+    def run(self) -> None:
+        """Goes over all ops, from the last one to the first."""
+        for op in reversed(self._ops):
+            wanted = self._wanted(op)
+            if wanted and any(t.id in self._sums for t in op.outputs):
+                self._visit(op, wanted)
+
+    def _visit(self, op: Op, wanted: frozenset[int]) -> None:
+        rule = self._rule(op)
+        gradients = tuple(self._sums.get(t.id) if rule.spread else self.whole(t) for t in op.outputs)
+        ctx = GradientContext(
+            op=op,
+            make=self.make,
+            gradients=gradients,
+            wanted=wanted,
+            straight_through=self._straight_through,
+            kept=self._recomputed.kept,
+            with_output=lambda port: self._with_output(op, port),
+        )
+        if not rule.every_output:
+            for port, gradient in zip(op.output_ports[1:], gradients[1:], strict=True):
+                if gradient is not None:
+                    raise ctx.error(f"the gradient of its output '{port.name}' has no rule")
+        made: set[int] = set()
+        for port, gradient in rule.function(ctx):
+            position = port if isinstance(port, int) else _position(op, port)
+            made.add(position)
+            if gradient is not None and position in wanted:
+                self.arrive(op.inputs[position], gradient)
+        for position in sorted(wanted - made):
+            raise ctx.error(
+                f"the gradient by its input '{op.input_ports[position].name}' has no rule; leave out what hangs on it"
+            )
+
+    def _rule(self, op: Op) -> Rule:
+        """The rule of an op.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
+        rule = RULES.get(op.kind)
+        if rule is not None:
+            return rule
+        if op.schema.backward:
+            return Rule(by_backward_ops)
+        if op.schema.family == "custom":
+            raise UnsupportedError(
+                f"{op}: no gradient is registered for this kind; give it one by register_gradient('{op.kind}', rule)"
+            )
+        reason = NOT_DIFFERENTIABLE.get(op.kind, "nobody has written it")
+        raise UnsupportedError(f"{op}: the rule for gradients of {op.kind} is missing: {reason}")
+
+    def _with_output(self, op: Op, port: str) -> Op:
+        """The op with an optional output that it has not made so far, as statistics are, in the graph as well."""
+        schema = op.schema
+        place = next(n for n, p in enumerate(schema.outputs) if p.name == port)
+        count = min(n for n in counts_allowed(schema.outputs, schema.output_counts) if n > place)
+        attributes: dict[str, object] = dict(op.attributes)
+        if "keep_stats" in attributes:
+            attributes["keep_stats"] = True
+        types = schema.output_types([t.data_type for t in op.inputs], count, op.outputs[0].data_type)
+        start = 1 + max((t.id for t in self._graph.tensors), default=0)
+        start = max(start, 1 + max(other.id for other in self._graph.ops))
+        more = [
+            LogicalTensor(
+                start + n, types[n], name=f"{op.name or f'op_{op.id}'}.{schema.outputs[n].name}_{start + n}"
+            )
+            for n in range(len(op.outputs), count)
+        ]
+        fuller = Op(op.id, op.kind, op.inputs, [*op.outputs, *more], name=op.name, **attributes)
+        self._known, (fuller,) = infer([fuller], self._known, {})
+        self._ops = [fuller if other.id == op.id else other for other in self._ops]
+        return self._graph.replace_op(fuller)
+
+
+def _position(op: Op, port: str) -> int:
+    found = next((n for n, p in enumerate(op.input_ports) if p.name == port), None)
+    if found is None:
+        raise UnsupportedError(f"{op}: its rule yields a gradient by '{port}', which is no input that it has")
+    return found
+
+
+def _tensors(graph: Graph, values: object, what: str) -> list[LogicalTensor]:
+    """The tensors of an argument, as the graph has them."""
+    items = listed(values)
+    known = {t.id: t for t in graph.tensors}
+    found: list[LogicalTensor] = []
+    for item in [None] if items is None else items:
+        if not isinstance(item, LogicalTensor):
+            raise ArgumentTypeError(
+                f"gradients: {what} must be a list of tensors of the graph, got {format_value(values)}"
+            )
+        if item.id not in known or (item.name and item.name != known[item.id].name):
+            raise ArgumentError(f"gradients: {what} must hold tensors of the graph, and {item} is none of it")
+        found.append(known[item.id])
+    return found
+
+
+def _seeds(make: Arithmetic, losses: Sequence[LogicalTensor], seed: object) -> list[LogicalTensor]:
+    """The gradient of each loss."""
+    several = listed(seed) if type(seed) in (list, tuple) else None  # an array is one seed
+    given: list[object] = [seed] * len(losses) if several is None else several
+    if len(given) != len(losses) or (several is None and seed is not None and len(losses) > 1):
+        raise ArgumentError(
+            f"gradients: seed must have a value for each of {len(losses)} losses, got {format_value(seed)}"
+        )
+    return [_seed(make, loss, value) for loss, value in zip(losses, given, strict=True)]
+
+
+def _seed(make: Arithmetic, loss: LogicalTensor, value: object) -> LogicalTensor:
+    if isinstance(value, LogicalTensor):
+        (tensor,) = _tensors(make.graph, [value], "seed")
+        if tensor.data_type != loss.data_type:
+            raise DataTypeError(f"gradients: seed must have the type of the loss, {loss}, got {tensor}")
+        if tensor.shape is not None and loss.shape is not None and tensor.shape != loss.shape:
+            raise ShapeError(f"gradients: seed must have the shape of the loss, {loss}, got {tensor}")
+        return tensor
+    if not loss.is_concrete:
+        raise ShapeError(
+            f"gradients: the loss must have known sizes where its seed is no tensor, got {loss}; reduce it "
+            "to one number, or give a seed"
+        )
+    if value is None:
+        if any(d != 1 for d in loss.dims):
+            raise ShapeError(
+                f"gradients: the loss must be one number where no seed is given, got {loss}; reduce it, or give the "
+                "gradient of it as seed"
+            )
+        return make.number(1, loss, loss.dims)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return make.number(value, loss, loss.dims)
+    array = as_array(value, "gradients: seed")
+    if array.shape != loss.dims:
+        raise ShapeError(
+            f"gradients: seed must have the shape of the loss, {format_shape(loss.shape)}, got {list(array.shape)}"
+        )
+    return make.graph.constant(array.astype(numpy_type(loss.data_type)))
+
+
+def _tidy(
+    graph: Graph,
+    former: set[int],
+    before: Sequence[LogicalTensor],
+    found: Sequence[LogicalTensor | None],
+) -> None:
+    """Outputs stay outputs, gradients become some, and what the new ops make beside them does not."""
+    returned = [tensor for tensor in found if tensor is not None]
+    kept = {t.id for t in (*before, *returned)}
+    read = {t.id for op in graph.ops for t in op.inputs if op.outputs}
+    for op in graph.ops:
+        for tensor in op.outputs:
+            if op.id not in former and tensor.id not in read and tensor.id not in kept:
+                graph.drop_output(tensor)
+    still = {t.id for t in graph.outputs}
+    if not kept <= still:  # marked ones come first, and so all have to be, in order
+        for tensor in (*before, *returned):
+            graph.output(tensor)

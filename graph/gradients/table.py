@@ -1,0 +1,37 @@
+"""All rules: importing the families fills the table."""
+
+from __future__ import annotations
+
+from . import (
+    binary,
+    convolution,
+    eltwise,
+    host,
+    interpolate,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    prelu,
+    quantization,
+    reduction,
+    softmax,
+)
+from .rules import RULES
+
+__all__ = [
+    "RULES",
+    "binary",
+    "convolution",
+    "eltwise",
+    "host",
+    "interpolate",
+    "matmul",
+    "movement",
+    "normalization",
+    "pooling",
+    "prelu",
+    "quantization",
+    "reduction",
+    "softmax",
+]
