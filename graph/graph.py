@@ -425,6 +425,30 @@ class Graph(OpMethods):
         self._constants = {i: array for i, array in self._constants.items() if i in used}
         self._producers = {t.id: op for op in self._ops for t in op.outputs}
 
+    def replace_ops(self, ops: Iterable[Op]) -> None:
+        """Puts each op in the place of the one that has its id; it makes the same tensors, out of any of the graph.
+
+        Raises:
+            GraphError: the graph is finalized; it has no op of an id; an op makes other tensors than the one before,
+                or reads one that the graph has not.
+            ShapeError: what an op makes has another shape than what the one before made.
+        """
+        self._check_open("another op")
+        new = {op.id: op for op in ops}
+        made = {op.id: op.outputs for op in self._ops if op.id in new}
+        for op in new.values():
+            if [t.id for t in made.get(op.id, ())] != [t.id for t in op.outputs] or not op.outputs:
+                raise GraphError(
+                    f"{op} can't stand in another's place; the op with the id {op.id} must be one of the graph, and "
+                    "make the same tensors"
+                )
+            unknown = next((t for t in op.inputs if t.id not in self._tensors), None)
+            if unknown is not None:
+                raise GraphError(f"{op} reads {unknown}, which is no tensor of the graph; add it first")
+            infer([op], {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}, {})
+        self._ops = [new.get(op.id, op) for op in self._ops]
+        self._producers.update((t.id, op) for op in new.values() for t in op.outputs)
+
     def _build(
         self,
         kind: str,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ...ops.errors import DataTypeError, UnsupportedError
 from ..graph import Graph
+from .recognition.recognise import recognise
 from .translation import Translation, Unmapped, Value
 
 
@@ -25,6 +26,8 @@ def finished(t: Translation, results: Mapping[str, Value], importer: str) -> Gra
             t.graph.output(t.tensor(value), name=name)
         except (Unmapped, DataTypeError) as error:
             raise UnsupportedError(f"{importer}: output {name!r}: {error}") from error
+    t.graph.prune()
+    recognise(t)
     t.graph.prune()
     if not t.graph.ops:
         raise UnsupportedError(

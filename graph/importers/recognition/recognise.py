@@ -1,0 +1,65 @@
+"""The end of an import: what several ops say together becomes the one op that says it."""
+
+from __future__ import annotations
+
+from ...model.op import Op
+from ..translation import Translation
+from .cones import Structure, cones
+from .evaluation import EVALUATED
+from .functions import Function, function_of
+from .surroundings import Surroundings
+
+WORTH_IT = frozenset({"Multiply", "Maximum"})
+"""Single ops that can be another one: x · x is Square, max(x, 0) is ReLU, which any primitive takes along."""
+POWERS = (3.0, 4.0, -2.0, -0.5)
+"""Exponents for which products and roots take a fraction of the time."""
+
+
+def recognise(t: Translation) -> None:
+    """Replaces functions that are written out; tensors that stay keep their names. What is left over nobody reads.
+
+    Args:
+        t: with a graph whose outputs are marked, without ops that none of them needs.
+    """
+    t.graph.replace_ops(_functions(Surroundings(t.graph)))
+    t.graph.replace_ops([_power(t, op) for op in t.graph.ops if _is_power(op)])
+
+
+def _functions(around: Surroundings) -> list[Op]:
+    """The ops that stand for cones, the largest cone from each op back."""
+    known: dict[Structure, Function | None] = {}
+    found: list[Op] = []
+    gone: set[int] = set()
+    for op in reversed(around.ops):
+        if op.id in gone or op.kind not in EVALUATED or op.kind == "TypeCast":
+            continue
+        best = None
+        for cone in cones(op, around):
+            if len(cone.ops) == 1 and op.kind not in WORTH_IT:
+                continue
+            if cone.structure not in known:
+                known[cone.structure] = function_of(cone.structure)
+            function = known[cone.structure]
+            if function is not None and (function.kind != op.kind or len(cone.ops) > 1):
+                best = cone, function
+        if best is not None:
+            cone, function = best
+            gone.update(one.id for one in cone.ops)
+            found.append(
+                Op(op.id, function.kind, [cone.source], op.outputs, name=op.name, **dict(function.attributes))
+            )
+    return found
+
+
+def _is_power(op: Op) -> bool:
+    return op.kind == "Pow" and op.attributes.real("beta") in POWERS
+
+
+def _power(t: Translation, op: Op) -> Op:
+    """A power by a product or a root."""
+    (x,) = op.inputs
+    beta = op.attributes.real("beta")
+    part = "Sqrt" if beta == -0.5 else "Square"
+    inner = t.titled(f"{op.name}.{part.lower()}", part, x)
+    kind = {3.0: "Multiply", 4.0: "Square"}.get(beta, "Reciprocal")
+    return Op(op.id, kind, [x, inner] if beta == 3 else [inner], op.outputs, name=op.name)
