@@ -28,7 +28,6 @@ def finished(t: Translation, results: Mapping[str, Value], importer: str) -> Gra
             raise UnsupportedError(f"{importer}: output {name!r}: {error}") from error
     t.graph.prune()
     recognise(t)
-    t.graph.prune()
     if not t.graph.ops:
         raise UnsupportedError(
             f"{importer}: the model computes nothing; its outputs {', '.join(map(repr, results))} are inputs of it or "

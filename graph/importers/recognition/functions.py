@@ -149,7 +149,7 @@ def _leaky_relu(x: Array, y: Array) -> tuple[Function, Array] | None:
 
 def _elu(x: Array, y: Array) -> tuple[Function, Array] | None:
     alpha = _f32(-y[0])
-    if not alpha > 0 or not y[0] == y[1]:
+    if not alpha > 0 or y[0] != y[1]:
         return None
     return Function("Elu", (("alpha", alpha),)), np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 

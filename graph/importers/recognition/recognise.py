@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ....ops.data_types import DataType
+from ...model.logical_tensor import LogicalTensor
 from ...model.op import Op
-from ..translation import Translation
+from ...runtime.arrays import numpy_type
+from ..expressions import cast, reshape
+from ..translation import Translation, Value
 from .cones import Structure, cones
 from .evaluation import EVALUATED
 from .functions import Function, function_of
+from .norms import layer_norms
+from .reading import Written
+from .softmaxes import softmaxes
 from .surroundings import Surroundings
 
 WORTH_IT = frozenset({"Multiply", "Maximum"})
@@ -21,8 +30,34 @@ def recognise(t: Translation) -> None:
     Args:
         t: with a graph whose outputs are marked, without ops that none of them needs.
     """
+    around = Surroundings(t.graph)
+    t.graph.replace_ops([_one(t, around, found) for found in (*layer_norms(around), *softmaxes(around))])
+    t.graph.prune()
     t.graph.replace_ops(_functions(Surroundings(t.graph)))
     t.graph.replace_ops([_power(t, op) for op in t.graph.ops if _is_power(op)])
+    t.graph.prune()
+
+
+def _one(t: Translation, around: Surroundings, found: Written) -> Op:
+    """The op that does what was written."""
+    t.label = found.last.name
+    filled = zip(found.vectors, (1.0, 0.0), strict=False)
+    vectors = [_vector(t, around, found, vector, fill) for vector, fill in filled]
+    inputs = [found.source, *vectors]
+    return Op(found.last.id, found.kind, inputs, found.last.outputs, name=found.last.name, **found.attributes)
+
+
+def _vector(
+    t: Translation, around: Surroundings, found: Written, given: LogicalTensor | None, fill: float
+) -> LogicalTensor:
+    """A factor or a summand for the last axes: without axes of one element before them, and never in f16."""
+    x = found.source
+    shape = (x.shape or ())[found.first :]
+    value: Value = np.full(shape, fill, numpy_type(x.data_type)) if given is None else given
+    if given is not None and given.shape != shape:
+        array = around.constant(given)
+        value = reshape(t, given if array is None else array, shape)
+    return t.tensor(cast(t, value, np.dtype(np.float32)) if x.data_type is DataType.f16 else value)
 
 
 def _functions(around: Surroundings) -> list[Op]:
@@ -40,7 +75,7 @@ def _functions(around: Surroundings) -> list[Op]:
             if cone.structure not in known:
                 known[cone.structure] = function_of(cone.structure)
             function = known[cone.structure]
-            if function is not None and (function.kind != op.kind or len(cone.ops) > 1):
+            if function is not None:
                 best = cone, function
         if best is not None:
             cone, function = best

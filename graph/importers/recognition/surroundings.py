@@ -34,6 +34,10 @@ class Surroundings:
         )
         self._outputs = {number for _, number in graph.marked_outputs}
 
+    def ops_of(self, ids: Iterable[int]) -> list[Op]:
+        """The ops with these ids."""
+        return [self.ops[self.position[number]] for number in ids]
+
     def producer(self, tensor: LogicalTensor) -> Op | None:
         """The op that makes a tensor; None for inputs and constants."""
         return self._producers.get(tensor.id)
