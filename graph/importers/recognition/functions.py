@@ -17,7 +17,7 @@ CLOSE = 1e-6
 """How far values may be off, as a part of themselves or of what they were made from: a few roundings of f32."""
 HALF: Mapping[str, float] = {"f16": 2.0**-9, "bf16": 2.0**-6}
 """The same for a function without parameters whose constants are given in these types."""
-FINITE_UP_TO = 300.0
+FINITE_UP_TO = 100.0
 """Where every spelling has a value; beyond it the exponentials of some overflow, and the function itself does not."""
 NARROW: Mapping[str, int] = {"bf16": 0, "f16": 1, "f32": 2, "f64": 3}
 """Data types by how exactly they tell numbers apart."""
@@ -44,6 +44,8 @@ def function_of(structure: Structure) -> Function | None:
     if any(NARROW[t] < NARROW[types[0]] for t in types if t != "boolean"):
         return None  # an inner rounding that the model asks for
     constants = constants_of(structure)
+    if not all(math.isfinite(number) for number, _ in constants):
+        return None
     coarse = max((HALF[t] for _, t in constants if t in HALF), default=CLOSE)
     points = _points([number for number, _ in constants])
     with np.errstate(all="ignore"):
@@ -66,7 +68,7 @@ def function_of(structure: Structure) -> Function | None:
 def _points(constants: list[float]) -> Array:
     """Numbers of both signs from small to large, and what is around the constants."""
     sizes = np.logspace(-6, 6, 481)
-    own = np.unique(np.abs([c for c in constants if math.isfinite(c)]))
+    own = np.unique(np.abs(np.asarray(constants, np.float64)))
     near = [own * factor for factor in (0.5, 0.999, 1, 1.001, 2)] + [own + 1e-3, np.abs(own - 1e-3)]
     positive = np.unique(np.concatenate([sizes, *near]))
     positive = positive[positive > 0]
@@ -77,7 +79,7 @@ def _values(structure: Structure, points: Array) -> Array:
     """The cone at these points."""
     made: dict[int, Array] = {structure.source: points}
     for node in reversed(structure.nodes):
-        operands = [made[o] if isinstance(o, int) else np.float64(o[0]) for o in node.operands]
+        operands = [made[o] if isinstance(o, int) else np.asarray(o[0], np.float64) for o in node.operands]
         made[node.made] = EVALUATED[node.kind](operands, Attributes(dict(node.attributes)))
     return np.broadcast_to(np.asarray(made[0], np.float64), points.shape)
 
