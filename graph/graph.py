@@ -428,9 +428,11 @@ class Graph(OpMethods):
     def replace_ops(self, ops: Iterable[Op]) -> None:
         """Puts each op in the place of the one that has its id; it makes the same tensors, out of any of the graph.
 
+        The ops then stand in an order in which they can run.
+
         Raises:
             GraphError: the graph is finalized; it has no op of an id; an op makes other tensors than the one before,
-                or reads one that the graph has not.
+                or reads one that the graph has not, or one that depends on what it makes.
             ShapeError: what an op makes has another shape than what the one before made.
         """
         self._check_open("another op")
@@ -446,7 +448,8 @@ class Graph(OpMethods):
             if unknown is not None:
                 raise GraphError(f"{op} reads {unknown}, which is no tensor of the graph; add it first")
             infer([op], {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}, {})
-        self._ops = [new.get(op.id, op) for op in self._ops]
+        if new:
+            self._ops = topological([new.get(op.id, op) for op in self._ops])
         self._producers.update((t.id, op) for op in new.values() for t in op.outputs)
 
     def _build(

@@ -434,3 +434,59 @@ def test_softmaxes_of_other_sums_are_none():
     ):
         graph = check(model_of_formula(formula, ROWS), {"x": ROWS}, rtol=1e-4)
         assert not {"SoftMax", "LogSoftmax"} & set(kinds_of(graph))
+
+
+# --- reshapes ----------------------------------------------------------------------------------------------
+
+matmul, reshape = function("MatMul"), function("Reshape")
+FLAT, WEIGHTS = normal(6, 16), normal(16, 8, seed=1)
+
+
+def test_a_function_behind_a_reshape_goes_before_it():
+    def formula(x):
+        h = reshape(matmul(x, WEIGHTS), np.array([2, 3, 8]))
+        return h * (erf(h / ROOT) + 1) * 0.5
+
+    graph = check(model_of_formula(formula, FLAT), {"x": FLAT}, kinds=["MatMul", "GELU", "StaticReshape"])
+    (partition,) = [p for p in graph.compile().partitions if len(p.ops) > 1]
+    assert [op.kind for op in partition.ops] == ["MatMul", "GELU"]
+
+
+def test_a_residual_behind_a_reshape_goes_before_it():
+    def formula(x, y):
+        return tanh(y + reshape(matmul(x, WEIGHTS), np.array([2, 3, 8])))
+
+    y = normal(2, 3, 8, seed=3)
+    graph = check(model_of_formula(formula, FLAT, y), {"x": FLAT, "y": y})
+    assert sorted(kinds_of(graph)) == ["Add", "MatMul", "StaticReshape", "StaticReshape", "Tanh"]
+    assert kinds_of(graph)[-1] == "StaticReshape" or graph.outputs[0].shape == (2, 3, 8)
+
+
+def test_the_difference_of_two_products_behind_reshapes():
+    def formula(x):
+        first, second = (reshape(matmul(x, w), np.array([2, 3, 8])) for w in (WEIGHTS, WEIGHTS[::-1]))
+        return first - second
+
+    graph = check(model_of_formula(formula, FLAT), {"x": FLAT})
+    assert sorted(kinds_of(graph)) == ["MatMul", "MatMul", "StaticReshape", "Subtract"]
+
+
+def test_what_is_read_elsewhere_or_spread_stays_behind_its_reshape():
+    column = normal(3, 1)
+
+    def read_twice(x):
+        h = reshape(matmul(x, WEIGHTS), np.array([2, 3, 8]))
+        return tanh(h), exp(h)
+
+    check(model_of_formula(read_twice, FLAT), {"x": FLAT}, kinds=["MatMul", "StaticReshape", "Tanh", "Exp"])
+
+    def spread(x):
+        return reshape(matmul(x, WEIGHTS), np.array([2, 3, 8])) + column
+
+    check(model_of_formula(spread, FLAT), {"x": FLAT}, kinds=["MatMul", "StaticReshape", "Add"])
+
+    def an_output(x):
+        h = reshape(matmul(x, WEIGHTS), np.array([2, 3, 8]))
+        return tanh(h), h
+
+    check(model_of_formula(an_output, FLAT), {"x": FLAT}, kinds=["MatMul", "StaticReshape", "Tanh"])

@@ -15,6 +15,7 @@ from .evaluation import EVALUATED
 from .functions import Function, function_of
 from .norms import layer_norms
 from .reading import Written
+from .reshapes import behind_functions
 from .softmaxes import softmaxes
 from .surroundings import Surroundings
 
@@ -35,6 +36,8 @@ def recognise(t: Translation) -> None:
     t.graph.prune()
     t.graph.replace_ops(_functions(Surroundings(t.graph)))
     t.graph.replace_ops([_power(t, op) for op in t.graph.ops if _is_power(op)])
+    t.graph.prune()
+    t.graph.replace_ops(behind_functions(t, Surroundings(t.graph)))
     t.graph.prune()
 
 
