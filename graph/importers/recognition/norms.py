@@ -33,7 +33,7 @@ class _Reading:
         x = self._data(axes)
         if x is None or x.shape is None or axes is None or -1 in x.shape[axes[0] :]:
             return None
-        self.x, self.first = x, axes[0]
+        self.x, self.axes, self.first = x, axes, axes[0]
         if axes != tuple(range(axes[0], len(x.shape))):
             return None
         epsilon = self._epsilon()
@@ -139,15 +139,14 @@ class _Reading:
 
     def _is_numerator(self, tensor: LogicalTensor) -> bool:
         """Whether a tensor is x − mean(x), or that times γ."""
-        axes = tuple(range(self.first, len(self.x.shape or ())))
-        source = self._centred(tensor, axes)
+        source = self._centred(tensor, self.axes)
         if source is not None:
             return source.id == self.x.id
         op = made_by(self.around, tensor, "Multiply")
         if op is None or self.gamma is not None:
             return False
         for vector, part in (op.inputs, op.inputs[::-1]):
-            source = self._centred(part, axes) if is_vector(vector, self.x, self.first) else None
+            source = self._centred(part, self.axes) if is_vector(vector, self.x, self.first) else None
             if source is not None and source.id == self.x.id:
                 self.members.add(op.id)
                 self.gamma = vector
