@@ -360,7 +360,7 @@ def gather_nd_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]
     diff_dst, indices = wide(inputs[0]), inputs[1]
     shape = outputs[0].shape
     batch, rank = op.attributes.integer("batch_dims"), indices.ndim - 1
-    own = [along(_counting(shape[axis]), axis, rank) for axis in range(batch)]
+    own = [along(counting(shape[axis]), axis, rank) for axis in range(batch)]
     total = np.zeros(shape, diff_dst.dtype)
     places = (*own, *_places(op, indices, shape[batch:]))
     if places:
@@ -385,9 +385,9 @@ def pad_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> N
     for axis, (begin, end) in enumerate(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True)):
         size = outputs[0].shape[axis]
         if a.string("mode") == "constant":
-            total = total.take(begin + _counting(size), axis)
+            total = total.take(begin + counting(size), axis)
         elif begin or end:
-            total = _added(total, around(_counting(size), (begin, end), mode=a.string("mode")), axis, size)
+            total = _added(total, around(counting(size), (begin, end), mode=a.string("mode")), axis, size)
     store(outputs[0], total)
 
 
