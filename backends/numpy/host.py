@@ -337,7 +337,7 @@ def gather_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -
     diff_dst, indices = wide(inputs[0]), inputs[1]
     shape = outputs[0].shape
     axis = op.attributes.integer("axis") % len(shape)
-    numbers = _counted(op, indices, shape[axis]).reshape(-1)
+    numbers = from_front(op, indices, shape[axis]).reshape(-1)
     parts = diff_dst.reshape((*shape[:axis], numbers.size, *shape[axis + 1 :]))
     store(outputs[0], _added(parts, numbers, axis, shape[axis]))
 
@@ -348,7 +348,7 @@ def gather_elements_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[
     diff_dst, indices = wide(inputs[0]), inputs[1]
     axis = op.attributes.integer("axis") % diff_dst.ndim
     places = list(np.ogrid[tuple(slice(d) for d in indices.shape)])
-    places[axis] = _counted(op, indices, outputs[0].shape[axis])
+    places[axis] = from_front(op, indices, outputs[0].shape[axis])
     total = np.zeros(outputs[0].shape, diff_dst.dtype)
     np.add.at(total, tuple(places), diff_dst)
     store(outputs[0], total)
