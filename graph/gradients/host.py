@@ -22,7 +22,7 @@ STOPS.update(
     )
 )
 STOPS.update(("HostIsNaN", "HostIsInf", "HostArgMax", "HostArgMin"))
-STOPS.update(("HostCeil", "HostFloor", "HostSign"))  # steps
+STOPS.update(("HostCeil", "HostFloor", "HostSign", "HostTrunc"))  # steps
 STOPS.update(  # integers alone
     ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostMaximum", "HostMinimum")
 )
@@ -85,8 +85,48 @@ def cumulative_sum(ctx: GradientContext) -> Iterator[Made]:
 def scatter_nd(ctx: GradientContext) -> Iterator[Made]:
     """By the updates what stands in their places, by src the rest. Of two for one place both count as the last one."""
     indices = ctx.input("indices")
+    if _is_sum(ctx):
+        if ctx.wants("updates"):
+            yield "updates", ctx.make.op("HostGatherND", ctx.gradient, indices)
+        if ctx.wants("src"):
+            yield "src", ctx.gradient
+        return
     if ctx.wants("updates"):
         yield "updates", ctx.make.op("HostGatherND", ctx.gradient, indices)
     if ctx.wants("src"):
         zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
         yield "src", ctx.make.op("HostScatterND", ctx.gradient, indices, zeros)
+
+
+@rule("HostScatterElements")
+def scatter_elements(ctx: GradientContext) -> Iterator[Made]:
+    """As of HostScatterND."""
+    indices, axis = ctx.input("indices"), ctx.op.attributes.integer("axis")
+    summed = _is_sum(ctx)
+    if ctx.wants("updates"):
+        yield "updates", ctx.make.op("HostGatherElements", ctx.gradient, indices, axis=axis)
+    if ctx.wants("src") and summed:
+        yield "src", ctx.gradient
+    elif ctx.wants("src"):
+        zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
+        yield "src", ctx.make.op("HostScatterElements", ctx.gradient, indices, zeros, axis=axis)
+
+
+@rule("HostTopK")
+def top_k(ctx: GradientContext) -> Iterator[Made]:
+    """Back to where the elements were taken."""
+    axis, shape = ctx.op.attributes.integer("axis"), ctx.shape_of("src").dims
+    back = {"axis": axis, "src_shape": list(shape)}
+    yield "src", ctx.make.op("HostGatherElementsBackward", ctx.gradient, ctx.output("indices"), **back)
+
+
+def _is_sum(ctx: GradientContext) -> bool:
+    """Whether updates are added to what is there, not put in its place.
+
+    Raises:
+        UnsupportedError: another reduction.
+    """
+    reduction = ctx.op.attributes.string("reduction")
+    if reduction not in ("none", "add"):
+        raise ctx.error(f"the gradient with reduction={reduction!r} has no rule")
+    return reduction == "add"
