@@ -372,9 +372,29 @@ def test_an_op(name):
 def test_every_op_of_the_table_is_tried():
     from onednn_graph.graph.importers.onnx_quantized import TABLE  # which needs onnx
     from test_from_onnx_hosted import HOSTED
+    from test_from_onnx_sampling import EXACT, ROUNDED
 
-    tried = {kind for kind, *_ in (*CASES.values(), *HOSTED.values())} | {kind for kind, _ in UNARY}
-    elsewhere = {"Split", "Dropout", "CastLike", "Upsample"}
+    rows = (*CASES.values(), *HOSTED.values(), *EXACT.values(), *ROUNDED.values())
+    tried = {kind for kind, *_ in rows} | {kind for kind, _ in UNARY}
+    elsewhere = {
+        "Split",
+        "Dropout",
+        "CastLike",
+        "Upsample",
+        "Scatter",
+    }  # Scatter is ScatterElements' former name
+    layers = {
+        "LSTM",
+        "GRU",
+        "RNN",
+        "GridSample",
+        "OneHot",
+        "LRN",
+        "LpPool",
+        "GlobalLpPool",
+        "MeanVarianceNormalization",
+    }
+    elsewhere |= layers  # test_from_onnx_sampling.py
     newer = {"Swish"} if NEWEST < 24 else set()
     newer |= {"RMSNormalization", "Attention"} if NEWEST < 23 else set()
     quantized = {
