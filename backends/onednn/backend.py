@@ -20,6 +20,7 @@ from ...ops.errors import LibraryError, UnsupportedError
 from .executable import PlanExecutable
 from .library import fork
 from .library.engines import native_engine
+from .library.enumerators import Arg
 from .library.loading import load
 from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
@@ -33,6 +34,8 @@ from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
 from .threads import threads_for
 
+RESULTS = (Arg.DST, Arg.DIFF_SRC, Arg.DIFF_WEIGHTS)
+"""Where primitives have their results."""
 NO_LAYOUTS: Mapping[int, OpaqueLayout] = {}
 
 
@@ -158,10 +161,30 @@ def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tupl
             host=isinstance(step, HostStep) and step.is_op,
             implementation=step.implementation,
             proven=step.op not in low.doubtful and _is_proven(step),
+            layout=_layout(step),
+            change=_change(step),
         )
         for steps, early in plans
         for step, name in zip(steps.steps, steps.implementations, strict=True)
     )
+
+
+def _layout(step: AnyStep) -> str:
+    """How the result of a primitive lies: the last of its arguments that it writes."""
+    if not isinstance(step, Step):
+        return ""
+    return next((buffer.desc.describe() for number, buffer in reversed(step.arguments) if number in RESULTS), "")
+
+
+def _change(step: AnyStep) -> str:
+    """What a copy changes, in words."""
+    if not isinstance(step, Step) or not step.is_copy:
+        return ""
+    given = dict(step.arguments)
+    source, target = given[Arg.SRC].desc, given[Arg.DST].desc
+    types = source.data_type is not target.data_type
+    told = [f"{d.data_type.value} {d.describe()}" if types else d.describe() for d in (source, target)]
+    return " → ".join(told)
 
 
 def _is_proven(step: AnyStep) -> bool:

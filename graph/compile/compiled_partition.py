@@ -298,7 +298,7 @@ class CompiledPartition:
         whole, parts = self.explanation, self.partition.parts
         if whole is None or len(parts) == 1:
             return dict.fromkeys((part.id for part in parts), whole)
-        told = whole.of([[op.id for op in part.ops] for part in parts])
+        told = whole.of([part.ops for part in parts])
         return {part.id: one for part, one in zip(parts, told, strict=True)}
 
     def _owners(self, explanation: Explanation) -> list[profiling.Owner]:
@@ -306,10 +306,10 @@ class CompiledPartition:
         parts = self.partition.parts
         if len(parts) == 1:
             return [profiling.Owner(self.partition.id, self.partition.label, explanation.backend)]
-        ids = [[op.id for op in part.ops] for part in parts]
+        told = explanation.of([part.ops for part in parts])
         return [
-            profiling.Owner(part.id, part.label, told.backend, frozenset(ops))
-            for part, ops, told in zip(parts, ids, explanation.of(ids), strict=True)
+            profiling.Owner(part.id, part.label, one.backend, frozenset(op.id for op in part.ops))
+            for part, one in zip(parts, told, strict=True)
         ]
 
     def _check_stream(self, stream: Stream | None) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from attrs import evolve, frozen
 
 from ..model.logical_tensor import LogicalTensor
+from ..model.op import Op
 from .arrays import Array
 
 SHOWN = 5
@@ -49,6 +50,9 @@ class ExplainedStep:
         host: whether it is an op's NumPy kernel.
         implementation: the kernel's name.
         proven: whether it may run without having been verified on integer data.
+        layout: how its result lies: axes from outermost to innermost by letters, and blocks, `acdb` for channels last.
+            Empty for what has no descriptor of the library.
+        change: of a copy, from which layout and type to which.
     """
 
     name: str
@@ -58,6 +62,8 @@ class ExplainedStep:
     host: bool = False
     implementation: str = ""
     proven: bool = True
+    layout: str = ""
+    change: str = ""
 
 
 @frozen(kw_only=True)
@@ -95,16 +101,22 @@ class Explanation:
         """Whether all of it may run without having been verified on integer data."""
         return all(step.proven for step in self.steps)
 
-    def of(self, groups: Sequence[Collection[int]]) -> list[Explanation]:
+    def of(self, groups: Sequence[Sequence[Op]]) -> list[Explanation]:
         """The part of it that tells of each group of ops, which have no op in common."""
-        number = {op: group for group, ops in enumerate(groups) for op in ops}
+        number = {op.id: group for group, ops in enumerate(groups) for op in ops}
+        place = {str(op): group for group, ops in enumerate(groups) for op in ops}
         steps: list[list[ExplainedStep]] = [[] for _ in groups]
         for step in self.steps:
             if step.op in number:
                 steps[number[step.op]].append(step)
-        return [self._part(tuple(mine)) for mine in steps]
+        rejected: list[list[str]] = [[] for _ in groups]
+        for reason in self.rejected:
+            mine = place.get(reason.partition(": ")[0])
+            for group in range(len(groups)) if mine is None else (mine,):
+                rejected[group].append(reason)
+        return [self._part(tuple(s), tuple(r)) for s, r in zip(steps, rejected, strict=True)]
 
-    def _part(self, mine: tuple[ExplainedStep, ...]) -> Explanation:
+    def _part(self, mine: tuple[ExplainedStep, ...], rejected: tuple[str, ...]) -> Explanation:
         fused = [step.fused for step in mine if step.fused]
         on_host = bool(mine) and all(step.host for step in mine)
         way = "NumPy kernels" if on_host else "primitives in order" if mine else "views, or done by others"
@@ -115,13 +127,22 @@ class Explanation:
             implementations=tuple(step.name for step in mine if not step.prepared),
             prepared=tuple(step.name for step in mine if step.prepared),
             steps=mine,
+            rejected=rejected,
         )
+
+    @property
+    def layout(self) -> str:
+        """How the result of the last kernel lies; see `ExplainedStep.layout`."""
+        return next((s.layout for s in reversed(self.steps) if s.layout and not s.prepared), "")
 
     def __str__(self) -> str:
         lines = [
             f"{self.backend}: {self.strategy}",
             f"  kernels: {' → '.join(self.implementations)}",
         ]
+        lines += [f"    {step.name}: {step.change}" for step in self.steps if step.change and not step.prepared]
+        if self.layout:
+            lines.append(f"  result: {self.layout}")
         if self.prepared:
             lines.append(f"  once for constants: {' → '.join(self.prepared)}")
         if self.scratch_bytes is not None:
