@@ -173,7 +173,9 @@ def _layout(step: AnyStep) -> str:
     """How the result of a primitive lies: the last of its arguments that it writes."""
     if not isinstance(step, Step):
         return ""
-    return next((buffer.desc.describe() for number, buffer in reversed(step.arguments) if number in RESULTS), "")
+    return next(
+        (buffer.desc.describe() for number, buffer in reversed(step.arguments) if number in RESULTS), ""
+    )
 
 
 def _change(step: AnyStep) -> str:

@@ -140,7 +140,9 @@ class Explanation:
             f"{self.backend}: {self.strategy}",
             f"  kernels: {' → '.join(self.implementations)}",
         ]
-        lines += [f"    {step.name}: {step.change}" for step in self.steps if step.change and not step.prepared]
+        lines += [
+            f"    {step.name}: {step.change}" for step in self.steps if step.change and not step.prepared
+        ]
         if self.layout:
             lines.append(f"  result: {self.layout}")
         if self.prepared:

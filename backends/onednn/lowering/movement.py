@@ -20,14 +20,16 @@ from .views import in_order, order_of
 
 
 def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A concat primitive; what lies in another way than the largest part is brought into its order first."""
+    """A concat primitive; what lies in another order than the largest part is brought into it first."""
     result = result_of(op, links)
     sources = _integers(low, op, links[0]) if links else [low.read(t) for t in op.inputs]
     largest = max(sources, key=lambda one: one.desc.nbytes).desc
     if largest.strides is not None:
         order = order_of(largest.shape, largest.strides)
         sources = [
-            low.bring(
+            source
+            if _lies_in(source, order)
+            else low.bring(
                 label_of(tensor),
                 source,
                 low.desc(source.desc.shape, in_order(source.desc.shape, order), source.desc.data_type),
@@ -48,6 +50,14 @@ def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     arguments = [(Arg.MULTIPLE_SRC + number, source) for number, source in enumerate(sources)]
     low.single("concat", desc, arguments, result)
+
+
+def _lies_in(source: Buffer, order: Sequence[int]) -> bool:
+    """Whether its axes lie in this order, with neighbours along the innermost one; gaps between rows don't matter."""
+    shape, strides = source.desc.shape, source.desc.strides
+    if strides is None or tuple(order_of(shape, strides)) != tuple(order):
+        return False
+    return min((s for s, d in zip(strides, shape, strict=True) if d > 1), default=1) == 1
 
 
 def reorder(low: Lowering, op: Op, links: Sequence[Link]) -> None:

@@ -22,7 +22,7 @@ from .collapse import spread_shape
 from .fusing import Link, OneScale, zero_point_of
 from .journal import Journal, JournalledDict, JournalledSet
 from .moves import is_move, moved
-from .views import in_order
+from .views import in_order, order_for
 
 PRIMITIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, DataType.s8, DataType.u8)
 """Types that primitives take."""
@@ -342,7 +342,7 @@ class Tensors(Assembly, ABC):
         return self.request.values[op.inputs[index].id]
 
     def move(self, op: Op) -> None:
-        """Makes the result of an op that moves elements: a view where strides can tell it, else of a copy in rows."""
+        """Makes the result of an op that moves elements: a view where strides can tell it, else of a copy."""
         source = self.plain(op.inputs[0])
         self.produce(op.outputs[0], self._moved(op, source))
 
@@ -350,8 +350,9 @@ class Tensors(Assembly, ABC):
         view = moved(self, op, source)
         if view is None:
             shape = source.desc.shape
-            rows = self.desc(shape, row_major(shape), source.desc.data_type)
-            view = moved(self, op, self.bring(label_of(op.inputs[0]), source, rows))
+            order = order_for(shape, source.desc.strides or (), op.outputs[0].dims)
+            lies = self.desc(shape, in_order(shape, order), source.desc.data_type)
+            view = moved(self, op, self.bring(label_of(op.inputs[0]), source, lies))
         if view is None:
             raise Unfit("a shape that the elements don't have")
         return view

@@ -68,3 +68,36 @@ def in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
         made[axis] = step
         step *= max(shape[axis], 1)
     return tuple(made)
+
+
+def order_for(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
+    """An order of the axes in which a tensor without gaps can be seen in another shape, near to how it lies.
+
+    Axes that become one are brought together, where the innermost of them lies; so what lies channels-last stays so
+    when its channels are shuffled.
+
+    Args:
+        shape, strides: of the tensor.
+        wanted: sizes with the same product.
+    """
+    groups = _merged_axes(shape, wanted)
+    innermost = {axis: min(strides[a] for a in group) for group in groups for axis in group}
+    place = {axis: number for number, group in enumerate(groups) for axis in group}
+    return tuple(sorted(range(len(shape)), key=lambda axis: (-innermost[axis], place[axis], axis)))
+
+
+def _merged_axes(shape: Sequence[int], wanted: Sequence[int]) -> list[list[int]]:
+    """The axes in groups, as few together as there are sizes of the other shape with the same product."""
+    groups: list[list[int]] = []
+    sizes = iter(wanted)
+    mine, theirs = 1, 1
+    group: list[int] = []
+    for axis, size in enumerate(shape):
+        group.append(axis)
+        mine *= size
+        while theirs < mine:
+            theirs *= next(sizes)
+        if mine == theirs:
+            groups.append(group)
+            group, mine, theirs = [], 1, 1
+    return [*groups, group] if group else groups
