@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -70,16 +71,28 @@ def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Gr
                 f"its functions can't be put in place of their calls ({one_line(error)})"
             ) from error
     check_structure(proto.graph)
-    model = _Model(
-        onnx, proto, opset, _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
-    )
+    constants = _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
+    if not isinstance(model, onnx.ModelProto):
+        proto = _without_weights(onnx, proto)
+    return _imported(_Model(onnx, proto, opset, constants), shapes or {}, for_sizes=False)
 
-    def imported(shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
-        importer = _Importer(model, shapes)
-        graph = importer.run(for_sizes)
-        return OpenGraph(*importer.ports(), imported) if graph is None else graph
 
-    return imported(shapes or {}, for_sizes=False)
+def _imported(model: _Model, shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
+    importer = _Importer(model, shapes)
+    graph = importer.run(for_sizes)
+    return OpenGraph(*importer.ports(), partial(_imported, model)) if graph is None else graph
+
+
+def _without_weights(onnx: Any, proto: Any) -> Any:
+    """The same model with nothing in its initializers but names, types and shapes, in memory of its own: that of the
+    weights goes with the former one.
+    """
+    for tensor in proto.graph.initializer:
+        name, data_type, shape = tensor.name, tensor.data_type, list(tensor.dims)
+        tensor.Clear()
+        tensor.name, tensor.data_type = name, data_type
+        tensor.dims.extend(shape)
+    return onnx.ModelProto.FromString(proto.SerializeToString())
 
 
 def _loaded(onnx: Any, model: Any) -> Any:
