@@ -208,6 +208,7 @@ class Lowering(Tensors):
         post_ops: list[PostOp] = []
         arguments: list[tuple[int, Buffer]] = []
         all_scales, all_points = dict(scales or {}), dict(zero_points or {})
+        rounds = bool(links) and links[-1].quantize is not None
         for link in links:
             if link.quantize is not None:
                 scale, zero_point = link.quantize.scale, link.quantize.zero_point
@@ -228,24 +229,11 @@ class Lowering(Tensors):
             if link.algorithm is None:
                 continue
             operand: Buffer | None = None
-            integers = self._summed_integers(link, result) if elementwise is None else None
+            integers = self._summed_integers(link, result) if rounds and elementwise is None else None
             if integers is not None:
-                # a + (q − z)·s = (a / s − z + q)·s: what is added need not be copied to f32 before.
-                (scale,) = integers.scales
-                point = (
-                    integers.zero_point if link.algorithm is Algorithm.binary_add else -integers.zero_point
-                )
-                post_ops.append(PostOp(Algorithm.eltwise_linear, 1 / scale, -point))
-                operand = integers.buffer
-                if like is not None and like.strides is not None:
-                    operand = seen(operand)
-                    lies = self.desc(like.shape, like.strides, operand.desc.data_type)
-                    operand = self.bring(label_of(result), operand, lies)
-                else:
-                    operand = seen(self.without_gaps(result, operand))
-                arguments.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1, operand))
-                post_ops.append(PostOp(link.algorithm, operand=operand.desc))
-                post_ops.append(PostOp(Algorithm.eltwise_linear, scale, 0))
+                operand, added = self._added_integers(link, result, integers, seen, like)
+                arguments.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 2) | Arg.SRC_1, operand))
+                post_ops += added
                 continue
             if link.operand is not None:
                 # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
@@ -279,6 +267,31 @@ class Lowering(Tensors):
         except LibraryError as error:
             raise Unfit(str(error)) from error
         return made, arguments
+
+    def _added_integers(
+        self,
+        link: Link,
+        result: LogicalTensor,
+        integers: Quantized,
+        seen: Callable[[Buffer], Buffer],
+        like: MemoryDesc | None,
+    ) -> tuple[Buffer, list[PostOp]]:
+        """The integers as they lie, and the post-ops that add them: a + (q − z)·s = (a / s − z + q)·s.
+
+        That rounds more often than a sum in f32 does, and is for results that are quantised.
+        """
+        (scale,) = integers.scales
+        point = integers.zero_point if link.algorithm is Algorithm.binary_add else -integers.zero_point
+        operand = integers.buffer
+        if like is not None and like.strides is not None:
+            operand = seen(operand)
+            lies = self.desc(like.shape, like.strides, operand.desc.data_type)
+            operand = self.bring(label_of(result), operand, lies)
+        else:
+            operand = seen(self.without_gaps(result, operand))
+        before = PostOp(Algorithm.eltwise_linear, 1 / scale, -point)
+        after = PostOp(Algorithm.eltwise_linear, scale, 0)
+        return operand, [before, PostOp(link.algorithm or Algorithm.binary_add, operand=operand.desc), after]
 
     def _summed_integers(self, link: Link, result: LogicalTensor) -> Quantized | None:
         """The integers of as many elements as the result has that a post-op adds or subtracts; None for others."""
