@@ -43,9 +43,12 @@ def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """
     dims = op.outputs[0].dims
     integers = [found for found in map(low.quantized, op.inputs) if found is not None]
-    if len(integers) == 2 and op.kind in BINARY:
-        on_integers.binary(low, op, links, integers[0], integers[1])
-        return
+    if op.kind in BINARY and integers:
+        if len(integers) == 2 and op.inputs[0].dims == op.inputs[1].dims:
+            on_integers.binary(low, op, links, integers[0], integers[1])
+            return
+        if on_integers.with_real(low, op, links):
+            return
     first, second = op.inputs
     before: list[Link] = []
     if op.kind == SQUARED:

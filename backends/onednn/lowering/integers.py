@@ -9,10 +9,12 @@ import numpy as np
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
-from ..library.enumerators import Algorithm
+from ..library.enumerators import Algorithm, Arg
+from ..library.memory import packed
 from ..plan.assembly import Unfit
+from ..plan.plan import Buffer
 from .binary_primitive import binary_primitive
-from .fusing import BINARY, Link
+from .fusing import BINARY, TURNED, Link, OneScale
 from .lowering import Lowering
 from .tensors import Quantized, label_of
 
@@ -28,25 +30,45 @@ def function(low: Lowering, op: Op, links: Sequence[Link], found: Quantized, app
         found: the integers of its input.
         applied: the op as a post-op.
     """
-    (scale, *more) = found.scales
-    if more:
+    if len(found.scales) > 1:
         raise Unfit("a scale per channel")
-    first = low.without_gaps(op.inputs[0], found.buffer)
-    offset = np.full((1,) * len(first.desc.shape), -scale * found.zero_point, np.float32)
-    operands = first, low.constant(offset)
-    binary_primitive(low, op, [applied, *links], Algorithm.binary_add, operands, SCALAR, (scale,))
+    _applied(low, op, [applied, *links], op.inputs[0], found)
+
+
+def rescaled(low: Lowering, what: str, found: Quantized, wanted: OneScale, data_type: DataType) -> Buffer:
+    """Integers of one scale in another one and another type, in one copy; as they are where they have both.
+
+    Args:
+        what: for the step's name.
+    """
+    if found.has(wanted) and found.buffer.desc.data_type is data_type:
+        return found.buffer
+    desc = found.buffer.desc
+    strides = None if desc.strides is None else packed(desc.shape, desc.strides)
+    target = low.temporary(desc.shape, data_type, strides)
+    scales: dict[int, tuple[int, Buffer]] = {
+        place: (0, low.constant(np.asarray([value], np.float32)))
+        for place, value in ((Arg.SRC, found.scales[0]), (Arg.DST, wanted.scale))
+    }
+    points: dict[int, Buffer] = {
+        place: low.constant(np.asarray([value], np.int32))
+        for place, value in ((Arg.SRC, found.zero_point), (Arg.DST, wanted.zero_point))
+        if value
+    }
+    low.copy_scaled(what, found.buffer, target, scales, points)
+    return target
 
 
 def binary(low: Lowering, op: Op, links: Sequence[Link], a: Quantized, b: Quantized) -> None:
-    """A binary op on two tensors of one shape.
+    """A binary op on two tensors of one shape, which are both integers.
 
     What zero points add to a sum, a constant, is taken off by a post-op.
 
     Raises:
-        Unfit: tensors of different shapes, scales per channel, zero points where nothing is summed.
+        Unfit: scales per channel, zero points where nothing is summed.
     """
-    if op.inputs[0].dims != op.inputs[1].dims or max(len(a.scales), len(b.scales)) > 1:
-        raise Unfit("the integers broadcast, or have a scale per channel")
+    if max(len(a.scales), len(b.scales)) > 1:
+        raise Unfit("the integers have a scale per channel")
     before: list[Link] = []
     if a.zero_point or b.zero_point:
         if op.kind not in SUMS:
@@ -64,6 +86,40 @@ def binary(low: Lowering, op: Op, links: Sequence[Link], a: Quantized, b: Quanti
     scales = (a.scales[0], b.scales[0])
     operands, beside = (first, second), (op.inputs[1], None)
     binary_primitive(low, op, [*before, *links], BINARY[op.kind], operands, beside, scales)
+
+
+def with_real(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
+    """A binary op on integers and a tensor in f32, done as a function of the integers where the result is rounded.
+
+    Returns:
+        Whether it was: the result is quantised, and the integers have its shape and one scale.
+    """
+    if not links or links[-1].quantize is None:
+        return False
+    dims = op.outputs[0].dims
+    place = next(
+        (n for n, t in enumerate(op.inputs) if t.dims == dims and low.quantized(t) is not None), None
+    )
+    found = None if place is None else low.quantized(op.inputs[place])
+    if place is None or found is None or len(found.scales) > 1:
+        return False
+    real = op.inputs[1 - place]
+    if place == 1 and op.kind in TURNED:
+        before, algorithm = TURNED[op.kind]
+    else:
+        before, algorithm = None, BINARY[op.kind]
+    applied = Link(ops=(), result=op.outputs[0], before=before, algorithm=algorithm, operand=real)
+    _applied(low, op, [applied, *links], op.inputs[place], found)
+    return True
+
+
+def _applied(low: Lowering, op: Op, links: Sequence[Link], tensor: LogicalTensor, found: Quantized) -> None:
+    """What `links` say, done to a tensor of one scale: a binary primitive takes the zero point off first."""
+    (scale,) = found.scales
+    first = low.without_gaps(tensor, found.buffer)
+    offset = np.full((1,) * len(first.desc.shape), -scale * found.zero_point, np.float32)
+    operands = first, low.constant(offset)
+    binary_primitive(low, op, links, Algorithm.binary_add, operands, SCALAR, (scale,))
 
 
 def _product(low: Lowering, op: Op, links: Sequence[Link], factors: tuple[Quantized, Quantized]) -> None:

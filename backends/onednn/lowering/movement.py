@@ -6,14 +6,12 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_void_p
 
-import numpy as np
-
 from ....graph.model.op import Op
 from ..library.enumerators import Arg
-from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
+from .integers import rescaled
 from .lowering import Lowered, Lowering
 from .tensors import label_of
 from .views import in_order, order_of
@@ -75,29 +73,11 @@ def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
     found = [low.quantized(tensor) for tensor in op.inputs]
     if quantize is None or any(one is None or len(one.scales) > 1 for one in found):
         raise Unfit("not all parts are integers of one scale")
-    made: list[Buffer] = []
-    for tensor, one in zip(op.inputs, found, strict=True):
-        if one is None:
-            continue
-        data_type = link.result.data_type
-        if one.has(quantize) and one.buffer.desc.data_type is data_type:
-            made.append(one.buffer)
-            continue
-        desc = one.buffer.desc
-        strides = None if desc.strides is None else packed(desc.shape, desc.strides)
-        target = low.temporary(desc.shape, data_type, strides)
-        scales: dict[int, tuple[int, Buffer]] = {
-            place: (0, low.constant(np.asarray([value], np.float32)))
-            for place, value in ((Arg.SRC, one.scales[0]), (Arg.DST, quantize.scale))
-        }
-        points: dict[int, Buffer] = {
-            place: low.constant(np.asarray([value], np.int32))
-            for place, value in ((Arg.SRC, one.zero_point), (Arg.DST, quantize.zero_point))
-            if value
-        }
-        low.copy_scaled(label_of(tensor), one.buffer, target, scales, points)
-        made.append(target)
-    return made
+    return [
+        rescaled(low, label_of(tensor), one, quantize, link.result.data_type)
+        for tensor, one in zip(op.inputs, found, strict=True)
+        if one is not None
+    ]
 
 
 def takes(op: Op, link: Link) -> bool:

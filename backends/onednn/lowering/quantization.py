@@ -13,6 +13,7 @@ from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, one_scale, zero_point_of
+from .integers import rescaled
 from .lowering import Lowered, Lowering
 from .tensors import PRIMITIVE_TYPES
 
@@ -34,9 +35,9 @@ def _points(low: Lowering, op: Op) -> Buffer | None:
 
 
 def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """Quantize and Dequantize; nothing where integers are quantised as they were before."""
+    """Quantize and Dequantize; integers that were dequantised before go from one scale to the other at once."""
     result = op.outputs[0]
-    if op.kind == "Quantize" and _gives_back(low, op):
+    if op.kind == "Quantize" and _requantizes(low, op):
         return
     source = low.plain(op.inputs[0])
     side = Arg.DST if op.kind == "Quantize" else Arg.SRC
@@ -55,14 +56,12 @@ def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(result, target)
 
 
-def _gives_back(low: Lowering, op: Op) -> bool:
-    """Whether the input is integers that were dequantised by the same scale and zero point: the result is these."""
-    found = low.quantized(op.inputs[0])
-    if found is None or not found.has(one_scale(op)):
+def _requantizes(low: Lowering, op: Op) -> bool:
+    """Whether the input is integers of one scale, which become those of the result; the same ones if it has theirs."""
+    found, wanted, result = low.quantized(op.inputs[0]), one_scale(op), op.outputs[0]
+    if found is None or wanted is None or len(found.scales) > 1:
         return False
-    if found.buffer.desc.data_type is not op.outputs[0].data_type:
-        return False
-    low.produce(op.outputs[0], found.buffer)
+    low.produce(result, rescaled(low, "quantize", found, wanted, result.data_type))
     return True
 
 
