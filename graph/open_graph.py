@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
+from ..ops.data_types import DataType, parse_enum
 from ..ops.errors import GraphError
 from .compile.compiled_graph import CompiledGraph
 from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
@@ -111,24 +112,45 @@ class OpenGraph(Graph):
         Raises:
             GraphError: always; the graph that `with_shapes` makes can be finalized.
         """
-        self._no_ops("finalized")
+        self.refuse("finalized")
 
     def prune(self) -> None:
         """Not here; see `finalize`."""
-        self._no_ops("pruned")
+        self.refuse("pruned")
 
     def to_json(self) -> str:
         """Not here; see `finalize`."""
-        self._no_ops("written to a file")
+        self.refuse("written to a file")
 
     def save(self, path: object, *, weights: bool = False) -> None:
         """Not here; see `finalize`."""
-        self._no_ops("written to a file")
+        self.refuse("written to a file")
 
     def _check_open(self, what: str) -> None:
-        self._no_ops(f"built onto with {what}")
+        self.refuse(f"built onto with {what}")
 
-    def _no_ops(self, done: str) -> NoReturn:
+    def to(self, data_type: DataType | str, *, keep: Collection[str] = (), ports: bool = True) -> Graph:
+        """The same in another number format, made for the sizes of each call; see `Graph`.
+
+        Raises:
+            GraphError: with `ports=False`, which changes the inputs; take the graph for some sizes then.
+        """
+        wanted = parse_enum(DataType, data_type, "data_type")
+        if not ports:
+            self.refuse("given inputs of another type")
+        return OpenGraph(
+            self.inputs, self._known_outputs, lambda shapes: self._make(shapes).to(wanted, keep=keep)
+        )
+
+    def refuse(self, done: str) -> NoReturn:
+        """Says that something is for the graph of some sizes.
+
+        Args:
+            done: what can't be done with it.
+
+        Raises:
+            GraphError: always.
+        """
         shapes = ", ".join(f"{label(t)!r}: {format_shape(t.shape)}" for t in open_ports(self.inputs))
         raise GraphError(
             f"a graph whose ops depend on sizes that are open, {{{shapes}}}, can't be {done}; take the graph for some "

@@ -253,7 +253,7 @@ def _bench(
         typer.Option("--attr", metavar="NAME=VALUE", help="An attribute of --op; x joins lists."),
     ] = None,
     backend: Backend = None,
-    tune: Annotated[bool, typer.Option(help="Measure the candidates of weight gradients first.")] = False,
+    tune: Annotated[bool, typer.Option(help="Measure the ways to run convolutions and products first.")] = False,
     seconds: Annotated[float, typer.Option(help="How long to run it.")] = 1.0,
     peak: Annotated[bool, typer.Option(help="Measure what the machine can do, for the shares.")] = True,
     seed: Seed = 0,
@@ -324,7 +324,7 @@ def _tune(
     seconds: Annotated[float, typer.Option(help="For all partitions together.")] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Measure the ways to run a graph's weight gradients and remember the fastest.
+    """Measure the ways to run weight gradients, convolutions and products; remember the fastest.
 
     Programs that compile with tune="cached" take what is remembered.
 

@@ -116,8 +116,11 @@ def scatter_elements(ctx: GradientContext) -> Iterator[Made]:
 def top_k(ctx: GradientContext) -> Iterator[Made]:
     """Back to where the elements were taken."""
     axis, shape = ctx.op.attributes.integer("axis"), ctx.shape_of("src").dims
-    back = {"axis": axis, "src_shape": list(shape)}
-    yield "src", ctx.make.op("HostGatherElementsBackward", ctx.gradient, ctx.output("indices"), **back)
+    indices = ctx.output("indices")
+    yield (
+        "src",
+        ctx.make.op("HostGatherElementsBackward", ctx.gradient, indices, axis=axis, src_shape=list(shape)),
+    )
 
 
 def _is_sum(ctx: GradientContext) -> bool:

@@ -143,7 +143,7 @@ class _Placing:
             return
         if op.kind != "MatMul" and (fixed[0] or not fixed[1]):
             return
-        if any((self._known_rank(t) or 0) < 2 for t in op.inputs[:2]):
+        if any((self._known_rank(t) or 0) < 2 or self._was_quantized(t) for t in op.inputs[:2]):
             return
         self._anchors.add(op.id)
         for index, tensor in enumerate(op.inputs[:2]):
@@ -153,6 +153,11 @@ class _Placing:
                 self._wanted.add(tensor.id)
                 if index == 1:  # kernels have no zero points of weights
                     self._signed.add(tensor.id)
+
+    def _was_quantized(self, tensor: LogicalTensor) -> bool:
+        """Whether it comes of integers already."""
+        producer = self._topology.producer(tensor)
+        return producer is not None and producer.kind in ("Dequantize", "DynamicDequantize")
 
     def _axis(self, op: Op, index: int) -> int | None:
         """The axis of the output channels of constant weights."""

@@ -14,10 +14,14 @@ from ...ops.values import format_value
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
+from ..open_graph import OpenGraph
 from ..runtime.arrays import Array
 from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
 from .rewriting import Rewriting, kept
+
+DONE = (DataType.bf16, DataType.f16, DataType.s8, DataType.u8)
+"""Types of graphs that are no longer f32."""
 
 
 def quantize(
@@ -46,8 +50,8 @@ def quantize(
         A graph with the same inputs and outputs that is not finalized.
 
     Raises:
-        ArgumentError, ArgumentTypeError: no feeds, or one that does not fit; NaN or an infinity in a tensor to be
-            quantised; an unknown method, or name in `keep`.
+        ArgumentError, ArgumentTypeError: the graph is bf16 or quantised; no feeds, or one that does not fit; NaN or an
+            infinity in a tensor to be quantised; an unknown method, or name in `keep`.
         GraphError, ShapeError: see `Graph.finalize`.
     """
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
@@ -55,11 +59,19 @@ def quantize(
             f"quantize takes a Graph, got {format_value(graph)} of type {type(graph).__name__}"
         )
     chosen = parse_enum(Method, method, "method")
+    if isinstance(graph, OpenGraph):
+        graph.refuse("quantised")
     inferred = copy.copy(graph)
     inferred.finalize()
     rewriting = Rewriting(inferred)
     constants = constant_ops(rewriting.ops, rewriting.arrays)
     placement = place(rewriting, kept(keep, rewriting.ops, rewriting.tensors.values()), constants)
+    done = next((t for t in rewriting.tensors.values() if t.data_type in DONE), None)
+    if not placement.groups and done is not None:
+        raise ArgumentError(
+            f"quantize found no convolution or matmul in f32, and {done} is {done.data_type.value}; take the graph as "
+            "it was before to('bf16') or another quantisation"
+        )
     computed = [w.tensor for w in placement.weights.values() if w.tensor.id not in rewriting.arrays]
     looked_at = [
         rewriting.tensors[number]

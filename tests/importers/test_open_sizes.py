@@ -269,3 +269,47 @@ def test_sizes_of_a_graph_that_was_built(finalized):
     np.testing.assert_array_equal(fixed.compile()(a)["y"], graph.compile()(a)["y"])
     with pytest.raises(og.ShapeError):
         graph.with_shapes({"x": (5, 3)})
+
+
+def open_model():
+    """A reshape whose target is computed, behind a product, so that its ops depend on the batch."""
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    weights = np.random.default_rng(0).integers(-2, 3, (6, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["rows"], end=1),
+        helper.make_node("Concat", ["rows", "rest"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["x", "wanted"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["y"]),
+    ]
+    values = [
+        onnx.numpy_helper.from_array(np.array([-1]), "rest"),
+        onnx.numpy_helper.from_array(weights, "w"),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 2, 3])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["batch", 4])
+    graph = helper.make_graph(nodes, "g", [x], [y], values)
+    return og.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])), weights
+
+
+def test_an_open_graph_in_bf16_is_made_for_each_size():
+    graph, weights = open_model()
+    assert isinstance(graph, og.OpenGraph)
+    model = graph.to("bf16").compile()
+    for batch in (1, 5):
+        x = np.random.default_rng(batch).integers(-2, 3, (batch, 2, 3)).astype(np.float32)
+        np.testing.assert_array_equal(model(x)["y"], x.reshape(batch, 6) @ weights)
+    kinds = [op.kind for op in graph.to("bf16").with_shapes({"x": (3, 2, 3)}).ops]
+    assert "TypeCast" in kinds
+
+
+def test_what_an_open_graph_can_not_do_says_how():
+    graph, _ = open_model()
+    feeds = [{"x": np.ones((2, 2, 3), np.float32)}]
+    with pytest.raises(og.GraphError, match=r"can't be quantised; take .* graph.with_shapes"):
+        og.quantize(graph, feeds)
+    with pytest.raises(og.GraphError, match="with_shapes"):
+        graph.to("bf16", ports=False)
+    with pytest.raises(og.ArgumentError, match="data_type"):
+        graph.to("bf17")
+    assert og.quantize(graph.with_shapes({"x": (2, 2, 3)}), feeds).ops

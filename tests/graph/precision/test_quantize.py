@@ -561,3 +561,16 @@ def test_saved_and_loaded(tmp_path):
     data = feeds(1)[0]
     np.testing.assert_array_equal(loaded.compile()(data)["y"], quantized.compile()(data)["y"])
     assert (tmp_path / "m.safetensors").stat().st_size < 16 * 16 * 9 * 4 * 2
+
+
+def test_a_graph_that_was_rewritten_already_is_refused():
+    graph = og.Graph()
+    x = graph.input("x", "f32", [4, 8])
+    w = graph.constant(np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32))
+    graph.output(graph.relu(graph.matmul(x, w)), name="y")
+    feeds = [np.ones((4, 8), np.float32)]
+    for again in (og.quantize(graph, feeds), graph.to("bf16")):
+        with pytest.raises(
+            og.ArgumentError, match="no convolution or matmul in f32, and .* is (u8|s8|bf16); take the"
+        ):
+            og.quantize(again, feeds)
