@@ -29,7 +29,8 @@ STOPS.update(  # integers alone
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
 NOT_DIFFERENTIABLE.update(
     dict.fromkeys(
-        ("HostSGD", "HostAdam", "HostGradientScale"), "it is a step of training, which is not differentiated itself"
+        ("HostSGD", "HostAdam", "HostGradientScale"),
+        "it is a step of training, which is not differentiated itself",
     )
 )
 STOPPED_PORTS["HostExpandTo"] = STOPPED_PORTS["HostSumTo"] = frozenset(("like",))

@@ -10,8 +10,8 @@ from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, GraphError
-from ..graph import Graph
 from ..gradients.arithmetic import is_float
+from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.parameter import Parameter
 from .optimizers import Numbers, Optimizer
@@ -84,9 +84,12 @@ def training_step(
     by = [t for t in graph.parameter_tensors if label(t) in states]
     gradients: Iterable[LogicalTensor | None] = graph.gradients(loss, by)
     if comm is not None:
-        loss, *gradients = comm.averaged(graph, loss, list(gradients))
-        if loss is None:
-            raise GraphError("the communicator must return the mean of the loss before the gradients, got None")
+        mean, *gradients = comm.averaged(graph, loss, list(gradients))
+        if mean is None:
+            raise GraphError(
+                "the communicator must return the mean of the loss before the gradients, got None"
+            )
+        loss = mean
     pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
     rate = graph.input(f"{PREFIX}rate", "f64", [])
     step = graph.input(f"{PREFIX}step", "s64", [])

@@ -18,7 +18,9 @@ pytest.importorskip("safetensors", reason="checkpoints need the extra 'weights'"
 T = og.training
 
 
-def trainer(*, seed: int = 5, optimizer: T.Optimizer | None = None, size: int = 6) -> tuple[og.Graph, T.Trainer]:
+def trainer(
+    *, seed: int = 5, optimizer: T.Optimizer | None = None, size: int = 6
+) -> tuple[og.Graph, T.Trainer]:
     rng = np.random.default_rng(0)
     graph = og.Graph()
     x, y = graph.input("x", "f32", [-1, 4]), graph.input("y", "f32", [-1, 2])
@@ -93,7 +95,9 @@ def test_a_kill_leaves_a_whole_file(tmp_path: Path, delay: float) -> None:
     _, first = trainer(size=200_000)
     first.save(path)
     child = subprocess.Popen(
-        [sys.executable, "-c", SAVING, str(Path(__file__).parent), str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SAVING, str(Path(__file__).parent), str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
@@ -129,7 +133,7 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     made.save(path)
     before = {n: a.tobytes() for n, a in graph.parameters.items()}
     for optimizer, size, message in (
-        (T.SGD(0.1), 6, "has 'mean/w'"),
+        (T.SGD(0.1), 6, "has 'mean/v'"),
         (T.SGD(0.1, momentum=0.5), 6, "lacks 'velocity/w'"),
         (None, 7, r"'parameter/w' must be float32 of shape \[4, 7\], got float32 of \[4, 6\]"),
     ):

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onednn_graph as og
 import psutil
 import pytest
-
-import onednn_graph as og
 from onednn_graph.backends.onednn.plan.arena import GUARDS
 from onednn_graph.graph.runtime.arrays import Array
 
@@ -355,7 +354,11 @@ def _step(**feeds: Any) -> None:
         (lambda: _step(x=X, y=Y.astype(np.float64)), og.DataTypeError, "input 'y'"),
         (lambda: _step(x=X, y=Y.T), og.ShapeError, "'y'"),
         (lambda: og.training.SGD(-1), og.ArgumentError, "lr must be a finite number of 0 or more"),
-        (lambda: og.training.SGD(0.1, momentum=1), og.ArgumentError, "momentum must be at least 0 and below 1"),
+        (
+            lambda: og.training.SGD(0.1, momentum=1),
+            og.ArgumentError,
+            "momentum must be at least 0 and below 1",
+        ),
         (lambda: og.training.SGD(0.1, nesterov=True), og.ArgumentError, "nesterov needs a momentum"),
         (lambda: og.training.Adam(betas=(0.9, 1.0)), og.ArgumentError, r"betas\[1\]"),
         (lambda: og.training.AdamW(clip_norm=0), og.ArgumentError, "clip_norm must be above 0"),
