@@ -32,8 +32,9 @@ class Numbers:
 class Optimizer(Protocol):
     """What makes the next value of a parameter, and of its own state, from the gradient."""
 
-    @property
-    def lr(self) -> Schedule: ...
+    def rate(self, step: int) -> float:
+        """The learning rate once so many steps are done."""
+        ...
 
     @property
     def clip_norm(self) -> float | None:
@@ -77,12 +78,9 @@ def _decay(value: float) -> float:
     return _not_negative(value, "weight_decay")
 
 
-def _norm(value: float | None) -> float | None:
-    if value is None:
-        return None
-    if _not_negative(value, "clip_norm") == 0:
+def _norm(instance: object, attribute: object, value: float | None) -> None:
+    if value is not None and _not_negative(value, "clip_norm") == 0:
         raise ArgumentError("clip_norm must be above 0, or None for no clipping, got 0")
-    return float(value)
 
 
 def _betas(values: Sequence[float]) -> tuple[float, float]:
@@ -107,7 +105,7 @@ class SGD:
     momentum: float = field(default=0.0, converter=lambda value: _share(value, "momentum"), kw_only=True)
     nesterov: bool = field(default=False, kw_only=True)
     weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
-    clip_norm: float | None = field(default=None, converter=_norm, kw_only=True)
+    clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.nesterov and not self.momentum:
@@ -117,6 +115,10 @@ class SGD:
     def states(self) -> tuple[str, ...]:
         """`velocity`, where there is momentum."""
         return ("velocity",) if self.momentum else ()
+
+    def rate(self, step: int) -> float:
+        """See `Optimizer.rate`."""
+        return self.lr(step)
 
     def add(
         self,
@@ -158,12 +160,16 @@ class Adam:
     betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
     eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
     weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
-    clip_norm: float | None = field(default=None, converter=_norm, kw_only=True)
+    clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
 
     @property
     def states(self) -> tuple[str, ...]:
         """The means of the gradients and of their squares."""
         return ("mean", "square")
+
+    def rate(self, step: int) -> float:
+        """See `Optimizer.rate`."""
+        return self.lr(step)
 
     def add(
         self,
@@ -193,12 +199,16 @@ class AdamW:
     betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
     eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
     weight_decay: float = field(default=1e-2, converter=_decay, kw_only=True)
-    clip_norm: float | None = field(default=None, converter=_norm, kw_only=True)
+    clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
 
     @property
     def states(self) -> tuple[str, ...]:
         """The means of the gradients and of their squares."""
         return ("mean", "square")
+
+    def rate(self, step: int) -> float:
+        """See `Optimizer.rate`."""
+        return self.lr(step)
 
     def add(
         self,

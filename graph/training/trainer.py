@@ -147,7 +147,7 @@ class Trainer:
         arrays = self._arrays(feeds)
         step, program = self._program(tuple(sorted((name, a.shape) for name, a in arrays.items())))
         numbers: dict[str, float] = {
-            label(step.rate): self.optimizer.lr(self.steps),
+            label(step.rate): self.optimizer.rate(self.steps),
             label(step.step): self.steps + 1,
         }
         done = self.steps + self.skipped
