@@ -148,7 +148,9 @@ def _squares(flat: Array, into: Array) -> Work:
         piece = flat[first:end]
         if piece.dtype != np.float64:
             piece = piece.astype(np.float32, copy=False)
-        parts = (piece[start : start + SUMMED] for start in range(0, piece.size, SUMMED))
-        into[first // CHUNK] = sum(float(np.dot(part, part)) for part in parts)
+        rest = piece[piece.size - piece.size % SUMMED :]
+        rows = piece[: piece.size - rest.size].reshape(-1, 1, SUMMED)
+        sums = np.matmul(rows, rows.reshape(-1, SUMMED, 1))
+        into[first // CHUNK] = np.sum(sums, dtype=np.float64) + float(np.dot(rest, rest))
 
     return work
