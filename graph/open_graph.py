@@ -114,7 +114,7 @@ class OpenGraph(Graph):
         """
         self.refuse("finalized")
 
-    def prune(self) -> None:
+    def prune(self, outputs: Sequence[LogicalTensor] | None = None) -> None:
         """Not here; see `finalize`."""
         self.refuse("pruned")
 

@@ -24,6 +24,7 @@ from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
+from onednn_graph.graph import training
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.compile.compiled_graph import CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
@@ -77,6 +78,7 @@ from onednn_graph.ops.errors import (
     ResourceError,
     SchemaError,
     ShapeError,
+    SkippedStepWarning,
     UnknownOpError,
     UnsupportedError,
 )
@@ -217,6 +219,7 @@ __all__ = [
     "SchemaError",
     "Shape",
     "ShapeError",
+    "SkippedStepWarning",
     "Stream",
     "Tensor",
     "Tune",
@@ -235,6 +238,7 @@ __all__ = [
     "run_op",
     "set_num_threads",
     "shape_of_first_input",
+    "training",
     "unregister_op",
 ]
 __all__ += _functions.__all__

@@ -18,7 +18,7 @@ from ..open_graph import OpenGraph
 from ..runtime.arrays import Array
 from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
-from .rewriting import Rewriting, kept
+from .rewriting import Rewriting, frozen_parameters, kept
 
 DONE = (DataType.bf16, DataType.f16, DataType.s8, DataType.u8)
 """Types of graphs that are no longer f32."""
@@ -61,7 +61,7 @@ def quantize(
     chosen = parse_enum(Method, method, "method")
     if isinstance(graph, OpenGraph):
         graph.refuse("quantised")
-    inferred = copy.copy(graph)
+    inferred = frozen_parameters(graph) if graph.parameters else copy.copy(graph)
     inferred.finalize()
     rewriting = Rewriting(inferred)
     constants = constant_ops(rewriting.ops, rewriting.arrays)
