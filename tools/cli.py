@@ -253,7 +253,9 @@ def _bench(
         typer.Option("--attr", metavar="NAME=VALUE", help="An attribute of --op; x joins lists."),
     ] = None,
     backend: Backend = None,
-    tune: Annotated[bool, typer.Option(help="Measure the ways to run convolutions and products first.")] = False,
+    tune: Annotated[
+        bool, typer.Option(help="Measure the ways to run convolutions and products first.")
+    ] = False,
     seconds: Annotated[float, typer.Option(help="How long to run it.")] = 1.0,
     peak: Annotated[bool, typer.Option(help="Measure what the machine can do, for the shares.")] = True,
     seed: Seed = 0,

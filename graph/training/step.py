@@ -114,7 +114,7 @@ def _with_seeds(graph: Graph) -> tuple[LogicalTensor, ...]:
     for op in graph.ops:
         if op.kind == "Dropout":
             seed = graph.input(f"{PREFIX}seed_{len(made)}", "s64", [])
-            graph.replace_op(op.with_tensors([op.inputs[0], seed, *op.inputs[2:]], op.outputs))
+            graph.replace_ops([op.with_tensors([op.inputs[0], seed, *op.inputs[2:]], op.outputs)])
             made.append(seed)
     return tuple(made)
 
