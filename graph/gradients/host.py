@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from .context import GradientContext
-from .rules import STOPPED_PORTS, STOPS, Made, rule
+from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Made, rule
 
 STOPS.update(
     # Truths and places.
@@ -27,6 +27,12 @@ STOPS.update(  # integers alone
     ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostMaximum", "HostMinimum")
 )
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
+NOT_DIFFERENTIABLE.update(
+    dict.fromkeys(
+        ("HostMeanStart", "HostMeanEnd"),
+        "gradients are averaged over processes once they are there; differentiate before, or use HostRankSum",
+    )
+)
 STOPPED_PORTS["HostExpandTo"] = STOPPED_PORTS["HostSumTo"] = frozenset(("like",))
 
 

@@ -1,0 +1,1 @@
+"""Training: in one process, and in many that average their gradients."""
