@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from ..ops.data_types import DataType, parse_enum
-from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, nearest
+from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
 from ..ops.registry import REGISTRY
 from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
@@ -105,40 +105,6 @@ class Graph(OpMethods):
         for tensor in op.outputs:
             self._producers[tensor.id] = op
         self._next_id = max(self._next_id, op.id + 1, *(t.id + 1 for t in merged.values()))
-        return op
-
-    def replace_op(self, op: Op) -> Op:
-        """Puts an op in the place of the one that has its id, and returns it: another one that makes the same tensors.
-
-        Args:
-            op: with the outputs of the former op, and others behind them, as those that statistics are kept in.
-
-        Raises:
-            GraphError: the graph is finalized; no op has the id; the outputs do not begin with those of the former op;
-                see `add_op`.
-        """
-        self._check_open(f"{op}")
-        place = next((number for number, other in enumerate(self._ops) if other.id == op.id), None)
-        if place is None:
-            raise GraphError(f"the graph has no op with the id {op.id} that {op} could replace; add it")
-        former = self._ops[place]
-        made = [t.id for t in former.outputs]
-        if [t.id for t in op.outputs[: len(made)]] != made:
-            raise GraphError(
-                f"{op} must have the outputs of {former} that it replaces, {', '.join(map(str, former.outputs))}"
-            )
-        self._op_ids.discard(op.id)
-        for number in made:
-            del self._producers[number]
-        self._ops.pop(place)
-        try:
-            self.add_op(op)
-        except OneDNNGraphError:
-            self._op_ids.add(op.id)
-            self._producers.update((number, former) for number in made)
-            self._ops.insert(place, former)
-            raise
-        self._ops.insert(place, self._ops.pop())
         return op
 
     def _merged(self, tensor: LogicalTensor, op: Op | None) -> LogicalTensor:
@@ -476,6 +442,48 @@ class Graph(OpMethods):
         self._tensors = {i: tensor for i, tensor in self._tensors.items() if i in used}
         self._constants = {i: array for i, array in self._constants.items() if i in used}
         self._producers = {t.id: op for op in self._ops for t in op.outputs}
+
+    def replace_ops(self, ops: Iterable[Op]) -> None:
+        """Puts each op in the place of the one that has its id; it makes the same tensors, out of any of the graph.
+
+        The ops then stand in an order in which they can run.
+
+        Args:
+            ops: each with the outputs of the former op, and new ones behind them, as those that statistics are kept in.
+
+        Raises:
+            GraphError: the graph is finalized; it has no op of an id; an op does not make what the one before made,
+                makes what another one makes, or reads a tensor that the graph has not, or one that depends on what it
+                makes.
+            ShapeError: what an op makes has another shape than what the one before made.
+        """
+        self._check_open("another op")
+        new = {op.id: op for op in ops}
+        former = {op.id: op for op in self._ops if op.id in new}
+        known: dict[int, LogicalTensor] = {}
+        for op in new.values():
+            before = former[op.id].outputs if op.id in former else ()
+            if not before or [t.id for t in op.outputs[: len(before)]] != [t.id for t in before]:
+                raise GraphError(
+                    f"{op} can't stand in another's place; the op with the id {op.id} must be one of the graph, and "
+                    "make the same tensors"
+                )
+            taken = next(
+                (t for t in op.outputs[len(before) :] if t.id in self._tensors or t.id in known), None
+            )
+            if taken is not None:
+                raise GraphError(f"{op} can't make {taken}, which the graph has; give it an id of its own")
+            unknown = next((t for t in op.inputs if t.id not in self._tensors), None)
+            if unknown is not None:
+                raise GraphError(f"{op} reads {unknown}, which is no tensor of the graph; add it first")
+            merged = {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}
+            known.update(infer([op], merged, {})[0])
+        if not new:
+            return
+        self._ops = topological([new.get(op.id, op) for op in self._ops])
+        self._producers.update((t.id, op) for op in new.values() for t in op.outputs)
+        self._know(known.values())
+        self._next_id = max(self._next_id, *(number + 1 for number in known))
 
     def _build(
         self,

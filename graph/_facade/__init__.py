@@ -92,7 +92,7 @@ from onednn_graph.ops.schema import (
 )
 
 if _typing.TYPE_CHECKING:
-    from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
+    from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary, reportAssignmentType] -- quantize takes a graph too
 else:
 
     def __getattr__(name: str) -> object:

@@ -210,7 +210,8 @@ class _Sweep:
         fuller = Op(op.id, op.kind, op.inputs, [*op.outputs, *more], name=op.name, **attributes)
         self._known, (fuller,) = infer([fuller], self._known, {})
         self._ops = [fuller if other.id == op.id else other for other in self._ops]
-        return self._graph.replace_op(fuller)
+        self._graph.replace_ops([fuller])
+        return fuller
 
 
 def _position(op: Op, port: str) -> int:

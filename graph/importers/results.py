@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ...ops.errors import DataTypeError, UnsupportedError
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
+from .recognition.recognise import recognise
 from .translation import Translation, Unmapped, Value
 
 
@@ -37,6 +38,7 @@ def finished(
     for name, tensor in tensors.items():
         t.graph.output(tensor, name=name)
     t.graph.prune()
+    recognise(t)
     if not t.graph.ops:
         raise UnsupportedError(
             f"{importer}: the model computes nothing; its outputs {', '.join(map(repr, results))} are inputs of it or "

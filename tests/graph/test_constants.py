@@ -261,6 +261,36 @@ def test_prune_keeps_what_marked_outputs_need():
     np.testing.assert_array_equal(graph.compile()(X)["y"], EXPECTED)
 
 
+def test_an_op_in_the_place_of_another():
+    graph = dense()
+    product, relu = graph.ops
+    graph.replace_ops([og.Op(relu.id, "Abs", relu.inputs, relu.outputs, name="other")])
+    assert [str(op) for op in graph.ops] == [str(product), "Abs 'other'"]
+    assert graph.output_names == ("y",)
+    want = np.abs(X @ W + B)
+    np.testing.assert_array_equal(graph.compile()(X)["y"], want)
+    with pytest.raises(og.GraphError, match="the graph is finalized"):
+        graph.replace_ops([relu])
+
+
+def test_what_can_not_stand_in_the_place_of_another():
+    graph = dense()
+    product, relu = graph.ops
+    strange = og.LogicalTensor(77, "f32", (1,))
+    for op, message in (
+        (og.Op(99, "Abs", relu.inputs, relu.outputs), "the id 99 must be one of the graph"),
+        (og.Op(relu.id, "Abs", relu.inputs, [strange]), "make the same tensors"),
+        (og.Op(relu.id, "Abs", [strange], relu.outputs), "is no tensor of the graph"),
+    ):
+        with pytest.raises(og.GraphError, match=message):
+            graph.replace_ops([op])
+    with pytest.raises(og.ShapeError):
+        graph.replace_ops([og.Op(relu.id, "Abs", [product.inputs[1]], relu.outputs)])
+    with pytest.raises(og.GraphError, match="cycle"):
+        graph.replace_ops([og.Op(product.id, "Abs", relu.outputs, product.outputs)])
+    assert graph.ops == (product, relu)
+
+
 def test_constants_are_drawn():
     from onednn_graph.graph.pictures.description import describe, describe_compiled
 

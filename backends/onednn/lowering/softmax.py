@@ -48,10 +48,10 @@ def _like(low: Lowering, source: Buffer, result: LogicalTensor) -> MemoryDesc:
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive, and what it does not have on the host: statistics, and zeros for rows of -inf."""
     src, axis = _along(low, op, op.inputs[0])
-    result = result_of(op, links)
+    own, result = op.outputs[0], result_of(op, links)
     if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
         raise Unfit("statistics need the result in f32")
-    attributes, more = low.attributes(links, op.outputs[0])
+    attributes, more = low.attributes(links, own)
     desc = low.describe(
         "softmax_forward",
         low.engine,

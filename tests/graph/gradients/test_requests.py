@@ -617,13 +617,15 @@ def test_an_op_is_replaced(graph):
     former = graph.ops[0]
     more = [og.LogicalTensor(100 + n, "f32", [4]) for n in range(2)]
     fuller = og.Op(former.id, "LayerNorm", [x], [y, *more], keep_stats=True)
-    assert graph.replace_op(fuller) is fuller
+    with pytest.raises(og.GraphError, match="can't make .* which the graph has"):
+        graph.replace_ops([og.Op(former.id, "LayerNorm", [x], [y, x, more[1]], keep_stats=True)])
+    graph.replace_ops([fuller])
     assert graph.ops == (fuller,)
-    with pytest.raises(og.GraphError, match="no op with the id 77"):
-        graph.replace_op(og.Op(77, "ReLU", [x], [y]))
-    with pytest.raises(og.GraphError, match="must have the outputs of"):
-        graph.replace_op(og.Op(former.id, "ReLU", [x], [more[0]]))
+    with pytest.raises(og.GraphError, match="the op with the id 77 must be one of the graph"):
+        graph.replace_ops([og.Op(77, "ReLU", [x], [y])])
+    with pytest.raises(og.GraphError, match="make the same tensors"):
+        graph.replace_ops([og.Op(former.id, "ReLU", [x], [more[0]])])
     with pytest.raises(og.ShapeError):
-        graph.replace_op(og.Op(former.id, "LayerNorm", [x], [y.with_shape([9]), *more]))
+        graph.replace_ops([og.Op(former.id, "LayerNorm", [x], [y.with_shape([9]), *more])])
     assert graph.ops == (fuller,)
     graph.compile()
