@@ -17,8 +17,14 @@ from ..runtime.arrays import Array
 
 
 class Bucket(Protocol):
-    """A buffer of pieces."""
+    """A buffer of pieces.
 
+    Attributes:
+        sizes: elements of each piece.
+        missing: pieces that have not been written since the last start.
+    """
+
+    sizes: tuple[int, ...]
     missing: set[int]
 
     def write(self, piece: int, values: Array) -> None:
@@ -91,7 +97,11 @@ class WholeBucket:
 
     def read(self, piece: int, out: Array) -> None:
         total = self._buffer[self._at[piece]].reshape(out.shape)
-        np.copyto(out, total / total.dtype.type(self.comm.size), casting="same_kind")
+        ranks = total.dtype.type(self.comm.size)
+        if out.dtype == total.dtype:
+            np.divide(total, ranks, out=out)
+        else:
+            np.copyto(out, (total / ranks).astype(out.dtype))
 
 
 @define
@@ -131,7 +141,7 @@ class HalfBucket:
 
     def write(self, piece: int, values: Array) -> None:
         place = self._sent.reshape(-1)[self._at[piece]].reshape(values.shape)
-        np.copyto(place, values, casting="same_kind")
+        np.copyto(place, values.astype(place.dtype))
 
     def start(self) -> None:
         # As integers of 16 bits: to MPI they are bytes.
@@ -161,4 +171,4 @@ class HalfBucket:
 
     def read(self, piece: int, out: Array) -> None:
         mean = self._sent.reshape(-1)[self._at[piece]].reshape(out.shape)
-        np.copyto(out, mean.astype(out.dtype), casting="same_kind")
+        np.copyto(out, mean.astype(out.dtype))

@@ -1,0 +1,264 @@
+"""What the ranks of a test do: `mpirun -n 2 python rank_programs.py PROGRAM FOLDER` leaves a file of each rank there."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onednn_graph as og
+from onednn_graph.graph.training.averaging import averaged
+from onednn_graph.graph.training.batch_norm import synchronise_batch_norm
+from onednn_graph.graph.training.communication import mpi
+from onednn_graph.ops.data_types import DataType
+
+BATCH, CHANNELS, SIDE, CLASSES = 8, 4, 6, 4
+STEPS = 3
+
+
+def integers(seed, shape, high=3):
+    return np.random.default_rng(seed).integers(-high + 1, high, shape).astype(np.float32)
+
+
+def whole_batch(step=0):
+    return {
+        "x": integers(100 + step, (BATCH, 2, SIDE, SIDE)),
+        "t": integers(200 + step, (BATCH, CLASSES)),
+    }
+
+
+PARAMETERS = {
+    "w1": integers(1, (CHANNELS, 2, 3, 3), 2),
+    "b1": integers(2, (CHANNELS,)),
+    "w2": integers(3, (CHANNELS, CHANNELS, 3, 3), 2),
+    "b2": integers(4, (CHANNELS,)),
+    "w3": integers(5, (CHANNELS * SIDE * SIDE, CLASSES), 2),
+}
+
+
+def conv(graph, x, w, b):
+    return graph.op(
+        "Convolution",
+        x,
+        w,
+        b,
+        strides=[1, 1],
+        pads_begin=[1, 1],
+        pads_end=[1, 1],
+        dilations=[1, 1],
+        data_format="NCX",
+        weights_format="OIX",
+    )
+
+
+def network(batch, comm=None, seed_parameters=PARAMETERS):
+    """A graph that gives the loss and its gradients, averaged over the ranks of a communicator; and its compiled form.
+
+    The loss is linear in the last layer, so that all numbers are small integers over a power of two.
+    """
+    graph = og.Graph()
+    x = graph.input("x", "f32", [batch, 2, SIDE, SIDE])
+    target = graph.input("t", "f32", [batch, CLASSES])
+    parameters = [graph.input(name, "f32", array.shape) for name, array in seed_parameters.items()]
+    w1, b1, w2, b2, w3 = parameters
+    hidden = graph.op("ReLU", conv(graph, x, w1, b1))
+    hidden = graph.op("ReLU", conv(graph, hidden, w2, b2))
+    flat = graph.op("StaticReshape", hidden, shape=[batch, -1], special_zero=False)
+    scores = graph.op("Multiply", graph.op("MatMul", flat, w3), target)
+    loss = graph.op("ReduceMean", scores, axes=[0, 1], keep_dims=False)
+    found = [loss, *graph.gradients(loss, parameters)]
+    if comm is not None:
+        found = list(averaged(graph, comm, loss, found[1:]))
+    for name, tensor in zip(("loss", *seed_parameters), found, strict=True):
+        graph.output(tensor, name=f"mean_{name}")
+    return graph
+
+
+NORMALISED = (
+    *("mean_loss", "mean_gamma", "mean_beta", "by_x"),
+    *("y", "new_mean", "new_variance", "own_mean", "own_variance"),
+)
+"""Outputs of `normalised`."""
+
+
+def normalised(batch, data_type="f64", comm=None):
+    """A graph with BatchNorm, trained by the statistics of the batch."""
+    graph = og.Graph()
+    x = graph.input("x", data_type, [batch, 2, SIDE, SIDE])
+    t = graph.input("t", data_type, [batch, 2, SIDE, SIDE])
+    stats = [graph.input(name, data_type, [2]) for name in ("mean", "variance", "gamma", "beta")]
+    made = graph.op(
+        "BatchNormForwardTraining", x, *stats, epsilon=1e-3, momentum=0.75, data_format="NCX", outputs=5
+    )
+    loss = graph.op(
+        "ReduceMean", graph.op("Multiply", graph.op("Square", made[0]), t), axes=[0, 1, 2, 3], keep_dims=False
+    )
+    if comm is not None:
+        synchronise_batch_norm(graph, comm)
+    gradients = graph.gradients(loss, [*stats[2:], x])
+    found = [loss, *gradients[:2]]
+    if comm is not None:
+        found = list(averaged(graph, comm, loss, found[1:]))
+    for name, tensor in zip(("loss", "gamma", "beta"), found, strict=True):
+        graph.output(tensor, name=f"mean_{name}")
+    graph.output(gradients[2], name="by_x")
+    for name, tensor in zip(NORMALISED[-5:], made, strict=True):
+        graph.output(tensor, name=name)
+    return graph
+
+
+def normalised_feeds(batch=BATCH, dtype=np.float64):
+    rng = np.random.default_rng(7)
+    feeds = {name: rng.normal(size=(batch, 2, SIDE, SIDE)) for name in ("x", "t")}
+    feeds |= {name: rng.uniform(0.5, 2, 2) for name in ("mean", "variance", "gamma", "beta")}
+    return {name: array.astype(dtype) for name, array in feeds.items()}
+
+
+def part(feeds, comm):
+    """The share of a rank in what has a batch."""
+    return {
+        name: np.array_split(array, comm.size)[comm.rank] if name in ("x", "t") else array
+        for name, array in feeds.items()
+    }
+
+
+# --- programs ---
+
+
+def buckets(comm):
+    """Means of tensors of several types, again and again, and some of size zero."""
+    results = {}
+    for name in ("f32", "bf16", "f64"):
+        sizes = [(5,), (), (0,), (3, 7), (1, 2, 3)]
+        number = comm.bucket([int(np.prod(s)) for s in sizes], DataType(name))
+        for turn in range(3):
+            for piece, shape in enumerate(sizes):
+                values = integers([comm.rank, turn, piece], shape, 9)
+                comm.put(number, piece, values if name != "f64" else values.astype(np.float64))
+            for piece, shape in enumerate(sizes):
+                out = np.full(shape, np.nan, np.float64 if name == "f64" else np.float32)
+                comm.get(number, piece, out)
+                results[f"{name} {turn} {piece}"] = out
+    return results
+
+
+def rounding(comm):
+    """Means in bf16 of numbers that bf16 does not hold."""
+    number = comm.bucket([1000], DataType.bf16)
+    comm.put(number, 0, np.random.default_rng(comm.rank).normal(size=1000).astype(np.float32))
+    out = np.empty(1000, np.float32)
+    comm.get(number, 0, out)
+    half = np.empty(1000, ml_dtypes.bfloat16)
+    comm.get(number, 0, half)
+    return {"mean": out, "half": half.astype(np.float32)}
+
+
+def steps(comm, backend=None):
+    """Losses and gradients of some steps."""
+    model = network(BATCH // comm.size, comm).compile(backend=backend)
+    results = {}
+    for step in range(STEPS):
+        found = model({**part(whole_batch(step), comm), **PARAMETERS})
+        results |= {f"{step} {name}": np.array(found[name]) for name in model.output_names}
+    return results
+
+
+def steps_on_numpy(comm):
+    return steps(comm, "numpy")
+
+
+def batch_norm(comm, dtype=np.float64):
+    model = normalised(BATCH // comm.size, np.dtype(dtype).name.replace("float", "f"), comm).compile()
+    found = model(part(normalised_feeds(dtype=dtype), comm))
+    return {name: np.array(found[name]) for name in NORMALISED}
+
+
+def batch_norm_f32(comm):
+    return batch_norm(comm, np.float32)
+
+
+def at_once(comm):
+    """What is not in buckets."""
+    arrays = [integers(comm.rank, (3, 4)), np.full((), comm.rank, np.int64), np.zeros(0)]
+    comm.broadcast(arrays)
+    total = np.empty((2, 2), np.float64)
+    comm.total(np.full((2, 2), comm.rank + 1.0).T, total.T)
+    comm.barrier()
+    return {
+        "first": arrays[0],
+        "second": arrays[1],
+        "total": total,
+        "mean": np.array(comm.mean(comm.rank)),
+        "threads": np.array(og.get_num_threads()),
+        "cpus": np.array(sorted(os.sched_getaffinity(0))),
+    }
+
+
+def _until_step_two(comm, end):
+    model = network(BATCH // comm.size, comm).compile()
+    for step in range(10):
+        if step == 2 and comm.rank == comm.size - 1:
+            end()
+        model({**part(whole_batch(step), comm), **PARAMETERS})
+    return {}
+
+
+def fails(comm):
+    def end():
+        raise ValueError("the data ends in the middle")
+
+    return _until_step_two(comm, end)
+
+
+def is_killed(comm):
+    return _until_step_two(comm, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def ends(comm):
+    return _until_step_two(comm, lambda: sys.exit(0))
+
+
+def exits_in_a_block(comm):
+    with comm:
+        return _until_step_two(comm, lambda: sys.exit(3))
+
+
+def hangs(comm):
+    return _until_step_two(comm, lambda: time.sleep(30))
+
+
+def differs(comm):
+    parameters = dict(PARAMETERS)
+    if comm.rank:
+        parameters["b1"] = np.zeros(1, np.float32)
+    network(BATCH // comm.size, comm, parameters)
+    return {}
+
+
+def leaves_late(comm):
+    """Rank 0 has all that it needs and ends, while the others are still busy with the same."""
+    comm.mean(1.0)
+    if comm.rank == comm.size - 1:
+        time.sleep(2)
+    comm.broadcast([np.zeros(5)])
+    return {"ok": np.array(1)}
+
+
+OPTIONS = {
+    "hangs": {"timeout": 2},
+    "steps": {"bucket_bytes": 700},
+    "steps_on_numpy": {"bucket_bytes": 1},
+}
+
+
+def main():
+    program, folder = sys.argv[1:]
+    comm = mpi(**OPTIONS.get(program, {}))
+    results = globals()[program](comm)
+    np.savez(Path(folder) / f"{comm.rank}.npz", **results)
+
+
+if __name__ == "__main__":
+    main()
