@@ -62,6 +62,7 @@ REGISTRY.register(
         infer_shapes=_start,
         source=SOURCE,
         family=HOST,
+        soon=True,
     )
 )
 REGISTRY.register(

@@ -127,6 +127,7 @@ def topological(ops: Sequence[Op]) -> list[Op]:
 
     The order in which ops are added means something: in a backward pass the gradient of a weight stands behind the op
     that hands the gradient on, and is done there, before its inputs and its result have to wait for all the others.
+    Kinds that are to run soon go before all others that could.
 
     Raises:
         GraphError: there is a cycle.
@@ -138,14 +139,16 @@ def topological(ops: Sequence[Op]) -> list[Op]:
         for producer in needed:
             consumers[producer].append(number)
     ordered: list[Op] = []
-    ready = [number for number, needed in enumerate(waiting) if not needed]  # sorted, and so a heap
+    turns = [(not op.schema.soon, number) for number, op in enumerate(ops)]
+    ready = [turns[number] for number, needed in enumerate(waiting) if not needed]
+    heapq.heapify(ready)
     while ready:
-        done = heapq.heappop(ready)
+        _, done = heapq.heappop(ready)
         ordered.append(ops[done])
         for consumer in consumers[done]:
             waiting[consumer].discard(done)
             if not waiting[consumer]:
-                heapq.heappush(ready, consumer)
+                heapq.heappush(ready, turns[consumer])
     if len(ordered) < len(ops):
         stuck = ", ".join(str(op) for op, needed in zip(ops, waiting, strict=True) if needed)
         raise GraphError(f"the graph has a cycle through or before {stuck}; cut it")
