@@ -33,6 +33,11 @@ NOT_DIFFERENTIABLE.update(
         "gradients are averaged over processes once they are there; differentiate before, or use HostRankSum",
     )
 )
+NOT_DIFFERENTIABLE.update(
+    dict.fromkeys(
+        ("HostSGD", "HostAdam", "HostGradientScale"), "it is a step of training, which is not differentiated itself"
+    )
+)
 STOPPED_PORTS["HostExpandTo"] = STOPPED_PORTS["HostSumTo"] = frozenset(("like",))
 
 

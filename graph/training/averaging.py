@@ -16,6 +16,9 @@ from ..model.logical_tensor import LogicalTensor
 from ..model.topology import topological
 from ..runtime.arrays import numpy_type
 
+Layout = tuple[tuple[int, ...], DataType]
+"""How many elements each piece of a bucket has, and the type in which they are sent."""
+
 
 class Buckets(Protocol):
     """What gives out buckets: an `MpiCommunicator`.
@@ -35,8 +38,8 @@ class Buckets(Protocol):
     @property
     def data_type(self) -> DataType: ...
 
-    def bucket(self, sizes: Sequence[int], data_type: DataType) -> int:
-        """Makes a bucket for pieces of so many elements, and returns its number."""
+    def buckets(self, layouts: Sequence[Layout]) -> list[int]:
+        """Buckets of these layouts, as numbers."""
         ...
 
 
@@ -146,9 +149,10 @@ def _places(comm: Buckets, chain: Sequence[LogicalTensor], loss: LogicalTensor) 
             full.append(bucket)
             bucket = filling[sent] = _Filling(sent)
         bucket.pieces.append(tensor)
-    found: dict[int, _Place] = {}
-    for bucket in (*full, *filling.values()):
-        number = comm.bucket([math.prod(t.dims) for t in bucket.pieces], bucket.data_type)
-        found.update((t.id, _Place(number, piece)) for piece, t in enumerate(bucket.pieces))
-    return found
-
+    buckets = [*full, *filling.values()]
+    numbers = comm.buckets([(tuple(math.prod(t.dims) for t in b.pieces), b.data_type) for b in buckets])
+    return {
+        t.id: _Place(number, piece)
+        for number, bucket in zip(numbers, buckets, strict=True)
+        for piece, t in enumerate(bucket.pieces)
+    }

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -18,9 +18,13 @@ import numpy as np
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
 from ...ops.values import format_value, integer
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor
 from ..runtime import communication
 from ..runtime.arrays import Array, numpy_type
 from ..runtime.libraries import library
+from .averaging import Layout, averaged
+from .batch_norm import synchronise_batch_norm
 from .buckets import Bucket, HalfBucket, WholeBucket
 from .cores import split_cores as give_cores
 
@@ -66,30 +70,48 @@ class MpiCommunicator:
         self.sync_batch_norm = sync_batch_norm
         self.timeout = timeout
         self._buckets: list[Bucket] = []
+        self._numbers: dict[tuple[Layout, ...], list[int]] = {}
         self._flying: deque[Bucket] = deque()
         self._open = True
         self._calls = 0  # that all ranks make together
         self._calls_before: int | None = None  # as many as the rank before this one had made when it ended
         communication.enter(self)
 
+    # --- for trainers ---
+
+    def prepare(self, graph: Graph) -> None:
+        """Makes what each rank trains of the graph of one process; before its gradients."""
+        if self.sync_batch_norm:
+            synchronise_batch_norm(graph, self)
+
+    def averaged(
+        self, graph: Graph, loss: LogicalTensor, gradients: Sequence[LogicalTensor | None]
+    ) -> Iterator[LogicalTensor | None]:
+        """Adds the ops that make of a loss and its gradients the means over the ranks; see `averaging.averaged`."""
+        return averaged(graph, self, loss, gradients)
+
     # --- buckets, for ops ---
 
-    def bucket(self, sizes: Sequence[int], data_type: DataType) -> int:
-        """Makes a bucket; every rank makes the same ones in the same order.
+    def buckets(self, layouts: Sequence[Layout]) -> list[int]:
+        """Buckets of these layouts; every rank asks for the same ones in the same order.
 
-        Args:
-            sizes: elements of each piece.
-            data_type: of the buffer, in which numbers are sent: f32, f64 or bf16.
+        Graphs that ask for the same ones, as those for other sizes of the batch do, share them: they run one at a time.
 
         Returns:
-            Its number.
+            Their numbers.
         """
-        self.agree("the sizes of a bucket", (tuple(sizes), data_type.value))
+        wanted = tuple((tuple(sizes), data_type) for sizes, data_type in layouts)
+        self.agree("the sizes of buckets", [(sizes, data_type.value) for sizes, data_type in wanted])
+        if wanted not in self._numbers:
+            first = len(self._buckets)
+            self._buckets += [self._bucket(sizes, data_type) for sizes, data_type in wanted]
+            self._numbers[wanted] = list(range(first, len(self._buckets)))
+        return self._numbers[wanted]
+
+    def _bucket(self, sizes: tuple[int, ...], data_type: DataType) -> Bucket:
         if data_type is DataType.bf16:
-            self._buckets.append(HalfBucket(self._starts, self._returns, tuple(sizes)))
-        else:
-            self._buckets.append(WholeBucket(self._starts, self._mpi, tuple(sizes), numpy_type(data_type)))
-        return len(self._buckets) - 1
+            return HalfBucket(self._starts, self._returns, sizes)
+        return WholeBucket(self._starts, self._mpi, sizes, numpy_type(data_type))
 
     def put(self, bucket: int, piece: int, values: Array) -> None:
         """Copies a tensor into its place of a bucket; the last one of them starts the exchange."""

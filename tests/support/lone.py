@@ -1,7 +1,5 @@
 """A communicator of one process, for tests of ops that need one."""
 
-import math
-
 import numpy as np
 from onednn_graph.graph.runtime import communication
 from onednn_graph.ops.data_types import DataType
@@ -15,22 +13,22 @@ class Lone:
     def __init__(self, bucket_bytes=1 << 20, data_type="f32"):
         self.key = communication.new_key()
         self.bucket_bytes, self.data_type = bucket_bytes, DataType(data_type)
-        self.buckets = []
+        self.layouts = []
         self.written = []
         self._values = {}
         communication.enter(self)
 
-    def bucket(self, sizes, data_type):
-        self.buckets.append((tuple(sizes), data_type))
-        return len(self.buckets) - 1
+    def buckets(self, layouts):
+        self.layouts += layouts
+        return list(range(len(self.layouts) - len(layouts), len(self.layouts)))
 
     def put(self, bucket, piece, values):
-        assert values.size == self.buckets[bucket][0][piece]
+        assert values.size == self.layouts[bucket][0][piece]
         self.written.append((bucket, piece))
         self._values[bucket, piece] = values.copy()
 
     def get(self, bucket, piece, out):
-        assert {p for b, p in self._values if b == bucket} == {*range(len(self.buckets[bucket][0]))}
+        assert {p for b, p in self._values if b == bucket} == {*range(len(self.layouts[bucket][0]))}
         np.copyto(out, self._values[bucket, piece].astype(out.dtype))
 
     def total(self, values, out):
@@ -39,5 +37,5 @@ class Lone:
 
 LONE = Lone()
 """For calls that stand in tables: it has a bucket of six elements, which is filled."""
-LONE.bucket([math.prod((2, 3))], DataType.f32)
+LONE.buckets([((6,), DataType.f32)])
 LONE.put(0, 0, np.ones((2, 3), np.float32))

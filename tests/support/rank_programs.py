@@ -132,7 +132,7 @@ def buckets(comm):
     results = {}
     for name in ("f32", "bf16", "f64"):
         sizes = [(5,), (), (0,), (3, 7), (1, 2, 3)]
-        number = comm.bucket([int(np.prod(s)) for s in sizes], DataType(name))
+        [number] = comm.buckets([(tuple(int(np.prod(s)) for s in sizes), DataType(name))])
         for turn in range(3):
             for piece, shape in enumerate(sizes):
                 values = integers([comm.rank, turn, piece], shape, 9)
@@ -146,7 +146,7 @@ def buckets(comm):
 
 def rounding(comm):
     """Means in bf16 of numbers that bf16 does not hold."""
-    number = comm.bucket([1000], DataType.bf16)
+    [number] = comm.buckets([((1000,), DataType.bf16)])
     comm.put(number, 0, np.random.default_rng(comm.rank).normal(size=1000).astype(np.float32))
     out = np.empty(1000, np.float32)
     comm.get(number, 0, out)
@@ -230,7 +230,7 @@ def hangs(comm):
 
 
 def differs(comm):
-    comm.bucket([3, 4 + comm.rank], DataType.f32)
+    comm.buckets([((3, 4 + comm.rank), DataType.f32)])
     return {}
 
 

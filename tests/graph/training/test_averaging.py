@@ -49,7 +49,7 @@ def test_what_runs_keeps_that_order(backend):
     feeds = {"x": rng.normal(size=(8, 16)), **{f"w{i}": rng.normal(size=(16, 16)) for i in range(LAYERS)}}
     with og.profile() as profile:
         model({name: array.astype(np.float32) for name, array in feeds.items()})
-    assert comm.written == [(b, p) for b, (sizes, _) in enumerate(comm.buckets) for p in range(len(sizes))]
+    assert comm.written == [(b, p) for b, (sizes, _) in enumerate(comm.layouts) for p in range(len(sizes))]
     events = sorted(profile.events, key=lambda event: event.start)
     done = [event.name.lower() for event in events if event.kind is not og.EventKind.partition]
     starts = [n for n, name in enumerate(done) if name == "hostmeanstart"]
@@ -74,8 +74,8 @@ def test_what_runs_keeps_that_order(backend):
 def test_buckets_are_filled_in_the_order_of_the_backward_pass(nbytes, sent, data_type, buckets):
     comm = Lone(nbytes, sent)
     chain(comm, data_type=data_type)
-    assert [list(sizes) for sizes, _ in comm.buckets] == buckets
-    for sizes, kind in comm.buckets:
+    assert [list(sizes) for sizes, _ in comm.layouts] == buckets
+    for sizes, kind in comm.layouts:
         assert kind.value == (data_type if data_type == "f64" else "f32" if 1 in sizes else sent)
 
 

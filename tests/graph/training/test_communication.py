@@ -151,7 +151,7 @@ def test_cpus_are_divided(cpus, ranks, shares):
         ("ends", 2, "rank 0 waits for the mean of a bucket, but rank 1 has ended; let all ranks do the same"),
         ("exits_in_a_block", 2, "MPI_Abort|MPI_ABORT"),
         ("hangs", 2, r"rank 0 has waited 2 s for the mean of a bucket; a rank hangs"),
-        ("differs", 2, r"sizes of a bucket must be the same on all ranks, but rank [01] has \(\(3, [45]\), 'f32'\) and rank"),
+        ("differs", 2, r"sizes of buckets must be the same on all ranks, but rank [01] has \[\(\(3, [45]\), 'f32'\)\] and rank"),
     ],
 )
 def test_a_rank_that_is_lost_ends_the_others(program, ranks, told, tmp_path):
