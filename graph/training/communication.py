@@ -36,6 +36,8 @@ TIMEOUT = 600.0
 SPIN_SECONDS = 0.05
 """As long as that a rank that waits only lets others go first; then it sleeps between its looks."""
 NAP_SECONDS = 100e-6
+LAST_WORDS_SECONDS = 0.3
+"""What launchers need to pass on what a rank has written, before they end all."""
 LOOK_SECONDS = 0.5
 """How often a rank that waits looks whether the one before it has ended."""
 
@@ -292,6 +294,8 @@ def _end_all(
     told = "".join(traceback.format_exception(kind, error, trace))
     # In one piece, since what the ranks write is mixed.
     sys.stderr.write(f"{told}rank {comm.rank} of {comm.size} has failed, and ends all others\n")
+    sys.stderr.flush()
+    time.sleep(LAST_WORDS_SECONDS)
     comm.abort()
 
 

@@ -136,12 +136,13 @@ class Trainer:
         """Has all processes go on from where process 0 is."""
         if self._comm is None:
             return
-        numbers = np.array([self.steps, self.skipped, self.seed], np.int64)
+        numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64)], np.uint64)
         contents = list(self._contents().values())
         self._comm.broadcast([numbers, *(one.array for one in contents)])
         for one in contents:
             one.changed()
-        self.steps, self.skipped, self.seed = map(int, numbers)
+        if self._comm.rank:
+            self.steps, self.skipped, self.seed = map(int, numbers)
 
     # --- steps ---------------------------------------------------------------------------------------
 

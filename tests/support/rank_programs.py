@@ -196,6 +196,51 @@ def at_once(comm):
     }
 
 
+def trained(batch, comm=None):
+    """A trainer of a small network with BatchNorm, and its graph."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [batch, 2, SIDE, SIDE])
+    target = graph.input("t", "f32", [batch, CLASSES])
+    rng = np.random.default_rng(comm.rank if comm is not None else 0)  # rank 0 is who is right
+    w1 = graph.parameter(rng.normal(size=(CHANNELS, 2, 3, 3)).astype(np.float32), name="w1")
+    b1 = graph.parameter(rng.normal(size=CHANNELS).astype(np.float32), name="b1")
+    stats = [graph.parameter(np.full(CHANNELS, v, np.float32), name=n) for n, v in (("m", 0), ("v", 1))]
+    affine = [graph.parameter(np.full(CHANNELS, v, np.float32), name=n) for n, v in (("g", 1), ("b", 0))]
+    w2 = graph.parameter(
+        rng.normal(size=(CHANNELS * SIDE * SIDE, CLASSES)).astype(np.float32) / 8, name="w2"
+    )
+    hidden, *running = graph.op(
+        "BatchNormForwardTraining",
+        conv(graph, x, w1, b1),
+        *stats,
+        *affine,
+        epsilon=1e-3,
+        momentum=0.5,
+        data_format="NCX",
+    )
+    for parameter, value in zip(stats, running, strict=False):
+        graph.assign(parameter, value)
+    flat = graph.op("StaticReshape", graph.op("ReLU", hidden), shape=[batch, -1], special_zero=False)
+    away = graph.op("Subtract", graph.op("MatMul", flat, w2), target)
+    loss = graph.op("ReduceMean", graph.op("Square", away), axes=[0, 1], keep_dims=False)
+    return og.training.Trainer(graph, loss, og.training.SGD(0.01, momentum=0.5), comm=comm), graph
+
+
+def training(comm):
+    """Losses and parameters after some steps, and after others from a file."""
+    trainer, graph = trained(BATCH // comm.size, comm)
+    losses = [trainer.step(part(whole_batch(step), comm)) for step in range(STEPS)]
+    file = Path(sys.argv[2]) / "state.safetensors"
+    trainer.save(file)
+    again, other = trained(BATCH // comm.size, comm)
+    again.load(file)
+    for one in (trainer, again):
+        losses.append(one.step(part(whole_batch(9), comm)))
+    results = {name: np.array(array) for name, array in graph.parameters.items()}
+    results |= {f"again {name}": np.array(array) for name, array in other.parameters.items()}
+    return results | {"losses": np.array(losses)}
+
+
 def _until_step_two(comm, end):
     model = network(BATCH // comm.size, comm).compile()
     for step in range(10):
@@ -244,6 +289,7 @@ def leaves_late(comm):
 
 
 OPTIONS = {
+    "training": {"sync_batch_norm": True, "bucket_bytes": 1000},
     "hangs": {"timeout": 2},
     "steps": {"bucket_bytes": 700},
     "steps_on_numpy": {"bucket_bytes": 1},

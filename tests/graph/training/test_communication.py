@@ -109,6 +109,20 @@ def test_batch_norm_over_all_ranks_is_that_of_the_whole_batch(program, within, t
             np.testing.assert_allclose(found[name], whole, rtol=within, atol=within, err_msg=name)
 
 
+def test_a_trainer_on_several_ranks_is_one_on_the_whole_batch(tmp_path):
+    pytest.importorskip("safetensors", reason="training goes on from a file")
+    trainer, graph = programs.trained(programs.BATCH)
+    steps = [*range(programs.STEPS), 9]
+    losses = [trainer.step(programs.whole_batch(step)) for step in steps]
+    first, second = results(2, "training", tmp_path)
+    np.testing.assert_allclose(first["losses"], [*losses, losses[-1]], rtol=1e-5)
+    for name, want in graph.parameters.items():
+        np.testing.assert_allclose(first[name], want, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_array_equal(first[f"again {name}"], first[name], err_msg=name)
+    for name, have in first.items():
+        np.testing.assert_array_equal(second[name], have, err_msg=name)
+
+
 def test_what_is_not_in_buckets(tmp_path):
     ranks = 2
     cpus = sorted(os.sched_getaffinity(0))
