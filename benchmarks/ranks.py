@@ -34,7 +34,10 @@ def step(batch: int, width: int, layers: int, comm: MpiCommunicator | None) -> t
     model = graph.compile()
     rng = np.random.default_rng(1)
     inputs = {t.name: (rng.normal(size=t.dims) / 30).astype(np.float32) for t in model.inputs}
-    outputs = {name: np.empty(graph.tensor(t.id).dims, np.float32) for name, t in zip(model.output_names, graph.outputs, strict=True)}
+    outputs = {
+        name: np.empty(graph.tensor(t.id).dims, np.float32)
+        for name, t in zip(model.output_names, graph.outputs, strict=True)
+    }
     return model.bind(inputs, outputs), layers * width * width * 4
 
 
@@ -82,7 +85,9 @@ def main() -> None:
             if turn >= 2:
                 seconds[name].append(perf_counter() - start)
     if base.rank == 0:
-        print(f"{base.size} ranks, {og.get_num_threads()} threads each, {nbytes / 2**20:.1f} MiB of gradients")
+        print(
+            f"{base.size} ranks, {og.get_num_threads()} threads each, {nbytes / 2**20:.1f} MiB of gradients"
+        )
         for name, times in seconds.items():
             print(f"{name:42} {statistics.median(times) * 1e3:8.2f} ms, best {min(times) * 1e3:8.2f}")
 

@@ -33,7 +33,12 @@ def model(batch: int) -> tuple[og.Graph, og.LogicalTensor]:
     x = graph.input("x", "f32", [batch, 8, 8, 1])
     labels = graph.input("labels", "s64", [batch])
     made = graph.convolution(
-        x, weights("conv", 3, 3, 1, CHANNELS), strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1]
+        x,
+        weights("conv", 3, 3, 1, CHANNELS),
+        strides=[1, 1],
+        pads_begin=[1, 1],
+        pads_end=[1, 1],
+        dilations=[1, 1],
     )
     mean, variance = channels("mean", 0), channels("variance", 1)
     y, new_mean, new_variance, *_ = graph.batch_norm_forward_training(

@@ -14,6 +14,7 @@ from ..ops.errors import (
     ArgumentTypeError,
     DataTypeError,
     GraphError,
+    OneDNNGraphError,
     ShapeError,
     nearest,
 )

@@ -35,7 +35,8 @@ NOT_DIFFERENTIABLE.update(
 )
 NOT_DIFFERENTIABLE.update(
     dict.fromkeys(
-        ("HostSGD", "HostAdam", "HostGradientScale"), "it is a step of training, which is not differentiated itself"
+        ("HostSGD", "HostAdam", "HostGradientScale"),
+        "it is a step of training, which is not differentiated itself",
     )
 )
 STOPPED_PORTS["HostExpandTo"] = STOPPED_PORTS["HostSumTo"] = frozenset(("like",))

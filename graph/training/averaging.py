@@ -101,7 +101,9 @@ def averaged(
         place = places[tensor.id]
         where = {"communicator": comm.key, "bucket": place.bucket, "piece": place.piece}
         tokens.append(graph.op("HostMeanStart", tensor, *tokens[-1:], **where))
-    return _ends(graph, comm, tokens[-1], [None if t is None else tensors[t.id] for t in (loss, *gradients)], places)
+    return _ends(
+        graph, comm, tokens[-1], [None if t is None else tensors[t.id] for t in (loss, *gradients)], places
+    )
 
 
 def _ends(

@@ -82,9 +82,7 @@ def _synchronise(graph: Graph, comm: Ranks, op: Op) -> None:
 
     values = cast(src, wide)
     centre = mean_of(values, mean)
-    away = graph.op(
-        "Subtract", values, graph.op("StaticReshape", centre, shape=along, special_zero=False)
-    )
+    away = graph.op("Subtract", values, graph.op("StaticReshape", centre, shape=along, special_zero=False))
     mean_of(graph.op("Square", away), variance)
     for channels in ([np.ones, np.zeros])[len(affine) :]:
         affine.append(graph.constant(channels(given_mean.dims, numpy_type(own))))
@@ -99,7 +97,10 @@ def _synchronise(graph: Graph, comm: Ranks, op: Op) -> None:
         data_format=layout,
     )
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
-    for running, given, batch in ((running_mean, given_mean, mean), (running_variance, given_variance, variance)):
+    for running, given, batch in (
+        (running_mean, given_mean, mean),
+        (running_variance, given_variance, variance),
+    ):
         stays = graph.op("Multiply", given, number(momentum, own))
         comes = graph.op("Multiply", graph.tensor(batch.id), number(1 - momentum, own))
         make("Add", running, stays, comes)

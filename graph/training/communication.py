@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import time
 import traceback
@@ -169,7 +168,9 @@ class MpiCommunicator:
         given = list(arrays)
         self.agree("the parameters", [(a.shape, a.dtype.name) for a in given])
         for array in given:
-            self._wait(self._comm.Ibcast(array.reshape(-1).view(np.uint8), root=0), "the parameters of rank 0")
+            self._wait(
+                self._comm.Ibcast(array.reshape(-1).view(np.uint8), root=0), "the parameters of rank 0"
+            )
 
     def agree(self, what: str, value: object) -> None:
         """Checks that all ranks have the same value.
@@ -328,7 +329,9 @@ def mpi(
     """
     size = integer(bucket_bytes)
     if size is None or isinstance(bucket_bytes, bool):
-        raise ArgumentTypeError(f"mpi: bucket_bytes must be a number of bytes, got {format_value(bucket_bytes)}")
+        raise ArgumentTypeError(
+            f"mpi: bucket_bytes must be a number of bytes, got {format_value(bucket_bytes)}"
+        )
     if size < 1:
         raise ArgumentError(f"mpi: bucket_bytes must be above 0, got {size}")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]

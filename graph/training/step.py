@@ -10,8 +10,8 @@ from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, GraphError
-from ..graph import Graph
 from ..gradients.arithmetic import is_float
+from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
@@ -108,7 +108,9 @@ def training_step(
     if comm is not None:
         loss, *gradients = comm.averaged(graph, loss, list(gradients))
         if loss is None:
-            raise GraphError("the communicator must return the mean of the loss before the gradients, got None")
+            raise GraphError(
+                "the communicator must return the mean of the loss before the gradients, got None"
+            )
     pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
     rate = graph.input(f"{PREFIX}rate", "f64", [])
     step = graph.input(f"{PREFIX}step", "s64", [])

@@ -206,9 +206,7 @@ def trained(batch, comm=None):
     b1 = graph.parameter(rng.normal(size=CHANNELS).astype(np.float32), name="b1")
     stats = [graph.parameter(np.full(CHANNELS, v, np.float32), name=n) for n, v in (("m", 0), ("v", 1))]
     affine = [graph.parameter(np.full(CHANNELS, v, np.float32), name=n) for n, v in (("g", 1), ("b", 0))]
-    w2 = graph.parameter(
-        rng.normal(size=(CHANNELS * SIDE * SIDE, CLASSES)).astype(np.float32) / 8, name="w2"
-    )
+    w2 = graph.parameter(rng.normal(size=(CHANNELS * SIDE * SIDE, CLASSES)).astype(np.float32) / 8, name="w2")
     hidden, *running = graph.op(
         "BatchNormForwardTraining",
         conv(graph, x, w1, b1),

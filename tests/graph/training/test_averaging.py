@@ -142,7 +142,9 @@ def test_batch_norm_written_out_is_batch_norm(affine, data_type):
 
 def test_graphs_of_one_process_are_not_saved(tmp_path):
     graph = network(8, Lone())
-    with pytest.raises(og.GraphFileError, match="speaks to other processes .* save the graph as it was before"):
+    with pytest.raises(
+        og.GraphFileError, match="speaks to other processes .* save the graph as it was before"
+    ):
         graph.save(tmp_path / "graph.json")
     with pytest.raises(og.GraphFileError, match="HostRankSum .* speaks to other processes"):
         normalised(8, "f32", Lone()).to_json()

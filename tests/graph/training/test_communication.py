@@ -10,7 +10,6 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import onednn_graph as og
 import pytest
 import rank_programs as programs
 from onednn_graph.graph.training.cores import share_of
@@ -24,7 +23,11 @@ SECONDS = 90
 def launch(ranks, program, folder, **environment):
     """Runs a program of `rank_programs` on so many ranks."""
     own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    own |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+    own |= {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
     with subprocess.Popen(
         [MPIRUN, "-n", str(ranks), sys.executable, programs.__file__, program, str(folder)],
         env=own | environment,
@@ -165,7 +168,11 @@ def test_cpus_are_divided(cpus, ranks, shares):
         ("ends", 2, "rank 0 waits for the mean of a bucket, but rank 1 has ended; let all ranks do the same"),
         ("exits_in_a_block", 2, "MPI_Abort|MPI_ABORT"),
         ("hangs", 2, r"rank 0 has waited 2 s for the mean of a bucket; a rank hangs"),
-        ("differs", 2, r"sizes of buckets must be the same on all ranks, but rank [01] has \[\(\(3, [45]\), 'f32'\)\] and rank"),
+        (
+            "differs",
+            2,
+            r"sizes of buckets must be the same on all ranks, but rank [01] has \[\(\(3, [45]\), 'f32'\)\] and rank",
+        ),
     ],
 )
 def test_a_rank_that_is_lost_ends_the_others(program, ranks, told, tmp_path):
