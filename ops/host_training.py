@@ -30,7 +30,9 @@ def _scalars(ctx: InferenceContext, names: Sequence[str], shapes: Sequence[Shape
             raise ctx.error(f"'{name}' must be {_SCALAR}, got {format_shape(shape)}")
 
 
-def _like_parameter(ctx: InferenceContext, numbers: Sequence[str], states: Sequence[str]) -> tuple[Shape, ...]:
+def _like_parameter(
+    ctx: InferenceContext, numbers: Sequence[str], states: Sequence[str]
+) -> tuple[Shape, ...]:
     """The shapes of the parameter and the states: inputs are parameter, gradient, numbers, states."""
     shape = same(ctx, ctx.inputs[0], ctx.inputs[1], ("parameter", "gradient"))
     first = 2 + len(numbers)
@@ -130,9 +132,7 @@ REGISTRY.register(
         summary="The norm of all gradients together, and what they are multiplied by so that it is not too large.",
         formula="norm = √(Σ gradients²); scale = 0 if norm is not finite and guard, else min(1, max_norm / norm); "
         "1 where max_norm is 0",
-        inputs=(
-            Port("gradients", "any", repeat=MOST_GRADIENTS, doc="Tensors of any shapes."),
-        ),
+        inputs=(Port("gradients", "any", repeat=MOST_GRADIENTS, doc="Tensors of any shapes."),),
         outputs=(
             Port("scale", "T_scale", doc="One number, of shape []."),
             Port("norm", "T_scale", doc="One number, of shape []."),

@@ -30,7 +30,12 @@ class _Pool:
         """A pool of at least so many threads."""
         with self._lock:
             wanted = (os.getpid(), threads)
-            if self._executor is None or self._known is None or self._known[0] != wanted[0] or self._known[1] < threads:
+            if (
+                self._executor is None
+                or self._known is None
+                or self._known[0] != wanted[0]
+                or self._known[1] < threads
+            ):
                 self._executor = ThreadPoolExecutor(threads, "onednn_graph")
                 self._known = wanted
             return self._executor

@@ -13,6 +13,9 @@ from ...graph.runtime.arrays import address
 from .chunks import CHUNK, Work, in_chunks
 from .kernels import Array, kernel
 
+SUMMED = 1 << 12
+"""Squares that are summed in f32; such sums are added up in f64."""
+
 
 def _flat(array: Array) -> Array:
     """The elements in row-major order: the same memory for what is written."""
@@ -126,7 +129,7 @@ def adam(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 
 @kernel("HostGradientScale")
 def gradient_scale(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Squares are summed in f32 within a chunk, and chunks in f64 in their order, whatever the threads."""
+    """Sums of a few thousand squares are added up in f64 in their order, whatever the threads."""
     total = 0.0
     for array in inputs:
         sums = np.zeros(-(-array.size // CHUNK) or 1)
@@ -145,6 +148,7 @@ def _squares(flat: Array, into: Array) -> Work:
         piece = flat[first:end]
         if piece.dtype != np.float64:
             piece = piece.astype(np.float32, copy=False)
-        into[first // CHUNK] = np.dot(piece, piece)
+        parts = (piece[start : start + SUMMED] for start in range(0, piece.size, SUMMED))
+        into[first // CHUNK] = sum(float(np.dot(part, part)) for part in parts)
 
     return work

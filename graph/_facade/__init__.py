@@ -24,6 +24,7 @@ from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
+from onednn_graph.graph import training
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.compile.compiled_graph import CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
@@ -32,7 +33,6 @@ from onednn_graph.graph.compile.partition import Partition
 from onednn_graph.graph.compile.partitioner import Policy
 from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.compile.signature import Results
-from onednn_graph.graph import training
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.gradients.context import GradientContext

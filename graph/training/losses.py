@@ -6,8 +6,8 @@ from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, DataTypeError, ShapeError
 from ...ops.schema import UNKNOWN_DIM, format_shape
 from ...ops.values import format_value
-from ..graph import Graph
 from ..gradients.arithmetic import Arithmetic, is_float
+from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 
 INDICES = (DataType.s32, DataType.s64)
@@ -61,7 +61,7 @@ def cross_entropy(
         hits = make.op("ReduceSum", make.op("Multiply", logs, labels), axes=[along], keep_dims=True)
     else:
         raise DataTypeError(
-            f"cross_entropy: labels must be s32 or s64, or of the type of logits, {logits.data_type.value}, got {labels}"
+            f"cross_entropy: labels must be s32, s64, or of the type of logits, {logits.data_type.value}, got {labels}"
         )
     if label_smoothing:
         evenly = make.op("ReduceMean", logs, axes=[along], keep_dims=True)
@@ -74,9 +74,7 @@ def cross_entropy(
     return make.op("Multiply", mean, make.number(-1, mean))
 
 
-def _with_axis(
-    make: Arithmetic, labels: LogicalTensor, logits: tuple[int, ...], axis: int
-) -> LogicalTensor:
+def _with_axis(make: Arithmetic, labels: LogicalTensor, logits: tuple[int, ...], axis: int) -> LogicalTensor:
     """Numbers of classes with an axis of one element where the classes are."""
     wanted = (*logits[:axis], *logits[axis + 1 :])
     have = labels.shape
@@ -112,7 +110,9 @@ def mean_squared_error(graph: Graph, predictions: LogicalTensor, targets: Logica
         DataTypeError, ShapeError: an argument does not fit.
     """
     if predictions.shape is None:
-        raise ShapeError(f"mean_squared_error: the number of axes of {predictions} must be known; describe it")
+        raise ShapeError(
+            f"mean_squared_error: the number of axes of {predictions} must be known; describe it"
+        )
     if targets.shape is not None and (
         len(targets.shape) != len(predictions.shape)
         or any(

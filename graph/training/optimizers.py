@@ -11,7 +11,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
-from .schedules import Schedule, schedule
+from .schedules import Constant, Schedule, schedule
 
 
 @frozen
@@ -127,7 +127,7 @@ class SGD:
         numbers: Numbers,
     ) -> tuple[LogicalTensor, ...]:
         """See `Optimizer.add`."""
-        made = graph.op(
+        made: LogicalTensor | tuple[LogicalTensor, ...] = graph.op(
             "HostSGD",
             parameter,
             gradient,
@@ -139,7 +139,7 @@ class SGD:
             nesterov=self.nesterov,
             weight_decay=self.weight_decay,
         )
-        return made if isinstance(made, tuple) else (made,)
+        return (made,) if isinstance(made, LogicalTensor) else tuple(made)
 
 
 @frozen
@@ -154,7 +154,7 @@ class Adam:
         clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
     """
 
-    lr: Schedule = field(default=1e-3, converter=schedule)
+    lr: Schedule = field(default=Constant(1e-3), converter=schedule)
     betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
     eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
     weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
@@ -189,7 +189,7 @@ class AdamW:
         clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
     """
 
-    lr: Schedule = field(default=1e-3, converter=schedule)
+    lr: Schedule = field(default=Constant(1e-3), converter=schedule)
     betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
     eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
     weight_decay: float = field(default=1e-2, converter=_decay, kw_only=True)
@@ -221,7 +221,7 @@ def _adam(
     *,
     decoupled: bool,
 ) -> tuple[LogicalTensor, ...]:
-    made = graph.op(
+    made: LogicalTensor | tuple[LogicalTensor, ...] = graph.op(
         "HostAdam",
         *pair,
         numbers.rate,
@@ -234,4 +234,4 @@ def _adam(
         weight_decay=self.weight_decay,
         decoupled=decoupled,
     )
-    return made if isinstance(made, tuple) else (made,)
+    return (made,) if isinstance(made, LogicalTensor) else made

@@ -31,7 +31,9 @@ class Program:
             zip(self.model.input_names, self.model.inputs, strict=True)
         )
         self._inputs = {name: allocate(t) for name, t in self._ports.items()}
-        tensors = {name: graph.tensor(t.id) for name, t in zip(graph.output_names, _outputs(graph), strict=True)}
+        tensors = {
+            name: graph.tensor(t.id) for name, t in zip(graph.output_names, _outputs(graph), strict=True)
+        }
         self._outputs = {name: allocate(t) for name, t in tensors.items()}
         self._call = self.model.bind(self._inputs, self._outputs)
 

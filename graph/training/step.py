@@ -106,11 +106,12 @@ def training_step(
     by = [t for t in graph.parameter_tensors if label(t) in states]
     gradients: Iterable[LogicalTensor | None] = graph.gradients(loss, by)
     if comm is not None:
-        loss, *gradients = comm.averaged(graph, loss, list(gradients))
-        if loss is None:
+        mean, *gradients = comm.averaged(graph, loss, list(gradients))
+        if mean is None:
             raise GraphError(
                 "the communicator must return the mean of the loss before the gradients, got None"
             )
+        loss = mean
     pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
     rate = graph.input(f"{PREFIX}rate", "f64", [])
     step = graph.input(f"{PREFIX}step", "s64", [])
@@ -135,7 +136,7 @@ def _with_seeds(graph: Graph) -> tuple[LogicalTensor, ...]:
     for op in graph.ops:
         if op.kind == "Dropout":
             seed = graph.input(f"{PREFIX}seed_{len(made)}", "s64", [])
-            graph.replace_op(op.with_tensors([op.inputs[0], seed, *op.inputs[2:]], op.outputs))
+            graph.replace_ops([op.with_tensors([op.inputs[0], seed, *op.inputs[2:]], op.outputs)])
             made.append(seed)
     return tuple(made)
 
@@ -154,7 +155,7 @@ def _guard(graph: Graph, stats: Sequence[tuple[LogicalTensor, LogicalTensor]], s
     """Lets what the model assigns itself, as running statistics, stay as it is where the step is skipped."""
     if not stats:
         return
-    taken = graph.op("HostNotEqual", scale, graph.op("HostSubtract", scale, scale))
+    taken = graph.op("HostGreater", scale, graph.constant(np.zeros((), np.float64)))
     for parameter, value in stats:
         graph.drop_assignment(parameter)
         graph.assign(parameter, graph.op("HostSelect", taken, value, parameter))

@@ -110,8 +110,8 @@ class Trainer:
         self.precision = parse_enum(Precision, precision, "precision")
         self.optimizer = optimizer
         self.seed = number
-        self.steps = 0
-        self.skipped = 0
+        self.steps: int = 0
+        self.skipped: int = 0
         self._graph = graph.with_shapes({}) if graph.finalized else copy.copy(graph)
         self._loss = self._graph.tensor(loss.id)
         if self._loss.shape is not None and any(d not in (1, -1) for d in self._loss.shape):
@@ -230,7 +230,8 @@ class Trainer:
     def _arrays(self, feeds: Feeds) -> dict[str, Array]:
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(
-                f"feeds must be a mapping from names to arrays, got {format_value(feeds)} of type {type(feeds).__name__}"
+                f"feeds must be a mapping from names to arrays, got {format_value(feeds)} of type "
+                f"{type(feeds).__name__}"
             )
         names = self._graph.input_names
         found: dict[str, Array] = {}

@@ -103,6 +103,14 @@ def test_digits_cnn(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
 
 
+def test_train_digits(tmp_path):
+    out = run(tmp_path, "train_digits.py")
+    losses, accuracies = numbers(r"loss (\S+),", out), numbers(r"test accuracy ([\d.]+)", out)
+    assert len(losses) == len(accuracies) == 8
+    assert losses[-1] < 0.1 * losses[0]
+    assert accuracies[-1] >= 0.97
+
+
 def test_digits_cnn_refuses_zero_epochs(tmp_path):
     result = subprocess.run(
         [sys.executable, str(EXAMPLES / "digits_cnn.py"), "--epochs", "0"],

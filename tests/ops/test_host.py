@@ -10,8 +10,8 @@ from onednn_graph.ops.host import HOSTED
 from onednn_graph.ops.registry import REGISTRY
 
 HOST = {schema.kind: schema for schema in REGISTRY.host}
-F, W, T = np.float32, np.int64, np.bool_
-NAMES = {F: "f32", W: "s64", T: "boolean"}
+F, W, T, D = np.float32, np.int64, np.bool_, np.float64
+NAMES = {F: "f32", W: "s64", T: "boolean", D: "f64"}
 
 # kind, shapes and types of the inputs, attributes, the output's shape
 CALLS = {
@@ -86,6 +86,13 @@ CALLS = {
         (2, 3),
     ),
     "HostRankSum": ([((2, 3), F)], {"communicator": LONE.key}, (2, 3)),
+    "HostSGD": ([((5, 3), F), ((5, 3), F), ((), D), ((), D)], {"weight_decay": 0.1}, (5, 3)),
+    "HostAdam": (
+        [((5, 3), F), ((5, 3), F), ((), D), ((), D), ((), W), ((5, 3), F), ((5, 3), F)],
+        {"decoupled": True},
+        (5, 3),
+    ),
+    "HostGradientScale": ([((5, 3), F), ((2,), F)], {"max_norm": 1.0}, ()),
     "HostArgMax": ([((5, 3), F)], {"axis": 1}, (5, 1)),
     "HostArgMin": ([((5, 3), F)], {"axis": -1, "keep_dims": False}, (5,)),
 }
