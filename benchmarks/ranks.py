@@ -1,7 +1,7 @@
 """How long a step takes on several ranks: mpirun -n 2 python benchmarks/ranks.py
 
-Beside each other, in turns: the step without an exchange, with it in buckets of several sizes, and the exchange alone. Times are
-medians over the steps of the slowest rank.
+Beside each other, in turns: the step without an exchange, with it in buckets of several sizes, and the exchange
+alone. Times are medians over the steps of the slowest rank.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ def step(batch: int, width: int, layers: int, comm: MpiCommunicator | None) -> t
     model = graph.compile()
     rng = np.random.default_rng(1)
     inputs = {t.name: (rng.normal(size=t.dims) / 30).astype(np.float32) for t in model.inputs}
-    outputs = {
-        name: np.empty(graph.tensor(t.id).dims, np.float32)
-        for name, t in zip(model.output_names, graph.outputs, strict=True)
-    }
+    made = zip(model.output_names, graph.outputs, strict=True)
+    outputs = {name: np.empty(graph.tensor(t.id).dims, np.float32) for name, t in made}
     return model.bind(inputs, outputs), layers * width * width * 4
 
 

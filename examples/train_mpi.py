@@ -3,8 +3,8 @@
     python examples/train_mpi.py
     mpirun -n 4 python examples/train_mpi.py
 
-Every process takes its part of each batch, and all have the same parameters after each step. So the losses are those of one
-process but for rounding, however many there are. Needs the extras `mpi` and `examples`.
+Every process takes its part of each batch, and all have the same parameters after each step. So the losses are those
+of one process but for rounding, however many there are. Needs the extras `mpi` and `examples`.
 """
 
 import argparse

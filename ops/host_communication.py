@@ -1,7 +1,7 @@
 """The host family, continued: sums and means over the processes that train one model together.
 
-An op names the communicator that it speaks through by a number, which the process gives to each that it has. A graph with
-such an op belongs to its process therefore: it runs nowhere else, and can't be saved.
+An op names the communicator that it speaks through by a number, which the process gives to each that it has. A graph
+with such an op belongs to its process therefore: it runs nowhere else, and can't be saved.
 """
 
 from __future__ import annotations

@@ -276,8 +276,8 @@ def from_graph(graph: Graph) -> Document:
     bound = next((op for op in graph.ops if "communicator" in op.attributes), None)
     if bound is not None:
         raise GraphFileError(
-            f"{bound} speaks to other processes through a communicator of this one, and can't be written; save the graph "
-            "as it was before it was given to training in several processes"
+            f"{bound} speaks to other processes through a communicator of this one, and can't be written; save the "
+            "graph as it was before it was given to training in several processes"
         )
     produced = {t.id for op in graph.ops for t in op.outputs}
     ops: list[OpRecord] = []

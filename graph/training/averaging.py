@@ -71,9 +71,9 @@ def averaged(
 ) -> Iterator[LogicalTensor | None]:
     """The means over the ranks of a loss and then of its gradients; None where there is none.
 
-    Each gradient is put into its bucket by an op behind the one that makes it, and a bucket that is full begins its way
-    while the rest of the backward pass runs. The ops that wait stand behind all of them, and each is added when its mean is
-    asked for, so that what uses a mean may stand right behind it.
+    Each gradient is put into its bucket by an op that runs as soon as it is there, and a bucket that is full begins
+    its way while the rest of the backward pass runs. The ops that wait stand behind all of them, and each is added
+    when its mean is asked for, so that what uses a mean may stand right behind it.
 
     Args:
         graph: open.
@@ -99,8 +99,15 @@ def averaged(
     tokens: list[LogicalTensor] = []
     for tensor in chain:
         place = places[tensor.id]
-        where = {"communicator": comm.key, "bucket": place.bucket, "piece": place.piece}
-        tokens.append(graph.op("HostMeanStart", tensor, *tokens[-1:], **where))
+        token: LogicalTensor = graph.op(
+            "HostMeanStart",
+            tensor,
+            *tokens[-1:],
+            communicator=comm.key,
+            bucket=place.bucket,
+            piece=place.piece,
+        )
+        tokens.append(token)
     return _ends(
         graph, comm, tokens[-1], [None if t is None else tensors[t.id] for t in (loss, *gradients)], places
     )

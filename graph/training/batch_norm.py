@@ -28,8 +28,8 @@ class Ranks(Protocol):
 def synchronise_batch_norm(graph: Graph, comm: Ranks) -> None:
     """Puts ops that take statistics over all ranks in the place of each BatchNormForwardTraining.
 
-    They make the same tensors. The mean over the ranks is one of means, so all ranks must have equally much data. Gradients
-    flow through the sums over the ranks like through any op, so this comes before `graph.gradients`.
+    They make the same tensors. The mean over the ranks is one of means, so all ranks must have equally much data.
+    Gradients flow through the sums over the ranks like through any op, so this comes before `graph.gradients`.
 
     Args:
         graph: open.

@@ -6,7 +6,7 @@ MPI makes no progress by itself in most of its implementations, so `advance` is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import ml_dtypes
@@ -52,7 +52,7 @@ class Bucket(Protocol):
 def places(sizes: Sequence[int]) -> list[slice]:
     """Where pieces of so many elements lie, one behind the other."""
     ends = list(accumulate(sizes, initial=0))
-    return [slice(begin, end) for begin, end in zip(ends, ends[1:], strict=False)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
 
 
 @define
@@ -108,14 +108,15 @@ class WholeBucket:
 class HalfBucket:
     """Means in bf16, which are summed in f32: each rank gets its share of all, sums it, and hands its means out.
 
-    MPI has no sum of bf16. One of our own would be called by MPI for every step of its algorithm and would round at each, so
-    that errors grow with the ranks. Here a number is rounded when it leaves its rank and once as a mean, whatever the number
-    of ranks, sums are made in the order of the ranks, and as many bytes go over the wire as a good Allreduce of bf16 needs.
+    MPI has no sum of bf16. One of our own would be called by MPI for every step of its algorithm and would round at
+    each, so that errors grow with the ranks. Here a number is rounded when it leaves its rank and once as a mean,
+    whatever the number of ranks, sums are made in the order of the ranks, and as many bytes go over the wire as a
+    good Allreduce of bf16 needs.
 
     Args:
         shares: of mpi4py, for the way out.
-        means: another one, for the way back: the ways of two buckets may overlap, differently on each rank, and calls on
-            one communicator must have one order.
+        means: another one, for the way back: the ways of two buckets may overlap, differently on each rank, and calls
+            on one communicator must have one order.
         sizes: elements of each piece.
     """
 

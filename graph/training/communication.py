@@ -316,11 +316,11 @@ def mpi(
     Args:
         comm: communicator of mpi4py; all ranks if None.
         bucket_bytes: how many bytes of gradients are averaged in one go.
-        data_type: in which gradients are sent: f32, or bf16, half the bytes. Sums are made in f32 either way, and what is
-            f64 stays f64.
-        sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks instead of each its own.
-        split_cores: whether the ranks of one machine divide its CPUs, and each has as many threads as it has CPUs. Where
-            OMP_NUM_THREADS is set, or the launcher has divided them, that stands.
+        data_type: in which gradients are sent: f32, or bf16, half the bytes. Sums are made in f32 either way, and what
+            is f64 stays f64.
+        sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks, not each its own.
+        split_cores: whether the ranks of one machine divide its CPUs, and each has as many threads as it has CPUs.
+            Where OMP_NUM_THREADS is set, or the launcher has divided them, that stands.
         timeout: seconds after which a rank that waits for others gives up.
 
     Raises:

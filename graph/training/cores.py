@@ -14,7 +14,7 @@ TASKS = Path("/proc/self/task")
 
 
 def share_of(cpus: Collection[int], rank: int, ranks: int) -> tuple[int, ...]:
-    """The CPUs of one of several ranks: neighbours, as many for each as there can be; all where there are fewer CPUs."""
+    """The CPUs of one of several ranks: neighbours, as many for each as can be; all where CPUs are fewer."""
     ordered = sorted(cpus)
     if len(ordered) < ranks:
         return tuple(ordered)
@@ -24,8 +24,8 @@ def share_of(cpus: Collection[int], rank: int, ranks: int) -> tuple[int, ...]:
 def split_cores(comm: Any, mpi: Any) -> None:
     """Gives the process its share of the CPUs and as many threads, unless the user has settled that.
 
-    Nothing is changed where `OMP_NUM_THREADS` is set, where `set_num_threads` was called, or where the launcher has given
-    each rank its own CPUs already, but that threads are as many as the CPUs then.
+    Nothing is changed where `OMP_NUM_THREADS` is set or `set_num_threads` was called. Where the launcher has given each
+    rank its own CPUs already, threads are as many as these.
 
     Args:
         comm: communicator of mpi4py; every rank of it must call.

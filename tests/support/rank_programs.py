@@ -1,4 +1,4 @@
-"""What the ranks of a test do: `mpirun -n 2 python rank_programs.py PROGRAM FOLDER` leaves a file of each rank there."""
+"""What the ranks of a test do: `mpirun -n 2 python rank_programs.py PROGRAM FOLDER` leaves a file of each there."""
 
 import os
 import signal
@@ -232,8 +232,7 @@ def training(comm):
     trainer.save(file)
     again, other = trained(BATCH // comm.size, comm)
     again.load(file)
-    for one in (trainer, again):
-        losses.append(one.step(part(whole_batch(9), comm)))
+    losses += [one.step(part(whole_batch(9), comm)) for one in (trainer, again)]
     results = {name: np.array(array) for name, array in graph.parameters.items()}
     results |= {f"again {name}": np.array(array) for name, array in other.parameters.items()}
     return results | {"losses": np.array(losses)}
