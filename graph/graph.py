@@ -120,6 +120,20 @@ class Graph(OpMethods):
         self._next_id = max(self._next_id, op.id + 1, *(t.id + 1 for t in merged.values()))
         return op
 
+    def take_out(self, op: Op) -> None:
+        """Takes an op out of the graph, so that others can make what it has made; what none makes becomes an input.
+
+        Raises:
+            GraphError: the graph is finalized, or has no such op.
+        """
+        self._check_open(f"{op}, which is to be taken out,")
+        if op not in self._ops:
+            raise GraphError(f"the graph has no {op} that could be taken out; take one of graph.ops")
+        self._ops.remove(op)
+        self._op_ids.discard(op.id)
+        for tensor in op.outputs:
+            del self._producers[tensor.id]
+
     def _merged(self, tensor: LogicalTensor, op: Op | None) -> LogicalTensor:
         """What the graph and `tensor` know of one id together."""
         known = self._tensors.get(tensor.id)

@@ -217,6 +217,7 @@ class OpSchema:
         source: the documents that the semantics come from.
         family: name of the module that holds the op in `ops/`, `backends/numpy/`, `backends/onednn/`.
         exact_on_integers: it adds and multiplies only, so that on small integers any order gives the same numbers.
+        soon: it runs as soon as its inputs are there, before ops that were added earlier.
         in_place: output → the input of the same type and shape in whose memory it may lie: the NumPy kernel has read
             what it needs of an element before it writes there.
     """
@@ -238,6 +239,7 @@ class OpSchema:
     source: str = ""
     family: str = "custom"
     exact_on_integers: bool = False
+    soon: bool = False
     in_place: Mapping[str, str] = Factory(dict[str, str])
 
     def __attrs_post_init__(self) -> None:

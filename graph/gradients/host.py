@@ -29,6 +29,12 @@ STOPS.update(  # integers alone
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
 NOT_DIFFERENTIABLE.update(
     dict.fromkeys(
+        ("HostMeanStart", "HostMeanEnd"),
+        "gradients are averaged over processes once they are there; differentiate before, or use HostRankSum",
+    )
+)
+NOT_DIFFERENTIABLE.update(
+    dict.fromkeys(
         ("HostSGD", "HostAdam", "HostGradientScale"),
         "it is a step of training, which is not differentiated itself",
     )

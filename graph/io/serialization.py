@@ -267,10 +267,17 @@ def from_graph(graph: Graph) -> Document:
 
     Raises:
         ArgumentTypeError: no Graph.
+        GraphFileError: an op that belongs to this process, since it speaks to others.
     """
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
             f"a Graph is needed, got {format_value(graph)} of type {type(graph).__name__}"
+        )
+    bound = next((op for op in graph.ops if "communicator" in op.attributes), None)
+    if bound is not None:
+        raise GraphFileError(
+            f"{bound} speaks to other processes through a communicator of this one, and can't be written; save the "
+            "graph as it was before it was given to training in several processes"
         )
     produced = {t.id for op in graph.ops for t in op.outputs}
     ops: list[OpRecord] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 
 from ...ops.errors import GraphError
@@ -122,28 +123,33 @@ def needed_ops(ops: Sequence[Op], wanted: Collection[int]) -> list[Op]:
 
 
 def topological(ops: Sequence[Op]) -> list[Op]:
-    """The ops in an order in which they can run, near to the one given.
+    """The ops in an order in which they can run: as given where they can, else each as soon as its turn has come.
+
+    The order in which ops are added means something: in a backward pass the gradient of a weight stands behind the op
+    that hands the gradient on, and is done there, before its inputs and its result have to wait for all the others.
+    Kinds that are to run soon go before all others that could.
 
     Raises:
         GraphError: there is a cycle.
     """
-    producers = {tensor.id: op for op in ops for tensor in op.outputs}
-    waiting = {id(op): {id(producers[t.id]) for t in op.inputs if t.id in producers} for op in ops}
-    consumers: dict[int, list[Op]] = {}
-    for op in ops:
-        for producer in waiting[id(op)]:
-            consumers.setdefault(producer, []).append(op)
+    producers = {tensor.id: number for number, op in enumerate(ops) for tensor in op.outputs}
+    waiting = [{producers[t.id] for t in op.inputs if t.id in producers} for op in ops]
+    consumers: list[list[int]] = [[] for _ in ops]
+    for number, needed in enumerate(waiting):
+        for producer in needed:
+            consumers[producer].append(number)
     ordered: list[Op] = []
-    ready = [op for op in reversed(ops) if not waiting[id(op)]]
+    turns = [(not op.schema.soon, number) for number, op in enumerate(ops)]
+    ready = [turns[number] for number, needed in enumerate(waiting) if not needed]
+    heapq.heapify(ready)
     while ready:
-        op = ready.pop()
-        ordered.append(op)
-        for consumer in reversed(consumers.get(id(op), [])):
-            waiting[id(consumer)].discard(id(op))
-            if not waiting[id(consumer)]:
-                ready.append(consumer)
+        _, done = heapq.heappop(ready)
+        ordered.append(ops[done])
+        for consumer in consumers[done]:
+            waiting[consumer].discard(done)
+            if not waiting[consumer]:
+                heapq.heappush(ready, turns[consumer])
     if len(ordered) < len(ops):
-        done = {id(op) for op in ordered}
-        stuck = ", ".join(str(op) for op in ops if id(op) not in done)
+        stuck = ", ".join(str(op) for op, needed in zip(ops, waiting, strict=True) if needed)
         raise GraphError(f"the graph has a cycle through or before {stuck}; cut it")
     return ordered

@@ -1,5 +1,6 @@
 """Training: in one process, and in many that average their gradients."""
 
+from .communication import MpiCommunicator, mpi
 from .losses import cross_entropy, mean_squared_error
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from .schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
@@ -14,6 +15,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Epoch",
+    "MpiCommunicator",
     "Numbers",
     "Optimizer",
     "Precision",
@@ -23,4 +25,5 @@ __all__ = [
     "WarmUp",
     "cross_entropy",
     "mean_squared_error",
+    "mpi",
 ]

@@ -13,6 +13,7 @@ from ...ops.errors import ArgumentError, GraphError
 from ..gradients.arithmetic import is_float
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .optimizers import Numbers, Optimizer
 
@@ -21,12 +22,31 @@ PREFIX = "training."
 
 
 class Communicator(Protocol):
-    """Processes that train one model together."""
+    """Processes that train one model together.
+
+    Attributes:
+        rank: number of this process, from 0.
+    """
+
+    @property
+    def rank(self) -> int: ...
+
+    def prepare(self, graph: Graph) -> None:
+        """Makes what each process trains of the graph of one, before its gradients are added."""
+        ...
 
     def averaged(
         self, graph: Graph, loss: LogicalTensor, gradients: Sequence[LogicalTensor | None]
     ) -> Iterable[LogicalTensor | None]:
         """Adds the ops that make of a loss and its gradients the means over the processes: the loss's comes first."""
+        ...
+
+    def broadcast(self, arrays: Iterable[Array]) -> None:
+        """Writes what process 0 has into the arrays of all."""
+        ...
+
+    def barrier(self) -> None:
+        """Waits for all."""
         ...
 
 
@@ -80,6 +100,8 @@ def training_step(
     if bf16:
         graph = graph.to("bf16")
     loss = graph.tensor(loss.id)
+    if comm is not None:
+        comm.prepare(graph)
     stats = graph.assignments
     by = [t for t in graph.parameter_tensors if label(t) in states]
     gradients: Iterable[LogicalTensor | None] = graph.gradients(loss, by)

@@ -73,7 +73,8 @@ class Trainer:
         graph: with parameters; it stays as it is, but for their values.
         loss: one number, of the graph.
         optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says.
-        comm: processes that train one model together; None for this one alone.
+        comm: processes that train one model together, `og.training.mpi()`, each on its part of the batch; None for
+            this one alone. All begin with what process 0 has.
         precision: `bf16` stores and multiplies in bf16, with parameters, gradients and updates in f32; a step whose
             gradients are not finite is skipped, with a warning. See `Graph.to`.
         seed: of random numbers.
@@ -129,6 +130,19 @@ class Trainer:
         }
         self._programs: dict[Shapes, tuple[Step, Program]] = {}
         self._evaluations: dict[frozenset[str], CompiledGraph] = {}
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Has all processes go on from where process 0 is."""
+        if self._comm is None:
+            return
+        numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64)], np.uint64)
+        contents = list(self._contents().values())
+        self._comm.broadcast([numbers, *(one.array for one in contents)])
+        for one in contents:
+            one.changed()
+        if self._comm.rank:
+            self.steps, self.skipped, self.seed = map(int, numbers)
 
     # --- steps ---------------------------------------------------------------------------------------
 
@@ -151,7 +165,8 @@ class Trainer:
             label(step.step): self.steps + 1,
         }
         done = self.steps + self.skipped
-        numbers |= {label(t): _mixed(self.seed, done, place) for place, t in enumerate(step.seeds)}
+        own = [self._comm.rank] if self._comm is not None and self._comm.rank else []
+        numbers |= {label(t): _mixed(self.seed, done, place, *own) for place, t in enumerate(step.seeds)}
         results = program.run(arrays, numbers)
         loss = float(results[label(step.loss)].reshape(()))
         if step.norm is not None and self.precision is Precision.bf16:
@@ -298,6 +313,8 @@ class Trainer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes parameters, the optimizer's state, the number of steps and the seed to one safetensors file.
 
+        Of several processes all call it, and process 0 writes.
+
         A file of that name is replaced when the new one is complete on the disk. Needs the package safetensors, the
         extra `weights`.
 
@@ -306,10 +323,15 @@ class Trainer:
             UnsupportedError: the package is not installed.
         """
         numbers = {"steps": self.steps, "skipped": self.skipped, "seed": self.seed}
-        write_checkpoint(path, self._contents(), numbers)
+        if self._comm is None or self._comm.rank == 0:
+            write_checkpoint(path, self._contents(), numbers)
+        if self._comm is not None:
+            self._comm.barrier()
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Takes up what `save` wrote; training then goes on as if it had never stopped, bit for bit.
+
+        Of several processes all call it.
 
         Raises:
             GraphFileError: it can't be read, or is of another model or optimizer; nothing is changed then.
@@ -319,6 +341,7 @@ class Trainer:
         for parameter, array in arrays:
             parameter.write(array)
         self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+        self._take_over()
 
     def _contents(self) -> dict[str, Parameter]:
         """All that a file holds, by its name there."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,13 @@ import onednn_graph as og
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 HAS_ONEDNN = og.backends()["onednn"] is None
 
 
-def run(tmp_path, name, *arguments):
+def run(tmp_path, name, *arguments, launcher=()):
     result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
+        [*launcher, sys.executable, str(EXAMPLES / name), *arguments],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -122,3 +124,17 @@ def test_digits_cnn_refuses_zero_epochs(tmp_path):
     )
     assert result.returncode == 2
     assert "--epochs must be at least 1" in result.stderr
+
+
+def test_train_mpi(tmp_path):
+    pytest.importorskip("mpi4py", reason="several processes need mpi4py: pip install 'onednn-graph[mpi]'")
+    options = ("train_mpi.py", "--epochs", "2")
+    alone = run(tmp_path, *options)
+    both = run(tmp_path, *options, launcher=(MPIRUN, "-n", "2"))
+    assert "1 processes" in alone
+    assert "2 processes" in both
+    losses = numbers(r"loss (\S+)", alone)
+    assert losses[1] < 0.3 * losses[0]
+    assert numbers(r"loss (\S+)", both) == pytest.approx(losses, rel=1e-3)
+    [accuracy] = numbers(r"test accuracy ([\d.]+)", both)
+    assert accuracy > 0.8

@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from lone import LONE
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.ops.host import HOSTED
@@ -74,6 +75,17 @@ CALLS = {
     ),
     "HostExpandTo": ([((3, 1), F), ((2, 3, 4), F)], {}, (2, 3, 4)),
     "HostSumTo": ([((2, 3, 4), F), ((3, 1), F)], {}, (3, 1)),
+    "HostMeanStart": (
+        [((2, 3), F), ((1,), F)],
+        {"communicator": LONE.key, "bucket": 0, "piece": 0},
+        (1,),
+    ),
+    "HostMeanEnd": (
+        [((1,), F)],
+        {"communicator": LONE.key, "bucket": 0, "piece": 0, "shape": [2, 3]},
+        (2, 3),
+    ),
+    "HostRankSum": ([((2, 3), F)], {"communicator": LONE.key}, (2, 3)),
     "HostSGD": ([((5, 3), F), ((5, 3), F), ((), D), ((), D)], {"weight_decay": 0.1}, (5, 3)),
     "HostAdam": (
         [((5, 3), F), ((5, 3), F), ((), D), ((), D), ((), W), ((5, 3), F), ((5, 3), F)],

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import field, frozen
+from lone import LONE
 
 
 @frozen
@@ -293,6 +294,7 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "HostConcat": [Call((normal(2, 3), normal(1, 3)), {"axis": 0})],
     "HostSelect": [Call((COND, X, Y))],
     "HostCast": one(),
+    "HostRankSum": one(communicator=LONE.key),
     "HostSin": one(),
     "HostCos": one(),
     "HostErf": one(),

@@ -311,6 +311,17 @@ def test_trainers_on_several_threads_do_not_disturb_each_other() -> None:
 class _Halves:
     """A communicator that stands for two processes of which the other one has no gradient."""
 
+    rank = 0
+
+    def prepare(self, graph):
+        pass
+
+    def broadcast(self, arrays):
+        pass
+
+    def barrier(self):
+        pass
+
     def averaged(
         self, graph: og.Graph, loss: og.LogicalTensor, gradients: Sequence[og.LogicalTensor | None]
     ) -> list[og.LogicalTensor | None]:

@@ -1,0 +1,360 @@
+"""Ranks that train one model together, through MPI."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ...ops.data_types import DataType, parse_enum
+from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
+from ...ops.values import format_value, integer
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor
+from ..runtime import communication
+from ..runtime.arrays import Array, numpy_type
+from ..runtime.libraries import library
+from .averaging import Layout, averaged
+from .batch_norm import synchronise_batch_norm
+from .buckets import Bucket, HalfBucket, WholeBucket
+from .cores import split_cores as give_cores
+
+BUCKET_BYTES = 4 << 20
+"""How large buckets are. Smaller ones start sooner and leave less for the end; larger ones cost fewer latencies."""
+TIMEOUT = 600.0
+"""Seconds after which nobody waits any more."""
+
+SPIN_SECONDS = 0.05
+"""As long as that a rank that waits only lets others go first; then it sleeps between its looks."""
+NAP_SECONDS = 100e-6
+LAST_WORDS_SECONDS = 0.3
+"""What launchers need to pass on what a rank has written, before they end all."""
+LOOK_SECONDS = 0.5
+"""How often a rank that waits looks whether the one before it has ended."""
+
+
+class MpiCommunicator:
+    """Ranks of MPI; see `mpi`. Usable as a context manager.
+
+    Attributes:
+        rank: number of this process, from 0.
+        size: how many there are.
+        key: number of the communicator in this process, for attributes of ops.
+        bucket_bytes, data_type, sync_batch_norm: as given to `mpi`.
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        mpi: Any,
+        *,
+        bucket_bytes: int,
+        data_type: DataType,
+        sync_batch_norm: bool,
+        timeout: float,
+    ) -> None:
+        self._mpi = mpi
+        # Messages of ours never meet the user's, nor each other: each kind has its own order on each rank.
+        self._comm, self._starts, self._returns, self._leaving = (comm.Dup() for _ in range(4))
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+        self.key = communication.new_key()
+        self.bucket_bytes, self.data_type = bucket_bytes, data_type
+        self.sync_batch_norm = sync_batch_norm
+        self.timeout = timeout
+        self._buckets: list[Bucket] = []
+        self._numbers: dict[tuple[Layout, ...], list[int]] = {}
+        self._flying: deque[Bucket] = deque()
+        self._open = True
+        self._calls = 0  # that all ranks make together
+        self._calls_before: int | None = None  # as many as the rank before this one had made when it ended
+        communication.enter(self)
+
+    # --- for trainers ---
+
+    def prepare(self, graph: Graph) -> None:
+        """Makes what each rank trains of the graph of one process; before its gradients."""
+        if self.sync_batch_norm:
+            synchronise_batch_norm(graph, self)
+
+    def averaged(
+        self, graph: Graph, loss: LogicalTensor, gradients: Sequence[LogicalTensor | None]
+    ) -> Iterator[LogicalTensor | None]:
+        """Adds the ops that make of a loss and its gradients the means over the ranks; see `averaging.averaged`."""
+        return averaged(graph, self, loss, gradients)
+
+    # --- buckets, for ops ---
+
+    def buckets(self, layouts: Sequence[Layout]) -> list[int]:
+        """Buckets of these layouts; every rank asks for the same ones in the same order.
+
+        Graphs that ask for the same ones, as those for other sizes of the batch do, share them: they run one at a time.
+
+        Returns:
+            Their numbers.
+        """
+        wanted = tuple((tuple(sizes), data_type) for sizes, data_type in layouts)
+        self.agree("the sizes of buckets", [(sizes, data_type.value) for sizes, data_type in wanted])
+        if wanted not in self._numbers:
+            first = len(self._buckets)
+            self._buckets += [self._bucket(sizes, data_type) for sizes, data_type in wanted]
+            self._numbers[wanted] = list(range(first, len(self._buckets)))
+        return self._numbers[wanted]
+
+    def _bucket(self, sizes: tuple[int, ...], data_type: DataType) -> Bucket:
+        if data_type is DataType.bf16:
+            return HalfBucket(self._starts, self._returns, sizes)
+        return WholeBucket(self._starts, self._mpi, sizes, numpy_type(data_type))
+
+    def put(self, bucket: int, piece: int, values: Array) -> None:
+        """Copies a tensor into its place of a bucket; the last one of them starts the exchange."""
+        one = self._buckets[bucket]
+        if not one.done:  # of a run that was cut short
+            self._until(partial(self._landed, one), "the mean of a bucket")
+        one.write(piece, values)
+        one.missing.discard(piece)
+        if not one.missing:
+            one.missing.update(range(len(one.sizes)))
+            self._calls += 1
+            one.start()
+            self._flying.append(one)
+        self._advance()
+
+    def get(self, bucket: int, piece: int, out: Array) -> None:
+        """Waits for a bucket, and copies the mean of one of its tensors."""
+        one = self._buckets[bucket]
+        if not one.done:
+            self._until(partial(self._landed, one), "the mean of a bucket")
+        one.read(piece, out)
+
+    def _landed(self, one: Bucket) -> bool:
+        self._advance()
+        return one.done
+
+    def _advance(self) -> None:
+        """Lets what is under way go on, in the order in which it began."""
+        for one in self._flying:
+            if not one.advance():
+                break
+        while self._flying and self._flying[0].done:
+            self._flying.popleft()
+
+    # --- at once ---
+
+    def total(self, values: Array, out: Array) -> None:
+        """Waits for all ranks, and writes the sum of what they have; f32 or f64."""
+        given = np.ascontiguousarray(values)
+        result = out if out.flags.c_contiguous else np.empty_like(given)
+        self._wait(self._comm.Iallreduce(given, result, self._mpi.SUM), "a sum over the ranks")
+        if result is not out:
+            np.copyto(out, result)
+
+    def mean(self, value: float) -> float:
+        """The mean of a number over the ranks."""
+        given, out = np.array([value], np.float64), np.empty(1)
+        self.total(given, out)
+        return float(out[0]) / self.size
+
+    def broadcast(self, arrays: Iterable[Array]) -> None:
+        """Writes what rank 0 has into the arrays of the others; they must be C-contiguous, and of the same sizes."""
+        given = list(arrays)
+        self.agree("the parameters", [(a.shape, a.dtype.name) for a in given])
+        for array in given:
+            self._wait(
+                self._comm.Ibcast(array.reshape(-1).view(np.uint8), root=0), "the parameters of rank 0"
+            )
+
+    def agree(self, what: str, value: object) -> None:
+        """Checks that all ranks have the same value.
+
+        Raises:
+            ResourceError: they have not.
+        """
+        mine = repr(value).encode()
+        lengths = np.empty(self.size, np.int64)
+        self._wait(self._comm.Iallgather(np.array([len(mine)]), lengths), what)
+        shares = np.zeros((self.size, int(lengths.max())), np.uint8)
+        own = np.zeros(shares.shape[1], np.uint8)
+        own[: len(mine)] = np.frombuffer(mine, np.uint8)
+        self._wait(self._comm.Iallgather(own, shares), what)
+        for rank, (length, share) in enumerate(zip(lengths, shares, strict=True)):
+            if share[:length].tobytes() != mine:
+                theirs = share[:length].tobytes().decode()
+                raise ResourceError(
+                    f"{what} must be the same on all ranks, but rank {self.rank} has {_short(mine.decode())} and rank "
+                    f"{rank} {_short(theirs)}; make the same graph everywhere, and let only the data differ"
+                )
+
+    def barrier(self) -> None:
+        """Waits for all ranks."""
+        self._wait(self._comm.Ibarrier(), "the other ranks")
+
+    # --- waiting ---
+
+    def _wait(self, request: Any, what: str) -> None:
+        self._calls += 1
+        self._until(request.Test, what)
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        """Looks until something is done.
+
+        Raises:
+            ResourceError: it takes longer than the timeout, or a rank has ended that it would need.
+        """
+        begun = time.perf_counter()
+        look = LOOK_SECONDS
+        while not done():
+            waited = time.perf_counter() - begun
+            if waited < SPIN_SECONDS:
+                time.sleep(0)
+                continue
+            time.sleep(NAP_SECONDS)
+            if waited > look:
+                look = waited + LOOK_SECONDS
+                if self._leaving.Iprobe(source=self._before):
+                    self._hear()
+                if self._calls_before is not None and self._calls_before < self._calls:
+                    raise ResourceError(
+                        f"rank {self.rank} waits for {what}, but rank {self._before} has ended; let all ranks do the "
+                        "same number of steps"
+                    )
+            if waited > self.timeout:
+                raise ResourceError(
+                    f"rank {self.rank} has waited {self.timeout:g} s for {what}; a rank hangs, or they don't do the "
+                    "same number of steps; og.training.mpi(timeout=…) allows more"
+                )
+
+    # --- the end ---
+
+    @property
+    def _before(self) -> int:
+        return (self.rank - 1) % self.size
+
+    def _hear(self) -> None:
+        """Takes the word of the rank before this one that it has ended."""
+        word = np.zeros(1, np.int64)
+        self._leaving.Recv(word, source=self._before)
+        self._calls_before = int(word[0])
+
+    def leave(self) -> None:
+        """Tells the next rank that this one has ended, and waits for the word of the one before it."""
+        if not self._open or self._mpi.Is_finalized():
+            return
+        communication.leave(self)
+        self._open = False
+        if self.size > 1:
+            sent = self._leaving.Isend(np.array([self._calls]), dest=(self.rank + 1) % self.size)
+            if self._calls_before is None:
+                self._hear()
+            sent.Wait()
+
+    def close(self) -> None:
+        """Frees it, once all ranks have called that; graphs that were made for it can't run any more."""
+        self.leave()
+        atexit.unregister(self.leave)
+        for comm in (self._comm, self._starts, self._returns, self._leaving):
+            comm.Free()
+
+    def abort(self) -> None:
+        """Ends all ranks at once."""
+        sys.stderr.flush()
+        sys.stdout.flush()
+        self._mpi.COMM_WORLD.Abort(1)
+
+    def __enter__(self) -> MpiCommunicator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self.size > 1 and kind is SystemExit and getattr(error, "code", None):
+            self.abort()  # any other error comes to the hook
+
+    def __repr__(self) -> str:
+        return f"MpiCommunicator(rank {self.rank} of {self.size})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _end_all(
+    comm: MpiCommunicator, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Says what went wrong on this rank, and ends the others, which would wait for it for ever."""
+    told = "".join(traceback.format_exception(kind, error, trace))
+    # In one piece, since what the ranks write is mixed.
+    sys.stderr.write(f"{told}rank {comm.rank} of {comm.size} has failed, and ends all others\n")
+    sys.stderr.flush()
+    time.sleep(LAST_WORDS_SECONDS)
+    comm.abort()
+
+
+def mpi(
+    comm: Any = None,
+    *,
+    bucket_bytes: int = BUCKET_BYTES,
+    data_type: DataType | str = DataType.f32,
+    sync_batch_norm: bool = False,
+    split_cores: bool = True,
+    timeout: float = TIMEOUT,
+) -> MpiCommunicator:
+    """The ranks that `mpirun` has started, for `Trainer(…, comm=…)`; started without it there is one.
+
+    From then on an error that nobody catches, on any rank, ends all of them.
+
+    Args:
+        comm: communicator of mpi4py; all ranks if None.
+        bucket_bytes: how many bytes of gradients are averaged in one go.
+        data_type: in which gradients are sent: f32, or bf16, half the bytes. Sums are made in f32 either way, and what
+            is f64 stays f64.
+        sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks, not each its own.
+        split_cores: whether the ranks of one machine divide its CPUs, and each has as many threads as it has CPUs.
+            Where OMP_NUM_THREADS is set, or the launcher has divided them, that stands.
+        timeout: seconds after which a rank that waits for others gives up.
+
+    Raises:
+        UnsupportedError: mpi4py is not installed.
+        ArgumentError, ArgumentTypeError: another type, or no positive number.
+    """
+    size = integer(bucket_bytes)
+    if size is None or isinstance(bucket_bytes, bool):
+        raise ArgumentTypeError(
+            f"mpi: bucket_bytes must be a number of bytes, got {format_value(bucket_bytes)}"
+        )
+    if size < 1:
+        raise ArgumentError(f"mpi: bucket_bytes must be above 0, got {size}")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"mpi: timeout must be a number of seconds, got {format_value(timeout)}")
+    if not timeout > 0:
+        raise ArgumentError(f"mpi: timeout must be above 0, got {format_value(timeout)}")
+    sent = parse_enum(DataType, data_type, "mpi: data_type")
+    if sent not in (DataType.f32, DataType.bf16):
+        raise ArgumentError(f"mpi: data_type must be f32 or bf16, got {sent.value}")
+    module = library("mpi4py.MPI", "mpi", "og.training.mpi")
+    world = module.COMM_WORLD if comm is None else comm
+    if split_cores:
+        give_cores(world, module)
+    made = MpiCommunicator(
+        world,
+        module,
+        bucket_bytes=size,
+        data_type=sent,
+        sync_batch_norm=bool(sync_batch_norm),
+        timeout=float(timeout),
+    )
+    made.agree("the settings of og.training.mpi", (size, sent.value, made.sync_batch_norm))
+    atexit.register(made.leave)
+    if made.size > 1:
+        sys.excepthook = partial(_end_all, made)
+    return made
