@@ -127,6 +127,8 @@ class Translation:
         self._titles: dict[int, str] = {}
         self._dequantised: set[int] = set()
         self._reshaped: dict[tuple[int, tuple[int, ...]], LogicalTensor] = {}
+        self._seed: LogicalTensor | None = None
+        self._draws = 0
 
     def _name(self, wanted: str) -> str:
         name, number = wanted or "value", 1
@@ -140,6 +142,18 @@ class Translation:
         """An input of the model, under its own name."""
         self._names.add(name)
         return self.graph.input(name, data_type, shape)
+
+    def parameter(self, name: str, array: Array) -> LogicalTensor:
+        """A parameter of the graph, under its own name."""
+        self._names.add(name)
+        return self.graph.parameter(array, name=name)
+
+    def draw(self) -> tuple[LogicalTensor, Array]:
+        """The seed of all random numbers, an input, and an offset that gives each op numbers of its own."""
+        if self._seed is None:
+            self._seed = self.graph.input(self._name("seed"), DataType.s64, [])
+        self._draws += 1
+        return self._seed, np.asarray(self._draws - 1, np.int64)
 
     def entitle(self, array: Array, name: str) -> None:
         """Has the constant called `name` if it is used; `array` must stay alive."""
