@@ -9,14 +9,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from ..ops.data_types import DataType, parse_enum
-from ..ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, nearest
+from ..ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataTypeError,
+    GraphError,
+    OneDNNGraphError,
+    ShapeError,
+    nearest,
+)
 from ..ops.registry import REGISTRY
 from ..ops.values import format_value, integer
 from .compile.compiled_graph import CompiledGraph
+from .compile.held import Held
 from .compile.options import CompileOptions, Tune
 from .compile.partition import Partition
 from .compile.partitioner import Policy, needed_by_others, partition
-from .compile.program import sections
+from .compile.program import program, sections
 from .compile.signature import Signature
 from .functions.op_methods import OpMethods
 from .model.builder import schema_output_types, snake_case
@@ -29,6 +38,7 @@ from .model.topology import needed_ops, topological
 from .runtime.arrays import Array, as_array, data_type_of, numpy_type
 from .runtime.engine import Engine, check_kind
 from .runtime.executable import Explanation
+from .runtime.parameter import Parameter
 from .runtime.profiling import Profile
 from .runtime.progress import show_progress
 from .runtime.tensor import Tensor, check_array
@@ -62,6 +72,8 @@ class Graph(OpMethods):
         self._producers: dict[int, Op] = {}
         self._declared: dict[int, None] = {}  # inputs, in the order in which they were added
         self._constants: dict[int, Array] = {}
+        self._parameters: dict[int, Parameter] = {}
+        self._assigned: dict[int, int] = {}  # parameter → the tensor whose value it gets
         self._marked: list[tuple[str | None, int]] = []
         self._dropped: set[int] = set()
         self._finalized = False
@@ -93,10 +105,11 @@ class Graph(OpMethods):
                 raise GraphError(f"{tensor} is produced by {other} and again by {op}; give each its own id")
             if any(t.id == tensor.id for t in op.outputs[:position]):
                 raise GraphError(f"{tensor} is two outputs of {op}; give each its own id")
-            if tensor.id in self._constants:
-                raise GraphError(
-                    f"{tensor} is a constant of the graph and can't be an output of {op}; give it another id"
-                )
+            for what, held in (("constant", self._constants), ("parameter", self._parameters)):
+                if tensor.id in held:
+                    raise GraphError(
+                        f"{tensor} is a {what} of the graph and can't be an output of {op}; give it another id"
+                    )
             if any(t.id == tensor.id for t in op.inputs):
                 raise GraphError(f"{tensor} is an input and an output of {op}, a cycle; give it another id")
         self._know(merged.values())
@@ -200,6 +213,43 @@ class Graph(OpMethods):
         self._constants[tensor.id] = held
         return self._tensors[tensor.id]
 
+    def add_parameter(self, tensor: LogicalTensor, value: object) -> LogicalTensor:
+        """Gives the graph a parameter for a tensor with property_type variable, and returns it; see `parameter`.
+
+        Args:
+            tensor: row-major.
+            value: array that is copied, or the `Parameter` of another graph that is shared with it.
+
+        Raises:
+            ArgumentTypeError, ArgumentError, DataTypeError, ShapeError: no LogicalTensor, or an array that does not
+                fit it.
+            GraphError: another property_type; the graph is finalized, or describes the tensor differently, produces
+                it, or has a parameter for it.
+        """
+        what = f"parameter {tensor}"
+        self._check_source(tensor, "parameter")
+        if tensor.property_type is not PropertyType.variable:
+            raise GraphError(
+                f"{what} must have property_type 'variable' to be held, got '{tensor.property_type.value}'"
+            )
+        if tensor.id in self._parameters:
+            raise GraphError(f"{what} has a value already; give another parameter an id of its own")
+        if isinstance(value, Parameter):
+            check_array(value.array, tensor, what)
+            twin = next((self._tensors[i] for i, one in self._parameters.items() if one is value), None)
+            if twin is not None:
+                raise GraphError(
+                    f"{what} would share its memory with {twin} of the same graph; use that tensor"
+                )
+            held = value
+        else:
+            given = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+            check_array(given, tensor, what)
+            held = Parameter(given, numpy_type(tensor.data_type))
+        self._add_source(tensor.with_shape(held.array.shape), "parameter")
+        self._parameters[tensor.id] = held
+        return self._tensors[tensor.id]
+
     def _check_source(self, tensor: object, what: str) -> None:
         if not isinstance(tensor, LogicalTensor):
             raise ArgumentTypeError(
@@ -249,7 +299,7 @@ class Graph(OpMethods):
         if not self._finalized:
             raise GraphError("the graph must be finalized before get_partitions; call finalize()")
         chosen = parse_enum(Policy, policy, "policy")
-        needed = {t.id for t in self.outputs}
+        needed = {t.id for t in self.outputs} | {*self._assigned.values()}
         claims = partition(self._ops, chosen, backend, needed)
         read = needed_by_others([claim.ops for claim in claims], needed)
         return [
@@ -259,7 +309,8 @@ class Graph(OpMethods):
                 ids,
                 fpmath_mode=self.fpmath_mode.value,
                 forced=backend is not None,
-                constants=self._constants,
+                constants=self._held,
+                steady={i: one for i, one in self._parameters.items() if i not in self._assigned},
             )
             for number, (claim, ids) in enumerate(zip(claims, read, strict=True))
         ]
@@ -280,15 +331,19 @@ class Graph(OpMethods):
     def inputs(self) -> tuple[LogicalTensor, ...]:
         """What a call takes: tensors added by `input` in that order, then others that no op produces, by first use.
 
-        Constants that the graph holds are none.
+        Constants and parameters that the graph holds are none.
         """
         read = (t.id for op in self._ops for t in op.inputs)
         given = dict.fromkeys([*self._declared, *read])
-        return tuple(self._tensors[i] for i in given if i not in self._producers and i not in self._constants)
+        held = self._held
+        return tuple(self._tensors[i] for i in given if i not in self._producers and i not in held)
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
-        """Tensors that are marked by `output` or an End, or that no op reads and that are not dropped, in order."""
+        """Tensors that are marked by `output` or an End, or that no op reads and that are not dropped, in order.
+
+        What is assigned to a parameter is one only if it is marked.
+        """
         return tuple(self._tensors[i] for i in dict.fromkeys(i for _, i in self._named_outputs()))
 
     @property
@@ -312,7 +367,7 @@ class Graph(OpMethods):
         ends = [t.id for op in self._ops for t in op.outputs if t.id not in read]
         ended = [t.id for op in self._ops if not op.outputs for t in op.inputs if t.id in self._producers]
         marked = {i for _, i in self._marked}
-        hidden = marked | self._dropped
+        hidden = marked | self._dropped | {*self._assigned.values()}
         others = [(None, i) for i in dict.fromkeys([*ends, *ended]) if i not in hidden]
         return [
             (label(self._tensors[i]) if name is None else name, i) for name, i in (*self._marked, *others)
@@ -329,8 +384,67 @@ class Graph(OpMethods):
         return tuple(self._tensors[i] for i in self._constants)
 
     @property
+    def parameters(self) -> Mapping[str, Array]:
+        """The parameters by name, as read-only views of their memory, which show each later value too."""
+        return {label(self._tensors[i]): one.view for i, one in self._parameters.items()}
+
+    @property
+    def parameter_tensors(self) -> tuple[LogicalTensor, ...]:
+        """The tensors of the parameters."""
+        return tuple(self._tensors[i] for i in self._parameters)
+
+    @property
+    def held_parameters(self) -> Mapping[int, Parameter]:
+        """The parameters by tensor id, for other graphs that are to share them; see `add_parameter`."""
+        return dict(self._parameters)
+
+    @property
+    def assignments(self) -> tuple[tuple[LogicalTensor, LogicalTensor], ...]:
+        """What `assign` was called with, in order: each parameter, and the tensor whose value it gets."""
+        return tuple((self._tensors[i], self._tensors[value]) for i, value in self._assigned.items())
+
+    @property
+    def _held(self) -> dict[int, Array]:
+        """The memory of constants and parameters, by tensor id."""
+        return self._constants | {i: one.array for i, one in self._parameters.items()}
+
+    def set_parameters(self, values: Mapping[str, object] | Mapping[int, object]) -> None:
+        """Writes to parameters; all graphs and models that share them see it, and so nobody may run one meanwhile.
+
+        Args:
+            values: arrays by the parameter's name, tensor id or LogicalTensor; those that are not named stay as they
+                are.
+
+        Raises:
+            ArgumentTypeError, ArgumentError, DataTypeError, ShapeError: an unknown parameter, or an array that does
+                not fit it; nothing was written then.
+        """
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise ArgumentTypeError(
+                f"set_parameters takes a mapping from names to arrays, got {format_value(values)} of type "
+                f"{type(values).__name__}"
+            )
+        names = {label(self._tensors[i]): i for i in self._parameters}
+        writes: list[tuple[Parameter, Array]] = []
+        for key, value in values.items():
+            number = (
+                key.id if isinstance(key, LogicalTensor) else names.get(key) if isinstance(key, str) else key
+            )
+            if number not in self._parameters:
+                raise ArgumentError(
+                    f"the graph has no parameter {format_value(key)}{nearest(key, names)}; it has "
+                    f"{', '.join(map(repr, names)) or 'none'}"
+                )
+            what = f"parameter {format_value(key)}"
+            array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+            check_array(array, self._tensors[number], what)
+            writes.append((self._parameters[number], array))
+        for parameter, array in writes:
+            parameter.write(array)
+
+    @property
     def tensors(self) -> tuple[LogicalTensor, ...]:
-        """All tensors, also inputs and constants that no op reads yet."""
+        """All tensors, also inputs, constants and parameters that no op reads yet."""
         return tuple(self._tensors.values())
 
     def tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
@@ -394,19 +508,90 @@ class Graph(OpMethods):
             ArgumentTypeError, ArgumentError, DataTypeError: no array, or one of a type that oneDNN Graph has not.
             GraphError: the name is taken, or the graph is finalized.
         """
-        shown = "a constant" if name is None else f"constant {format_value(name)}"
+        return self._add_held(array, name, "constant", PropertyType.constant)
+
+    def parameter(self, array: object, *, name: str | None = None) -> LogicalTensor:
+        """Adds a parameter: a variable that the graph holds, and that training changes; it can be used as any tensor.
+
+        It has memory of its own, which copies of the graph, what is rewritten from it, and all models compiled from
+        these share. `assign` changes it in a run and `set_parameters` between runs. In a graph without assignments
+        it is as fast as a constant: what backends made of it is made again only when it has changed.
+
+        Args:
+            array: its first value, which is copied: NumPy array, Tensor, or anything with `__dlpack__` or `__array__`.
+            name: made up if None.
+
+        Raises:
+            ArgumentTypeError, ArgumentError, DataTypeError: no array, or one of a type that oneDNN Graph has not.
+            GraphError: the name is taken, or the graph is finalized.
+        """
+        return self._add_held(array, name, "parameter", PropertyType.variable)
+
+    def _add_held(
+        self, array: object, name: str | None, what: str, property_type: PropertyType
+    ) -> LogicalTensor:
+        shown = f"a {what}" if name is None else f"{what} {format_value(name)}"
         self._check_open(shown)
         if name is not None:
-            self._check_new_name(name, "a constant")
+            self._check_new_name(name, f"a {what}")
         given = array.numpy() if isinstance(array, Tensor) else as_array(array, shown)
         data_type = data_type_of(given, shown)
         number = self._take_id()
         own = name
         if own is None:
-            own = f"constant_{number}"
+            own = f"{what}_{number}"
             self._check_name(own)
-        tensor = LogicalTensor(number, data_type, given.shape, property_type=PropertyType.constant, name=own)
-        return self.add_constant(tensor, given)
+        tensor = LogicalTensor(number, data_type, given.shape, property_type=property_type, name=own)
+        add = self.add_constant if property_type is PropertyType.constant else self.add_parameter
+        return add(tensor, given)
+
+    def assign(self, parameter: LogicalTensor, value: LogicalTensor) -> None:
+        """Says that a parameter has a value once a run is over. All ops of that run read its former value.
+
+        The value is written to the parameter's own memory: by the op that makes it, after everything else, if that
+        can work in place and nobody else reads it, as the ops of optimizers do; by a copy at the end otherwise. Runs
+        of a compiled graph that assigns come one after another; nobody may read or write the parameters meanwhile.
+
+        Args:
+            parameter: of this graph, with no value assigned.
+            value: a tensor of the graph, of the parameter's type and shape. It is an output of the graph only if
+                `output` marks it.
+
+        Raises:
+            ArgumentTypeError: no LogicalTensor.
+            GraphError: the graph is finalized; the parameter is none, or is assigned twice; the value is no tensor of
+                the graph.
+            DataTypeError, ShapeError: the value does not fit.
+        """
+        for what, tensor in (("a parameter", parameter), ("a value", value)):
+            if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ArgumentTypeError(
+                    f"assign takes {what} as a LogicalTensor, got {format_value(tensor)} of type "
+                    f"{type(tensor).__name__}"
+                )
+        self._check_open(f"an assignment to {parameter}")
+        if parameter.id not in self._parameters:
+            raise GraphError(
+                f"{parameter} is no parameter of the graph and can't be assigned to; make it with parameter()"
+            )
+        if parameter.id in self._assigned:
+            raise GraphError(f"{parameter} is assigned twice; assign the last value once")
+        if value.id not in self._tensors:
+            raise GraphError(f"{value} is no tensor of the graph and can't be assigned to {parameter}")
+        known, fitting = self._merged(value, None), self._tensors[parameter.id]
+        if known.data_type is not fitting.data_type:
+            raise DataTypeError(
+                f"{known} is assigned to {fitting} and must have its type; cast it with TypeCast"
+            )
+        shape = merge_shapes(
+            known.shape, fitting.shape, f"{known} is assigned to {fitting} and must have its shape"
+        )
+        if value.id in self._producers:
+            known = known.with_shape(shape)
+        elif known.shape != fitting.shape:
+            raise ShapeError(f"{known} is assigned to {fitting} and must have its shape")
+        self._know([known])
+        self._assigned[parameter.id] = value.id
 
     def output(self, tensor: LogicalTensor, *, name: str | None = None) -> LogicalTensor:
         """Marks a tensor as an output of the graph; returns it.
@@ -462,17 +647,19 @@ class Graph(OpMethods):
         self._dropped.add(tensor.id)
 
     def prune(self) -> None:
-        """Takes out the ops that no tensor marked by `output` depends on, and what only they read; inputs stay.
+        """Takes out the ops that no tensor marked by `output` or assigned depends on, and what only they read.
+
+        Inputs stay, and so do parameters.
 
         Raises:
             GraphError: the graph is finalized.
         """
         if self._finalized:
             raise GraphError("ops can't be taken out, the graph is finalized; prune before finalize")
-        self._ops = needed_ops(self._ops, {i for _, i in self._marked})
+        self._ops = needed_ops(self._ops, {*self._assigned.values(), *(i for _, i in self._marked)})
         self._op_ids = {op.id for op in self._ops}
         used = {t.id for op in self._ops for t in (*op.inputs, *op.outputs)}
-        used.update(self._declared, (i for _, i in self._marked))
+        used.update(self._declared, self._parameters, (i for _, i in self._marked), self._assigned.values())
         self._tensors = {i: tensor for i, tensor in self._tensors.items() if i in used}
         self._constants = {i: array for i, array in self._constants.items() if i in used}
         self._producers = {t.id: op for op in self._ops for t in op.outputs}
@@ -577,13 +764,14 @@ class Graph(OpMethods):
         self.finalize()
         partitions = self.get_partitions(policy, backend=backend)
         together = parse_enum(Policy, policy, "policy") is Policy.fusion
+        needed = {t.id for t in self.outputs} | {*self._assigned.values()}
         return CompiledGraph(
             partitions,
-            sections(partitions, {t.id for t in self.outputs}) if together else partitions,
+            program(partitions, needed, self._assigned, self._parameters, together=together),
             Signature(
                 self.inputs, [(name, self._tensors[i]) for name, i in self._named_outputs()], self._ops
             ),
-            self._constants,
+            Held(self._held, self._parameters, self._assigned),
             engine,
             CompileOptions(
                 verify=verify,
@@ -624,7 +812,7 @@ class Graph(OpMethods):
         partitions = self.get_partitions(backend=backend)
         share = budget_seconds / len(partitions)
         found: dict[int, Explanation | None] = {}
-        for one in sections(partitions, {t.id for t in self.outputs}):
+        for one in sections(partitions, {t.id for t in self.outputs} | {*self._assigned.values()}):
             show_progress(f"tuning {one.ops[0]}{f' and {len(one.ops) - 1} more' if one.ops[1:] else ''}")
             ready = all(t.is_concrete for t in one.input_ports) and not one.shape_operands
             found[one.id] = (
@@ -678,7 +866,7 @@ class Graph(OpMethods):
 
         Args:
             loss: tensor of floating-point numbers, or several, whose gradients are added.
-            wrt: tensors to differentiate by: inputs, constants, or inner ones.
+            wrt: tensors to differentiate by: inputs, parameters, constants, or inner ones.
             seed: gradient of the loss, of its shape: a tensor of the graph, an array or a number, for several losses
                 one each; None for 1, which a loss of one element has.
             recompute: inner tensors that the backward part computes again, so that they need not be kept.
@@ -844,8 +1032,10 @@ class Graph(OpMethods):
     def __str__(self) -> str:
         """A line for each input, constant and op, in the order in which they were added."""
         heading = f"{self!r}, fpmath_mode {self.fpmath_mode.value}"
-        return listing(heading, self.inputs, self.constant_tensors, self.ops, self.outputs)
+        held = (*self.constant_tensors, *self.parameter_tensors)
+        return listing(heading, self.inputs, held, self.ops, self.outputs, self.assignments)
 
     def __repr__(self) -> str:
         constants = f", {len(self._constants)} constants" if self._constants else ""
-        return f"Graph({len(self._ops)} ops{constants}{', finalized' if self._finalized else ''})"
+        parameters = f", {len(self._parameters)} parameters" if self._parameters else ""
+        return f"Graph({len(self._ops)} ops{constants}{parameters}{', finalized' if self._finalized else ''})"

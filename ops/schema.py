@@ -217,6 +217,8 @@ class OpSchema:
         source: the documents that the semantics come from.
         family: name of the module that holds the op in `ops/`, `backends/numpy/`, `backends/onednn/`.
         exact_on_integers: it adds and multiplies only, so that on small integers any order gives the same numbers.
+        in_place: output → the input of the same type and shape in whose memory it may lie: the NumPy kernel has read
+            what it needs of an element before it writes there.
     """
 
     kind: str
@@ -236,6 +238,7 @@ class OpSchema:
     source: str = ""
     family: str = "custom"
     exact_on_integers: bool = False
+    in_place: Mapping[str, str] = Factory(dict[str, str])
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.kind, "an op's kind", "MyOp")
@@ -267,6 +270,12 @@ class OpSchema:
                 raise SchemaError(
                     f"{self.kind}: port '{port.name}' uses the type constraint '{port.type}', "
                     f"which is not among {sorted(self.types)}; add it to types"
+                )
+        for written, read in self.in_place.items():
+            if written not in {p.name for p in self.outputs} or read not in {p.name for p in self.inputs}:
+                raise SchemaError(
+                    f"{self.kind}: in_place must map names of outputs to names of inputs, got "
+                    f"{format_value(written)} → {format_value(read)}"
                 )
         for spec in self.attributes:
             if spec.default is not None:

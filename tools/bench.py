@@ -127,7 +127,7 @@ def bench(
     with profile() as prof:
         for _ in range(LEAST_RUNS):
             model(inputs, outputs)
-    ends = (*graph.inputs, *graph.constant_tensors, *graph.outputs)
+    ends = (*graph.inputs, *graph.constant_tensors, *graph.parameter_tensors, *graph.outputs)
     types = {t.data_type for op in graph.ops if flops(op) for t in op.inputs[:1]}
     return Benchmark(
         timing=timing,

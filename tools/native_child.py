@@ -85,7 +85,7 @@ def run_in_child(
     limit += MOST * seconds
     with tempfile.TemporaryDirectory(prefix="onednn-graph-") as name:
         folder = Path(name)
-        save_graph(graph, folder / GRAPH, weights=bool(graph.constant_tensors))
+        save_graph(graph, folder / GRAPH, weights=bool(graph.constant_tensors or graph.parameter_tensors))
         command = _command(name, json.dumps(task))
         ended = ""
         try:

@@ -77,4 +77,25 @@ class PlanExecutable:
             engine.check_open()
             fork.run(run)
 
+        changes = self.prepared is not None and self.prepared.version is not None
+        return self._renewing(frame, arrays, ready) if changes else call
+
+    def _renewing(
+        self, frame: Frame, arrays: Sequence[Array], ready: PreparedConstants | None
+    ) -> Callable[[], None]:
+        """A bound call that makes anew what was made of parameters, once these have changed."""
+        latest = ready
+
+        def run() -> None:
+            nonlocal latest
+            addresses, now = self._addresses(arrays)
+            if now is not latest:
+                frame.point(addresses)
+                latest = now
+            frame.run()
+
+        def call() -> None:
+            self.engine.check_open()
+            fork.run(run)
+
         return call

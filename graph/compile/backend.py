@@ -40,6 +40,8 @@ class CompileRequest:
         values: values of shape operands, by tensor id.
         forced: whether the user wants this backend only, so that a slow kernel is better than none.
         options: the user's.
+        version: grows when the content of an input of property_type constant has changed in its place, as that of a
+            parameter does; None where none can.
     """
 
     ops: tuple[Op, ...]
@@ -51,6 +53,7 @@ class CompileRequest:
     forced: bool
     options: CompileOptions
     described: tuple[LogicalTensor, ...] = ()
+    version: Callable[[], int] | None = None
 
 
 Match = Callable[[Op, Topology], tuple[Op, ...] | None]

@@ -14,8 +14,10 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.executable import Explanation
+from ..runtime.locking import Lock
 from ..runtime.profiling import profile
 from ..runtime.tensor import Tensor, allocate, check_array
+from .held import Held
 from .options import CompileOptions
 from .partition import Partition
 from .report import Report
@@ -38,6 +40,8 @@ class Explanations(dict[int, Explanation | None]):
 class CompiledGraph:
     """A graph that runs: call it with arrays, get arrays. Thread-safe.
 
+    Where it assigns parameters, calls come one after another, and nobody may read or write the parameters meanwhile.
+
     Attributes:
         engine: where it runs.
         inputs, outputs: the graph's tensors.
@@ -49,7 +53,7 @@ class CompiledGraph:
         partitions: Sequence[Partition],
         program: Sequence[Partition],
         signature: Signature,
-        constants: Mapping[int, Array],
+        held: Held,
         engine: Engine | None,
         options: CompileOptions,
     ) -> None:
@@ -62,9 +66,17 @@ class CompiledGraph:
         self.input_names = signature.input_names
         self.output_names = signature.output_names
         self._signature = signature
-        self._constants = dict(constants)
+        self._held = held.arrays
+        self._assigned = {held.parameters[number]: value for number, value in held.assigned.items()}
+        self._changing = {number: held.parameters[number] for number in held.assigned}
+        self._lock = Lock()
         self._ports = {t.id: t for t in self.inputs}
         self._stages = [p.compile_in_graph(self.engine, options) for p in program]
+        in_place = {made for stage in self._stages for made in stage.partition.in_place}
+        self._copied = {one: value for one, value in self._assigned.items() if value not in in_place}
+        # What is read of a parameter is its value before the run, also where that is over.
+        former = {t.id for t in self.outputs} | {*self._copied.values()}
+        self._former = [number for number in self._changing if number in former]
         self._produced = {t.id for stage in self._stages for t in stage.partition.output_ports}
         if options.strategy is not None and all(
             stage.explanation is not None and not stage.explanation.considered for stage in self._stages
@@ -107,6 +119,18 @@ class CompiledGraph:
         targets = self._signature.outputs_of(outputs)
         if targets:
             self._check_apart(values, targets)
+        if not self._assigned:
+            return self._run(stream, values, targets)
+        with self._lock:
+            try:
+                return self._run(stream, self._apart(values), targets)
+            finally:
+                for parameter in self._assigned:
+                    parameter.changed()
+
+    def _run(self, stream: Stream | None, values: dict[int, Array], targets: Mapping[str, object]) -> Results:
+        """A call, with checked arguments."""
+        former = {number: self._changing[number].array.copy() for number in self._former}
         written = self._written(targets)
         for stage in self._stages:
             ports = stage.partition
@@ -117,7 +141,18 @@ class CompiledGraph:
             )
             for tensor, array in zip(ports.output_ports, results, strict=True):
                 values[tensor.id] = array
+        values |= former
+        for parameter, value in self._copied.items():
+            np.copyto(parameter.array, self._plain(values, value))
         return Results(self._returned(values, targets, written), self._signature)
+
+    def _apart(self, values: Mapping[int, Array]) -> dict[int, Array]:
+        """The inputs, copied where they are memory of parameters that change in the run."""
+        changing = [parameter.array for parameter in self._assigned]
+        return {
+            number: array.copy() if any(np.may_share_memory(array, one) for one in changing) else array
+            for number, array in values.items()
+        }
 
     def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays) -> Callable[[], None]:
         """A callable that runs the whole graph on these very arrays, with everything prepared once.
@@ -145,7 +180,17 @@ class CompiledGraph:
             )
         self._check_apart(values, targets)
         written = self._written(targets)
-        calls: list[Callable[[], object]] = []
+        former = {number: np.empty_like(self._changing[number].array) for number in self._former}
+        calls: list[Callable[[], object]] = [
+            partial(np.copyto, array, self._changing[number].array) for number, array in former.items()
+        ]
+        changing = [parameter.array for parameter in self._assigned]
+        for number, array in values.items():
+            if any(np.may_share_memory(array, one) for one in changing):
+                raise ArgumentError(
+                    f"input {label(self._ports[number])!r} must not be memory of a parameter that the graph assigns, "
+                    "to be bound; pass a copy"
+                )
         for stage in self._stages:
             part = stage.partition
             computed = [t for t in part.input_ports if t.id in part.shape_operands and t.id in self._produced]
@@ -155,14 +200,22 @@ class CompiledGraph:
                     "depend; call it instead"
                 )
             ins = [values.get(t.id) for t in part.input_ports]
-            outs = [written[t.id] if t.id in written else allocate(t) for t in stage.outputs_for(ins)]
+            outs = [
+                part.in_place[t.id]
+                if t.id in part.in_place
+                else written[t.id]
+                if t.id in written
+                else allocate(t)
+                for t in stage.outputs_for(ins)
+            ]
             calls.append(stage.bind(ins, outs))
             for tensor, array in zip(part.output_ports, outs, strict=True):
                 values[tensor.id] = cast("Array", array)
-        copies: list[tuple[Array, Array]] = []
+        values |= former
+        copies = [(one.array, self._plain(values, value)) for one, value in self._copied.items()]
         for name, tensor in self._signature.outputs:
             if targets[name] is not written.get(tensor.id):
-                copies.append((self._target(name, tensor, targets[name]), self._plain(values, tensor)))
+                copies.append((self._target(name, tensor, targets[name]), self._plain(values, tensor.id)))
         calls += [partial(np.copyto, target, source) for target, source in copies]
         keep = pinned([array for pair in copies for array in pair])
 
@@ -171,7 +224,19 @@ class CompiledGraph:
             for call in calls:
                 call()
 
-        return run
+        if not self._assigned:
+            return run
+        lock, parameters = self._lock, tuple(self._assigned)
+
+        def run_and_change() -> None:
+            with lock:
+                try:
+                    run()
+                finally:
+                    for parameter in parameters:
+                        parameter.changed()
+
+        return run_and_change
 
     # --- arrays of a call ---
 
@@ -202,18 +267,18 @@ class CompiledGraph:
         for name, tensor in self._signature.outputs:
             if name in targets and targets[name] is not written.get(tensor.id):
                 array = self._target(name, tensor, targets[name])
-                np.copyto(array, self._plain(values, tensor))
+                np.copyto(array, self._plain(values, tensor.id))
                 value = targets[name]
                 returned[name] = value if isinstance(value, np.ndarray) else array
             elif tensor.id in self._produced:
                 returned[name] = values[tensor.id]
             else:
-                returned[name] = self._plain(values, tensor).astype(numpy_type(tensor.data_type))
+                returned[name] = self._plain(values, tensor.id).astype(numpy_type(tensor.data_type))
         return returned
 
-    def _plain(self, values: Mapping[int, Array], tensor: LogicalTensor) -> Array:
+    def _plain(self, values: Mapping[int, Array], number: int) -> Array:
         """The elements of a tensor once the graph has run."""
-        return values[tensor.id] if tensor.id in values else self._constants[tensor.id]
+        return values[number] if number in values else self._held[number]
 
     def _target(self, name: str, tensor: LogicalTensor, value: object) -> Array:
         """An array that an output is copied to."""
@@ -233,10 +298,11 @@ class CompiledGraph:
         for name, value in targets.items():
             what = f"output {name!r}"
             array = value.data if isinstance(value, Tensor) else as_array(value, what)
-            for known in self._constants.values():
+            for known in self._held.values():
                 if np.may_share_memory(array, known):
                     raise ArgumentError(
-                        f"{what} must not share memory with a constant of the graph; pass an array of its own"
+                        f"{what} must not share memory with a constant of the graph, or a parameter; pass an array "
+                        "of its own"
                     )
             for other, known in taken:
                 if np.may_share_memory(array, known):

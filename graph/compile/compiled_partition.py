@@ -76,6 +76,9 @@ class Compilable(Protocol):
     def constants(self) -> Mapping[int, Array]: ...
 
     @property
+    def in_place(self) -> Mapping[int, Array]: ...
+
+    @property
     def parts(self) -> Sequence[Compilable]: ...
 
     def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
@@ -145,7 +148,8 @@ class CompiledPartition:
             shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
             inputs = self.partition.checked_inputs(shaped)
         built = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
-        arguments = Arguments(built.executable, self.partition.ops, self.engine, self.partition.constants)
+        part = self.partition
+        arguments = Arguments(built.executable, part.ops, self.engine, part.constants, part.in_place)
         return Specialised(arguments, built.explanation)
 
     def _specialised(self, inputs: Sequence[object]) -> Specialised:

@@ -18,6 +18,7 @@ from ..model.inference import infer, merge_shapes
 from ..model.logical_tensor import (
     LayoutType,
     LogicalTensor,
+    PropertyType,
     as_plain,
     evolve_tensor,
     format_shape,
@@ -26,11 +27,15 @@ from ..model.logical_tensor import (
 from ..model.op import port_names
 from ..runtime.arrays import Array
 from ..runtime.engine import Engine, check_engine, default_engine
+from ..runtime.parameter import Parameter
 from .backend import BACKENDS, CompileRequest
 from .building import Built, Part, build
 from .compiled_partition import CompiledPartition
 from .options import CompileOptions, Tune
 from .partitioner import Claim
+
+NO_PARAMETERS: Mapping[int, Parameter] = {}
+NO_ARRAYS: Mapping[int, Array] = {}
 
 
 class Partition:
@@ -42,7 +47,10 @@ class Partition:
         input_ports: tensors that it reads and does not produce, in order of first use.
             Constants that the graph holds are among them.
         output_ports: tensors that it produces and that others, or the user, read.
-        constants: the arrays that the graph holds for input ports, by tensor id; an execution may be given None there.
+        constants: the arrays that the graph holds for input ports, constants and parameters, by tensor id; an
+            execution may be given None there.
+        steady: parameters among them that the graph does not assign: constants until their version grows.
+        in_place: the arrays of parameters that outputs are written to, by the output's tensor id.
         backend: name of the backend that claimed it, or None.
         why_not: for every other backend that was asked, why it is not the one.
         forced: whether no other backend may step in.
@@ -58,6 +66,8 @@ class Partition:
         fpmath_mode: str,
         forced: bool,
         constants: Mapping[int, Array],
+        steady: Mapping[int, Parameter] = NO_PARAMETERS,
+        in_place: Mapping[int, Array] = NO_ARRAYS,
         parts: tuple[Partition, ...] = (),
     ) -> None:
         self.id = id
@@ -73,6 +83,8 @@ class Partition:
         self.input_ports = tuple(t for t in read.values() if t.id not in produced)
         self.output_ports = tuple(t for t in produced.values() if t.id in needed)
         self.constants = {t.id: constants[t.id] for t in self.input_ports if t.id in constants}
+        self.steady = {t.id: steady[t.id] for t in self.input_ports if t.id in steady}
+        self.in_place = dict(in_place)
         self._shape_operands = {
             tensor.id: str(op)
             for op in self.ops
@@ -280,7 +292,7 @@ class Partition:
                 )
         request = CompileRequest(
             ops=ops,
-            inputs=tuple(as_plain(t) for t in inputs),
+            inputs=tuple(self._settled(as_plain(t)) for t in inputs),
             outputs=resolved,
             engine=engine,
             fpmath_mode=self.fpmath_mode,
@@ -288,12 +300,23 @@ class Partition:
             forced=self.forced,
             options=options,
             described=inputs,
+            version=self._version if self.steady else None,
         )
         claimed = BACKENDS.get(self.backend)
         others = () if self.forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
         return build(
             request, (claimed, *others), asked=ops is self.ops, parts=self._parts_of(request, values)
         )
+
+    def _settled(self, tensor: LogicalTensor) -> LogicalTensor:
+        """A parameter that nobody assigns as a constant, so that what is made of it can be kept."""
+        if tensor.id not in self.steady:
+            return tensor
+        return evolve_tensor(tensor, property_type=PropertyType.constant)
+
+    def _version(self) -> int:
+        """Grows when one of the steady parameters changes."""
+        return sum(parameter.version for parameter in self.steady.values())
 
     def _parts_of(self, request: CompileRequest, values: Mapping[int, tuple[int, ...]]) -> list[Part]:
         """The joined partitions with the tensors of a request; none of one that joins none."""

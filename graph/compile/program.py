@@ -6,11 +6,13 @@ another, as one backend can take into one plan, as steps of which each belongs t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from attrs import define, field
 
+from ..runtime.parameter import Parameter
 from .backend import BACKENDS
+from .held import updates
 from .partition import Partition
 from .partitioner import Claim, needed_by_others
 
@@ -41,16 +43,49 @@ class _Section:
         self.made.update(t.id for op in part.ops for t in op.outputs)
 
 
-def sections(partitions: Sequence[Partition], outputs: Collection[int]) -> list[Partition]:
+def program(
+    partitions: Sequence[Partition],
+    outputs: Collection[int],
+    assigned: Mapping[int, int],
+    parameters: Mapping[int, Parameter],
+    *,
+    together: bool,
+) -> list[Partition]:
+    """What runs of a graph, in order: sections, and at last the updates of parameters that are done in their place.
+
+    Args:
+        partitions: in an order in which they can run.
+        outputs: ids of the graph's outputs and of what is assigned.
+        assigned: parameter → value.
+        parameters: by tensor id.
+        together: whether partitions are joined.
+    """
+    ops = [op for part in partitions for op in part.ops]
+    found = updates(ops, {*outputs} - {*assigned.values()}, assigned)
+    last = [part for part in partitions if all(op.id in found for op in part.ops)]
+    first = [part for part in partitions if part not in last]
+    joined = sections([*first, *last], outputs, [len(first)]) if together else [*first, *last]
+    final = {part.id for part in last}
+    for section in joined:
+        if section.parts[0].id in final:
+            pairs = {made: number for op in section.ops for made, number in found[op.id].items()}
+            section.in_place.update({made: parameters[number].array for made, number in pairs.items()})
+    return joined
+
+
+def sections(
+    partitions: Sequence[Partition], outputs: Collection[int], cuts: Collection[int] = ()
+) -> list[Partition]:
     """Partitions joined as far as backends can, in the order in which they are given.
 
     Args:
         partitions: in an order in which they can run.
-        outputs: ids of the graph's outputs.
+        outputs: ids of the graph's outputs and of what is assigned.
+        cuts: numbers of partitions that are not joined to what stands before them.
     """
     found: list[_Section] = []
-    for part in partitions:
-        if not found or not found[-1].takes(part):
+    for number, part in enumerate(partitions):
+        if not found or number in cuts or not found[-1].takes(part):
             found.append(_Section())
         found[-1].add(part)
     ops = [tuple(op for part in section.parts for op in part.ops) for section in found]
@@ -71,6 +106,7 @@ def sections(partitions: Sequence[Partition], outputs: Collection[int]) -> list[
                 fpmath_mode=first.fpmath_mode,
                 forced=first.forced,
                 constants={i: array for part in section.parts for i, array in part.constants.items()},
+                steady={i: one for part in section.parts for i, one in part.steady.items()},
                 parts=tuple(section.parts),
             )
         )

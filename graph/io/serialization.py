@@ -226,6 +226,8 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
                 graph.add_input(tensors.get(tensor.id, tensor))
             for tensor, array in weights.constants:
                 graph.add_constant(tensors.get(tensor.id, tensor), array)
+            for tensor, array in weights.parameters:
+                graph.add_parameter(tensors.get(tensor.id, tensor), array)
     for i, record in enumerate(document.ops):
         place = Place(document.source, f"graph[{i}]")
         op = _op(record, place, tensors)
@@ -233,6 +235,8 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
             graph.add_op(op)
     if weights is not None:
         with _told(Place(weights.source)):
+            for parameter, value in weights.assigned:
+                graph.assign(graph.tensor(parameter), graph.tensor(value))
             for name, number in weights.outputs:
                 graph.output(graph.tensor(number), name=name)
         return graph

@@ -1,6 +1,6 @@
-"""What oneDNN Graph's JSON format has no place for, in a safetensors file beside it: constants, and names.
+"""What oneDNN Graph's JSON format has no place for, in a safetensors file beside it: constants, parameters, and names.
 
-`m.safetensors` belongs to `m.json`. Its tensors are the graph's constants by name. Its metadata has the names of all
+`m.safetensors` belongs to `m.json`. Its tensors are the graph's constants and parameters by name. Its metadata has the names of all
 tensors, the order of inputs and outputs, and a fingerprint of the JSON document, so that it is never taken for another.
 Types that readers of such files lack (8-bit floats, 4-bit integers) are stored as bytes, u8.
 """
@@ -42,7 +42,8 @@ class Weights:
         source: the file's name, for messages.
         names: of tensors, by id.
         inputs: those of the graph, in order.
-        constants: tensors and their arrays.
+        constants, parameters: tensors and their arrays.
+        assigned: ids of parameters and of the tensors that are assigned to them.
         outputs: name, None for the tensor's own, and id of each, in order.
     """
 
@@ -50,6 +51,8 @@ class Weights:
     names: Mapping[int, str]
     inputs: tuple[LogicalTensor, ...]
     constants: tuple[tuple[LogicalTensor, Array], ...]
+    parameters: tuple[tuple[LogicalTensor, Array], ...]
+    assigned: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[str | None, int], ...]
 
 
@@ -74,11 +77,15 @@ def save_weights(graph: Graph, document: Document, path: Path) -> None:
         "names": {str(t.id): t.name for t in graph.tensors if t.name},
         "inputs": [_described(t) for t in graph.inputs],
         "constants": [_described(t) for t in graph.constant_tensors],
+        "parameters": [_described(t) for t in graph.parameter_tensors],
+        "assigned": [(parameter.id, value.id) for parameter, value in graph.assignments],
         "outputs": graph.marked_outputs,
     }
+    held = (*graph.constant_tensors, *graph.parameter_tensors)
+    contents = (*graph.constants.values(), *graph.parameters.values())
     arrays = {
         t.name: array.view(np.uint8) if t.data_type in AS_BYTES else array
-        for t, array in zip(graph.constant_tensors, graph.constants.values(), strict=True)
+        for t, array in zip(held, contents, strict=True)
     }
     if "__metadata__" in arrays:
         raise GraphFileError(
@@ -131,13 +138,12 @@ def read_weights(path: Path, document: Document) -> Weights:
 
 def _weights(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
     names = {int(number): str(name) for number, name in content["names"].items()}
-    constants: list[tuple[LogicalTensor, Array]] = []
-    for described in content["constants"]:
-        tensor = _tensor(described, names, PropertyType.constant)
+
+    def held(described: Mapping[str, Any], property_type: PropertyType) -> tuple[LogicalTensor, Array]:
+        tensor = _tensor(described, names, property_type)
         stored = arrays[tensor.name]
-        constants.append(
-            (tensor, stored.view(numpy_type(tensor.data_type)) if tensor.data_type in AS_BYTES else stored)
-        )
+        return tensor, stored.view(numpy_type(tensor.data_type)) if tensor.data_type in AS_BYTES else stored
+
     outputs = [(name if name is None else str(name), _number(number)) for name, number in content["outputs"]]
     return Weights(
         source=source,
@@ -145,7 +151,9 @@ def _weights(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
         inputs=tuple(
             _tensor(described, names, described["property_type"]) for described in content["inputs"]
         ),
-        constants=tuple(constants),
+        constants=tuple(held(one, PropertyType.constant) for one in content["constants"]),
+        parameters=tuple(held(one, PropertyType.variable) for one in content.get("parameters", ())),
+        assigned=tuple((_number(one), _number(value)) for one, value in content.get("assigned", ())),
         outputs=tuple(outputs),
     )
 

@@ -11,22 +11,25 @@ from .op import Op
 def listing(
     heading: str,
     inputs: Sequence[LogicalTensor],
-    constants: Sequence[LogicalTensor],
+    held: Sequence[LogicalTensor],
     ops: Sequence[Op],
     outputs: Sequence[LogicalTensor],
+    assignments: Sequence[tuple[LogicalTensor, LogicalTensor]] = (),
 ) -> str:
-    """Inputs, constants and ops, a line each: names, types, shapes, and the attributes that are not as by default.
+    """Inputs, constants, parameters and ops, a line each: names, types, shapes, and the attributes that are not as by default.
 
     Args:
         heading: the first line.
-        inputs, constants, ops, outputs: the graph's.
+        inputs, ops, outputs, assignments: the graph's. held: its constants and parameters.
     """
     returned = {t.id for t in outputs}
     lines = [heading]
     for tensor in inputs:
         constant = "" if tensor.property_type.value == "undef" else f", {tensor.property_type.value}"
         lines.append(f"  {label(tensor)}: {_described(tensor)} (input{constant})")
-    lines += [f"  {label(tensor)}: {_described(tensor)} (held constant)" for tensor in constants]
+    for tensor in held:
+        what = "parameter" if tensor.property_type.value == "variable" else "held constant"
+        lines.append(f"  {label(tensor)}: {_described(tensor)} ({what})")
     for op in ops:
         made = ", ".join(
             f"{label(t)}: {_described(t)}{' (output)' if t.id in returned else ''}" for t in op.outputs
@@ -34,6 +37,7 @@ def listing(
         lines.append(
             f"  {made or op.name or op.id} = {op.kind}({', '.join([*map(label, op.inputs), *_attributes(op)])})"
         )
+    lines += [f"  {label(parameter)} ← {label(value)}" for parameter, value in assignments]
     return "\n".join(lines)
 
 

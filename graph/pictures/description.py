@@ -15,7 +15,14 @@ from ..compile.compiled_graph import CompiledGraph
 from ..compile.partition import Partition
 from ..compile.partitioner import Policy
 from ..graph import Graph
-from ..model.logical_tensor import LayoutType, LogicalTensor, label, row_major, type_and_shape
+from ..model.logical_tensor import (
+    LayoutType,
+    LogicalTensor,
+    PropertyType,
+    label,
+    row_major,
+    type_and_shape,
+)
 from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
@@ -39,7 +46,7 @@ class DescribedTensor:
         property_type: `undef`, `constant`, …
         producer: id of the op that makes it, or None.
         consumers: ids of the ops that read it.
-        role: `input`, `constant` (which the graph holds) or `output` of the graph, or `inner`. What no op makes is an
+        role: `input`, `constant` or `parameter` (which the graph holds) or `output` of the graph, or `inner`. What no op makes is an
             input otherwise, also if none reads it.
         text: type and shape, `f32 16x28x28x64`.
     """
@@ -177,7 +184,7 @@ def describe(
         fpmath_mode=graph.fpmath_mode.value,
         ops=graph.ops,
         tensors=graph.tensors,
-        constants={t.id for t in graph.constant_tensors},
+        held={t.id for t in (*graph.constant_tensors, *graph.parameter_tensors)},
         outputs=[t.id for t in graph.outputs],
         partitions=[
             _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
@@ -198,7 +205,7 @@ def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -
         fpmath_mode=next((partition.fpmath_mode for partition in model.partitions), "strict"),
         ops=ops,
         tensors=[*model.inputs, *model.outputs, *(t for op in ops for t in (*op.inputs, *op.outputs))],
-        constants={number for partition in model.partitions for number in partition.constants},
+        held={number for partition in model.partitions for number in partition.constants},
         outputs=[t.id for t in model.outputs],
         partitions=[
             _described(
@@ -222,7 +229,7 @@ def preview(graph: Graph) -> GraphDescription:
             fpmath_mode=graph.fpmath_mode.value,
             ops=graph.ops,
             tensors=graph.tensors,
-            constants={t.id for t in graph.constant_tensors},
+            held={t.id for t in (*graph.constant_tensors, *graph.parameter_tensors)},
             outputs=[t.id for t in graph.outputs],
             partitions=(),
             problem=str(error) if graph.ops else "",
@@ -234,7 +241,7 @@ def _described_graph(
     fpmath_mode: str,
     ops: Sequence[Op],
     tensors: Sequence[LogicalTensor],
-    constants: Collection[int],
+    held: Collection[int],
     outputs: Collection[int],
     partitions: Sequence[DescribedPartition],
     problem: str = "",
@@ -250,7 +257,9 @@ def _described_graph(
     def role(number: int) -> str:
         if number in producers:
             return "output" if number in outputs else "inner"
-        return "constant" if number in constants else "input"
+        if number not in held:
+            return "input"
+        return "parameter" if known[number].property_type is PropertyType.variable else "constant"
 
     def described(tensor: LogicalTensor) -> DescribedTensor:
         producer = producers.get(tensor.id)

@@ -68,6 +68,9 @@ class _Narrowing:
             self._versions[tensor.id] = self._input(tensor)
         for number in r.arrays:
             self._constant(r.tensors[number])
+        for number, parameter in r.parameters.items():
+            tensor = r.made.add_parameter(r.tensors[number], parameter)
+            self._versions[number] = {tensor.data_type: tensor}
         for op in r.ops:
             self._rewrite(op)
         r.mark()
@@ -103,10 +106,10 @@ class _Narrowing:
         return frozenset() if op.id in self._wide else narrow_constraints(op)
 
     def _small(self, op: Op, index: int) -> bool:
-        """Whether an input is a constant that broadcasts and may have a type of its own: its digits cost nothing."""
+        """Whether an input is a constant or parameter that broadcasts and may have a type of its own: its digits cost nothing."""
         tensor, port = op.inputs[index], op.input_ports[index]
         others = [t for t in (*op.input_ports, *op.output_ports) if t is not port]
-        array = self._rewriting.arrays.get(tensor.id)
+        array = self._rewriting.held.get(tensor.id)
         if array is None or any(other.type == port.type for other in others) or not op.outputs:
             return False
         result = count(self._rewriting.tensors[op.outputs[0].id])
@@ -114,8 +117,12 @@ class _Narrowing:
 
     def _leaves(self, tensor: LogicalTensor) -> bool:
         """Whether the tensor is an output that keeps its type, and nothing but that."""
+        return self._stays(tensor) and not self._rewriting.topology.readers(tensor)
+
+    def _stays(self, tensor: LogicalTensor) -> bool:
+        """Whether the tensor keeps its type, for those outside or for the parameter that it is assigned to."""
         r = self._rewriting
-        return self._ports and tensor.id in r.outputs and not r.topology.readers(tensor)
+        return tensor.id in r.assigned or (self._ports and tensor.id in r.outputs)
 
     def _types_read(self) -> dict[int, set[DataType]]:
         """Tensor → the types that ops read it in."""
@@ -138,7 +145,7 @@ class _Narrowing:
         r, array = self._rewriting, self._rewriting.arrays[tensor.id]
         wanted = self._reads.get(tensor.id, set())
         own = self._versions[tensor.id] = {}
-        if tensor.data_type is not F32 or wanted != {BF16} or (self._ports and tensor.id in r.outputs):
+        if tensor.data_type is not F32 or wanted != {BF16} or self._stays(tensor):
             own[tensor.data_type] = r.constant(tensor, array)
         if tensor.data_type is F32 and BF16 in wanted:
             narrow = r.beside(tensor, BF16, "bf16") if own else evolve_tensor(tensor, data_type=BF16)
@@ -166,7 +173,7 @@ class _Narrowing:
         for tensor, data_type in zip(op.outputs, self._output_types(op), strict=True):
             made = evolve_tensor(tensor, data_type=data_type)
             self._versions[tensor.id] = {data_type: made}
-            if data_type is not tensor.data_type and self._ports and tensor.id in r.outputs:
+            if data_type is not tensor.data_type and self._stays(tensor):
                 made = r.beside(tensor, data_type, data_type.value)
                 self._versions[tensor.id] = {data_type: made, tensor.data_type: tensor}
                 casts.append((made, tensor))
@@ -177,7 +184,13 @@ class _Narrowing:
 
     def _is_idle_cast(self, op: Op) -> bool:
         """Whether it is a cast between f32 and bf16 that has become one from bf16 to bf16."""
-        if op.kind != "TypeCast" or op.id in self._wide or op.outputs[0].id in self._rewriting.outputs:
+        made = op.outputs[0]
+        if (
+            op.kind != "TypeCast"
+            or op.id in self._wide
+            or made.id in self._rewriting.outputs
+            or self._stays(made)
+        ):
             return False
         return {op.inputs[0].data_type, op.outputs[0].data_type} <= {F32, BF16}
 
@@ -246,7 +259,7 @@ def _positions(ops: Iterable[Op], rewriting: Rewriting) -> set[int]:
     made: set[int] = set()
     for op in ops:
         floats = [t for t in op.inputs if t.data_type in FLOATS]
-        computed = [t for t in floats if t.id not in rewriting.arrays]
+        computed = [t for t in floats if t.id not in rewriting.held]
         begins = not floats and any(t.data_type is not DataType.boolean for t in op.inputs)
         goes_on = bool(computed) and all(t.id in made for t in computed)
         local = op.schema.family in (*ELEMENTWISE, "movement", "reduction") or _is_outer_product(op)

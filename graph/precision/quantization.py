@@ -17,7 +17,7 @@ from ..model.op import Op
 from ..runtime.arrays import Array
 from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
-from .rewriting import Rewriting, kept
+from .rewriting import Rewriting, frozen_parameters, kept
 
 
 def quantize(
@@ -55,7 +55,7 @@ def quantize(
             f"quantize takes a Graph, got {format_value(graph)} of type {type(graph).__name__}"
         )
     chosen = parse_enum(Method, method, "method")
-    inferred = copy.copy(graph)
+    inferred = frozen_parameters(graph) if graph.parameters else copy.copy(graph)
     inferred.finalize()
     rewriting = Rewriting(inferred)
     constants = constant_ops(rewriting.ops, rewriting.arrays)

@@ -17,6 +17,7 @@ from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, l
 from ..model.op import Op
 from ..model.topology import Topology, topological
 from ..runtime.arrays import Array
+from ..runtime.parameter import Parameter
 
 
 @frozen
@@ -90,7 +91,8 @@ class Rewriting:
         ops: the old one's ops, in an order in which they can run.
         topology: who feeds whom among them.
         tensors: the old one's tensors by id. arrays: its constants by id.
-        outputs: ids of its outputs.
+        parameters: its parameters by id, which the new graph shares. held: the arrays of both, to look at.
+        outputs: ids of its outputs. assigned: ids of what it assigns to parameters.
     """
 
     def __init__(self, source: Graph) -> None:
@@ -101,7 +103,10 @@ class Rewriting:
         self.tensors = {t.id: t for t in source.tensors}
         by_name = source.constants
         self.arrays: dict[int, Array] = {t.id: by_name[label(t)] for t in source.constant_tensors}
+        self.parameters: dict[int, Parameter] = dict(source.held_parameters)
+        self.held = self.arrays | {number: one.array for number, one in self.parameters.items()}
         self.outputs = frozenset(t.id for t in source.outputs)
+        self.assigned = frozenset(value.id for _, value in source.assignments)
         self._names = {t.name for t in source.tensors}
         self._next = max([*self.tensors, *(op.id for op in self.ops)], default=-1) + 1
 
@@ -142,13 +147,17 @@ class Rewriting:
             self.made.add_input(tensor)
         for number, array in self.arrays.items():
             self.made.add_constant(self.tensors[number], array)
+        for number, parameter in self.parameters.items():
+            self.made.add_parameter(self.tensors[number], parameter)
         for op in self.ops:
             self.made.add_op(op)
         self.mark()
         return self.made
 
     def mark(self) -> None:
-        """Marks the outputs, which stand under their old ids, in the old order."""
+        """Marks the outputs, which stand under their old ids, in the old order, and assigns what was assigned."""
+        for parameter, value in self.source.assignments:
+            self.made.assign(self.made.tensor(parameter.id), self.made.tensor(value.id))
         named = self.source.marked_outputs
         for name, number in named:
             self.made.output(self.made.tensor(number), name=name)
@@ -156,3 +165,30 @@ class Rewriting:
         for tensor in self.source.outputs:
             if tensor.id not in marked:
                 self.made.output(self.made.tensor(tensor.id))
+
+
+def frozen_parameters(graph: Graph) -> Graph:
+    """The same graph with parameters as constants of the values that they have now, and without assignments."""
+    held = graph.held_parameters
+    made = Graph(graph.engine_kind, fpmath_mode=graph.fpmath_mode)
+    rewriting = Rewriting(graph)
+    fixed = {
+        number: evolve_tensor(rewriting.tensors[number], property_type=PropertyType.constant)
+        for number in held
+    }
+    for tensor in graph.inputs:
+        made.add_input(tensor)
+    for number, array in rewriting.arrays.items():
+        made.add_constant(rewriting.tensors[number], array)
+    for number, parameter in held.items():
+        made.add_constant(fixed[number], parameter.array.copy())
+    for op in rewriting.ops:
+        made.add_op(op.with_tensors([fixed.get(t.id, t) for t in op.inputs], op.outputs))
+    # Marked ones come first; what is no output before must be none now.
+    for name, number in graph.marked_outputs:
+        made.output(made.tensor(number), name=name)
+    kept = {t.id for t in graph.outputs}
+    for tensor in made.outputs:
+        if tensor.id not in kept:
+            made.drop_output(tensor)
+    return made

@@ -125,10 +125,17 @@ class Arguments:
         ops: what it computes, for messages.
         engine: what it was compiled for.
         constants: what the graph holds for inputs, by tensor id.
+        in_place: memory of the graph's that outputs are written to, by tensor id, row-major. It may be that of an
+            input: whoever gives it knows that the executable reads each element before it writes there.
     """
 
     def __init__(
-        self, executable: Executable, ops: Sequence[Op], engine: Engine, constants: Mapping[int, Array]
+        self,
+        executable: Executable,
+        ops: Sequence[Op],
+        engine: Engine,
+        constants: Mapping[int, Array],
+        in_place: Mapping[int, Array] | None = None,
     ) -> None:
         self.executable = executable
         self._ops = ops
@@ -136,6 +143,8 @@ class Arguments:
         names = port_names(ops)
         self._inputs = [_Port(t, names[t.id], engine, constants.get(t.id)) for t in executable.inputs]
         self._outputs = [_Port(t, names[t.id], engine) for t in executable.outputs]
+        self._in_place = [(in_place or {}).get(t.id) for t in executable.outputs]
+        self._all_new = not in_place
 
     def _listed(self, ports: list[_Port], given: object, what: str) -> Sequence[object]:
         if isinstance(given, list | tuple):
@@ -168,14 +177,15 @@ class Arguments:
     def execute(self, inputs: object, outputs: object) -> tuple[Array, ...]:
         """See `CompiledPartition.execute`."""
         ins = self._taken(inputs)
-        if outputs is None:
+        if outputs is None and self._all_new:
             results = [port.allocate() for port in self._outputs]
             self.executable.run(ins, results)
             return tuple(results)
-        listed = self._listed(self._outputs, outputs, "output")
+        given = [None] * len(self._outputs) if outputs is None else outputs
+        listed = self._listed(self._outputs, given, "output")
         targets = [
-            port.allocate() if value is None else self._target(port, value)
-            for port, value in zip(self._outputs, listed, strict=True)
+            self._target(port, value) if value is not None else port.allocate() if held is None else held
+            for port, value, held in zip(self._outputs, listed, self._in_place, strict=True)
         ]
         self._check_apart([t for t, value in zip(targets, listed, strict=True) if value is not None])
         computed = [
@@ -205,9 +215,13 @@ class Arguments:
                 )
             ins.append(array)
         listed = self._listed(self._outputs, outputs, "output")
-        targets = [self._target(p, v) for p, v in zip(self._outputs, listed, strict=True)]
-        self._check_apart(targets)
-        for port, array in zip(self._outputs, targets, strict=True):
+        targets = [
+            self._target(port, value) if held is None else held
+            for port, value, held in zip(self._outputs, listed, self._in_place, strict=True)
+        ]
+        new = [n for n, held in enumerate(self._in_place) if held is None]
+        self._check_apart([targets[n] for n in new])
+        for port, array in ((self._outputs[n], targets[n]) for n in new):
             if not port.fits(array):
                 raise ArgumentError(
                     f"{port.what} must lie as compiled to be bound, with byte strides "

@@ -63,7 +63,7 @@ TARGET = 2.0
 
 
 def fill(graph: Graph, seed: int = 0, density: float = 1.0) -> dict[int, Array]:
-    """Arrays for all inputs of a graph, by tensor id, and its constants; the same for the same seed.
+    """Arrays for all inputs of a graph, by tensor id, with its constants and parameters; the same for the same seed.
 
     Args:
         graph: finalized, with all shapes known.
@@ -74,8 +74,9 @@ def fill(graph: Graph, seed: int = 0, density: float = 1.0) -> dict[int, Array]:
         UnsupportedError: data that follows from other data needs an op without a NumPy kernel.
     """
     filler = _Filler(graph, seed, density)
-    constants = graph.constants
-    arrays = {tensor.id: constants[label(tensor)] for tensor in graph.constant_tensors}
+    known = {**graph.constants, **graph.parameters}
+    held = (*graph.constant_tensors, *graph.parameter_tensors)
+    arrays = {tensor.id: known[label(tensor)] for tensor in held}
     late: list[LogicalTensor] = []
     for tensor in graph.inputs:
         if filler.follows(tensor) is None:

@@ -158,7 +158,7 @@ class _Run:
 
     def __init__(self, graph: Graph, inputs: Mapping[int, Array], wanted: Collection[int]) -> None:
         self._ops = graph.ops
-        given = (*graph.inputs, *graph.constant_tensors)
+        given = (*graph.inputs, *graph.constant_tensors, *graph.parameter_tensors)
         self._inputs = {t.id: inputs[t.id].astype(held(t.data_type)) for t in given if t.id in inputs}
         self._wanted = frozenset(wanted)
         self._fpmath = FPMATH_TYPES.get(graph.fpmath_mode)

@@ -651,7 +651,8 @@ class Lowering(Tensors):
         moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
         self.steps[:] = [_moved(step, moved) for step in others]
         plan = Plan(self.engine, [_moved(step, moved) for step in early])
-        return ConstantPlan(plan, tuple(buffer.desc.nbytes for buffer in kept), tuple(sorted(constant)))
+        sizes = tuple(buffer.desc.nbytes for buffer in kept)
+        return ConstantPlan(plan, sizes, tuple(sorted(constant)), self.request.version)
 
 
 def _fill_with_zeros(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:

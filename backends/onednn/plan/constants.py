@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
@@ -20,6 +20,7 @@ class PreparedConstants:
     Attributes:
         arrays: the constant arrays by their number among the arguments.
         key: their addresses.
+        version: of their content.
         made: memory of what was made, kept alive.
         addresses: of that.
         numbers: of the arguments that stay where they are as long as this is used: the constants and what was made.
@@ -27,6 +28,7 @@ class PreparedConstants:
 
     arrays: Mapping[int, Array]
     key: tuple[int, ...]
+    version: int
     made: tuple[Array, ...]
     addresses: tuple[int, ...]
     numbers: frozenset[int]
@@ -37,7 +39,7 @@ class PreparedConstants:
 
 
 class ConstantPlan:
-    """What a plan makes of constant inputs, once, and again when other arrays are given for them.
+    """What a plan makes of constant inputs, once, and again when other arrays are given for them, or they changed.
 
     The arrays are kept, so that an address stands for one content.
 
@@ -45,10 +47,18 @@ class ConstantPlan:
         plan: from the constant arguments to further ones, which stand behind all others.
         sizes: bytes of these further arguments.
         constants: numbers of the constant arguments.
+        version: grows when an array's content has changed in its place; None where that never happens.
     """
 
-    def __init__(self, plan: Plan, sizes: tuple[int, ...], constants: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        sizes: tuple[int, ...],
+        constants: tuple[int, ...],
+        version: Callable[[], int] | None = None,
+    ) -> None:
         self.plan = plan
+        self.version = version
         self.nbytes = sum(sizes)
         self._sizes = sizes
         self._constants = constants
@@ -62,7 +72,8 @@ class ConstantPlan:
             arrays: the arguments.
         """
         latest = self._latest
-        if latest is not None and latest.are(arrays):
+        version = 0 if self.version is None else self.version()
+        if latest is not None and latest.version == version and latest.are(arrays):
             known = dict(zip(latest.arrays, latest.key, strict=True))
             addresses = [
                 known[number] if number in known else address(array) for number, array in enumerate(arrays)
@@ -70,15 +81,18 @@ class ConstantPlan:
             return [*addresses, *latest.addresses], latest
         addresses = [address(array) for array in arrays]
         key = tuple(addresses[number] for number in self._constants)
-        if latest is None or latest.key != key:
+        if latest is None or (latest.key, latest.version) != (key, version):
             with self._lock:
                 latest = self._latest
-                if latest is None or latest.key != key:  # else another thread was faster
-                    latest = self._latest = self._made(arrays, addresses, key)
+                if latest is None or (latest.key, latest.version) != (
+                    key,
+                    version,
+                ):  # no other thread was faster
+                    latest = self._latest = self._made(arrays, addresses, key, version)
         return [*addresses, *latest.addresses], latest
 
     def _made(
-        self, arrays: Sequence[Array], addresses: Sequence[int], key: tuple[int, ...]
+        self, arrays: Sequence[Array], addresses: Sequence[int], key: tuple[int, ...], version: int
     ) -> PreparedConstants:
         made = tuple(np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes)
         places = tuple(aligned(address(array)) for array in made)
@@ -87,6 +101,7 @@ class ConstantPlan:
         return PreparedConstants(
             {number: arrays[number] for number in self._constants},
             key,
+            version,
             made,
             places,
             frozenset((*self._constants, *further)),

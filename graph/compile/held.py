@@ -1,0 +1,68 @@
+"""What a graph holds, for those who run it: constants, parameters, and what is assigned to these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from attrs import frozen
+
+from ..model.op import Op
+from ..runtime.arrays import Array
+from ..runtime.parameter import Parameter
+
+
+@frozen(eq=False)
+class Held:
+    """What a graph holds.
+
+    Attributes:
+        arrays: memory of constants and parameters, by tensor id.
+        parameters: by tensor id.
+        assigned: parameter → the tensor whose value it has once a run is over.
+    """
+
+    arrays: Mapping[int, Array]
+    parameters: Mapping[int, Parameter]
+    assigned: Mapping[int, int]
+
+
+def updates(
+    ops: Sequence[Op],
+    outputs: Collection[int],
+    assigned: Mapping[int, int],
+) -> dict[int, dict[int, int]]:
+    """The ops that can write parameters in their place once all others have run: op → output → parameter.
+
+    Nobody reads what they make, so that nothing has to come after them; and no two of them read a parameter that one
+    of them writes. So whoever reads a parameter, or a view of it, has done so when it changes.
+
+    Args:
+        ops: of the whole graph.
+        outputs: ids of the graph's outputs.
+        assigned: parameter → value.
+    """
+    read = {t.id for op in ops for t in op.inputs} | {*outputs}
+    targets: dict[int, list[int]] = {}
+    for parameter, value in assigned.items():
+        targets.setdefault(value, []).append(parameter)
+    read |= {value for value, parameters in targets.items() if len(parameters) > 1}
+    found: dict[int, dict[int, int]] = {}
+    for op in ops:
+        pairs: dict[int, int] = {}
+        places = {port.name: t.id for port, t in zip(op.input_ports, op.inputs, strict=True)}
+        for port, tensor in zip(op.output_ports, op.outputs, strict=True):
+            parameter = places.get(op.schema.in_place.get(port.name, ""))
+            if parameter is not None and targets.get(tensor.id) == [parameter] and tensor.id not in read:
+                pairs[tensor.id] = parameter
+        once = all([t.id for t in op.inputs].count(parameter) == 1 for parameter in pairs.values())
+        if op.outputs and len(pairs) == len(op.outputs) and once:
+            found[op.id] = pairs
+    readers: dict[int, int] = {}
+    for op in ops:
+        for number in {t.id for t in op.inputs} if op.id in found else ():
+            readers[number] = readers.get(number, 0) + 1
+    return {
+        op: pairs
+        for op, pairs in found.items()
+        if all(readers[parameter] == 1 for parameter in pairs.values())
+    }

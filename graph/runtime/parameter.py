@@ -1,0 +1,50 @@
+"""Parameter: an array that a graph holds and that changes from run to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, address
+from .locking import Lock
+
+ALIGNMENT = 64
+"""Parameters start at a cache line, so that no two share one."""
+
+
+class Parameter:
+    """Memory that belongs to one parameter alone, shared by all graphs and models that hold it.
+
+    Attributes:
+        array: dense, row-major, aligned, writable. Whoever writes to it calls `changed` afterwards.
+        version: grows with each change, so that what was made of the content can be made again.
+    """
+
+    def __init__(self, content: Array, dtype: np.dtype[Any]) -> None:
+        memory = np.empty(content.size * dtype.itemsize + ALIGNMENT, np.uint8)
+        start = -address(memory) % ALIGNMENT
+        own = memory[start : start + content.size * dtype.itemsize].view(dtype)
+        self.array: Array = own.reshape(content.shape)
+        self.version = 0
+        self._lock = Lock()
+        np.copyto(self.array, content)
+
+    @property
+    def view(self) -> Array:
+        """The same memory, read-only."""
+        seen = self.array.view()
+        seen.flags.writeable = False
+        return seen
+
+    def changed(self) -> None:
+        """Says that the content is another one."""
+        with self._lock:
+            self.version += 1
+
+    def write(self, content: Array) -> None:
+        """Another content, of the same type and shape."""
+        try:
+            np.copyto(self.array, content)
+        finally:
+            self.changed()

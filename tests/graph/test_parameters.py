@@ -1,0 +1,352 @@
+"""Parameters: held by the graph, shared by all that is made from it, changed by runs and between them."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onednn_graph as og
+from onednn_graph.backends.onednn.plan.arena import GUARDS
+from onednn_graph.graph.compile.held import updates
+from onednn_graph.graph.runtime.arrays import Array
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+W = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def _step(op: og.Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """parameter − gradient, in place."""
+    np.subtract(inputs[0], inputs[1], out=outputs[0])
+
+
+@pytest.fixture
+def step_op() -> Iterator[str]:
+    """An op that can write its first input in place."""
+    schema = og.OpSchema(
+        kind="TestStep",
+        summary="One step.",
+        inputs=(og.Port("parameter", "T"), og.Port("gradient", "T")),
+        outputs=(og.Port("stepped", "T"),),
+        types={"T": ("f32",)},
+        infer_shapes=og.shape_of_first_input,
+        in_place={"stepped": "parameter"},
+    )
+    og.register_op(schema, kernel=_step)
+    yield "TestStep"
+    og.unregister_op("TestStep")
+
+
+def product() -> tuple[og.Graph, og.LogicalTensor, og.LogicalTensor]:
+    graph = og.Graph()
+    x = graph.input("x", "f32", [4, 3])
+    w = graph.parameter(W, name="w")
+    graph.output(graph.op("MatMul", x, w, name="y"))
+    return graph, x, w
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("backend", [None, "numpy"])
+def test_evaluation_follows_every_write(backend: str | None, bound: bool) -> None:
+    graph, _, w = product()
+    model = graph.compile(backend=backend)
+    out = np.empty((4, 2), np.float32)
+    call = model.bind({"x": X}, {"y": out}) if bound else lambda: model({"x": X}, {"y": out})
+    for number in range(4):
+        call()
+        assert np.array_equal(out, X @ (W + number))
+        graph.set_parameters({w.id if number % 2 else "w": W + number + 1})
+
+
+def test_weights_are_packed_once_unless_the_graph_assigns_them() -> None:
+    graph, _, w = product()
+    (before,) = graph.compile().explain().values()
+    graph, _, w = product()
+    graph.assign(w, graph.op("Square", w))
+    after = graph.compile().explain().values()
+    assert before is not None and before.prepared
+    assert all(one is not None and not one.prepared for one in after)
+
+
+def test_parameters_have_memory_of_their_own() -> None:
+    array = W.copy()
+    graph = og.Graph()
+    graph.parameter(array, name="a")
+    graph.parameter(array, name="b")
+    array += 1
+    seen = graph.parameters
+    assert np.array_equal(seen["a"], W)
+    assert not np.shares_memory(seen["a"], seen["b"])
+    assert all(view.ctypes.data % 64 == 0 and not view.flags.writeable for view in seen.values())
+    graph.set_parameters({"a": W + 5})
+    assert np.array_equal(seen["a"], W + 5) and np.array_equal(seen["b"], W)
+
+
+def test_copies_share_and_quantized_graphs_do_not() -> None:
+    graph, x, w = product()
+    twin, narrow = copy.copy(graph), graph.to("bf16")
+    eight = og.quantize(graph, [{"x": X}])
+    before = eight.compile()(X)["y"].copy()
+    graph.set_parameters({"w": W * 0 + 1})
+    want = X @ np.ones_like(W)
+    assert np.array_equal(twin.compile()(X)["y"], want)
+    assert np.array_equal(narrow.compile()(X)["y"], want)
+    assert np.array_equal(eight.compile()(X)["y"], before)
+    assert narrow.parameters["w"].dtype == np.float32
+    assert not eight.parameters
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_what_is_assigned_is_there_after_the_run(bound: bool) -> None:
+    graph, _, w = product()
+    graph.assign(w, graph.op("Multiply", w, graph.constant(np.float32(2))))
+    model = graph.compile()
+    assert model.output_names == ("y",)
+    out = np.empty((4, 2), np.float32)
+    call = model.bind({"x": X}, {"y": out}) if bound else lambda: model({"x": X}, {"y": out})
+    for number in range(4):
+        call()
+        assert np.array_equal(out, X @ (W * 2**number))
+        assert np.array_equal(graph.parameters["w"], W * 2 ** (number + 1))
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_parameters_swap(bound: bool) -> None:
+    graph = og.Graph()
+    a, b = graph.parameter(W, name="a"), graph.parameter(-W, name="b")
+    graph.output(graph.op("Subtract", a, b, name="d"))
+    graph.output(a, name="former")
+    graph.assign(a, b)
+    graph.assign(b, a)
+    model = graph.compile()
+    outs = {"d": np.empty_like(W), "former": np.empty_like(W)}
+    call = model.bind({}, outs) if bound else lambda: model({}, outs)
+    for sign in (1, -1, 1):
+        call()
+        assert np.array_equal(outs["former"], sign * W)
+        assert np.array_equal(graph.parameters["a"], -sign * W)
+        assert np.array_equal(graph.parameters["b"], sign * W)
+
+
+def _readers(graph: og.Graph, w: og.LogicalTensor) -> None:
+    """Ops that read a parameter, or a view of it, late: some wait until somebody asks for their results."""
+    graph.output(graph.op("StaticTranspose", w, order=[1, 0], name="turned"))
+    graph.output(graph.op("StaticReshape", w, shape=[6], special_zero=False, name="flat"))
+    graph.output(graph.op("Square", w, name="square"))
+    graph.output(graph.op("BiasAddBackward", w, name="sum"))
+    graph.output(w, name="itself")
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+@pytest.mark.parametrize("backend", [None, "numpy"])
+def test_nobody_reads_a_parameter_after_its_update(
+    step_op: str, backend: str | None, policy: str, first: bool, bound: bool
+) -> None:
+    graph = og.Graph()
+    gradient = graph.input("gradient", "f32", [3, 2])
+    w = graph.parameter(W, name="w")
+    if not first:
+        _readers(graph, w)
+    stepped = graph.op(step_op, w, graph.op("Abs", gradient))
+    graph.assign(w, stepped)
+    if first:
+        _readers(graph, w)
+    assert updates(graph.ops, {t.id for t in graph.outputs}, {w.id: stepped.id})
+    with GUARDS.on():
+        model = graph.compile(policy=policy, backend=backend)
+        outs = {
+            "turned": np.empty((2, 3), np.float32),
+            "flat": np.empty(6, np.float32),
+            "square": np.empty_like(W),
+            "sum": np.empty(2, np.float32),
+            "itself": np.empty_like(W),
+        }
+        ones = -np.ones_like(W)
+        call = model.bind([ones], outs) if bound else lambda: model(ones, outputs=outs)
+        for number in range(3):
+            call()
+            now = W - number
+            assert np.array_equal(outs["turned"], now.T)
+            assert np.array_equal(outs["flat"], now.ravel())
+            assert np.array_equal(outs["square"], now**2)
+            assert np.array_equal(outs["sum"], now.sum(0))
+            assert np.array_equal(outs["itself"], now)
+            assert np.array_equal(graph.parameters["w"], now - 1)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_updates_that_read_each_others_parameters(step_op: str, bound: bool) -> None:
+    graph = og.Graph()
+    a, b = graph.parameter(W, name="a"), graph.parameter(2 * W, name="b")
+    graph.assign(a, graph.op(step_op, a, b))  # a − b
+    graph.assign(b, graph.op(step_op, b, a))  # b − a, both as they were
+    graph.output(graph.op("Add", a, b, name="s"))
+    model, out = graph.compile(), np.empty_like(W)
+    call = model.bind({}, {"s": out}) if bound else lambda: model({}, {"s": out})
+    first, second = W.copy(), 2 * W
+    for _ in range(3):
+        call()
+        assert np.array_equal(out, first + second)
+        first, second = first - second, second - first
+        assert np.array_equal(graph.parameters["a"], first)
+        assert np.array_equal(graph.parameters["b"], second)
+
+
+def test_an_update_that_is_read_or_returned_is_no_last_one(step_op: str) -> None:
+    graph = og.Graph()
+    a, b = graph.parameter(W, name="a"), graph.parameter(W, name="b")
+    one = graph.constant(np.ones_like(W))
+    new = graph.op(step_op, a, one, name="new")
+    graph.assign(a, new)
+    graph.assign(b, graph.op(step_op, b, new))
+    graph.output(new)
+    model = graph.compile()
+    assert np.array_equal(model()["new"], W - 1)
+    assert np.array_equal(graph.parameters["b"], np.ones_like(W))
+    assert np.array_equal(model()["new"], W - 2)
+    assert np.array_equal(graph.parameters["b"], 3 - W)
+
+
+def test_an_input_may_be_the_parameter_itself(step_op: str) -> None:
+    graph = og.Graph()
+    gradient = graph.input("gradient", "f32", [3, 2])
+    w = graph.parameter(W, name="w")
+    graph.assign(w, graph.op(step_op, w, gradient))
+    graph.output(graph.op("Abs", gradient, name="seen"))
+    model = graph.compile()
+    view = graph.parameters["w"]
+    assert np.array_equal(model(view)["seen"], W)
+    assert not graph.parameters["w"].any()
+    with pytest.raises(og.ArgumentError, match="must not be memory of a parameter"):
+        model.bind([view], {"seen": np.empty_like(W)})
+    with pytest.raises(
+        og.ArgumentError, match="must not share memory with a constant of the graph, or a parameter"
+    ):
+        model(W, outputs={"seen": np.lib.stride_tricks.as_strided(graph.parameters["w"])})
+
+
+def test_runs_of_a_graph_that_assigns_come_one_after_another(step_op: str) -> None:
+    graph = og.Graph()
+    w = graph.parameter(np.zeros(1 << 12, np.float32), name="w")
+    graph.assign(w, graph.op(step_op, w, graph.constant(-np.ones(1 << 12, np.float32))))
+    model = graph.compile()
+
+    def run() -> None:
+        for _ in range(50):
+            model()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (graph.parameters["w"] == 200).all()
+
+
+def test_gradients_by_parameters() -> None:
+    graph, _, w = product()
+    loss = graph.op("ReduceSum", graph.tensor(graph.outputs[0].id), axes=[0, 1])
+    (found,) = graph.gradients(loss, [w])
+    assert found is not None
+    assert np.array_equal(graph.compile()(X)[found], np.repeat(X.sum(0)[:, None], 2, 1))
+
+
+def test_files_keep_them(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    graph, _, w = product()
+    graph.assign(w, graph.op("Multiply", w, graph.constant(np.float32(2))))
+    graph.save(tmp_path / "g.json", weights=True)
+    again = og.Graph.load(tmp_path / "g.json")
+    assert str(again) == str(graph)
+    assert np.array_equal(again.compile()(X)["y"], X @ W)
+    assert np.array_equal(again.parameters["w"], 2 * W)
+    assert np.array_equal(graph.parameters["w"], W)
+
+
+def test_prune_keeps_what_is_assigned_and_all_parameters() -> None:
+    graph, _, w = product()
+    b = graph.parameter(W, name="b")
+    graph.op("Square", b)
+    graph.assign(w, graph.op("Abs", w))
+    graph.prune()
+    assert [op.kind for op in graph.ops] == ["MatMul", "Abs"]
+    assert list(graph.parameters) == ["w", "b"]
+
+
+def test_other_shapes_keep_them() -> None:
+    graph = og.Graph()
+    x = graph.input("x", "f32", [-1, 3])
+    w = graph.parameter(W, name="w")
+    graph.assign(w, graph.op("Multiply", w, graph.constant(np.float32(2))))
+    graph.output(graph.op("MatMul", x, w, name="y"))
+    model = graph.with_shapes({"x": [4, 3]}).compile()
+    assert np.array_equal(model(X)["y"], X @ W)
+    assert np.array_equal(graph.compile()(X[:2])["y"], X[:2] @ (2 * W))
+    assert np.array_equal(graph.parameters["w"], 4 * W)
+
+
+def test_texts_and_pictures_tell_them(tmp_path: Path) -> None:
+    graph, _, w = product()
+    graph.assign(w, graph.op("Abs", w, name="a"))
+    assert "w: f32 3x2 (parameter)" in str(graph) and "w ← a" in str(graph)
+    assert "1 parameters" in repr(graph)
+    graph.to_html(tmp_path / "g.html")
+    assert '"role":"parameter"' in (tmp_path / "g.html").read_text().replace('": "', '":"')
+
+
+def _assign(parameter: str, value: str) -> None:
+    graph, x, w = product()
+    tensors = {
+        "x": x,
+        "w": w,
+        "y": graph.outputs[0],
+        "bf16": graph.op("TypeCast", w, output_type="bf16"),
+        "stranger": og.LogicalTensor(99, "f32", [3, 2]),
+        "same": graph.op("Abs", w),
+        "open": graph.input("open", "f32", [-1, 2]),
+    }
+    if value == "again":
+        graph.assign(w, tensors["same"])
+        value = "same"
+    graph.assign(tensors[parameter], tensors[value])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "error", "message"),
+    [
+        ("x", "same", og.GraphError, "is no parameter of the graph"),
+        ("w", "again", og.GraphError, "is assigned twice"),
+        ("w", "stranger", og.GraphError, "is no tensor of the graph"),
+        ("w", "bf16", og.DataTypeError, "must have its type"),
+        ("w", "y", og.ShapeError, "must have its shape"),
+        ("w", "open", og.ShapeError, "must have its shape"),
+    ],
+)
+def test_what_can_not_be_assigned(parameter: str, value: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        _assign(parameter, value)
+
+
+def test_what_can_not_be_written() -> None:
+    graph, _, _ = product()
+    with pytest.raises(og.ArgumentError, match="no parameter 'v'.*it has 'w'"):
+        graph.set_parameters({"v": W})
+    with pytest.raises(og.ShapeError, match=r"parameter 'w'.*\[2, 3\]"):
+        graph.set_parameters({"w": W.T})
+    with pytest.raises(og.ArgumentTypeError, match="takes a mapping"):
+        graph.set_parameters([W])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(og.GraphError, match="is taken by another tensor"):
+        graph.parameter(W, name="w")
+    shared = next(iter(graph.held_parameters.values()))
+    with pytest.raises(og.GraphError, match="would share its memory with"):
+        graph.add_parameter(og.LogicalTensor(77, "f32", [3, 2], property_type="variable"), shared)
+    with pytest.raises(og.GraphError, match="must have property_type 'variable'"):
+        graph.add_parameter(og.LogicalTensor(78, "f32", [3, 2]), W)
+    with pytest.raises(og.GraphError, match="is a parameter of the graph and can't be an output"):
+        graph.add_op(og.Op(90, "Abs", [graph.inputs[0]], [graph.parameter_tensors[0]]))
