@@ -337,7 +337,7 @@ def gather_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -
     diff_dst, indices = wide(inputs[0]), inputs[1]
     shape = outputs[0].shape
     axis = op.attributes.integer("axis") % len(shape)
-    numbers = _counted(op, indices, shape[axis]).reshape(-1)
+    numbers = from_front(op, indices, shape[axis]).reshape(-1)
     parts = diff_dst.reshape((*shape[:axis], numbers.size, *shape[axis + 1 :]))
     store(outputs[0], _added(parts, numbers, axis, shape[axis]))
 
@@ -348,7 +348,7 @@ def gather_elements_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[
     diff_dst, indices = wide(inputs[0]), inputs[1]
     axis = op.attributes.integer("axis") % diff_dst.ndim
     places = list(np.ogrid[tuple(slice(d) for d in indices.shape)])
-    places[axis] = _counted(op, indices, outputs[0].shape[axis])
+    places[axis] = from_front(op, indices, outputs[0].shape[axis])
     total = np.zeros(outputs[0].shape, diff_dst.dtype)
     np.add.at(total, tuple(places), diff_dst)
     store(outputs[0], total)
@@ -360,7 +360,7 @@ def gather_nd_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]
     diff_dst, indices = wide(inputs[0]), inputs[1]
     shape = outputs[0].shape
     batch, rank = op.attributes.integer("batch_dims"), indices.ndim - 1
-    own = [along(_counting(shape[axis]), axis, rank) for axis in range(batch)]
+    own = [along(counting(shape[axis]), axis, rank) for axis in range(batch)]
     total = np.zeros(shape, diff_dst.dtype)
     places = (*own, *_places(op, indices, shape[batch:]))
     if places:
@@ -385,9 +385,9 @@ def pad_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> N
     for axis, (begin, end) in enumerate(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True)):
         size = outputs[0].shape[axis]
         if a.string("mode") == "constant":
-            total = total.take(begin + _counting(size), axis)
+            total = total.take(begin + counting(size), axis)
         elif begin or end:
-            total = _added(total, around(_counting(size), (begin, end), mode=a.string("mode")), axis, size)
+            total = _added(total, around(counting(size), (begin, end), mode=a.string("mode")), axis, size)
     store(outputs[0], total)
 
 
