@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from .context import GradientContext
-from .rules import STOPPED_PORTS, STOPS, Made, rule
+from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Made, rule
 
 STOPS.update(
     # Truths and places.
@@ -27,6 +27,11 @@ STOPS.update(  # integers alone
     ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostMaximum", "HostMinimum")
 )
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
+NOT_DIFFERENTIABLE.update(
+    dict.fromkeys(
+        ("HostSGD", "HostAdam", "HostGradientScale"), "it is a step of training, which is not differentiated itself"
+    )
+)
 STOPPED_PORTS["HostExpandTo"] = STOPPED_PORTS["HostSumTo"] = frozenset(("like",))
 
 

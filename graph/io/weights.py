@@ -1,7 +1,8 @@
-"""What oneDNN Graph's JSON format has no place for, in a safetensors file beside it: constants, parameters, and names.
+"""What oneDNN Graph's JSON format has no place for, in a safetensors file beside it: constants, parameters, names.
 
-`m.safetensors` belongs to `m.json`. Its tensors are the graph's constants and parameters by name. Its metadata has the names of all
-tensors, the order of inputs and outputs, and a fingerprint of the JSON document, so that it is never taken for another.
+`m.safetensors` belongs to `m.json`. Its tensors are the graph's constants and parameters by name. Its metadata has
+the names of all tensors, the order of inputs and outputs, and a fingerprint of the JSON document, so that it is never
+taken for another.
 Types that readers of such files lack (8-bit floats, 4-bit integers) are stored as bytes, u8.
 """
 

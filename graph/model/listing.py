@@ -16,7 +16,7 @@ def listing(
     outputs: Sequence[LogicalTensor],
     assignments: Sequence[tuple[LogicalTensor, LogicalTensor]] = (),
 ) -> str:
-    """Inputs, constants, parameters and ops, a line each: names, types, shapes, and the attributes that are not as by default.
+    """What a graph has, a line each: names, types, shapes, and the attributes that are not as by default.
 
     Args:
         heading: the first line.

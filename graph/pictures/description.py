@@ -46,8 +46,8 @@ class DescribedTensor:
         property_type: `undef`, `constant`, …
         producer: id of the op that makes it, or None.
         consumers: ids of the ops that read it.
-        role: `input`, `constant` or `parameter` (which the graph holds) or `output` of the graph, or `inner`. What no op makes is an
-            input otherwise, also if none reads it.
+        role: `input`, `constant` or `parameter` (which the graph holds) or `output` of the graph, or `inner`. What no op
+            makes is an input otherwise, also if none reads it.
         text: type and shape, `f32 16x28x28x64`.
     """
 

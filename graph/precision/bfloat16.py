@@ -106,7 +106,7 @@ class _Narrowing:
         return frozenset() if op.id in self._wide else narrow_constraints(op)
 
     def _small(self, op: Op, index: int) -> bool:
-        """Whether an input is a constant or parameter that broadcasts and may have a type of its own: its digits cost nothing."""
+        """Whether an input is held, broadcasts, and may have a type of its own: its digits cost nothing."""
         tensor, port = op.inputs[index], op.input_ports[index]
         others = [t for t in (*op.input_ports, *op.output_ports) if t is not port]
         array = self._rewriting.held.get(tensor.id)
@@ -184,13 +184,9 @@ class _Narrowing:
 
     def _is_idle_cast(self, op: Op) -> bool:
         """Whether it is a cast between f32 and bf16 that has become one from bf16 to bf16."""
-        made = op.outputs[0]
-        if (
-            op.kind != "TypeCast"
-            or op.id in self._wide
-            or made.id in self._rewriting.outputs
-            or self._stays(made)
-        ):
+        if op.kind != "TypeCast" or op.id in self._wide:
+            return False
+        if op.outputs[0].id in self._rewriting.outputs or self._stays(op.outputs[0]):
             return False
         return {op.inputs[0].data_type, op.outputs[0].data_type} <= {F32, BF16}
 

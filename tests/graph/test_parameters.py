@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
-
 import onednn_graph as og
+import pytest
 from onednn_graph.backends.onednn.plan.arena import GUARDS
 from onednn_graph.graph.compile.held import updates
 from onednn_graph.graph.runtime.arrays import Array
@@ -68,7 +67,8 @@ def test_weights_are_packed_once_unless_the_graph_assigns_them() -> None:
     graph, _, w = product()
     graph.assign(w, graph.op("Square", w))
     after = graph.compile().explain().values()
-    assert before is not None and before.prepared
+    assert before is not None
+    assert before.prepared
     assert all(one is not None and not one.prepared for one in after)
 
 
@@ -83,11 +83,12 @@ def test_parameters_have_memory_of_their_own() -> None:
     assert not np.shares_memory(seen["a"], seen["b"])
     assert all(view.ctypes.data % 64 == 0 and not view.flags.writeable for view in seen.values())
     graph.set_parameters({"a": W + 5})
-    assert np.array_equal(seen["a"], W + 5) and np.array_equal(seen["b"], W)
+    assert np.array_equal(seen["a"], W + 5)
+    assert np.array_equal(seen["b"], W)
 
 
 def test_copies_share_and_quantized_graphs_do_not() -> None:
-    graph, x, w = product()
+    graph, _x, _w = product()
     twin, narrow = copy.copy(graph), graph.to("bf16")
     eight = og.quantize(graph, [{"x": X}])
     before = eight.compile()(X)["y"].copy()
@@ -294,7 +295,8 @@ def test_other_shapes_keep_them() -> None:
 def test_texts_and_pictures_tell_them(tmp_path: Path) -> None:
     graph, _, w = product()
     graph.assign(w, graph.op("Abs", w, name="a"))
-    assert "w: f32 3x2 (parameter)" in str(graph) and "w ← a" in str(graph)
+    assert "w: f32 3x2 (parameter)" in str(graph)
+    assert "w ← a" in str(graph)
     assert "1 parameters" in repr(graph)
     graph.to_html(tmp_path / "g.html")
     assert '"role":"parameter"' in (tmp_path / "g.html").read_text().replace('": "', '":"')

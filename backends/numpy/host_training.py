@@ -1,0 +1,150 @@
+"""NumPy kernels of the host family, continued: the steps of optimizers, in one pass over memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ...graph.model.op import Op
+from ...graph.runtime.arrays import address
+from .chunks import CHUNK, Work, in_chunks
+from .kernels import Array, kernel
+
+
+def _flat(array: Array) -> Array:
+    """The elements in row-major order: the same memory for what is written."""
+    return array.reshape(-1)
+
+
+def _begun(sources: Sequence[Array], targets: Sequence[Array], first: int, end: int) -> list[Array]:
+    """The elements of targets, which are those of sources at first."""
+    found: list[Array] = []
+    for source, target in zip(sources, targets, strict=True):
+        piece = target[first:end]
+        if address(source) != address(target):
+            np.copyto(piece, source[first:end])
+        found.append(piece)
+    return found
+
+
+def _unchanged(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    for source, target in zip(sources, targets, strict=True):
+        if address(source) != address(target):
+            np.copyto(target, source)
+
+
+@kernel("HostSGD")
+def sgd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """One step, chunk by chunk; each number is rounded to f32 as the parameter is."""
+    a = op.attributes
+    sources = [_flat(array) for array in (inputs[0], *inputs[4:])]
+    targets, gradient = [_flat(array) for array in outputs], _flat(inputs[1])
+    rate, scale = (float(number) for number in inputs[2:4])
+    if scale == 0:
+        return _unchanged(sources, targets)
+    decay, momentum, nesterov = a.real("weight_decay"), a.real("momentum"), a.flag("nesterov")
+
+    def make() -> Work:
+        scratch, other = np.empty((2, CHUNK), gradient.dtype)
+
+        def work(first: int, end: int) -> None:
+            parameter, *velocity = _begun(sources, targets, first, end)
+            step, spare = gradient[first:end], other[: end - first]
+            own = scratch[: end - first]
+            if scale != 1:
+                step = np.multiply(step, scale, out=own, dtype=own.dtype)
+            if decay:
+                np.multiply(parameter, decay, out=spare, dtype=own.dtype)
+                step = np.add(step, spare, out=own)
+            if velocity:
+                (speed,) = velocity
+                np.multiply(speed, momentum, out=speed, dtype=own.dtype)
+                np.add(speed, step, out=speed)
+                if nesterov:
+                    np.multiply(speed, momentum, out=spare, dtype=own.dtype)
+                    step = np.add(step, spare, out=own)
+                else:
+                    step = speed
+            np.multiply(step, rate, out=own, dtype=own.dtype)
+            np.subtract(parameter, own, out=parameter)
+
+        return work
+
+    in_chunks(gradient.size, make)
+    return None
+
+
+@kernel("HostAdam")
+def adam(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """One step, chunk by chunk; the corrections of the bias are computed in f64."""
+    a = op.attributes
+    sources = [_flat(array) for array in (inputs[0], *inputs[5:])]
+    targets, gradient = [_flat(array) for array in outputs], _flat(inputs[1])
+    rate, scale, step = float(inputs[2]), float(inputs[3]), int(inputs[4])
+    if scale == 0:
+        return _unchanged(sources, targets)
+    first_share, second_share = a.real("beta1"), a.real("beta2")
+    epsilon, decay, decoupled = a.real("epsilon"), a.real("weight_decay"), a.flag("decoupled")
+    length = rate / (1 - first_share**step)
+    root = math.sqrt(1 - second_share**step)
+
+    def make() -> Work:
+        scratch, other = np.empty((2, CHUNK), gradient.dtype)
+
+        def work(first: int, end: int) -> None:
+            parameter, mean, square = _begun(sources, targets, first, end)
+            given, own, spare = gradient[first:end], scratch[: end - first], other[: end - first]
+            if scale != 1:
+                given = np.multiply(given, scale, out=own, dtype=own.dtype)
+            if decay and decoupled:
+                np.multiply(parameter, 1 - rate * decay, out=parameter, dtype=own.dtype)
+            elif decay:
+                np.multiply(parameter, decay, out=spare, dtype=own.dtype)
+                given = np.add(given, spare, out=own)
+            np.subtract(given, mean, out=spare)
+            np.multiply(spare, 1 - first_share, out=spare, dtype=own.dtype)
+            np.add(mean, spare, out=mean)
+            np.multiply(given, given, out=spare)
+            np.multiply(spare, 1 - second_share, out=spare, dtype=own.dtype)
+            np.multiply(square, second_share, out=square, dtype=own.dtype)
+            np.add(square, spare, out=square)
+            np.sqrt(square, out=spare)
+            np.divide(spare, root, out=spare, dtype=own.dtype)
+            np.add(spare, epsilon, out=spare, dtype=own.dtype)
+            np.divide(mean, spare, out=spare)
+            np.multiply(spare, length, out=spare, dtype=own.dtype)
+            np.subtract(parameter, spare, out=parameter)
+
+        return work
+
+    in_chunks(gradient.size, make)
+    return None
+
+
+@kernel("HostGradientScale")
+def gradient_scale(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Squares are summed in f32 within a chunk, and chunks in f64 in their order, whatever the threads."""
+    total = 0.0
+    for array in inputs:
+        sums = np.zeros(-(-array.size // CHUNK) or 1)
+        in_chunks(array.size, partial(_squares, _flat(array), sums))
+        total += float(np.sum(sums))
+    norm, most = math.sqrt(total) if total >= 0 else total, op.attributes.real("max_norm")
+    scale = min(1.0, most / norm) if most and norm > 0 else 1.0
+    if op.attributes.flag("guard") and not math.isfinite(norm):
+        scale = 0.0
+    outputs[0][...] = scale
+    outputs[1][...] = norm
+
+
+def _squares(flat: Array, into: Array) -> Work:
+    def work(first: int, end: int) -> None:
+        piece = flat[first:end]
+        if piece.dtype != np.float64:
+            piece = piece.astype(np.float32, copy=False)
+        into[first // CHUNK] = np.dot(piece, piece)
+
+    return work
