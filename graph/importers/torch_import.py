@@ -232,6 +232,7 @@ class _Importer:
 
     def run(self, for_sizes: bool) -> Graph:
         """The graph. For `for_sizes` see `finished`."""
+        self._check_changes()
         self._placeholders()
         needed = _needed(self.program.graph.nodes)
         for node in self.program.graph.nodes:
@@ -246,9 +247,20 @@ class _Importer:
         outputs = self._outputs()
         if self.state is not None:
             self.state.assign(self.program.graph_signature.output_specs, self.values)
+            self.state.record(self.program, self._array)
         return finished(self.t, outputs, "from_torch", for_sizes=for_sizes)
 
     # --- inputs and outputs ---
+
+    def _check_changes(self) -> None:
+        for spec in self.program.graph_signature.output_specs:
+            kind = spec.kind.name
+            if kind != "USER_OUTPUT" and not (self.state is not None and kind == CHANGES):
+                way = ", or import it with training=True" if kind == CHANGES else ""
+                raise UnsupportedError(
+                    f"from_torch: the module changes {spec.target or spec.arg.name!r}, and oneDNN Graph's ops change "
+                    f"nothing; return it as an output instead{way}"
+                )
 
     def _placeholders(self) -> None:
         metas = {
@@ -291,16 +303,7 @@ class _Importer:
         return self.t.input(name, data_type, dims)
 
     def _outputs(self) -> dict[str, Value]:
-        every = self.program.graph_signature.output_specs
         specs = _returned(self.program)
-        changed = [
-            spec for spec in (every if self.state is None else specs) if spec.kind.name != "USER_OUTPUT"
-        ]
-        if changed:
-            raise UnsupportedError(
-                f"from_torch: the module changes {changed[0].target or changed[0].arg.name!r}, and oneDNN Graph's "
-                "ops change nothing; return it as an output instead"
-            )
         names = _output_names(self.program)
         results: dict[str, Value] = {}
         for number, spec in enumerate(specs):

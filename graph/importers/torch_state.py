@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...ops.errors import UnsupportedError
@@ -44,6 +44,20 @@ class State:
             )  # copied, so that the module stays as it is
         self._by_key[key] = self._of_memory[shared]
         return self._by_key[key]
+
+    def record(self, program: Any, array_of: Callable[[Any], Array]) -> None:
+        """Has the graph know the module's `state_dict`.
+
+        Args:
+            program: the one that the state is of.
+            array_of: the elements of a tensor that is no parameter.
+        """
+        self._t.graph.name_state(
+            {
+                key: self._by_key[key] if key in self._by_key else array_of(tensor.detach())
+                for key, tensor in program.state_dict.items()
+            }
+        )
 
     def assign(self, specs: Any, values: Mapping[str, Value]) -> None:
         """Has each step put into the buffers what the program says that they become."""

@@ -73,8 +73,6 @@ def _normalised(
     )
     dst, running_mean, running_variance, batch_mean, batch_variance = made
     if running is not None:
-        if count < 2:
-            raise Unmapped(f"the statistics of {count} value per channel; a variance needs two")
         rest = binary(t, "Multiply", batch_variance, momentum / (count - 1))
         running_variance = binary(t, "Add", running_variance, rest)
     return dst, [running_mean, running_variance, batch_mean, batch_variance]

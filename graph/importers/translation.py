@@ -144,9 +144,8 @@ class Translation:
         return self.graph.input(name, data_type, shape)
 
     def parameter(self, name: str, array: Array) -> LogicalTensor:
-        """A parameter of the graph, under its own name."""
-        self._names.add(name)
-        return self.graph.parameter(array, name=name)
+        """A parameter of the graph, under its own name unless an input has it."""
+        return self.graph.parameter(array, name=self._name(name))
 
     def draw(self) -> tuple[LogicalTensor, Array]:
         """The seed of all random numbers, an input, and an offset that gives each op numbers of its own."""

@@ -1,5 +1,7 @@
 """Small networks of torch to train, one for each family of models."""
 
+from itertools import pairwise
+
 import torch
 
 nn, functional = torch.nn, torch.nn.functional
@@ -38,7 +40,7 @@ class ResNet(nn.Module):
         self.layers = nn.Sequential(
             *(
                 nn.Sequential(Block(a, b, 1 if n == 0 else 2), Block(b, b, 1))
-                for n, (a, b) in enumerate(zip(widths, widths[1:], strict=False))
+                for n, (a, b) in enumerate(pairwise(widths))
             )
         )
         self.pool = nn.AdaptiveAvgPool2d(1)
