@@ -624,6 +624,17 @@ class Graph(OpMethods):
         self._know([known])
         self._assigned[parameter.id] = value.id
 
+    def drop_assignment(self, parameter: LogicalTensor) -> None:
+        """Takes back what `assign` said of a parameter; what was to be its value is an output then if nobody reads it.
+
+        Raises:
+            GraphError: nothing is assigned to it; the graph is finalized.
+        """
+        self._check_open(f"a change of {parameter}")
+        if parameter.id not in self._assigned:
+            raise GraphError(f"nothing is assigned to {parameter}, that it could be taken back")
+        del self._assigned[parameter.id]
+
     def output(self, tensor: LogicalTensor, *, name: str | None = None) -> LogicalTensor:
         """Marks a tensor as an output of the graph; returns it.
 
@@ -677,16 +688,28 @@ class Graph(OpMethods):
             )
         self._dropped.add(tensor.id)
 
-    def prune(self) -> None:
+    def prune(self, outputs: Sequence[LogicalTensor] | None = None) -> None:
         """Takes out the ops that no tensor marked by `output` or assigned depends on, and what only they read.
 
         Inputs stay, and so do parameters.
 
+        Args:
+            outputs: tensors that alone are outputs from now on, under their own names; None for those that are marked.
+
         Raises:
-            GraphError: the graph is finalized.
+            GraphError: the graph is finalized; one of `outputs` is no tensor of it.
         """
         if self._finalized:
             raise GraphError("ops can't be taken out, the graph is finalized; prune before finalize")
+        if outputs is not None:
+            before = self._marked
+            self._marked = []
+            try:
+                for tensor in outputs:
+                    self.output(tensor)
+            except OneDNNGraphError:
+                self._marked = before
+                raise
         self._ops = needed_ops(self._ops, {*self._assigned.values(), *(i for _, i in self._marked)})
         self._op_ids = {op.id for op in self._ops}
         used = {t.id for op in self._ops for t in (*op.inputs, *op.outputs)}

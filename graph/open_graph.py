@@ -113,7 +113,7 @@ class OpenGraph(Graph):
         """
         self._no_ops("finalized")
 
-    def prune(self) -> None:
+    def prune(self, outputs: Sequence[LogicalTensor] | None = None) -> None:
         """Not here; see `finalize`."""
         self._no_ops("pruned")
 

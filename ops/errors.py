@@ -83,6 +83,10 @@ class BackendUnavailableWarning(UserWarning):
     """Said once when the oneDNN library is not there and NumPy does all the work."""
 
 
+class SkippedStepWarning(UserWarning):
+    """Said of each step of training that was skipped because its gradients were not finite."""
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the known name closest to `name`, or an empty string."""
     if not isinstance(name, str):

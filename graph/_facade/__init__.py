@@ -32,6 +32,7 @@ from onednn_graph.graph.compile.partition import Partition
 from onednn_graph.graph.compile.partitioner import Policy
 from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.compile.signature import Results
+from onednn_graph.graph import training
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.gradients.context import GradientContext
@@ -77,6 +78,7 @@ from onednn_graph.ops.errors import (
     ResourceError,
     SchemaError,
     ShapeError,
+    SkippedStepWarning,
     UnknownOpError,
     UnsupportedError,
 )
@@ -217,6 +219,7 @@ __all__ = [
     "SchemaError",
     "Shape",
     "ShapeError",
+    "SkippedStepWarning",
     "Stream",
     "Tensor",
     "Tune",
@@ -235,6 +238,7 @@ __all__ = [
     "run_op",
     "set_num_threads",
     "shape_of_first_input",
+    "training",
     "unregister_op",
 ]
 __all__ += _functions.__all__

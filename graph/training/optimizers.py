@@ -1,0 +1,237 @@
+"""Optimizers: what adds the ops of a step to a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from attrs import field, frozen
+
+from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.values import format_value
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor
+from .schedules import Schedule, schedule
+
+
+@frozen
+class Numbers:
+    """What changes from step to step, one number each.
+
+    Attributes:
+        rate: the learning rate, f64.
+        scale: factor of the gradients, f64; 0 leaves everything as it is.
+        step: number of the step, from 1 on, s64.
+    """
+
+    rate: LogicalTensor
+    scale: LogicalTensor
+    step: LogicalTensor
+
+
+class Optimizer(Protocol):
+    """What makes the next value of a parameter, and of its own state, from the gradient."""
+
+    @property
+    def lr(self) -> Schedule: ...
+
+    @property
+    def clip_norm(self) -> float | None:
+        """The norm of all gradients together from which they are scaled down."""
+        ...
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of what it keeps for each parameter; tensors of the parameter's shape, zero at first."""
+        ...
+
+    def add(
+        self,
+        graph: Graph,
+        parameter: LogicalTensor,
+        gradient: LogicalTensor,
+        states: Sequence[LogicalTensor],
+        numbers: Numbers,
+    ) -> Sequence[LogicalTensor]:
+        """Adds the ops of a step, and returns the next values of the parameter and the states."""
+        ...
+
+
+def _share(value: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(f"{what} must be a number, got {format_value(value)}")
+    if not 0 <= value < 1:
+        raise ArgumentError(f"{what} must be at least 0 and below 1, got {format_value(value)}")
+    return float(value)
+
+
+def _not_negative(value: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(f"{what} must be a number, got {format_value(value)}")
+    if not 0 <= value < float("inf"):
+        raise ArgumentError(f"{what} must be a finite number of 0 or more, got {format_value(value)}")
+    return float(value)
+
+
+def _decay(value: float) -> float:
+    return _not_negative(value, "weight_decay")
+
+
+def _norm(value: float | None) -> float | None:
+    if value is None:
+        return None
+    if _not_negative(value, "clip_norm") == 0:
+        raise ArgumentError("clip_norm must be above 0, or None for no clipping, got 0")
+    return float(value)
+
+
+def _betas(values: Sequence[float]) -> tuple[float, float]:
+    if not isinstance(values, list | tuple) or len(values) != 2:
+        raise ArgumentTypeError(f"betas must be two numbers, got {format_value(values)}")
+    return _share(values[0], "betas[0]"), _share(values[1], "betas[1]")
+
+
+@frozen
+class SGD:
+    """Stochastic gradient descent, as torch.optim.SGD does it.
+
+    Attributes:
+        lr: learning rate, or a schedule.
+        momentum: share of the velocity that stays at each step.
+        nesterov: whether a step looks one step ahead.
+        weight_decay: share of the parameters that is added to their gradients.
+        clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+    """
+
+    lr: Schedule = field(converter=schedule)
+    momentum: float = field(default=0.0, converter=lambda value: _share(value, "momentum"), kw_only=True)
+    nesterov: bool = field(default=False, kw_only=True)
+    weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
+    clip_norm: float | None = field(default=None, converter=_norm, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.nesterov and not self.momentum:
+            raise ArgumentError("nesterov needs a momentum above 0, got 0; give it, or leave nesterov out")
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """`velocity`, where there is momentum."""
+        return ("velocity",) if self.momentum else ()
+
+    def add(
+        self,
+        graph: Graph,
+        parameter: LogicalTensor,
+        gradient: LogicalTensor,
+        states: Sequence[LogicalTensor],
+        numbers: Numbers,
+    ) -> tuple[LogicalTensor, ...]:
+        """See `Optimizer.add`."""
+        made = graph.op(
+            "HostSGD",
+            parameter,
+            gradient,
+            numbers.rate,
+            numbers.scale,
+            *states,
+            outputs=1 + len(states),
+            momentum=self.momentum,
+            nesterov=self.nesterov,
+            weight_decay=self.weight_decay,
+        )
+        return made if isinstance(made, tuple) else (made,)
+
+
+@frozen
+class Adam:
+    """Adam, as torch.optim.Adam does it, with bias correction.
+
+    Attributes:
+        lr: learning rate, or a schedule.
+        betas: shares of the mean and of the mean square that stay at each step.
+        eps: added to the root of the mean square.
+        weight_decay: share of the parameters that is added to their gradients.
+        clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+    """
+
+    lr: Schedule = field(default=1e-3, converter=schedule)
+    betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
+    eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
+    weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
+    clip_norm: float | None = field(default=None, converter=_norm, kw_only=True)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The means of the gradients and of their squares."""
+        return ("mean", "square")
+
+    def add(
+        self,
+        graph: Graph,
+        parameter: LogicalTensor,
+        gradient: LogicalTensor,
+        states: Sequence[LogicalTensor],
+        numbers: Numbers,
+    ) -> tuple[LogicalTensor, ...]:
+        """See `Optimizer.add`."""
+        return _adam(self, graph, (parameter, gradient), states, numbers, decoupled=False)
+
+
+@frozen
+class AdamW:
+    """Adam whose decay of the weights bypasses the means, as torch.optim.AdamW does it.
+
+    Attributes:
+        lr: learning rate, or a schedule.
+        betas: shares of the mean and of the mean square that stay at each step.
+        eps: added to the root of the mean square.
+        weight_decay: share of the parameters, times the learning rate, that is taken off at each step.
+        clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+    """
+
+    lr: Schedule = field(default=1e-3, converter=schedule)
+    betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
+    eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
+    weight_decay: float = field(default=1e-2, converter=_decay, kw_only=True)
+    clip_norm: float | None = field(default=None, converter=_norm, kw_only=True)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The means of the gradients and of their squares."""
+        return ("mean", "square")
+
+    def add(
+        self,
+        graph: Graph,
+        parameter: LogicalTensor,
+        gradient: LogicalTensor,
+        states: Sequence[LogicalTensor],
+        numbers: Numbers,
+    ) -> tuple[LogicalTensor, ...]:
+        """See `Optimizer.add`."""
+        return _adam(self, graph, (parameter, gradient), states, numbers, decoupled=True)
+
+
+def _adam(
+    self: Adam | AdamW,
+    graph: Graph,
+    pair: tuple[LogicalTensor, LogicalTensor],
+    states: Sequence[LogicalTensor],
+    numbers: Numbers,
+    *,
+    decoupled: bool,
+) -> tuple[LogicalTensor, ...]:
+    made = graph.op(
+        "HostAdam",
+        *pair,
+        numbers.rate,
+        numbers.scale,
+        numbers.step,
+        *states,
+        beta1=self.betas[0],
+        beta2=self.betas[1],
+        epsilon=self.eps,
+        weight_decay=self.weight_decay,
+        decoupled=decoupled,
+    )
+    return made if isinstance(made, tuple) else (made,)

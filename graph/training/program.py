@@ -1,0 +1,63 @@
+"""What runs a step: a compiled graph on arrays that are prepared once, for one set of input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..compile.compiled_graph import CompiledGraph
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.arrays import Array, as_array
+from ..runtime.tensor import Tensor, allocate, check_array
+
+Feeds = Mapping[str, object]
+"""Arrays by the names of inputs."""
+
+
+class Program:
+    """A compiled graph that is called again and again with arrays of the same shapes.
+
+    Args:
+        graph: with known shapes.
+        options: as for `Graph.compile`.
+    """
+
+    def __init__(self, graph: Graph, options: Mapping[str, Any]) -> None:
+        self.model: CompiledGraph = graph.compile(**options)
+        self._ports: dict[str, LogicalTensor] = dict(
+            zip(self.model.input_names, self.model.inputs, strict=True)
+        )
+        self._inputs = {name: allocate(t) for name, t in self._ports.items()}
+        tensors = {name: graph.tensor(t.id) for name, t in zip(graph.output_names, _outputs(graph), strict=True)}
+        self._outputs = {name: allocate(t) for name, t in tensors.items()}
+        self._call = self.model.bind(self._inputs, self._outputs)
+
+    def run(self, feeds: Feeds, numbers: Mapping[str, float]) -> dict[str, Array]:
+        """Runs it, and returns its outputs, which the next run writes over.
+
+        Raises:
+            DataTypeError, ShapeError, ArgumentTypeError: an array that does not fit its input.
+        """
+        given: dict[str, Array] = {}
+        for name, value in feeds.items():
+            if name in self._ports:
+                what = f"input {name!r}"
+                array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+                check_array(array, self._ports[name], what)
+                given[name] = array
+        for name, array in given.items():
+            np.copyto(self._inputs[name], array)
+        for name, number in numbers.items():
+            if name in self._inputs:
+                self._inputs[name][...] = number
+        self._call()
+        return self._outputs
+
+
+def _outputs(graph: Graph) -> list[LogicalTensor]:
+    """The tensor of each output name."""
+    marked = {name or label(graph.tensor(number)): number for name, number in graph.marked_outputs}
+    return [graph.tensor(marked[name]) for name in graph.output_names]

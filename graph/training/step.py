@@ -1,0 +1,167 @@
+"""One step of training as a graph: forward, backward, and the updates of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from attrs import frozen
+
+from ...ops.data_types import DataType
+from ...ops.errors import ArgumentError, GraphError
+from ..graph import Graph
+from ..gradients.arithmetic import is_float
+from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.parameter import Parameter
+from .optimizers import Numbers, Optimizer
+
+PREFIX = "training."
+"""Names of what training adds to a graph begin so."""
+
+
+class Communicator(Protocol):
+    """Processes that train one model together."""
+
+    def averaged(
+        self, graph: Graph, loss: LogicalTensor, gradients: Sequence[LogicalTensor | None]
+    ) -> Iterable[LogicalTensor | None]:
+        """Adds the ops that make of a loss and its gradients the means over the processes: the loss's comes first."""
+        ...
+
+
+@frozen(kw_only=True)
+class Step:
+    """A graph that trains.
+
+    Attributes:
+        graph: open. Its inputs are the model's, and those of below.
+        loss: its first output.
+        norm: of all gradients together; None where nobody asked for it.
+        rate, step: inputs, see `Numbers`.
+        seeds: inputs, one for each Dropout.
+    """
+
+    graph: Graph
+    loss: LogicalTensor
+    norm: LogicalTensor | None
+    rate: LogicalTensor
+    step: LogicalTensor
+    seeds: tuple[LogicalTensor, ...]
+
+
+def trainable(graph: Graph) -> list[LogicalTensor]:
+    """The parameters that a loss may be differentiated by: of floating-point numbers, and not assigned by the graph."""
+    assigned = {parameter.id for parameter, _ in graph.assignments}
+    return [t for t in graph.parameter_tensors if is_float(t.data_type) and t.id not in assigned]
+
+
+def training_step(
+    graph: Graph,
+    loss: LogicalTensor,
+    optimizer: Optimizer,
+    states: Mapping[str, Sequence[Parameter]],
+    *,
+    comm: Communicator | None,
+    bf16: bool,
+) -> Step:
+    """The graph of one step.
+
+    Args:
+        graph: the model's, open; it is changed.
+        loss: one number, of the graph.
+        optimizer: makes the updates.
+        states: the optimizer's, by the parameter's name; parameters that are not in it stay as they are.
+        comm: averages gradients over processes.
+        bf16: whether the forward and backward passes are in bf16, and steps are skipped whose gradients are not finite.
+    """
+    graph.prune([loss])
+    seeds = _with_seeds(graph)
+    if bf16:
+        graph = graph.to("bf16")
+    loss = graph.tensor(loss.id)
+    stats = graph.assignments
+    by = [t for t in graph.parameter_tensors if label(t) in states]
+    gradients: Iterable[LogicalTensor | None] = graph.gradients(loss, by)
+    if comm is not None:
+        loss, *gradients = comm.averaged(graph, loss, list(gradients))
+        if loss is None:
+            raise GraphError("the communicator must return the mean of the loss before the gradients, got None")
+    pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
+    rate = graph.input(f"{PREFIX}rate", "f64", [])
+    step = graph.input(f"{PREFIX}step", "s64", [])
+    scale, norm = _scale(graph, [g for _, g in pairs], optimizer.clip_norm, guard=bf16)
+    if bf16:
+        _guard(graph, stats, scale)
+    for parameter, gradient in pairs:
+        held = [
+            graph.add_parameter(_state(graph, parameter, name), state)
+            for name, state in zip(optimizer.states, states[label(parameter)], strict=True)
+        ]
+        made = optimizer.add(graph, parameter, gradient, held, Numbers(rate, scale, step))
+        for target, value in zip((parameter, *held), made, strict=True):
+            graph.assign(target, value)
+    graph.prune([loss] if norm is None else [loss, norm])
+    return Step(graph=graph, loss=loss, norm=norm, rate=rate, step=step, seeds=seeds)
+
+
+def _with_seeds(graph: Graph) -> tuple[LogicalTensor, ...]:
+    """Gives each Dropout an input for its seed, so that each step has masks of its own."""
+    made: list[LogicalTensor] = []
+    for op in graph.ops:
+        if op.kind == "Dropout":
+            seed = graph.input(f"{PREFIX}seed_{len(made)}", "s64", [])
+            graph.replace_op(op.with_tensors([op.inputs[0], seed, *op.inputs[2:]], op.outputs))
+            made.append(seed)
+    return tuple(made)
+
+
+def _scale(
+    graph: Graph, gradients: Sequence[LogicalTensor], clip_norm: float | None, *, guard: bool
+) -> tuple[LogicalTensor, LogicalTensor | None]:
+    """What gradients are multiplied by, and the norm that it comes from."""
+    if clip_norm is None and not guard:
+        return graph.constant(np.ones((), np.float64)), None
+    scale, norm = graph.op("HostGradientScale", *gradients, max_norm=clip_norm or 0.0, guard=guard, outputs=2)
+    return scale, norm
+
+
+def _guard(graph: Graph, stats: Sequence[tuple[LogicalTensor, LogicalTensor]], scale: LogicalTensor) -> None:
+    """Lets what the model assigns itself, as running statistics, stay as it is where the step is skipped."""
+    if not stats:
+        return
+    taken = graph.op("HostNotEqual", scale, graph.op("HostSubtract", scale, scale))
+    for parameter, value in stats:
+        graph.drop_assignment(parameter)
+        graph.assign(parameter, graph.op("HostSelect", taken, value, parameter))
+
+
+def _state(graph: Graph, parameter: LogicalTensor, name: str) -> LogicalTensor:
+    """The tensor of a state."""
+    number = 1 + max([t.id for t in graph.tensors] + [op.id for op in graph.ops])
+    return LogicalTensor(
+        number,
+        parameter.data_type,
+        parameter.shape,
+        property_type="variable",
+        name=f"{PREFIX}{name}.{label(parameter)}",
+    )
+
+
+def check_trainable(graph: Graph, loss: LogicalTensor) -> list[LogicalTensor]:
+    """The parameters that are trained.
+
+    Raises:
+        ArgumentError: there is none, or one that is not f32, which optimizers take.
+    """
+    found = trainable(graph)
+    if not found:
+        raise ArgumentError(
+            "the graph has no parameter to train; make weights with graph.parameter(…), which a loss depends on"
+        )
+    for tensor in found:
+        if tensor.data_type is not DataType.f32:
+            raise ArgumentError(
+                f"parameter {tensor} must be f32 to be trained; precision='bf16' trains f32 parameters in bf16"
+            )
+    return found

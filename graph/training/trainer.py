@@ -1,0 +1,365 @@
+"""Trainer: steps of training, evaluation, and files to go on from."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+from attrs import frozen
+
+from ...ops.data_types import parse_enum
+from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, SkippedStepWarning, nearest
+from ...ops.values import format_value, integer
+from ..compile.compiled_graph import CompiledGraph
+from ..compile.signature import Results
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, format_shape, label
+from ..model.topology import needed_ops
+from ..runtime.arrays import Array, as_array
+from ..runtime.engine import Engine
+from ..runtime.parameter import Parameter
+from ..runtime.progress import show_progress
+from ..runtime.tensor import Tensor
+from .checkpoint import read_checkpoint, write_checkpoint
+from .evaluation import evaluating
+from .optimizers import Optimizer
+from .program import Feeds, Program
+from .step import PREFIX, Communicator, Step, check_trainable, training_step
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+KEPT_SHAPES = 4
+"""Programs that are kept for different shapes of the inputs."""
+WORD = (1 << 63) - 1
+
+
+class Precision(StrEnum):
+    """In what the forward and backward passes compute."""
+
+    f32 = "f32"
+    bf16 = "bf16"
+
+
+@frozen(kw_only=True)
+class Epoch:
+    """What `Trainer.fit` tells of an epoch.
+
+    Attributes:
+        number: from 0 on.
+        loss: mean over the steps that were not skipped.
+        steps: how many there were.
+        seconds: how long they took.
+    """
+
+    number: int
+    loss: float
+    steps: int
+    seconds: float
+
+
+class Trainer:
+    """Trains the parameters of a graph, in their place: the graph, and what is compiled from it, shares them.
+
+    One step, forward, backward and update, is one program. It is made at the first step, once for each set of input
+    shapes. What the graph assigns itself, running statistics say, is assigned at each step and is not differentiated.
+    The seed of each Dropout comes from `seed` and the number of the step.
+
+    Args:
+        graph: with parameters; it stays as it is, but for their values.
+        loss: one number, of the graph.
+        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says.
+        comm: processes that train one model together; None for this one alone.
+        precision: `bf16` stores and multiplies in bf16, with parameters, gradients and updates in f32; a step whose
+            gradients are not finite is skipped, with a warning. See `Graph.to`.
+        seed: of random numbers.
+        engine, threads: as for `Graph.compile`.
+
+    Attributes:
+        steps: how many are done.
+        skipped: how many were skipped.
+
+    Raises:
+        ArgumentError, ArgumentTypeError, ShapeError: an argument does not fit; there is nothing to train.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        loss: LogicalTensor,
+        optimizer: Optimizer,
+        *,
+        comm: Communicator | None = None,
+        precision: Precision | str = Precision.f32,
+        seed: int = 0,
+        engine: Engine | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
+        if not isinstance(loss, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"Trainer takes the loss as a LogicalTensor, got {format_value(loss)}")
+        number = None if isinstance(seed, bool) else integer(seed)
+        if number is None:
+            raise ArgumentTypeError(f"seed must be an integer, got {format_value(seed)}")
+        self.precision = parse_enum(Precision, precision, "precision")
+        self.optimizer = optimizer
+        self.seed = number
+        self.steps = 0
+        self.skipped = 0
+        self._graph = graph.with_shapes({}) if graph.finalized else copy.copy(graph)
+        self._loss = self._graph.tensor(loss.id)
+        if self._loss.shape is not None and any(d not in (1, -1) for d in self._loss.shape):
+            raise ShapeError(
+                f"the loss must be one number, got {self._loss} of shape {format_shape(self._loss.shape)}; reduce it"
+            )
+        self._comm = comm
+        self._options: dict[str, Any] = {"engine": engine, "threads": threads}
+        held = self._graph.held_parameters
+        self._parameters = {label(t): held[t.id] for t in self._graph.parameter_tensors}
+        self._states = {
+            label(t): tuple(
+                Parameter(np.zeros(t.dims, np.float32), np.dtype(np.float32)) for _ in optimizer.states
+            )
+            for t in check_trainable(self._graph, self._loss)
+        }
+        self._programs: dict[Shapes, tuple[Step, Program]] = {}
+        self._evaluations: dict[frozenset[str], CompiledGraph] = {}
+
+    # --- steps ---------------------------------------------------------------------------------------
+
+    def step(self, feeds: Feeds) -> float:
+        """One step: forward, backward, update.
+
+        Args:
+            feeds: arrays by the names of the inputs.
+
+        Returns:
+            The loss before the update.
+
+        Raises:
+            ArgumentError, DataTypeError, ShapeError: an input is missing, unknown, or does not fit; nothing is changed.
+        """
+        arrays = self._arrays(feeds)
+        step, program = self._program(tuple(sorted((name, a.shape) for name, a in arrays.items())))
+        numbers: dict[str, float] = {
+            label(step.rate): self.optimizer.lr(self.steps),
+            label(step.step): self.steps + 1,
+        }
+        done = self.steps + self.skipped
+        numbers |= {label(t): _mixed(self.seed, done, place) for place, t in enumerate(step.seeds)}
+        results = program.run(arrays, numbers)
+        loss = float(results[label(step.loss)].reshape(()))
+        if step.norm is not None and self.precision is Precision.bf16:
+            norm = float(results[label(step.norm)])
+            if not np.isfinite(norm):
+                self.skipped += 1
+                warnings.warn(
+                    f"step {done} was skipped: the norm of its gradients is {norm}, and its loss {loss}",
+                    SkippedStepWarning,
+                    stacklevel=2,
+                )
+                return loss
+        self.steps += 1
+        return loss
+
+    def fit(
+        self,
+        batches: Iterable[Feeds] | Callable[[int], Iterable[Feeds]],
+        epochs: int = 1,
+        *,
+        callbacks: Sequence[Callable[[Epoch], object]] = (),
+    ) -> list[Epoch]:
+        """Steps over batches, again and again. A line on the terminal says how far it is.
+
+        Args:
+            batches: feeds of each step, gone through once an epoch; or a function from the number of the epoch to them.
+            epochs: how many times.
+            callbacks: called after each epoch; what one raises ends the training.
+
+        Returns:
+            What was told of each epoch.
+
+        Raises:
+            ArgumentError: there are no batches, as where an iterator is used up.
+        """
+        told: list[Epoch] = []
+        for number in range(epochs):
+            losses: list[float] = []
+            start = perf_counter()
+            skipped, steps = self.skipped, 0
+            try:
+                for feeds in batches(number) if callable(batches) else batches:
+                    loss, steps = self.step(feeds), steps + 1
+                    if self.skipped == skipped:
+                        losses.append(loss)
+                    skipped = self.skipped
+                    show_progress(f"epoch {number + 1} of {epochs}, step {steps}, loss {loss:.4g}")
+            finally:
+                show_progress(None)
+            if not steps:
+                raise ArgumentError(
+                    f"epoch {number} has no batches; give a list, or a function that makes them for each epoch"
+                )
+            mean = float(np.mean(losses)) if losses else float("nan")
+            epoch = Epoch(number=number, loss=mean, steps=steps, seconds=perf_counter() - start)
+            told.append(epoch)
+            for callback in callbacks:
+                callback(epoch)
+        return told
+
+    def _arrays(self, feeds: Feeds) -> dict[str, Array]:
+        if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise ArgumentTypeError(
+                f"feeds must be a mapping from names to arrays, got {format_value(feeds)} of type {type(feeds).__name__}"
+            )
+        names = self._graph.input_names
+        found: dict[str, Array] = {}
+        for key, value in cast("Mapping[object, object]", feeds).items():
+            name = label(key) if isinstance(key, LogicalTensor) else key
+            if not isinstance(name, str) or name not in names:
+                raise ArgumentError(
+                    f"the graph has no input {format_value(name)}{nearest(name, names)}; it has "
+                    f"{', '.join(map(repr, names)) or 'none'}"
+                )
+            found[name] = value.numpy() if isinstance(value, Tensor) else as_array(value, f"input {name!r}")
+        return found
+
+    def _program(self, shapes: Shapes) -> tuple[Step, Program]:
+        """The program for inputs of these shapes."""
+        if shapes not in self._programs:
+            graph = self._graph.with_shapes(dict(shapes))
+            step = training_step(
+                graph,
+                self._loss,
+                self.optimizer,
+                self._states,
+                comm=self._comm,
+                bf16=self.precision is Precision.bf16,
+            )
+            names = {name for name, _ in shapes}
+            missing = [n for n in step.graph.input_names if n not in names and not n.startswith(PREFIX)]
+            if missing:
+                raise ArgumentError(
+                    f"input {missing[0]!r} is missing, which the loss depends on; got "
+                    f"{', '.join(map(repr, sorted(names))) or 'none'}"
+                )
+            if len(self._programs) >= KEPT_SHAPES:
+                del self._programs[next(iter(self._programs))]
+            self._programs[shapes] = step, Program(step.graph, self._options)
+        return self._programs[shapes]
+
+    # --- evaluation ----------------------------------------------------------------------------------
+
+    def evaluate(self, feeds: Feeds) -> Results:
+        """Runs the model as it is now: with running statistics, without Dropout, in f32.
+
+        Args:
+            feeds: arrays by the names of inputs. What depends on others is not computed: without labels there is no
+                loss.
+
+        Returns:
+            The outputs of the graph that these inputs give, and the loss among them where it is one.
+
+        Raises:
+            ArgumentError: they give no output.
+        """
+        arrays = self._arrays(feeds)
+        return self._evaluation(frozenset(arrays))(dict(arrays))
+
+    def _evaluation(self, names: frozenset[str]) -> CompiledGraph:
+        if names not in self._evaluations:
+            graph = evaluating(self._graph)
+            given = {t.id for t in graph.inputs if label(t) in names}
+            outputs = [(name, graph.tensor(n)) for name, n in graph.marked_outputs]
+            if self._loss.id not in {t.id for _, t in outputs}:
+                graph.output(self._loss)
+            others = {t.id for t in graph.inputs} - given
+            wanted = [
+                t
+                for t in graph.outputs
+                if not others.intersection(i.id for op in needed_ops(graph.ops, {t.id}) for i in op.inputs)
+            ]
+            if not wanted:
+                raise ArgumentError(
+                    f"no output depends on {', '.join(map(repr, sorted(names))) or 'nothing'} alone; the graph takes "
+                    f"{', '.join(map(repr, self._graph.input_names))}"
+                )
+            self._evaluations[names] = _only(graph, {t.id for t in wanted}, given).compile(**self._options)
+        return self._evaluations[names]
+
+    # --- files ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes parameters, the optimizer's state, the number of steps and the seed to one safetensors file.
+
+        A file of that name is replaced when the new one is complete on the disk. Needs the package safetensors, the
+        extra `weights`.
+
+        Raises:
+            GraphFileError: it can't be written.
+            UnsupportedError: the package is not installed.
+        """
+        numbers = {"steps": self.steps, "skipped": self.skipped, "seed": self.seed}
+        write_checkpoint(path, self._contents(), numbers)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Takes up what `save` wrote; training then goes on as if it had never stopped, bit for bit.
+
+        Raises:
+            GraphFileError: it can't be read, or is of another model or optimizer; nothing is changed then.
+            UnsupportedError: the package safetensors is not installed.
+        """
+        numbers, arrays = read_checkpoint(path, self._contents(), ("steps", "skipped", "seed"))
+        for parameter, array in arrays:
+            parameter.write(array)
+        self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+
+    def _contents(self) -> dict[str, Parameter]:
+        """All that a file holds, by its name there."""
+        found = {f"parameter/{name}": one for name, one in self._parameters.items()}
+        for name, states in self._states.items():
+            found |= {f"{what}/{name}": one for what, one in zip(self.optimizer.states, states, strict=True)}
+        return found
+
+    def __repr__(self) -> str:
+        return f"Trainer({len(self._states)} parameters, {self.optimizer}, {self.steps} steps)"
+
+
+def _only(graph: Graph, wanted: set[int], given: set[int]) -> Graph:
+    """A graph with those of its outputs, under their names, and those of its inputs."""
+    made = Graph(graph.engine_kind, fpmath_mode=graph.fpmath_mode)
+    ops = needed_ops(graph.ops, wanted)
+    for tensor in graph.inputs:
+        if tensor.id in given:
+            made.add_input(tensor)
+    for tensor, array in zip(graph.constant_tensors, graph.constants.values(), strict=True):
+        made.add_constant(tensor, array)
+    tensors = {t.id: t for t in graph.parameter_tensors}
+    for number, parameter in graph.held_parameters.items():
+        made.add_parameter(tensors[number], parameter)
+    for op in ops:
+        made.add_op(op)
+    for name, number in graph.marked_outputs:
+        if number in wanted:
+            made.output(made.tensor(number), name=name)
+    made.prune()
+    return made
+
+
+def _mixed(*numbers: int) -> int:
+    """A seed of 63 bits made of several numbers, which differs a lot where one of them differs a little.
+
+    Source: the finalizer of SplitMix64, Steele et al., Fast splittable pseudorandom number generators (OOPSLA 2014).
+    """
+    state = 0
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) % (1 << 64)
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % (1 << 64)
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB % (1 << 64)
+        state ^= state >> 31
+    return state & WORD
