@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..model.logical_tensor import LogicalTensor
 from .expressions import binary, cast
 from .layers import attention
+from .torch_ops import divided
 from .torch_sampling import TABLE
 from .translation import Translation, Unmapped, Value, dtype_of, sizes
 
@@ -119,7 +121,7 @@ def _batch_norm_alone(
 # --- what is dropped at random ---------------------------------------------------------------------------
 
 
-def _drawn(t: Translation, x: Value, p: float) -> tuple[Value, Value]:
+def _drawn(t: Translation, x: Value, p: float) -> tuple[LogicalTensor, LogicalTensor]:
     """Elements of x with the probability 1 − p, scaled up, and 0 else; and 1 where they stay.
 
     Each comes from an op of its own, of the same numbers, of which that goes away that nobody reads.
@@ -152,7 +154,17 @@ def _bernoulli(t: Translation, x: Value, p: float, *_: object) -> Value:
     shape, dtype = sizes(x), dtype_of(x)
     if p in (0, 1):
         return np.full(shape, p, dtype)
-    return cast(t, _drawn(t, np.ones(shape, _FLOAT), 1 - p)[1], dtype)
+    scaled, mask = _drawn(t, np.ones(shape, dtype), 1 - p)
+    made = t.tensor(cast(t, mask, dtype))
+    t.drawn[made.id] = p, scaled
+    return made
+
+
+@_enter("div.Scalar")
+def _divided(t: Translation, a: Value, b: float) -> Value:
+    """A quotient; of what is drawn, by its probability, it is a Dropout, which goes away where a model is evaluated."""
+    p, scaled = t.drawn.get(a.id, (None, None)) if isinstance(a, LogicalTensor) else (None, None)
+    return divided(t, a, b) if scaled is None or p != b else scaled
 
 
 @_enter("scaled_dot_product_attention")

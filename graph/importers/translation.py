@@ -116,11 +116,13 @@ class Translation:
     Attributes:
         graph: built so far.
         label: name of the node that is being translated; its ops get it.
+        drawn: id of zeros and ones that are drawn → the probability of ones, and what they are divided by it.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
         self.label = ""
+        self.drawn: dict[int, tuple[float, LogicalTensor]] = {}
         self._names: set[str] = set()
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
         self._scalars: dict[tuple[str, str], LogicalTensor] = {}

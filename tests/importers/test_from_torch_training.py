@@ -320,3 +320,70 @@ def test_dropout_is_nothing_where_it_is_in_inference_mode():
     graph = og.from_torch(module, (normal(3, 4),), training=True)
     assert [op.kind for op in graph.ops] == ["ReLU"]
     assert graph.input_names == ("input",)
+
+
+# --- with a trainer --------------------------------------------------------------------------------------
+
+
+class Mixed(nn.Module):
+    """All that training and inference differ in, tied and frozen parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 6, 3, padding=1)
+        self.norm = nn.BatchNorm2d(6)
+        self.channels = nn.Dropout2d(0.2)
+        self.table = nn.Embedding(6, 6)
+        self.out = nn.Linear(6, 6, bias=False)
+        self.out.weight = self.table.weight
+        self.drop = nn.Dropout(0.3)
+        self.fixed = nn.Linear(6, 5)
+        self.fixed.requires_grad_(False)
+
+    def forward(self, x, tokens, y):
+        h = self.channels(functional.relu(self.norm(self.conv(x)))).mean((2, 3)) + self.table(tokens)
+        return functional.cross_entropy(self.fixed(self.drop(self.out(h))), y)
+
+
+MIXED = {"x": normal(8, 3, 6, 6), "tokens": labels(8, below=6), "y": labels(8, below=5, seed=3)}
+
+
+def test_a_trainer_seeds_what_is_dropped_evaluates_and_hands_the_state_back():
+    module = built(Mixed)
+    frozen = module.fixed.weight.clone()
+    graph = og.from_torch(module, tuple(MIXED.values()), training=True)
+    assert graph.input_names == (*MIXED, "seed")
+    trainer = og.training.Trainer(graph, graph.outputs[0], og.training.SGD(0.1, momentum=0.9))
+    losses = [trainer.step(MIXED) for _ in range(20)]
+    assert losses[-1] < losses[0]
+    state = trainer.export_state_dict()
+    assert module.load_state_dict(state).missing_keys == []
+    assert module.norm.num_batches_tracked == 20
+    assert torch.equal(module.fixed.weight, frozen)
+    assert module.out.weight is module.table.weight
+    with torch.no_grad():
+        expected = float(module.eval()(*MIXED.values()))
+    assert float(trainer.evaluate(MIXED)["output"]) == pytest.approx(expected, rel=1e-5)
+    before = {key: value.clone() for key, value in state.items()}
+    trainer.step(MIXED)
+    for key, value in state.items():  # what was exported stays
+        assert torch.equal(value, before[key]), key
+
+
+def test_types_of_an_exported_state():
+    class Types(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+            self.register_buffer("halves", torch.tensor([1.5, -2], dtype=torch.bfloat16))
+            self.register_buffer("count", torch.tensor(3))
+
+        def forward(self, x):
+            return (x * self.weight).sum()
+
+    module = Types()
+    graph = og.from_torch(module, (normal(3),), training=True)
+    state = og.training.Trainer(graph, graph.outputs[0], og.training.SGD(0.1)).export_state_dict()
+    for key, want in module.state_dict().items():
+        assert state[key].dtype == want.dtype, key
+        assert torch.equal(state[key], want), key
