@@ -130,7 +130,7 @@ def _guard(graph: Graph, stats: Sequence[tuple[LogicalTensor, LogicalTensor]], s
     """Lets what the model assigns itself, as running statistics, stay as it is where the step is skipped."""
     if not stats:
         return
-    taken = graph.op("HostNotEqual", scale, graph.op("HostSubtract", scale, scale))
+    taken = graph.op("HostGreater", scale, graph.constant(np.zeros((), np.float64)))
     for parameter, value in stats:
         graph.drop_assignment(parameter)
         graph.assign(parameter, graph.op("HostSelect", taken, value, parameter))

@@ -1,0 +1,147 @@
+"""Files of trainers: going on bit for bit, and a kill that leaves the old file whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onednn_graph.graph.runtime.arrays import Array
+
+pytest.importorskip("safetensors", reason="checkpoints need the extra 'weights'")
+T = og.training
+
+
+def trainer(*, seed: int = 5, optimizer: T.Optimizer | None = None, size: int = 6) -> tuple[og.Graph, T.Trainer]:
+    rng = np.random.default_rng(0)
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", [-1, 4]), graph.input("y", "f32", [-1, 2])
+    w = graph.parameter(rng.standard_normal((4, size)).astype(np.float32), name="w")
+    v = graph.parameter(rng.standard_normal((size, 2)).astype(np.float32), name="v")
+    hidden = graph.op("Tanh", graph.op("MatMul", x, w))
+    zero = graph.constant(np.int64(0))
+    hidden = graph.op("Dropout", hidden, zero, zero, graph.constant(np.float32(0.25)))
+    seen = graph.parameter(np.zeros((), np.float32), name="seen")
+    graph.assign(seen, graph.op("Add", seen, graph.op("ReduceMean", x, axes=[0, 1])))
+    loss = T.mean_squared_error(graph, graph.op("MatMul", hidden, v), y)
+    schedule = T.WarmUp(T.Cosine(0.1, 20), 3)
+    chosen = T.AdamW(schedule, clip_norm=1.0) if optimizer is None else optimizer
+    return graph, T.Trainer(graph, loss, chosen, seed=seed)
+
+
+def feeds(number: int) -> dict[str, Array]:
+    rng = np.random.default_rng(number)
+    return {
+        "x": rng.standard_normal((8, 4)).astype(np.float32),
+        "y": rng.standard_normal((8, 2)).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize("optimizer", [None, T.SGD(0.1, momentum=0.9)])
+def test_going_on_is_as_never_having_stopped(tmp_path: Path, optimizer: T.Optimizer | None) -> None:
+    graph, whole = trainer(optimizer=optimizer)
+    for number in range(5):
+        whole.step(feeds(number))
+    path = tmp_path / "half.safetensors"
+    whole.save(path)
+    losses = [whole.step(feeds(number)) for number in range(5, 10)]
+    other, again = trainer(seed=99, optimizer=optimizer)
+    again.step(feeds(77))
+    again.load(path)
+    assert (again.steps, again.seed) == (5, 5)
+    assert [again.step(feeds(number)) for number in range(5, 10)] == losses
+    assert {n: a.tobytes() for n, a in graph.parameters.items()} == {
+        n: a.tobytes() for n, a in other.parameters.items()
+    }
+    assert graph.parameters["seen"] != 0
+
+
+def test_models_that_were_compiled_before_see_what_is_loaded(tmp_path: Path) -> None:
+    graph, first = trainer()
+    first.save(tmp_path / "t.safetensors")
+    want = first.evaluate({"x": feeds(0)["x"]} | feeds(0))
+    first.step(feeds(0))
+    first.load(tmp_path / "t.safetensors")
+    again = first.evaluate(feeds(0))
+    assert {n: a.tobytes() for n, a in want.items()} == {n: a.tobytes() for n, a in again.items()}
+    assert len(graph.parameters) == 3
+
+
+SAVING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_checkpoints import feeds, trainer
+_, made = trainer(size=200_000)
+made.step(feeds(0))
+print("ready", flush=True)
+while True:
+    made.steps += 1
+    made.save(sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
+@pytest.mark.parametrize("delay", [0.0, 0.011, 0.023, 0.05])
+def test_a_kill_leaves_a_whole_file(tmp_path: Path, delay: float) -> None:
+    path = tmp_path / "t.safetensors"
+    _, first = trainer(size=200_000)
+    first.save(path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", SAVING, str(Path(__file__).parent), str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(delay)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    first.load(path)
+    assert all(np.isfinite(array).all() for array in first.evaluate(feeds(0)).values())
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, made = trainer()
+    path = tmp_path / "t.safetensors"
+    made.save(path)
+    before = path.read_bytes()
+    made.step(feeds(0))
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(og.GraphFileError, match=r"t\.safetensors: can't be written: No space left"):
+            made.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["t.safetensors"]
+
+
+def test_files_of_others_are_refused(tmp_path: Path) -> None:
+    graph, made = trainer()
+    path = tmp_path / "t.safetensors"
+    made.save(path)
+    before = {n: a.tobytes() for n, a in graph.parameters.items()}
+    for optimizer, size, message in (
+        (T.SGD(0.1), 6, "has 'mean/w'"),
+        (T.SGD(0.1, momentum=0.5), 6, "lacks 'velocity/w'"),
+        (None, 7, r"'parameter/w' must be float32 of shape \[4, 7\], got float32 of \[4, 6\]"),
+    ):
+        _, other = trainer(optimizer=optimizer, size=size)
+        with pytest.raises(og.GraphFileError, match=message):
+            other.load(path)
+    graph.save(tmp_path / "g.json", weights=True)
+    with pytest.raises(og.GraphFileError, match=r"was not written by Trainer\.save"):
+        made.load(tmp_path / "g.safetensors")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(og.GraphFileError, match="can't be read"):
+        made.load(path)
+    with pytest.raises(og.GraphFileError, match="can't be read"):
+        made.load(tmp_path / "none.safetensors")
+    assert {n: a.tobytes() for n, a in graph.parameters.items()} == before
