@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import matplotlib
-import numpy as np
 import onednn_graph as og
 import torch
 from matplotlib import pyplot as plt
@@ -58,9 +57,8 @@ def by_onednn_graph(network: Network, images: torch.Tensor, labels: torch.Tensor
     trainer = og.training.Trainer(graph, loss, og.training.AdamW(2e-3))
     losses: list[float] = []
     for _ in range(epochs):
-        for batch in torch.randperm(len(images)).split(BATCH):
-            if len(batch) == BATCH:  # the graph has the size of the example
-                losses.append(trainer.step({x: images[batch], "labels": labels[batch]}))
+        batches = torch.randperm(len(images)).split(BATCH)[:-1]  # the graph has the size of the example
+        losses += [trainer.step({x: images[batch], "labels": labels[batch]}) for batch in batches]
     network.load_state_dict(trainer.export_state_dict())
     return losses
 

@@ -1,4 +1,4 @@
-"""Trains a small transformer on handwritten digits, read row by row as sequences: python examples/train_transformer.py"""
+"""Trains a small transformer on handwritten digits, read row by row: python examples/train_transformer.py"""
 
 import argparse
 from pathlib import Path
@@ -105,8 +105,8 @@ def main() -> None:
     losses: list[float] = []
     accuracy: list[float] = []
     for epoch in range(options.epochs):
-        for batch in np.split(rng.permutation(training), count):
-            losses.append(trainer.step({"x": rows[batch], "y": labels[batch]}))
+        batches = np.split(rng.permutation(training), count)
+        losses += [trainer.step({"x": rows[batch], "y": labels[batch]}) for batch in batches]
         found = trainer.evaluate({"x": rows[testing]})["logits"].argmax(1)
         accuracy.append(float(np.mean(found == labels[testing])))
         print(f"epoch {epoch + 1:2}: loss {np.mean(losses[-count:]):.4f}, test accuracy {accuracy[-1]:.4f}")
