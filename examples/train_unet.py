@@ -1,4 +1,4 @@
-"""Trains a U-Net to tell discs and rings from a noisy background, pixel by pixel: python examples/train_unet.py"""
+"""Trains a U-Net to tell discs and squares from a noisy background, pixel by pixel: python examples/train_unet.py"""
 
 import argparse
 from pathlib import Path
@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-SIDE, CLASSES = 32, 3  # background, disc, ring
-BATCH, STEPS, WIDTH = 16, 150, 8
+SIDE, CLASSES = 32, 3  # background, disc, square
+BATCH, STEPS, WIDTH = 16, 120, 8
 
 
 def shapes(rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-    """Images (count, side, side, 1) of one disc and one ring each, in noise, and the class of each pixel."""
+    """Images (count, side, side, 1) of a bright disc and a dim square, in noise, and the class of each pixel."""
     row, column = np.mgrid[:SIDE, :SIDE]
     classes = np.zeros((count, SIDE, SIDE), np.int64)
     for image in classes:
         for kind in rng.permutation([1, 2]):
             y, x = rng.uniform(6, SIDE - 6, 2)
             size = rng.uniform(5, 8)
-            away = np.hypot(row - y, column - x)
-            image[(away < size) & ((kind == 1) | (away > size - 2.5))] = kind
-    light = rng.uniform(0.5, 1, (count, 1, 1)) * (classes > 0) + rng.normal(0, 0.1, classes.shape)
+            down, right = abs(row - y), abs(column - x)
+            away = np.hypot(down, right) if kind == 1 else np.maximum(down, right)
+            image[away < size] = kind
+    light = np.choose(classes, [0.0, 1.0, 0.6]) + rng.normal(0, 0.25, classes.shape)
     return light[..., None].astype(np.float32), classes
 
 
@@ -130,7 +131,7 @@ def main() -> None:
     draw(options.out, losses, images, classes, found)
     overlap = [np.sum((found == k) & (classes == k)) / np.sum((found == k) | (classes == k)) for k in (1, 2)]
     print(f"{np.mean(found == classes):.4f} of the pixels of new images are right")
-    print(f"overlap of discs {overlap[0]:.4f} and of rings {overlap[1]:.4f}; see {options.out}")
+    print(f"overlap of discs {overlap[0]:.4f} and of squares {overlap[1]:.4f}; see {options.out}")
 
 
 if __name__ == "__main__":

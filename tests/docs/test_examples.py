@@ -131,7 +131,7 @@ def test_train_transformer(tmp_path):
 def test_train_unet(tmp_path):
     out = run(tmp_path, "train_unet.py")
     assert numbers(r"(\S+) of the pixels", out)[0] > 0.97
-    assert min(numbers(r"overlap of discs (\S+) and", out) + numbers(r"of rings ([\d.]+);", out)) > 0.7
+    assert min(numbers(r"overlap of discs (\S+) and", out) + numbers(r"of squares ([\d.]+);", out)) > 0.7
     assert is_picture(tmp_path / "unet.png")
 
 
