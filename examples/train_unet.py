@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 SIDE, CLASSES = 32, 3  # background, disc, square
-BATCH, STEPS, WIDTH = 16, 120, 8
+BATCH, STEPS, WIDTH = 16, 250, 8
 
 
 def shapes(rng: np.random.Generator, count: int) -> tuple[Array, Array]:
