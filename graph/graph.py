@@ -74,6 +74,7 @@ class Graph(OpMethods):
         self._constants: dict[int, Array] = {}
         self._parameters: dict[int, Parameter] = {}
         self._assigned: dict[int, int] = {}  # parameter → the tensor whose value it gets
+        self._state: dict[str, Array] | None = None
         self._marked: list[tuple[str | None, int]] = []
         self._dropped: set[int] = set()
         self._finalized = False
@@ -372,6 +373,36 @@ class Graph(OpMethods):
     def parameter_tensors(self) -> tuple[LogicalTensor, ...]:
         """The tensors of the parameters."""
         return tuple(self._tensors[i] for i in self._parameters)
+
+    @property
+    def state(self) -> Mapping[str, Array]:
+        """The arrays of the model that the graph came from, read-only, under the model's own names.
+
+        Beside the parameters, whose later values it shows too, these are the constants and further names of
+        parameters that the model has. Of a graph that was not imported, or not for training, it is `parameters`.
+        """
+        return self.parameters if self._state is None else dict(self._state)
+
+    def name_state(self, state: Mapping[str, LogicalTensor | Array]) -> None:
+        """Says what `state` is.
+
+        Args:
+            state: parameters of the graph, or arrays that stay as they are, by the model's names.
+
+        Raises:
+            GraphError: a tensor is no parameter of the graph, or the graph is finalized.
+        """
+        self._check_open("state")
+        named: dict[str, Array] = {}
+        for name, value in state.items():
+            if isinstance(value, LogicalTensor):
+                if value.id not in self._parameters:
+                    raise GraphError(f"{value} is no parameter of the graph and can't be the state {name!r}")
+                named[name] = self._parameters[value.id].view
+            else:
+                named[name] = value.view()
+                named[name].flags.writeable = False
+        self._state = named
 
     @property
     def held_parameters(self) -> Mapping[int, Parameter]:

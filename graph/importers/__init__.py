@@ -52,8 +52,9 @@ def from_torch(
     example_named: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
+    training: bool = False,
 ) -> Graph:
-    """A graph from a torch module in inference mode, or from an `ExportedProgram`.
+    """A graph from a torch module in inference mode or in training, or from an `ExportedProgram`.
 
     The module goes through `torch.export.export(module.eval(), …)`, and all sizes are those of the example but for
     those that `dynamic_shapes` leaves open. With any of these it is an `OpenGraph`: ops and shapes are made for the
@@ -68,6 +69,11 @@ def from_torch(
         example_named: keyword arguments likewise.
         dynamic_shapes: which sizes stay open, as `torch.export.export` takes it: for each argument, by name or in
             order, a mapping from axes to `torch.export.Dim`, `Dim.AUTO` or `Dim.DYNAMIC`.
+        training: whether it is a graph to be trained. Parameters that need gradients are copied, and are parameters of
+            the graph under their names in `state_dict`, one for all that share their memory; other tensors stay
+            constants. BatchNorm normalises by the statistics of the batch, and each step moves its running ones.
+            Dropout draws by `seed`, one more input of s64 without axes. The module counts as in training; parts of it
+            in inference mode stay so, unless the module itself is.
 
     Raises:
         UnsupportedError: nodes that can't be translated, all of them in one message; a module that
@@ -76,4 +82,4 @@ def from_torch(
     """
     from .torch_import import import_torch
 
-    return import_torch(module, example_inputs, example_named, dynamic_shapes)
+    return import_torch(module, example_inputs, example_named, dynamic_shapes, training=training)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -233,6 +233,7 @@ def attention(
     causal: bool,
     scale: float | None,
     grouped: bool = False,
+    drop: Callable[[Value], Value] = lambda weights: weights,
 ) -> Value:
     """softmax(Q · Kᵀ · scale + mask) · V over (…, L, E), (…, S, E) and (…, S, D).
 
@@ -240,6 +241,7 @@ def attention(
         mask: added to the scores, or a boolean one that says which take part.
         causal: each position sees itself and those before.
         grouped: several heads of Q share one of K and V, on axis -3.
+        drop: what is done to the softmax, in training.
     """
     q, k = sizes(query), sizes(key)
     heads = 1
@@ -265,7 +267,7 @@ def attention(
             scores = where(t, mask, scores, -math.inf)
     # A row that sees nothing gives zeros, as in the frameworks.
     weights = t.op("SoftMax", scores, axis=-1, mode="inf_as_zero" if masked else "none")
-    result = matmul(t, weights, value)
+    result = matmul(t, drop(weights), value)
     return result if heads == 1 else reshape(t, result, (*q[:-1], sizes(value)[-1]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -22,6 +22,8 @@ from .results import finished
 from .torch_ops import numpy_type_of
 from .torch_sampling import TABLE
 from .torch_sizes import Sizes, example_shape, open_shape
+from .torch_state import CHANGES, State
+from .torch_training import TRAINING
 from .translation import (
     COMPUTED,
     FAILURES,
@@ -35,6 +37,7 @@ from .translation import (
     unsupported,
 )
 
+Table = Mapping[str, Callable[..., Any]]
 BROKEN = object()
 """Stands for the outputs of a node that could not be translated."""
 
@@ -44,6 +47,8 @@ def import_torch(
     inputs: Sequence[Any] | None,
     named: Mapping[str, Any] | None,
     dynamic_shapes: object = None,
+    *,
+    training: bool = False,
 ) -> Graph:
     """See `from_torch`."""
     torch = library("torch", "torch", "from_torch")
@@ -56,22 +61,23 @@ def import_torch(
             )
         program = module
     elif isinstance(module, torch.nn.Module):
-        program = _exported(torch, export, module, inputs, named, dynamic_shapes)
+        program = _exported(torch, export, module, inputs, named, dynamic_shapes, training)
     else:
         raise ArgumentTypeError(
             f"from_torch takes a torch.nn.Module or an ExportedProgram, got {format_value(module)} of type "
             f"{type(module).__name__}"
         )
+    table = TRAINING if training else TABLE
     try:
         with _quiet():
-            program = program.run_decompositions(_decompositions(export))
+            program = program.run_decompositions(_decompositions(export, table))
     except Exception as error:  # whatever torch's tracing raises
         raise UnsupportedError(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
         ) from error
 
     def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
-        return _Importer(torch, program, shapes).run(for_sizes=bool(shapes))
+        return _Importer(torch, program, shapes, table, training).run(for_sizes=bool(shapes))
 
     given = _tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(given.values())):
@@ -80,9 +86,8 @@ def import_torch(
     known = {name: shape for name, shape in example.items() if shape is not None}
     if len(known) == len(example):
         imported(known)  # what has no translation for any sizes is said now
-    specs = program.graph_signature.output_specs
     names = _output_names(program)
-    made = [getattr(spec.arg, "name", None) for spec in specs]
+    made = [getattr(spec.arg, "name", None) for spec in _returned(program)]
     outputs = _tensors_of(torch, program, [name for name in made if name is not None], len(given))
     return OpenGraph(
         list(given.values()),
@@ -110,10 +115,15 @@ def _tensors_of(torch: Any, program: Any, names: Iterable[Any], first: int = 0) 
     return found
 
 
+def _returned(program: Any) -> list[Any]:
+    """What the program says of its outputs that the user gets; what buffers become comes before them."""
+    return [spec for spec in program.graph_signature.output_specs if spec.kind.name != CHANGES]
+
+
 def _output_names(program: Any) -> dict[int, str]:
-    """A name for each output of the program, by its number."""
+    """A name for each output that the user gets, by its number."""
     pytree = library("torch.utils._pytree", "torch", "from_torch")
-    count = len(program.graph_signature.output_specs)
+    count = len(_returned(program))
     structure = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
     return {number: f"output_{number}" for number in range(count)} | dict(_names(structure, ""))
 
@@ -125,6 +135,7 @@ def _exported(
     inputs: Sequence[Any] | None,
     named: Mapping[str, Any] | None,
     dynamic_shapes: object,
+    training: bool,
 ) -> Any:
     if inputs is None and named is None:
         raise ArgumentError(
@@ -134,7 +145,7 @@ def _exported(
         raise ArgumentTypeError(
             f"from_torch takes a tuple of example inputs, got {type(inputs).__name__}; write (x,) for one tensor"
         )
-    with _inference(torch, module), _quiet():
+    with _mode(torch, module, training), _quiet():
         try:
             return export.export(
                 module,
@@ -150,17 +161,21 @@ def _exported(
 
 
 @contextmanager
-def _inference(torch: Any, module: Any) -> Generator[None]:
-    """The module in inference mode; afterwards each part is as it was."""
-    training = [(part, part.training) for part in module.modules()]
+def _mode(torch: Any, module: Any, training: bool) -> Generator[None]:
+    """The module in inference mode, or in training, where parts in inference mode stay so unless all of it is.
+
+    Afterwards each part is as it was.
+    """
+    modes = [(part, part.training) for part in module.modules()]
     fast = torch.backends.mha.get_fastpath_enabled()
-    module.eval()
+    if not training or not module.training:
+        module.train(training)
     torch.backends.mha.set_fastpath_enabled(False)  # it would hide an encoder layer in one op
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for part, was in training:
+        for part, was in modes:
             part.training = was
 
 
@@ -174,20 +189,20 @@ def _quiet() -> Generator[None]:
         yield
 
 
-def _decompositions(export: Any) -> Any:
+def _decompositions(export: Any, table: Table) -> Any:
     """Torch's own, but for the ops that have a translation as they are."""
     if not hasattr(export, "default_decompositions"):  # before torch 2.6
         return None
-    table = export.default_decompositions()
-    for op in list(table.keys()):
-        if _translation(op) is not None:
-            table.pop(op)
-    return table
+    decompositions = export.default_decompositions()
+    for op in list(decompositions.keys()):
+        if _translation(table, op) is not None:
+            decompositions.pop(op)
+    return decompositions
 
 
-def _translation(op: Any) -> Any:
+def _translation(table: Table, op: Any) -> Any:
     name = str(op)
-    return TABLE.get(name) or TABLE.get(name.rpartition(".")[0])
+    return table.get(name) or table.get(name.rpartition(".")[0])
 
 
 class _Importer:
@@ -197,20 +212,27 @@ class _Importer:
         torch: the package.
         program: what was exported, decomposed.
         shapes: of the inputs, by name; none where the program leaves no size open.
+        table: the translations.
+        training: whether the state of the module becomes parameters.
     """
 
-    def __init__(self, torch: Any, program: Any, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self, torch: Any, program: Any, shapes: Mapping[str, Sequence[int]], table: Table, training: bool
+    ) -> None:
         self.torch = torch
         self.program = program
         self.shapes = shapes
         self.sizes = Sizes(program.range_constraints)
+        self.table = table
         self.t = Translation()
+        self.state = State(program, self.t) if training else None
         self.values: dict[str, Any] = {}
         self.problems: list[Problem] = []
         self._arrays: dict[int, tuple[Any, Array]] = {}
 
     def run(self, for_sizes: bool) -> Graph:
         """The graph. For `for_sizes` see `finished`."""
+        self._check_changes()
         self._placeholders()
         needed = _needed(self.program.graph.nodes)
         for node in self.program.graph.nodes:
@@ -222,15 +244,31 @@ class _Importer:
                 self.problems.append(Problem(node.op, node.name, "there is no translation for it"))
         if self.problems:
             raise unsupported(self.problems, "exported torch program")
-        return finished(self.t, self._outputs(), "from_torch", for_sizes=for_sizes)
+        outputs = self._outputs()
+        if self.state is not None:
+            self.state.assign(self.program.graph_signature.output_specs, self.values)
+            self.state.record(self.program, self._array)
+        return finished(self.t, outputs, "from_torch", for_sizes=for_sizes)
 
     # --- inputs and outputs ---
+
+    def _check_changes(self) -> None:
+        for spec in self.program.graph_signature.output_specs:
+            kind = spec.kind.name
+            if kind != "USER_OUTPUT" and not (self.state is not None and kind == CHANGES):
+                way = ", or import it with training=True" if kind == CHANGES else ""
+                raise UnsupportedError(
+                    f"from_torch: the module changes {spec.target or spec.arg.name!r}, and oneDNN Graph's ops change "
+                    f"nothing; return it as an output instead{way}"
+                )
 
     def _placeholders(self) -> None:
         metas = {
             node.name: node.meta.get("val") for node in self.program.graph.nodes if node.op == "placeholder"
         }
-        for spec in self.program.graph_signature.input_specs:
+        specs = self.program.graph_signature.input_specs
+        # The user's come first: where a parameter is called the same, they keep the name.
+        for spec in sorted(specs, key=lambda spec: spec.kind.name != "USER_INPUT"):
             kind, name = spec.kind.name, spec.arg.name
             if kind == "USER_INPUT":
                 meta = metas.get(name)
@@ -241,11 +279,19 @@ class _Importer:
             elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
                 held = self.program.state_dict.get(spec.target)
                 tensor = self.program.constants[spec.target] if held is None else held
-                self.values[name] = tensor.detach()
-                self.t.entitle(self._array(self.values[name]), spec.target)
+                self.values[name] = self._held(spec.target, tensor)
             else:
                 self.values[name] = BROKEN
                 self.problems.append(Problem(kind.lower(), name, "an input of this kind can't be taken"))
+
+    def _held(self, key: str, tensor: Any) -> Any:
+        """A parameter of the graph, or a tensor that becomes a constant of it."""
+        constant = tensor.detach()
+        array = self._array(constant)
+        parameter = None if self.state is None else self.state.taken(key, tensor, array)
+        if parameter is None:
+            self.t.entitle(array, key)
+        return constant if parameter is None else parameter
 
     def _input(self, name: str, meta: Any) -> LogicalTensor:
         self.sizes.bind(name, meta.shape, self.shapes.get(name, meta.shape))
@@ -257,13 +303,7 @@ class _Importer:
         return self.t.input(name, data_type, dims)
 
     def _outputs(self) -> dict[str, Value]:
-        specs = self.program.graph_signature.output_specs
-        changed = [spec for spec in specs if spec.kind.name != "USER_OUTPUT"]
-        if changed:
-            raise UnsupportedError(
-                f"from_torch: the module changes {changed[0].target or changed[0].arg.name!r}, and oneDNN Graph's "
-                "ops change nothing; return it as an output instead"
-            )
+        specs = _returned(self.program)
         names = _output_names(self.program)
         results: dict[str, Value] = {}
         for number, spec in enumerate(specs):
@@ -327,7 +367,7 @@ class _Importer:
         named = {key: self._argument(one) for key, one in node.kwargs.items()}
         if any(value is BROKEN for value in _leaves([*args, *named.values()])):
             self.values[node.name] = BROKEN
-            if name != "getitem" and _translation(op) is None:
+            if name != "getitem" and _translation(self.table, op) is None:
                 self.problems.append(Problem(name, node.name, "there is no translation for it"))
             return
         self.t.label = node.name
@@ -345,9 +385,10 @@ class _Importer:
             if index >= len(values):
                 raise Unmapped(f"output {index} of the op has no counterpart")
             return values[index]
-        if not any(isinstance(value, COMPUTED) for value in _leaves([*args, *named.values()])):
+        constant = not any(isinstance(value, COMPUTED) for value in _leaves([*args, *named.values()]))
+        translate = _translation(self.table, op)
+        if constant and not (self.state and translate and self._draws(op, args, named)):
             return self._folded(op, args, named)
-        translate = _translation(op)
         if translate is None:
             raise Unmapped("there is no translation for it")
         return translate(self.t, *[self._operand(one) for one in _bound(op, args, named)])
@@ -373,9 +414,14 @@ class _Importer:
                     f"it would come out as {dtype_of(value)} {list(have)} instead of {dtype} {list(shape)}"
                 )
 
+    def _draws(self, op: Any, args: list[Any], named: dict[str, Any]) -> bool:
+        """Whether an op makes random numbers."""
+        random = self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+        return random and not _sure(op, args, named)
+
     def _folded(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
         """The value of an op whose arguments are all constant, by torch."""
-        if self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()) and not _sure(op, args, named):
+        if self._draws(op, args, named):
             raise Unmapped("it makes random numbers")
         try:
             with self.torch.no_grad():

@@ -116,17 +116,21 @@ class Translation:
     Attributes:
         graph: built so far.
         label: name of the node that is being translated; its ops get it.
+        drawn: id of zeros and ones that are drawn → the probability of ones, and what they are divided by it.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
         self.label = ""
+        self.drawn: dict[int, tuple[float, LogicalTensor]] = {}
         self._names: set[str] = set()
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
         self._scalars: dict[tuple[str, str], LogicalTensor] = {}
         self._titles: dict[int, str] = {}
         self._dequantised: set[int] = set()
         self._reshaped: dict[tuple[int, tuple[int, ...]], LogicalTensor] = {}
+        self._seed: LogicalTensor | None = None
+        self._draws = 0
 
     def _name(self, wanted: str) -> str:
         name, number = wanted or "value", 1
@@ -140,6 +144,17 @@ class Translation:
         """An input of the model, under its own name."""
         self._names.add(name)
         return self.graph.input(name, data_type, shape)
+
+    def parameter(self, name: str, array: Array) -> LogicalTensor:
+        """A parameter of the graph, under its own name unless an input has it."""
+        return self.graph.parameter(array, name=self._name(name))
+
+    def draw(self) -> tuple[LogicalTensor, Array]:
+        """The seed of all random numbers, an input, and an offset that gives each op numbers of its own."""
+        if self._seed is None:
+            self._seed = self.graph.input(self._name("seed"), DataType.s64, [])
+        self._draws += 1
+        return self._seed, np.asarray(self._draws - 1, np.int64)
 
     def entitle(self, array: Array, name: str) -> None:
         """Has the constant called `name` if it is used; `array` must stay alive."""

@@ -10,15 +10,15 @@ from ...ops.errors import UnsupportedError
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
-from ..model.topology import topological
+from ..model.topology import needed_ops, topological
 from ..runtime.arrays import numpy_type
 
 
-def evaluating(graph: Graph) -> Graph:
+def evaluating(graph: Graph, loss: LogicalTensor) -> Graph:
     """The same graph for evaluation. It shares the parameters and assigns none.
 
     BatchNormForwardTraining becomes BatchNormInference with the running statistics that it is given, and Dropout hands
-    its input on.
+    its input on. Ops that outputs and loss don't depend on, as those of running statistics alone, are left out.
 
     Raises:
         UnsupportedError: an op reads what is computed in training alone, as statistics of the batch and masks are.
@@ -36,7 +36,7 @@ def evaluating(graph: Graph) -> Graph:
     lost: dict[int, Op] = {}
     next_id = 1 + max([t.id for t in graph.tensors] + [op.id for op in graph.ops], default=0)
     kept = {value.id for _, value in graph.assignments}
-    for op in topological(graph.ops):
+    for op in topological(needed_ops(graph.ops, {loss.id, *(t.id for t in graph.outputs)})):
         inputs = [instead.get(t.id, t) for t in op.inputs]
         if op.kind in ("Dropout", "BatchNormForwardTraining"):
             lost |= {t.id: op for t in op.outputs[1:]}

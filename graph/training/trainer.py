@@ -30,6 +30,7 @@ from .checkpoint import read_checkpoint, write_checkpoint
 from .evaluation import evaluating
 from .optimizers import Optimizer
 from .program import Feeds, Program
+from .state_dict import state_dict
 from .step import PREFIX, Communicator, Step, check_trainable, training_step
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -258,7 +259,11 @@ class Trainer:
                 bf16=self.precision is Precision.bf16,
             )
             names = {name for name, _ in shapes}
-            missing = [n for n in step.graph.input_names if n not in names and not n.startswith(PREFIX)]
+            read = {
+                t.id for op in step.graph.ops for t in op.inputs
+            }  # the seed of a model's own is not any more
+            wanted = [label(t) for t in step.graph.inputs if t.id in read]
+            missing = [n for n in wanted if n not in names and not n.startswith(PREFIX)]
             if missing:
                 raise ArgumentError(
                     f"input {missing[0]!r} is missing, which the loss depends on; got "
@@ -289,7 +294,7 @@ class Trainer:
 
     def _evaluation(self, names: frozenset[str]) -> CompiledGraph:
         if names not in self._evaluations:
-            graph = evaluating(self._graph)
+            graph = evaluating(self._graph, self._loss)
             given = {t.id for t in graph.inputs if label(t) in names}
             outputs = [(name, graph.tensor(n)) for name, n in graph.marked_outputs]
             if self._loss.id not in {t.id for _, t in outputs}:
@@ -342,6 +347,19 @@ class Trainer:
             parameter.write(array)
         self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
         self._take_over()
+
+    def export_state_dict(self) -> dict[str, Any]:
+        """The state of the module that the graph came from by `from_torch`, for its `load_state_dict`.
+
+        Returns:
+            Tensors of torch under the module's names, with their shapes and types, copied: parameters and running
+            statistics as they are now, what was not trained as it was, and each name of what has several. Of another
+            graph the parameters. Without torch, `graph.state` has the arrays.
+
+        Raises:
+            UnsupportedError: torch is not installed.
+        """
+        return state_dict(self._graph.state)
 
     def _contents(self) -> dict[str, Parameter]:
         """All that a file holds, by its name there."""

@@ -138,3 +138,32 @@ def test_train_mpi(tmp_path):
     assert numbers(r"loss (\S+)", both) == pytest.approx(losses, rel=1e-3)
     [accuracy] = numbers(r"test accuracy ([\d.]+)", both)
     assert accuracy > 0.8
+
+
+def is_picture(path):
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_train_transformer(tmp_path):
+    out = run(tmp_path, "train_transformer.py", "--epochs", "6")
+    losses, accuracies = (numbers(pattern, out) for pattern in (r": loss (\S+),", r"test accuracy (\S+)\n"))
+    assert losses[-1] < losses[0] / 3
+    assert max(accuracies) > 0.93
+    assert is_picture(tmp_path / "transformer.png")
+
+
+def test_train_unet(tmp_path):
+    out = run(tmp_path, "train_unet.py")
+    assert numbers(r"(\S+) of the pixels", out)[0] > 0.97
+    assert min(numbers(r"overlap of discs (\S+) and", out) + numbers(r"of squares ([\d.]+);", out)) > 0.7
+    assert is_picture(tmp_path / "unet.png")
+
+
+def test_fine_tune(tmp_path):
+    pytest.importorskip("torch")
+    out = run(tmp_path, "fine_tune.py", "--epochs", "3")
+    [before] = numbers(r"test accuracy (\S+) before", out)
+    [after] = numbers(r"(\S+) after", out)
+    assert before < 0.5
+    assert after > 0.93
+    assert is_picture(tmp_path / "fine_tune.png")

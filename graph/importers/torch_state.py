@@ -1,0 +1,71 @@
+"""The state of a torch module that is to be trained: its parameters and buffers, and what becomes of them in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...ops.errors import UnsupportedError
+from ..model.logical_tensor import LogicalTensor
+from ..runtime.arrays import Array
+from .translation import Translation, Value
+
+CHANGES = "BUFFER_MUTATION"
+"""Torch's word for an output of a program that is what a buffer becomes."""
+
+
+class State:
+    """Which of a program's tensors are parameters of the graph.
+
+    Args:
+        program: exported from a module in training, and decomposed.
+        t: where the parameters go.
+    """
+
+    def __init__(self, program: Any, t: Translation) -> None:
+        self._t = t
+        signature = program.graph_signature
+        self._changing = {spec.target for spec in signature.output_specs if spec.kind.name == CHANGES}
+        self._of_memory: dict[object, LogicalTensor] = {}
+        self._by_key: dict[str, LogicalTensor] = {}
+
+    def taken(self, key: str, tensor: Any, array: Array) -> LogicalTensor | None:
+        """The parameter that stands for a tensor, one for all that share their memory; None for a constant.
+
+        Parameters that need no gradient are constants, and so are buffers that nothing changes.
+        """
+        if not tensor.requires_grad and key not in self._changing:
+            return None
+        memory = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), str(tensor.dtype))
+        shared: object = memory if tensor.numel() else id(tensor)
+        if shared not in self._of_memory:
+            self._of_memory[shared] = self._t.parameter(
+                key, array
+            )  # copied, so that the module stays as it is
+        self._by_key[key] = self._of_memory[shared]
+        return self._by_key[key]
+
+    def record(self, program: Any, array_of: Callable[[Any], Array]) -> None:
+        """Has the graph know the module's `state_dict`.
+
+        Args:
+            program: the one that the state is of.
+            array_of: the elements of a tensor that is no parameter.
+        """
+        self._t.graph.name_state(
+            {
+                key: self._by_key[key] if key in self._by_key else array_of(tensor.detach())
+                for key, tensor in program.state_dict.items()
+            }
+        )
+
+    def assign(self, specs: Any, values: Mapping[str, Value]) -> None:
+        """Has each step put into the buffers what the program says that they become."""
+        for spec in specs:
+            if spec.kind.name == CHANGES:
+                parameter = self._by_key.get(spec.target)
+                if parameter is None:
+                    raise UnsupportedError(
+                        f"from_torch: the module changes {spec.target!r}, which is no buffer"
+                    )
+                self._t.graph.assign(parameter, self._t.tensor(values[spec.arg.name]))

@@ -1,0 +1,185 @@
+"""ATen ops as they are in training: normalisation by the statistics of the batch, and what is dropped at random."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..model.logical_tensor import LogicalTensor
+from .expressions import binary, cast
+from .layers import attention
+from .torch_ops import divided
+from .torch_sampling import TABLE
+from .translation import Translation, Unmapped, Value, dtype_of, sizes
+
+__all__ = ["TRAINING"]
+
+TRAINING: dict[str, Callable[..., Any]] = {
+    name: function for name, function in TABLE.items() if name != "aten.instance_norm"
+}
+"""The table of a module in training. Instance normalisation falls into ops that move its running statistics."""
+_FLOAT = np.dtype(np.float32)
+
+
+def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        TRAINING.update({f"aten.{name}": function for name in names})
+        return function
+
+    return enter
+
+
+# --- statistics of the batch -----------------------------------------------------------------------------
+
+
+def _normalised(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    running: tuple[Value, Value] | None,
+    momentum: float,
+    epsilon: float,
+) -> tuple[Value, list[Value]]:
+    """The data, each channel by its statistics, and these: running mean and variance, those of the batch.
+
+    Of the running statistics `momentum` is the share of the batch in torch, and what stays in oneDNN Graph. Torch
+    divides the variance that it keeps by count − 1, and that by which it normalises by the count, as the op does both.
+    """
+    shape = sizes(x)
+    own = _FLOAT if dtype_of(x) == np.float16 else dtype_of(x)
+    count = math.prod(shape) // max(shape[1], 1)
+    if running is not None:
+        own = dtype_of(running[0])
+    elif gamma is not None:
+        own = dtype_of(gamma)
+    mean, variance = running or (np.zeros(shape[1], own), np.ones(shape[1], own))
+    affine: list[Value] = []
+    if gamma is not None or beta is not None:
+        affine = [
+            np.ones(shape[1], own) if gamma is None else gamma,
+            np.zeros(shape[1], own) if beta is None else beta,
+        ]
+    made = t.ops(
+        "BatchNormForwardTraining",
+        x,
+        mean,
+        variance,
+        *affine,
+        epsilon=epsilon,
+        momentum=1 - momentum,
+        data_format="NCX",
+    )
+    dst, running_mean, running_variance, batch_mean, batch_variance = made
+    if running is not None:
+        rest = binary(t, "Multiply", batch_variance, momentum / (count - 1))
+        running_variance = binary(t, "Add", running_variance, rest)
+    return dst, [running_mean, running_variance, batch_mean, batch_variance]
+
+
+def _inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
+    return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
+
+
+@_enter("_native_batch_norm_legit_functional")
+def _batch_norm_moving(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    mean: Value,
+    variance: Value,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> list[Value]:
+    if not training:
+        raise Unmapped("a batch normalisation by given statistics that is to return them too")
+    dst, (new_mean, new_variance, batch_mean, batch_variance) = _normalised(
+        t, x, gamma, beta, (mean, variance), momentum, epsilon
+    )
+    return [dst, batch_mean, _inverse_deviation(t, batch_variance, epsilon), new_mean, new_variance]
+
+
+@_enter("_native_batch_norm_legit.no_stats")
+def _batch_norm_alone(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> list[Value]:
+    dst, (_, _, batch_mean, batch_variance) = _normalised(t, x, gamma, beta, None, momentum, epsilon)
+    return [dst, batch_mean, _inverse_deviation(t, batch_variance, epsilon)]
+
+
+# --- what is dropped at random ---------------------------------------------------------------------------
+
+
+def _drawn(t: Translation, x: Value, p: float) -> tuple[LogicalTensor, LogicalTensor]:
+    """Elements of x with the probability 1 − p, scaled up, and 0 else; and 1 where they stay.
+
+    Each comes from an op of its own, of the same numbers, of which that goes away that nobody reads.
+    """
+    seed, offset = t.draw()
+    given = (x, seed, offset, np.asarray(p, np.float32))
+    return t.op("Dropout", *given, outputs=1), t.ops("Dropout", *given, outputs=2)[1]
+
+
+def _dropped(t: Translation, x: Value, p: float) -> Value:
+    return _drawn(t, x, p)[0] if p else x
+
+
+@_enter("native_dropout")
+def _native_dropout(t: Translation, x: Value, p: float, train: bool | None = None) -> list[Value]:
+    if not p or train is False:
+        return [x, np.ones(sizes(x), np.bool_)]
+    dst, mask = _drawn(t, x, p)
+    return [dst, cast(t, mask, np.dtype(np.bool_))]
+
+
+@_enter("dropout")
+def _dropout(t: Translation, x: Value, p: float, train: bool) -> Value:
+    return _dropped(t, x, p if train else 0.0)
+
+
+@_enter("bernoulli.p")
+def _bernoulli(t: Translation, x: Value, p: float, *_: object) -> Value:
+    """Ones with the probability p; of x there is only the shape."""
+    shape, dtype = sizes(x), dtype_of(x)
+    if p in (0, 1):
+        return np.full(shape, p, dtype)
+    scaled, mask = _drawn(t, np.ones(shape, dtype), 1 - p)
+    made = t.tensor(cast(t, mask, dtype))
+    t.drawn[made.id] = p, scaled
+    return made
+
+
+@_enter("div.Scalar")
+def _divided(t: Translation, a: Value, b: float) -> Value:
+    """A quotient; of what is drawn, by its probability, it is a Dropout, which goes away where a model is evaluated."""
+    p, scaled = t.drawn.get(a.id, (None, None)) if isinstance(a, LogicalTensor) else (None, None)
+    return divided(t, a, b) if scaled is None or p != b else scaled
+
+
+@_enter("scaled_dot_product_attention")
+def _attention(
+    t: Translation,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    grouped: bool = False,
+) -> Value:
+    def drop(weights: Value) -> Value:
+        return _dropped(t, weights, dropout)
+
+    return attention(t, query, key, value, mask, causal=causal, scale=scale, grouped=grouped, drop=drop)
