@@ -45,8 +45,8 @@ def by_torch(network: Network, images: torch.Tensor, labels: torch.Tensor) -> No
     for _ in range(3):
         for batch in torch.randperm(len(images)).split(BATCH):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(network(images[batch]), labels[batch]).backward()  # pyright: ignore[reportUnknownMemberType]
-            optimizer.step()  # pyright: ignore[reportUnknownMemberType]
+            nn.functional.cross_entropy(network(images[batch]), labels[batch]).backward()
+            optimizer.step()
 
 
 def by_onednn_graph(network: Network, images: torch.Tensor, labels: torch.Tensor, epochs: int) -> list[float]:
@@ -64,10 +64,10 @@ def by_onednn_graph(network: Network, images: torch.Tensor, labels: torch.Tensor
 
 
 def draw(path: Path, losses: list[float]) -> None:
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, axes = cast("Any", plt).subplots(figsize=(7, 4), layout="constrained")
     axes.plot(losses, color="tab:blue")
     axes.set(xlabel="step", ylabel="cross-entropy", yscale="log", title="Fine-tuning on five new digits")
-    figure.savefig(path, dpi=120)  # pyright: ignore[reportUnknownMemberType] -- **kwargs have no types
+    figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
@@ -79,7 +79,7 @@ def main() -> None:
     if options.epochs < 1:
         parser.error("--epochs must be at least 1")
     matplotlib.use("Agg")  # no display needed
-    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
+    torch.manual_seed(0)
     torch.set_num_threads(1)  # layers this small are done before threads wake
 
     digits = cast("Any", load_digits())

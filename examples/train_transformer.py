@@ -67,7 +67,7 @@ class Transformer:
 
 def draw(path: Path, losses: list[float], accuracy: list[float]) -> None:
     """The loss of each step, and the accuracy after each epoch."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, axes = cast("Any", plt).subplots(figsize=(7, 4), layout="constrained")
     steps = np.arange(1, len(losses) + 1) / (len(losses) / len(accuracy))
     axes.plot(steps, losses, color="tab:blue", alpha=0.6, label="loss of each batch")
     axes.set(
@@ -76,8 +76,8 @@ def draw(path: Path, losses: list[float], accuracy: list[float]) -> None:
     right = axes.twinx()
     right.plot(range(1, len(accuracy) + 1), accuracy, color="tab:orange", label="test accuracy")
     right.set(ylabel="accuracy", ylim=(0, 1))
-    figure.legend(loc="outside lower center", ncols=2)  # pyright: ignore[reportUnknownMemberType]
-    figure.savefig(path, dpi=120)  # pyright: ignore[reportUnknownMemberType] -- **kwargs have no types
+    figure.legend(loc="outside lower center", ncols=2)
+    figure.savefig(path, dpi=120)
     plt.close(figure)
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -88,7 +88,9 @@ class UNet:
 
 def draw(path: Path, losses: list[float], images: Array, classes: Array, found: Array) -> None:
     """The loss of each step, and three images with what they show and what was found."""
-    figure, axes = plt.subplots(3, 4, figsize=(10, 6), layout="constrained", width_ratios=[2, 1, 1, 1])
+    figure, axes = cast("Any", plt).subplots(
+        3, 4, figsize=(10, 6), layout="constrained", width_ratios=[2, 1, 1, 1]
+    )
     for row in axes[:, 0]:
         row.remove()
     curve = figure.add_subplot(axes[0, 0].get_gridspec()[:, 0])
@@ -99,7 +101,7 @@ def draw(path: Path, losses: list[float], images: Array, classes: Array, found: 
         for place, title, picture in zip(row, ("image", "classes", "found"), pictures, strict=True):
             place.imshow(picture, cmap="gray" if title == "image" else "viridis")
             place.set(xticks=[], yticks=[], title=title if number == 0 else "")
-    figure.savefig(path, dpi=120)  # pyright: ignore[reportUnknownMemberType] -- **kwargs have no types
+    figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
