@@ -1,11 +1,11 @@
-"""The models of `training.py`: torch modules, and the same as graphs of training ops with their parameters as inputs."""
+"""The models of `training.py`: torch modules, and the same as graphs with their parameters as inputs."""
 
 from __future__ import annotations
 
-import operator
+import itertools
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def _generator(width: int = 64, noise: int = 100) -> nn.Module:
     """DCGAN's: from numbers to images of 64×64 by transposed convolutions."""
     layers: list[nn.Module] = []
     channels = [noise, 8 * width, 4 * width, 2 * width, width]
-    for number, (inputs, outputs) in enumerate(zip(channels, channels[1:], strict=False)):
+    for number, (inputs, outputs) in enumerate(itertools.pairwise(channels)):
         stride, pad = (1, 0) if number == 0 else (2, 1)
         layers += [
             nn.ConvTranspose2d(inputs, outputs, 4, stride, pad, bias=False),
@@ -123,7 +123,6 @@ def problem(name: str, batch: int | None) -> Problem:
     x = torch.randn((batch or recipe.batch, *recipe.shape))
     with torch.no_grad():
         made = module(x)
-        module.load_state_dict({k: v for k, v in module.state_dict().items()})
     target = torch.randn(made.shape)
     return Problem(module, x, target.softmax(1) if recipe.classes else target, recipe.classes)
 
@@ -278,7 +277,7 @@ def _layer_norm(b: _Build, x: Tensor, shape: Any, weight: Tensor, bias: Tensor, 
     return made[0]
 
 
-def _pool(b: _Build, x: Tensor, size: Any, stride: Any = None, padding: Any = 0) -> Tensor:
+def _pool(b: _Build, x: Tensor, size: Any, stride: Any = None, padding: Any = 0, **others: Any) -> Tensor:
     def pair(value: Any) -> list[int]:
         return [value] * 2 if isinstance(value, int) else list(value)
 
