@@ -5,10 +5,11 @@
     python benchmarks/training.py --models resnet18 --types f32 --turns 5 --compiled
 
 Weights and data are random and the same for everybody. Each peer has a process of its own, and they take turns; while
-one has its turn, the others sleep. bf16 is activations and weights in bf16. Gradients are compared with those of f64
-before anything is timed: the median and the largest error of a parameter, in norm, relative to its gradient. With
-random weights they are large for everybody in deep networks, so each peer's stands beside ours. Memory is what a
-process has grown by at the peak. A ratio above 1 means that ours is faster; it is of medians, to the better of torch's.
+one has its turn, the others sleep. bf16 is activations and weights in bf16. Gradients are compared with those of
+torch in f32 before anything is timed: the median and the largest error of a parameter, in norm, relative to its gradient. In
+deep networks with random weights rounding alone is seen there, so what torch has channels-last, or in bf16, stands
+beside ours. Memory is what a process has grown by at the peak. A ratio above 1 means that ours is faster; it is of
+medians, to the better of torch's.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from wgrad import environment
 
 TURN = 0.3
 """Seconds of one turn; a slow model has one step."""
-LIMIT = {"f32": 4.0, "bf16": 2.0}
-"""How many times the median error of torch ours may be."""
+LIMIT, LEAST = 3.0, 1e-4
+"""How many times the median error of torch ours may be; and what it may be at any rate."""
 
 
 class Peer:
@@ -108,7 +109,7 @@ def row(model: str, dtype: str, peers: Sequence[Peer]) -> tuple[list[str], float
         return [model, dtype, "", "", "\n".join(texts)], None
     best = min(rivals, key=lambda peer: statistics.median(peer.times))
     ratio = statistics.median(best.times) / statistics.median(mine.times)
-    wrong = mine.found["median"] > LIMIT[dtype] * max(peer.found["median"] for peer in rivals)
+    wrong = mine.found["median"] > max(LEAST, LIMIT * max(peer.found["median"] for peer in rivals))
     notes = ["GRADIENTS DIFFER"] if wrong else []
     return [
         model,
