@@ -6,10 +6,10 @@
 
 Weights and data are random and the same for everybody. Each peer has a process of its own, and they take turns; while
 one has its turn, the others sleep. bf16 is activations and weights in bf16. Gradients are compared with those of
-torch in f32 before anything is timed: the median and the largest error of a parameter, in norm, relative to its gradient. In
-deep networks with random weights rounding alone is seen there, so what torch has channels-last, or in bf16, stands
-beside ours. Memory is what a process has grown by at the peak. A ratio above 1 means that ours is faster; it is of
-medians, to the better of torch's.
+torch in f32 before anything is timed: the median and the largest error of a parameter, in norm, relative to its
+gradient. In deep networks with random weights rounding alone is seen there, so what torch has channels-last, or in
+bf16, stands beside ours. Memory is what a process has grown by at the peak. A ratio above 1 means that ours is faster;
+it is of medians, to the better of torch's.
 """
 
 from __future__ import annotations
