@@ -205,7 +205,8 @@ def _batch_gradient(
         more: further arguments.
     """
     channels = src.desc.shape[1]
-    gamma = low.dense(op.inputs[4], F32) if len(op.inputs) > 4 else low.ones(channels)
+    scaled = len(op.inputs) > 4
+    gamma = low.dense(op.inputs[4], F32) if scaled else low.ones(channels)
     diff_src = Buffer(desc.memory_desc(Query.diff_src_md))
     diff_gamma, diff_beta = (low.temporary((channels,), F32) for _ in range(2))
     low.run(
