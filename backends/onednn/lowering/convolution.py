@@ -281,5 +281,5 @@ LOWERED = {
     "Convolution": Lowered(convolution, fuses=True, why_not=why_not, channels_last=True),
     "ConvTranspose": Lowered(convolution, fuses=True, why_not=why_not),
     "ConvTransposeBackwardData": Lowered(convolution, why_not=why_not),
-    "ConvolutionBackwardData": Lowered(convolution, why_not=why_not),
+    "ConvolutionBackwardData": Lowered(convolution, why_not=why_not, channels_last=True),
 }

@@ -37,6 +37,7 @@ from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step, in_pla
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
+from .journal import JournalledDict
 from .moves import is_part
 from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
 
@@ -114,6 +115,23 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
 
 
 @frozen
+class Rectified:
+    """A batch normalisation that has done the ReLU behind it, for the gradient of both.
+
+    Attributes:
+        op: the normalisation.
+        src: its data as the primitive read it.
+        signs: where the result is above zero, in the primitive's own order.
+        implementation: of the primitive.
+    """
+
+    op: Op
+    src: Buffer
+    signs: Buffer
+    implementation: str
+
+
+@frozen
 class _Progress:
     """How far the lowering is, to where a failed attempt goes back.
 
@@ -145,6 +163,7 @@ class Lowering(Tensors):
         doubtful: ids of ops that were done in a way that must be verified, whatever its implementation.
         hosted: ops that became steps on the host.
         reasons: why something was not done in the first way tried.
+        rectified: a ReLU's result → the batch normalisation that made it.
     """
 
     def __init__(
@@ -166,6 +185,7 @@ class Lowering(Tensors):
         self.considered: list[Considered] = []
         self.ways: list[str] = []
         self.doubtful: set[int] = set()
+        self.rectified: JournalledDict[int, Rectified] = JournalledDict(self._journal)
         self._choice = limits.choice
         self._wanted = fastest(request.options)
         self._table = table

@@ -10,13 +10,16 @@ from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ....ops.formats import data_axes
 from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
+from ..library.primitive import PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import add
 from ..plan.plan import Buffer, Step
+from . import eltwise
 from .fusing import Link, result_of
-from .lowering import Lowered, Lowering
+from .lowering import Lowered, Lowering, Rectified
 
 F32 = DataType.f32
+_AFFINE = NormalizationFlags.use_scale | NormalizationFlags.use_shift
 
 
 def _canonical(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
@@ -24,17 +27,20 @@ def _canonical(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tu
     return low.images(low.read(tensor), order), order
 
 
-def _channels_first(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
-    """The tensor as (N, C, X) with the positions adjacent: the library's sums over channels-last data lose digits.
-
-    Seen with `nspc_bnorm:any`, whose variances of ten thousand numbers were off by 1e-4.
-    """
-    source, order = _canonical(low, op, tensor)
-    shape = source.desc.shape
-    strides = source.desc.strides
+def _channels_first(low: Lowering, source: Buffer) -> Buffer:
+    """The images (N, C, X) with the positions adjacent."""
+    shape, strides = source.desc.shape, source.desc.strides
     if strides is None or strides[1] != 1 or shape[1] == 1:
-        return source, order
-    return low.bring("data", source, low.desc(shape, row_major(shape), source.desc.data_type)), order
+        return source
+    return low.bring("data", source, low.desc(shape, row_major(shape), source.desc.data_type))
+
+
+def _keeps_digits(desc: PrimitiveDesc) -> bool:
+    """Whether sums over images that lie as they do are to be trusted: those of `nspc_bnorm:any` lose digits.
+
+    Variances of ten thousand numbers were off by 1e-4; it is slower than a copy and the other kernel, too.
+    """
+    return not desc.implementation.startswith("nspc_bnorm")
 
 
 def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -72,9 +78,37 @@ def _relu(low: Lowering, op: Op) -> Op | None:
     return users[0]
 
 
+def _described(
+    low: Lowering, tensor: LogicalTensor, source: Buffer, epsilon: float, flags: NormalizationFlags
+) -> tuple[Buffer, PrimitiveDesc]:
+    """A batch normalisation by the batch's statistics, and its data in the layout that it takes.
+
+    Images stay as they lie where a kernel takes them so whose sums are to be trusted.
+    """
+    attributes, _ = low.attributes((), tensor)
+
+    def described(data: Buffer) -> PrimitiveDesc:
+        return low.describe(
+            "batch_normalization_forward",
+            low.engine,
+            Propagation.forward_training,
+            data.desc,
+            data.desc,
+            epsilon,
+            flags,
+            attributes,
+        )
+
+    desc = described(source)
+    if _keeps_digits(desc):
+        return source, desc
+    first = _channels_first(low, source)
+    return first, described(first)
+
+
 def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """Batch normalisation by the batch's statistics, and the running ones."""
-    src, order = _channels_first(low, op, op.inputs[0])
+    """Batch normalisation by the batch's statistics, with the ReLU that follows, and the running ones."""
+    src, order = _canonical(low, op, op.inputs[0])
     flags = NormalizationFlags.none
     vectors: list[tuple[int, Buffer]] = []
     for place, flag, index in (
@@ -84,26 +118,27 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         if len(op.inputs) > index:
             flags |= flag
             vectors.append((place, low.dense(op.inputs[index], F32)))
-    attributes, _ = low.attributes((), op.outputs[0])
-    desc = low.describe(
-        "batch_normalization_forward",
-        low.engine,
-        Propagation.forward_training,
-        src.desc,
-        src.desc,
-        op.attributes.real("epsilon"),
-        flags,
-        attributes,
-    )
+    relu = _relu(low, op)
+    if relu is not None:
+        flags |= NormalizationFlags.fuse_norm_relu
+    src, desc = _described(low, op.outputs[0], src, op.attributes.real("epsilon"), flags)
     channels = src.desc.shape[1]
     dst = Buffer(desc.memory_desc(Query.dst_md))
     statistics = [low.temporary((channels,), F32) for _ in range(2)]
-    low.run(
-        "batch normalization",
-        desc,
-        [(Arg.SRC, src), *vectors, (Arg.DST, dst), (Arg.MEAN, statistics[0]), (Arg.VARIANCE, statistics[1])],
-    )
-    low.produce(op.outputs[0], dst, order)
+    arguments = [
+        (Arg.SRC, src),
+        *vectors,
+        (Arg.DST, dst),
+        (Arg.MEAN, statistics[0]),
+        (Arg.VARIANCE, statistics[1]),
+    ]
+    if relu is not None:
+        signs = Buffer(desc.memory_desc(Query.workspace_md))
+        arguments.append((Arg.WORKSPACE, signs))
+        low.absorb(op, relu)
+        low.rectified[relu.outputs[0].id] = Rectified(op, src, signs, desc.implementation)
+    low.run("batch normalization", desc, arguments)
+    low.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
     for index, batch in enumerate(statistics):
         before = low.dense(op.inputs[1 + index], F32)
@@ -117,37 +152,60 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.produce(op.outputs[3 + index], batch)
 
 
-def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """Gradients of batch normalisation by the batch's statistics."""
-    src, order = _channels_first(low, op, op.inputs[0])
-    diff_dst = low.bring("diff_dst", low.images(low.read(op.inputs[1]), order), src.desc)
-    scaled = len(op.inputs) > 4
-    flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
+def _backward_desc(
+    low: Lowering, op: Op, src: Buffer, flags: NormalizationFlags
+) -> tuple[Buffer, PrimitiveDesc]:
+    """The primitive of a gradient, and its data in the layout that it takes."""
     epsilon = op.attributes.real("epsilon")
     attributes, _ = low.attributes((), op.outputs[0])
-    hint = low.describe(
-        "batch_normalization_forward",
-        low.engine,
-        Propagation.forward_training,
-        src.desc,
-        src.desc,
-        epsilon,
-        flags,
-        attributes,
-    )
-    desc = low.describe(
-        "batch_normalization_backward",
-        low.engine,
-        Propagation.backward,
-        src.desc,
-        diff_dst.desc,
-        src.desc,
-        epsilon,
-        flags,
-        hint,
-        attributes,
-    )
+
+    def described(data: Buffer, hint: PrimitiveDesc) -> PrimitiveDesc:
+        return low.describe(
+            "batch_normalization_backward",
+            low.engine,
+            Propagation.backward,
+            data.desc,
+            data.desc,
+            data.desc,
+            epsilon,
+            flags,
+            hint,
+            attributes,
+        )
+
+    data, hint = _described(low, op.outputs[0], src, epsilon, flags)
+    desc = described(data, hint)
+    if _keeps_digits(desc):
+        return data, desc
+    first = _channels_first(low, data)
+    return first, described(first, _described(low, op.outputs[0], first, epsilon, flags)[1])
+
+
+def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Gradients of batch normalisation by the batch's statistics."""
+    src, order = _canonical(low, op, op.inputs[0])
+    src, desc = _backward_desc(low, op, src, _AFFINE)
+    _batch_gradient(low, op, desc, src, order, op.inputs[1])
+
+
+def _batch_gradient(
+    low: Lowering,
+    op: Op,
+    desc: PrimitiveDesc,
+    src: Buffer,
+    order: Sequence[int],
+    gradient: LogicalTensor,
+    *more: tuple[int, Buffer],
+) -> None:
+    """The step of a gradient of batch normalisation.
+
+    Args:
+        desc: the primitive. src: its data, of axes in `order`.
+        gradient: of what the primitive made, or the ReLU that it has done.
+        more: further arguments.
+    """
     channels = src.desc.shape[1]
+    scaled = len(op.inputs) > 4
     gamma = low.dense(op.inputs[4], F32) if scaled else low.ones(channels)
     diff_src = Buffer(desc.memory_desc(Query.diff_src_md))
     diff_gamma, diff_beta = (low.temporary((channels,), F32) for _ in range(2))
@@ -156,10 +214,11 @@ def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         desc,
         [
             (Arg.SRC, src),
-            (Arg.DIFF_DST, diff_dst),
+            (Arg.DIFF_DST, low.bring("diff_dst", low.images(low.read(gradient), order), src.desc)),
             (Arg.MEAN, low.dense(op.inputs[2], F32)),
             (Arg.VARIANCE, low.dense(op.inputs[3], F32)),
             (Arg.SCALE, gamma),
+            *more,
             (Arg.DIFF_SRC, diff_src),
             (Arg.DIFF_SCALE, diff_gamma),
             (Arg.DIFF_SHIFT, diff_beta),
@@ -168,6 +227,33 @@ def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.produce(op.outputs[0], diff_src, order)
     for tensor, made in zip(op.outputs[1:], (diff_gamma, diff_beta), strict=False):
         low.produce(tensor, made)
+
+
+def relu_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """The gradient of a ReLU; that of the batch normalisation before it goes along where both went forward in one."""
+    if not _through_both(low, op):
+        eltwise.backward(low, op, links)
+
+
+def _through_both(low: Lowering, op: Op) -> bool:
+    """Lowers both gradients as one primitive, by the signs that the forward one left. Says whether there is one."""
+    found, users = low.rectified.get(op.inputs[0].id), low.users(op.outputs[0])
+    if found is None or not op.attributes.flag("use_dst") or low.is_port(op.outputs[0]) or len(users) != 1:
+        return False
+    (normalised,) = users
+    if normalised.kind != "BatchNormTrainingBackward" or normalised.inputs[1].id != op.outputs[0].id:
+        return False
+    given = [t.id for t in (normalised.inputs[0], *normalised.inputs[2:])]
+    made = found.op
+    if given != [t.id for t in (made.inputs[0], *made.outputs[3:], *made.inputs[3:4])]:
+        return False
+    _, order = _canonical(low, normalised, normalised.inputs[0])
+    src, desc = _backward_desc(low, normalised, found.src, _AFFINE | NormalizationFlags.fuse_norm_relu)
+    if desc.implementation != found.implementation or src is not found.src:
+        return False  # each has its own order of the signs
+    _batch_gradient(low, normalised, desc, src, order, op.inputs[1], (Arg.WORKSPACE, found.signs))
+    low.absorb(op, normalised)
+    return True
 
 
 def _rows(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int, int]:
@@ -288,6 +374,7 @@ LOWERED = {
     "BatchNormInference": Lowered(batch_inference),
     "BatchNormForwardTraining": Lowered(batch_training),
     "BatchNormTrainingBackward": Lowered(batch_backward),
+    "ReLUBackward": Lowered(relu_backward),
     "LayerNorm": Lowered(layer, fuses=True, takes=takes),
     "LayerNormBackward": Lowered(layer_backward),
 }

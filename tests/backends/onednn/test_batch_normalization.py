@@ -1,0 +1,120 @@
+"""Batch normalisations of training: layouts that they stay in, and the ReLU that they do with both of its gradients."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+
+pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+
+CHANNELS = (1, 5, 8, 16, 24, 48, 64)
+FORMATS = ("NCX", "NXC")
+TYPES = ("f32", "bf16")
+
+
+def images(rng, channels, layout):
+    """(4, channels, 4, 4) whose channels have an integer as mean and a power of two as deviation."""
+    signs = np.stack([rng.permutation(np.repeat([-1, 1], 32)) for _ in range(channels)])
+    values = signs * 2.0 ** rng.integers(-1, 3, (channels, 1)) + rng.integers(-3, 4, (channels, 1))
+    values = values.reshape(channels, 4, 4, 4).transpose(1, 0, 2, 3)
+    return values if layout == "NCX" else values.transpose(0, 2, 3, 1)
+
+
+def step(data_type, layout, channels, *, relu=True, doubled=False, kept=False):
+    """Multiplication by 2, a batch normalisation, perhaps a ReLU; and the gradients by everything."""
+    shape = (4, channels, 4, 4) if layout == "NCX" else (4, 4, 4, channels)
+    graph = og.Graph()
+    x, seed = graph.input("x", data_type, shape), graph.input("seed", data_type, shape)
+    vectors = [graph.input(name, "f32", (channels,)) for name in ("mean", "variance", "gamma", "beta")]
+    data = graph.op("Add", x, x)
+    made = graph.op("BatchNormForwardTraining", data, *vectors, data_format=layout, epsilon=0.0, momentum=0.5)
+    y = graph.op("ReLU", made[0]) if relu else made[0]
+    if doubled:  # somebody else reads what the ReLU reads
+        y = graph.op("Add", y, made[0])
+    if kept:
+        graph.output(made[0])
+    graph.output(y)
+    gradients = graph.gradients(y, [x, *vectors[2:]], seed)
+    return graph, (*made[1:], y, *gradients, *([made[0]] if kept else []))
+
+
+def feeds(graph, data_type, layout, channels):
+    rng = np.random.default_rng(channels)
+    arrays = {
+        "x": images(rng, channels, layout),
+        "seed": rng.integers(-4, 5, graph.inputs[1].dims),
+        "mean": rng.integers(-4, 5, channels),
+        "variance": rng.integers(0, 5, channels),
+        "gamma": 2.0 ** rng.integers(-1, 2, channels),
+        "beta": rng.integers(-1, 2, channels) / 2,
+    }
+    wide = {"x": np.float32, "seed": np.float32} if data_type == "f32" else {}
+    if data_type == "bf16":
+        bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+        wide = {"x": bfloat16, "seed": bfloat16}
+    return {name: array.astype(wide.get(name, np.float32)) for name, array in arrays.items()}
+
+
+def strategies(model):
+    return " ".join(str(told.strategy) for told in model.explain().values() if told is not None)
+
+
+def check(data_type, layout, channels, **options):
+    """Compares with NumPy, exactly: all sums and quotients are numbers that both can hold."""
+    graph, tensors = step(data_type, layout, channels, **options)
+    arrays = feeds(graph, data_type, layout, channels)
+    model = graph.compile()
+    mine, expected = model(arrays), graph.compile(backend="numpy")(arrays)
+    for tensor in tensors:
+        np.testing.assert_array_equal(mine[tensor], expected[tensor], err_msg=str(tensor))
+    return model
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("relu", [False, True])
+def test_training_is_exact(data_type, layout, channels, relu):
+    check(data_type, layout, channels, relu=relu)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize(
+    "options", [{"doubled": True}, {"kept": True}, {"doubled": True, "kept": True}], ids=str
+)
+def test_a_relu_stays_apart_where_its_input_is_read(data_type, layout, options):
+    model = check(data_type, layout, 16, **options)
+    assert "BatchNormForwardTraining+ReLU" not in strategies(model)
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+def test_the_relu_goes_along(layout):
+    assert "BatchNormForwardTraining+ReLU" in strategies(check("f32", layout, 64))
+
+
+def test_the_gradients_of_both_are_one_where_one_kernel_does_both():
+    told = strategies(check("f32", "NCX", 64))  # each instruction set has one for these
+    assert "ReLUBackward+BatchNormTrainingBackward" in told
+
+
+def test_images_stay_as_they_lie():
+    model = check("f32", "NXC", 64)
+    names = [name for told in model.explain().values() for name in told.implementations]
+    if any("bnorm_jit:avx" in name for name in names):
+        assert not any("ncsp" in name or "nspc" in name for name in names)
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("channels", [5, 16, 24])
+def test_nan_in_one_channel_stays_in_it(layout, channels):
+    graph, tensors = step("f32", layout, channels)
+    arrays = feeds(graph, "f32", layout, channels)
+    arrays["x"][(slice(None), 2) if layout == "NCX" else (Ellipsis, 2)] = np.nan
+    mine, expected = graph.compile()(arrays), graph.compile(backend="numpy")(arrays)
+    others = np.arange(channels) != 2
+    for tensor in tensors:
+        axis = 1 if layout == "NCX" and len(tensor.dims) == 4 else -1
+        np.testing.assert_array_equal(
+            mine[tensor].compress(others, axis), expected[tensor].compress(others, axis), err_msg=str(tensor)
+        )
+    assert all(np.isnan(mine[tensor][2]) for tensor in tensors[:4])  # all of the statistics
