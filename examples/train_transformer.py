@@ -108,7 +108,7 @@ def main() -> None:
         batches = np.split(rng.permutation(training), count)
         losses += [trainer.step({"x": rows[batch], "y": labels[batch]}) for batch in batches]
         found = trainer.evaluate({"x": rows[testing]})["logits"].argmax(1)
-        accuracy.append(float(np.mean(found == labels[testing])))
+        accuracy.append(float((found == labels[testing]).mean()))
         print(f"epoch {epoch + 1:2}: loss {np.mean(losses[-count:]):.4f}, test accuracy {accuracy[-1]:.4f}")
     draw(options.out, losses, accuracy)
     print(f"{len(graph.parameters)} parameters, final test accuracy {accuracy[-1]:.4f}; see {options.out}")
