@@ -133,12 +133,8 @@ def _product(low: Lowering, op: Op, links: Sequence[Link], factors: tuple[Quanti
     if op.kind != "Multiply" or place is None or source is None or source.kind != "Dequantize":
         raise Unfit("zero points go through sums, and one through a product")
     factor, other = factors[place], factors[1 - place]
-    first = low.without_gaps(op.inputs[1 - place], other.buffer)
-    offset = np.full((1,) * len(first.desc.shape), -other.scales[0] * other.zero_point, np.float32)
     then = (
         Link(ops=(), result=op.outputs[0], algorithm=Algorithm.binary_mul, operand=source.inputs[0]),
         Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_linear, alpha=factor.scales[0]),
     )
-    operands = first, low.constant(offset)
-    scales = (other.scales[0],)
-    binary_primitive(low, op, [*then, *links], Algorithm.binary_add, operands, SCALAR, scales)
+    _applied(low, op, [*then, *links], op.inputs[1 - place], other)
