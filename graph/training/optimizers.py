@@ -163,43 +163,9 @@ class Adam:
     clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
 
     @property
-    def states(self) -> tuple[str, ...]:
-        """The means of the gradients and of their squares."""
-        return ("mean", "square")
-
-    def rate(self, step: int) -> float:
-        """See `Optimizer.rate`."""
-        return self.lr(step)
-
-    def add(
-        self,
-        graph: Graph,
-        parameter: LogicalTensor,
-        gradient: LogicalTensor,
-        states: Sequence[LogicalTensor],
-        numbers: Numbers,
-    ) -> tuple[LogicalTensor, ...]:
-        """See `Optimizer.add`."""
-        return _adam(self, graph, (parameter, gradient), states, numbers, decoupled=False)
-
-
-@frozen
-class AdamW:
-    """Adam whose decay of the weights bypasses the means, as torch.optim.AdamW does it.
-
-    Attributes:
-        lr: learning rate, or a schedule.
-        betas: shares of the mean and of the mean square that stay at each step.
-        eps: added to the root of the mean square.
-        weight_decay: share of the parameters, times the learning rate, that is taken off at each step.
-        clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
-    """
-
-    lr: Schedule = field(default=Constant(1e-3), converter=schedule)
-    betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
-    eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
-    weight_decay: float = field(default=1e-2, converter=_decay, kw_only=True)
-    clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
+    def decoupled(self) -> bool:
+        """Whether the decay of the weights bypasses the means."""
+        return False
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -219,29 +185,38 @@ class AdamW:
         numbers: Numbers,
     ) -> tuple[LogicalTensor, ...]:
         """See `Optimizer.add`."""
-        return _adam(self, graph, (parameter, gradient), states, numbers, decoupled=True)
+        made: LogicalTensor | tuple[LogicalTensor, ...] = graph.op(
+            "HostAdam",
+            parameter,
+            gradient,
+            numbers.rate,
+            numbers.scale,
+            numbers.step,
+            *states,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            epsilon=self.eps,
+            weight_decay=self.weight_decay,
+            decoupled=self.decoupled,
+        )
+        return (made,) if isinstance(made, LogicalTensor) else made
 
 
-def _adam(
-    self: Adam | AdamW,
-    graph: Graph,
-    pair: tuple[LogicalTensor, LogicalTensor],
-    states: Sequence[LogicalTensor],
-    numbers: Numbers,
-    *,
-    decoupled: bool,
-) -> tuple[LogicalTensor, ...]:
-    made: LogicalTensor | tuple[LogicalTensor, ...] = graph.op(
-        "HostAdam",
-        *pair,
-        numbers.rate,
-        numbers.scale,
-        numbers.step,
-        *states,
-        beta1=self.betas[0],
-        beta2=self.betas[1],
-        epsilon=self.eps,
-        weight_decay=self.weight_decay,
-        decoupled=decoupled,
-    )
-    return (made,) if isinstance(made, LogicalTensor) else made
+@frozen
+class AdamW(Adam):
+    """Adam whose decay of the weights bypasses the means, as torch.optim.AdamW does it.
+
+    Attributes:
+        lr: learning rate, or a schedule.
+        betas: shares of the mean and of the mean square that stay at each step.
+        eps: added to the root of the mean square.
+        weight_decay: share of the parameters, times the learning rate, that is taken off at each step.
+        clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+    """
+
+    weight_decay: float = field(default=1e-2, converter=_decay, kw_only=True)
+
+    @property
+    def decoupled(self) -> bool:
+        """See `Adam.decoupled`."""
+        return True
