@@ -202,7 +202,7 @@ def furthest(results: list[Array], expected: list[Array]) -> float:
     return max(relative(r, e) for r, e in zip(results, expected, strict=True))
 
 
-def turn(call: Call, seconds: float) -> list[float]:
+def turn(call: Callable[[], object], seconds: float) -> list[float]:
     """Times of calls in a row, at least one, after some that don't count."""
     for _ in range(WARMING):
         call()
@@ -215,7 +215,8 @@ def turn(call: Call, seconds: float) -> list[float]:
     return times
 
 
-def main() -> None:
+def serve(load: Callable[[dict[str, Any]], tuple[Callable[[], object], dict[str, Any]]]) -> None:
+    """Loads what the first argument says; for each number of seconds on a line of the input, the times of calls."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
 
@@ -233,4 +234,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(load)

@@ -8,16 +8,14 @@ Talks in lines of JSON as `models_peers.py` does.
 from __future__ import annotations
 
 import gc
-import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from models_peers import CHANNELS_LAST, forget_peak, resident, turn
+from models_peers import CHANNELS_LAST, forget_peak, resident, serve
 from training_models import Problem, loss_of, problem, step
 
 Array = np.ndarray
@@ -107,22 +105,5 @@ def load(job: dict[str, Any]) -> tuple[Call, dict[str, Any]]:
     return call, {"peak": peak, "ready": ready, "median": median, "largest": largest, "notes": notes}
 
 
-def main() -> None:
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
-
-    def say(answer: object) -> None:
-        print(json.dumps(answer), file=out, flush=True)
-
-    try:
-        call, found = load(json.loads(sys.argv[1]))
-    except Exception as error:  # each peer has errors of its own; the parent shows them
-        say({"error": f"{type(error).__name__}: {error}"})
-        return
-    say(found)
-    for line in sys.stdin:
-        say(turn(call, float(line)))
-
-
 if __name__ == "__main__":
-    main()
+    serve(load)
