@@ -10,22 +10,21 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import c_void_p
 from typing import Any, cast
 
 import numpy as np
 
 from ....graph.compile.options import CompileOptions, Tune
-from ....graph.runtime.arrays import Array, address, numpy_type
+from ....graph.runtime.arrays import Array, numpy_type
 from ....ops.data_types import DataType
 from ..library import fork
 from ..library.enumerators import Arg, Query
 from ..library.loading import Dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, described, implementations
-from ..library.prototypes import ExecArg
 from ..quarantine import Case, refused
 from ..tuning_cache import remember, remembered
+from .plan import Buffer, Frame, Plan, Step
 
 FORMAT = 1
 """Of the files; raised when older ones mean something else."""
@@ -97,16 +96,16 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     Args:
         seconds: for all of them together; each runs three times at least.
     """
-    timers = {one.implementation: _Timed(one, case) for one in _rivals(case)}
-    times: dict[str, list[float]] = {name: [] for name in timers}
-    for timer in timers.values():
-        timer.run()
+    frames = {one.implementation: _frame(one, case) for one in _rivals(case)}
+    times: dict[str, list[float]] = {name: [] for name in frames}
+    for frame in frames.values():
+        frame.run()
     end = time.perf_counter() + seconds
-    while len(timers) > 1 and (
+    while len(frames) > 1 and (
         time.perf_counter() < end or any(len(t) < LEAST_ROUNDS for t in times.values())
     ):
-        for name, timer in timers.items():
-            times[name].append(timer.run())
+        for name, frame in frames.items():
+            times[name] += frame.timed_run()
     return {name: (min(found) + statistics.median(found)) / 2 for name, found in times.items() if found}
 
 
@@ -124,67 +123,40 @@ def _rivals(case: Case) -> Iterator[PrimitiveDesc]:
             yield desc
 
 
-class _Timed:
-    """A primitive on memory of its own."""
+def _frame(desc: PrimitiveDesc, case: Case) -> Frame:
+    """The primitive as a plan of one step, on memory of its own."""
+    lib = desc.engine.lib
 
-    def __init__(self, desc: PrimitiveDesc, case: Case) -> None:
-        self._engine = desc.engine
-        self._primitive = desc.create()
-        self._memories: list[int] = []
-        self._arrays: list[Array] = []
-        given: list[tuple[int, MemoryDesc]] = [(a, desc.memory_desc(what)) for a, what in OPERANDS]
-        bias = case.arguments[BIAS[desc.function]]
-        if isinstance(bias, MemoryDesc):
-            given.append((Arg.BIAS, bias))
-        for number, one in enumerate(case.attributes.post_ops, 1):
-            if one.operand is not None:
-                given.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * number | Arg.SRC_1, one.operand))
-        shapes = {argument: one.shape for argument, one in given}
-        arguments = [self._filled(argument, one) for argument, one in given]
-        arguments += [
-            self._vector(Arg.ATTR_SCALES | argument, DataType.f32, _along(shapes[argument], mask))
-            for argument, mask in case.attributes.scales.items()
-        ]
-        arguments += [
-            self._vector(Arg.ATTR_ZERO_POINTS | argument, DataType.s32, 1)
-            for argument in case.attributes.zero_points
-        ]
-        pad = desc.scratchpad
-        arguments.append(self._memory(Arg.SCRATCHPAD, pad, np.zeros(max(pad.nbytes, 1), np.uint8)))
-        self._arguments = (ExecArg * len(arguments))(*arguments)
+    def vector(data_type: DataType, count: int) -> Buffer:
+        ones = np.ones(count, numpy_type(data_type))
+        return Buffer(MemoryDesc.strided(lib, (count,), data_type, (1,)), constant=ones)
 
-    def _filled(self, argument: int, desc: MemoryDesc) -> ExecArg:
-        """Memory with small integers in it: zeros and denormals would be timed wrongly."""
-        count = -(-desc.nbytes // desc.itemsize)
-        values = np.random.default_rng(argument).integers(0, 3, count)
-        return self._memory(argument, desc, values.astype(numpy_type(desc.data_type)))
+    given: list[tuple[int, MemoryDesc]] = [(a, desc.memory_desc(what)) for a, what in OPERANDS]
+    bias = case.arguments[BIAS[desc.function]]
+    if isinstance(bias, MemoryDesc):
+        given.append((Arg.BIAS, bias))
+    for number, one in enumerate(case.attributes.post_ops, 1):
+        if one.operand is not None:
+            given.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * number | Arg.SRC_1, one.operand))
+    shapes = {argument: one.shape for argument, one in given}
+    arguments = [
+        (argument, Buffer(one, constant=_filled(argument, one)) if argument != Arg.DST else Buffer(one))
+        for argument, one in given
+    ]
+    arguments += [
+        (Arg.ATTR_SCALES | argument, vector(DataType.f32, _along(shapes[argument], mask)))
+        for argument, mask in case.attributes.scales.items()
+    ]
+    arguments += [
+        (Arg.ATTR_ZERO_POINTS | argument, vector(DataType.s32, 1)) for argument in case.attributes.zero_points
+    ]
+    return Plan(desc.engine, [Step("timed", desc, tuple(arguments))]).take()
 
-    def _vector(self, argument: int, data_type: DataType, count: int) -> ExecArg:
-        desc = MemoryDesc.strided(self._engine.lib, (count,), data_type, (1,))
-        return self._memory(argument, desc, np.ones(count, numpy_type(data_type)))
 
-    def _memory(self, argument: int, desc: MemoryDesc, values: Array) -> ExecArg:
-        made = self._engine.lib.new(
-            "dnnl_memory_create", desc.handle, self._engine.handle, c_void_p(address(values))
-        )
-        self._memories.append(made)
-        self._arrays.append(values)
-        return ExecArg(argument, made)
-
-    def run(self) -> float:
-        """Executes it; the seconds that it took."""
-        lib, engine, arguments = self._engine.lib, self._engine, self._arguments
-        start = time.perf_counter()
-        status = lib.c.dnnl_primitive_execute(
-            self._primitive.handle, engine.stream, len(arguments), arguments
-        )
-        end = time.perf_counter()
-        lib.check(status, "dnnl_primitive_execute")
-        return end - start
-
-    def __del__(self) -> None:
-        for memory in self._memories:
-            self._engine.lib.destroy("dnnl_memory_destroy", memory)
+def _filled(seed: int, desc: MemoryDesc) -> Array:
+    """Small integers for a layout: zeros and denormals would be timed wrongly."""
+    values = np.random.default_rng(seed).integers(0, 3, -(-desc.nbytes // desc.itemsize))
+    return values.astype(numpy_type(desc.data_type))
 
 
 def _along(shape: tuple[int, ...], mask: int) -> int:
