@@ -1,0 +1,45 @@
+"""The translations of ATen ops, forward and backward, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..importers.torch_training import TRAINING
+from .framework import aten
+
+LEFT_TO_TORCH = frozenset(("aten.native_dropout", "aten.bernoulli", "aten.dropout"))
+"""Ops that importers translate and that are torch's here: its random numbers are wanted."""
+TABLE: dict[str, Callable[..., Any]] = {
+    name: function
+    for name, function in TRAINING.items()
+    if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH)
+}
+"""Name, with the overload or without → translation."""
+VIEWS: dict[str, Any] = {
+    f"aten.{name}": function
+    for name, function in {
+        "view.default": aten.reshape.default,
+        "_unsafe_view.default": aten.reshape.default,
+        "reshape.default": aten.reshape.default,
+        "t.default": aten.t.default,
+        "transpose.int": aten.transpose.int,
+        "permute.default": aten.permute.default,
+        "expand.default": aten.expand.default,
+        "unsqueeze.default": aten.unsqueeze.default,
+        "squeeze.dim": aten.squeeze.dim,
+        "squeeze.dims": aten.squeeze.dims,
+        "squeeze.default": aten.squeeze.default,
+        "slice.Tensor": aten.slice.Tensor,
+        "select.int": aten.select.int,
+        "detach.default": aten.detach.default,
+        "alias.default": aten.alias.default,
+    }.items()
+}
+"""Ops that look at memory in another way → what torch is called with; a view that needs a copy makes one."""
+
+
+def translation_of(target: Any) -> Callable[..., Any] | None:
+    """The translation of an op, or None."""
+    name = str(target)
+    return TABLE.get(name) or TABLE.get(name.rpartition(".")[0])

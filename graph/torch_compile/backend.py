@@ -1,0 +1,122 @@
+"""The backend that torch finds under `onednn_graph`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+from .framework import torch
+from .options import Options
+from .planning import planned
+from .steps import Program
+
+KEPT_PROGRAMS = 16
+"""Programs that a graph keeps for different sizes."""
+
+
+class CompiledFunction:
+    """One ATen graph: a program for each set of sizes that it was called with.
+
+    Attributes:
+        role: `forward`, `backward` or `inference`.
+        programs: the latest ones, by sizes.
+        seconds: that planning and compiling took.
+    """
+
+    def __init__(self, module: Any, role: str, static: frozenset[int], saved: frozenset[int], options: Options) -> None:
+        self.role = role
+        self.options = options
+        self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self.seconds = 0.0
+        self._module = module
+        self._graph = module.graph
+        self._static = static
+        self._saved = saved
+        self._lock = Lock()
+        self._boxed_call = True  # torch gives a list of its own, and nothing else holds the tensors
+        placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
+        self._varying = tuple(
+            number for number, node in enumerate(placeholders) if _varies(node.meta.get("val"))
+        )
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        """The graph's outputs; the list is emptied."""
+        key = tuple(
+            tuple(one.shape) + tuple(one.stride()) if isinstance(one, torch.Tensor) else one
+            for one in (arguments[number] for number in self._varying)
+        )
+        program = self.programs.get(key)
+        if program is None:
+            program = self._planned(key, arguments)
+        with torch.no_grad():
+            return program.run(arguments)
+
+    def _planned(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Program:
+        with self._lock:
+            if key in self.programs:
+                return self.programs[key]
+            start = perf_counter()
+            with torch.no_grad():
+                made = planned(
+                    self._graph, self._module, arguments, self._static, self._saved, self.options
+                )
+            self.seconds += perf_counter() - start
+            while len(self.programs) >= KEPT_PROGRAMS:
+                self.programs.popitem(last=False)
+            self.programs[key] = made
+            return made
+
+
+def _varies(meta: Any) -> bool:
+    """Whether torch has not promised that an argument has the same sizes and lies the same way at each call."""
+    if isinstance(meta, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride()))
+    return True
+
+
+def backend(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """Compiles what torch has traced.
+
+    Args:
+        module: a `torch.fx.GraphModule`.
+        inputs: examples.
+        options: see `Options`; torch passes those of `torch.compile(options=…)` under that name.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    given: Mapping[str, Any] = options.pop("options", None) or options
+    chosen = Options.of(given)
+    return aot_autograd(
+        fw_compiler=_compiler("forward", chosen),
+        bw_compiler=_compiler("backward", chosen),
+        inference_compiler=_compiler("inference", chosen),
+    )(module, inputs)
+
+
+FUNCTIONS: list[CompiledFunction] = []
+
+
+def _compiler(role: str, options: Options) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
+    def compiled(module: Any, inputs: Sequence[Any]) -> CompiledFunction:
+        metadata = _metadata()
+        static = frozenset[int]()
+        saved = frozenset[int]()
+        if role == "inference" and metadata is not None:
+            static = frozenset(metadata.static_input_indices or ())
+        if role == "forward" and metadata is not None:
+            count = len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
+            saved = frozenset(range(metadata.num_forward_returns, count))
+        function = CompiledFunction(module, role, static, saved, options)
+        FUNCTIONS.append(function)
+        return function
+
+    return compiled
+
+
+def _metadata() -> Any:
+    """What torch knows of the graph that it has compiled now: which inputs are weights, which outputs are saved."""
+    context = torch._guards.TracingContext.try_get()
+    return None if context is None else context.fw_metadata

@@ -1,0 +1,59 @@
+"""Options of `torch.compile(model, backend="onednn_graph", options={…})`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, fields, frozen
+
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.values import format_value
+from ..compile.options import CompileOptions, Tune
+
+PRECISIONS = ("f32", "bf16")
+
+
+@frozen(kw_only=True)
+class Options:
+    """How a torch model is compiled.
+
+    Attributes:
+        precision: `bf16` runs it as under `torch.autocast("cpu", torch.bfloat16)`, with results in the types that
+            they have without; `f32` leaves every type as the model has it.
+        tune: as for `Graph.compile`; `online` is `measure`, at the first call.
+        verify: check each chosen kernel on integer data against NumPy before using it.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: a value that is none.
+    """
+
+    precision: str = field(default="f32")
+    tune: Tune = field(default=Tune.off)
+    verify: bool = field(default=False)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> Options:
+        """What a user has passed to torch.compile."""
+        known = [one.name for one in fields(cls)]
+        options = dict(given or {})
+        for name in options:
+            if name not in known:
+                raise ArgumentError(
+                    f"onednn_graph has no option {format_value(name)}{nearest(str(name), known)}; it takes "
+                    f"{', '.join(known)}"
+                )
+        precision = options.get("precision", "f32")
+        if precision not in PRECISIONS:
+            raise ArgumentError(f"precision must be 'f32' or 'bf16', got {format_value(precision)}")
+        verify = options.get("verify", False)
+        if not isinstance(verify, bool):
+            raise ArgumentTypeError(f"verify must be True or False, got {format_value(verify)}")
+        tune = options.get("tune", Tune.off)
+        tune = Tune.measure if tune == "online" else CompileOptions(tune=tune).tune
+        return cls(precision=precision, tune=tune, verify=verify)
+
+    @property
+    def of_compilation(self) -> CompileOptions:
+        """Those that regions are compiled with."""
+        return CompileOptions(tune=self.tune, verify=self.verify)

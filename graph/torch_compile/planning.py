@@ -1,0 +1,743 @@
+"""Planning: from an ATen graph and sizes to a program.
+
+Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region makes
+torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first region that
+has all its inputs, and regions are as few as torch's calls between them allow.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from attrs import define, field, frozen
+
+from ...ops.errors import OneDNNGraphError
+from ..compile.backend import BACKENDS
+from ..importers.recognition.recognise import recognise
+from ..importers.torch_sizes import Sizes
+from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
+from ..model.logical_tensor import LogicalTensor, PropertyType
+from ..model.op import Op
+from ..runtime.arrays import Array, numpy_type
+from .aten_table import TABLE, VIEWS, translation_of
+from .framework import torch
+from .options import Options
+from .region import Region
+from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall
+from .tensors import DATA_TYPES, as_numpy, channels_last, is_dense, normal
+
+LARGEST_ON_HOST = 1 << 14
+"""Elements up to which an op that no primitive can do is NumPy's; beyond, torch's kernel does it."""
+LARGEST_FOLDED = 1 << 20
+"""Elements up to which what depends on nothing is computed once."""
+ATTEMPTS = 50
+"""Plans that are made anew without what could not be compiled."""
+
+
+class Refused(Exception):  # noqa: N818 -- never leaves the planner
+    """Ops that can't be compiled in a region.
+
+    Attributes:
+        nodes: name → reason.
+    """
+
+    def __init__(self, nodes: Mapping[str, str]) -> None:
+        super().__init__(", ".join(nodes))
+        self.nodes = dict(nodes)
+
+
+@define(eq=False)
+class Cell:
+    """One tensor of the ATen graph, and where it can be had.
+
+    Attributes:
+        node: that makes it. index: which of the node's results it is.
+        shape, strides, dtype: torch's, with all sizes known.
+        level: the first one on which torch can have it.
+        home: the region that makes it, if one does.
+        slot: that holds it as a tensor of torch, if one does.
+        constant: the tensor, if it depends on nothing.
+        base: what it is a view of, where torch has that before any region.
+        steady: whether it rarely changes from call to call.
+        spatial: whether it is the data of convolutions, or was made of such.
+        values: what it is in each region.
+    """
+
+    node: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+    level: int = 0
+    index: int | None = None
+    home: int | None = None
+    slot: int | None = None
+    constant: Any = None
+    base: Cell | None = None
+    steady: bool = False
+    spatial: bool = False
+    values: dict[int, Value] = field(factory=dict[int, Value])
+
+    @property
+    def name(self) -> str:
+        """For the region's inputs and outputs."""
+        return self.node.name if self.index is None else f"{self.node.name}.{self.index}"
+
+
+@frozen
+class Part:
+    """One result of a node with several.
+
+    Attributes:
+        cells: of all; None where a result is no tensor.
+    """
+
+    cells: tuple[Cell | None, ...]
+
+
+class _Building:
+    """A region while it is planned."""
+
+    def __init__(self) -> None:
+        self.t = Translation()
+        self.imports: dict[int, Cell] = {}
+        self.makers: dict[int, Any] = {}  # op id → node
+        self.outputs: dict[int, tuple[int, Cell]] = {}  # tensor id → slot, cell
+
+
+def planned(
+    graph: Any,
+    module: Any,
+    arguments: Sequence[Any],
+    steady: frozenset[int],
+    saved: frozenset[int],
+    options: Options,
+) -> Program:
+    """The program of an ATen graph.
+
+    Args:
+        graph: of `torch.fx`.
+        module: that holds its constants.
+        arguments: of a call: sizes come from them.
+        steady: numbers of the arguments that rarely change: weights, in inference.
+        saved: numbers of the outputs that only the backward pass will see.
+        options: the user's.
+    """
+    refused: dict[str, str] = {}
+    while True:
+        try:
+            return _Planner(graph, module, arguments, steady, saved, options, refused).program()
+        except Refused as problem:
+            if len(refused) > ATTEMPTS:
+                problem.nodes.update({node.name: "too many others failed" for node in graph.nodes})
+            refused |= problem.nodes
+
+
+class _Planner:
+    def __init__(
+        self,
+        graph: Any,
+        module: Any,
+        arguments: Sequence[Any],
+        steady: frozenset[int],
+        saved: frozenset[int],
+        options: Options,
+        refused: Mapping[str, str],
+    ) -> None:
+        self.graph = graph
+        self.module = module
+        self.arguments = arguments
+        self.steady = steady
+        self.saved = saved
+        self.options = options
+        self.refused = refused
+        self.sizes = Sizes({})
+        self.of: dict[Any, Any] = {}
+        self.calls: dict[int, list[TorchCall]] = {}
+        self.regions: dict[int, _Building] = {}
+        self.count = len(arguments)
+        self.fixed: dict[int, Any] = {}
+        self.last_impure = 0
+        self.onednn = BACKENDS.get("onednn")
+
+    def program(self) -> Program:
+        """Everything in order."""
+        results: list[Any] = []
+        placeholders = (node for node in self.graph.nodes if node.op == "placeholder")
+        for number, node in enumerate(placeholders):
+            self.placeholder(number, node)
+        for node in self.graph.nodes:
+            if node.op == "get_attr":
+                self.attribute(node)
+            elif node.op == "call_function":
+                self.function(node)
+            elif node.op == "output":
+                results = self.outputs(node)
+        steps = self.steps()
+        return Program(steps, self.count, results, self.fixed)
+
+    # --- where values come from ---
+
+    def placeholder(self, number: int, node: Any) -> None:
+        """An argument."""
+        given = self.arguments[number]
+        meta = node.meta.get("val")
+        if not isinstance(given, torch.Tensor):
+            self.of[node] = given
+            if _symbol(meta):
+                self.sizes.bind(node.name, [meta], [given])
+            return
+        if isinstance(meta, torch.Tensor):
+            self.sizes.bind(node.name, meta.shape, given.shape)
+        strides = normal(given.shape, given.stride())
+        steady = number in self.steady
+        self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
+
+    def attribute(self, node: Any) -> None:
+        """A constant of the module, or a graph within it."""
+        value = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        self.of[node] = self.constant(node, value) if isinstance(value, torch.Tensor) else value
+
+    def constant(self, node: Any, tensor: Any, index: int | None = None) -> Cell:
+        """What is known now."""
+        return Cell(
+            node,
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            tensor.dtype,
+            index=index,
+            constant=tensor,
+        )
+
+    # --- node by node ---
+
+    def function(self, node: Any) -> None:
+        """One op: a number, a view, an op of a region, or a call of torch."""
+        meta = node.meta.get("val")
+        if node.target is operator.getitem:
+            parent = self.of[node.args[0]]
+            if isinstance(parent, Part):
+                self.of[node] = parent.cells[node.args[1]]
+                return
+        cells = list(self.cells((*node.args, *node.kwargs.values())))
+        if not isinstance(meta, torch.Tensor | list | tuple):
+            number = self.number(node, meta, cells)
+            if number is not None:
+                self.of[node] = number
+                return
+        shapes = self.described(node, meta)
+        pure = _is_pure(node.target)
+        if shapes is not None and pure:
+            if all(cell.constant is not None for cell in cells) and self.folded(node, shapes):
+                return
+            special = SPECIAL.get(str(node.target))
+            if special is not None and node.name not in self.refused and special(self, node, shapes):
+                return
+            if self.view(node, shapes, cells):
+                return
+            reason = self.translated(node, shapes, cells)
+            if reason is None:
+                return
+        else:
+            reason = "its sizes are known at execution only" if pure else "it has effects"
+        self.call(node, shapes, cells, reason, pure=pure)
+
+    def cells(self, arguments: Sequence[Any]) -> Iterator[Cell]:
+        """The tensors among arguments."""
+        for one in arguments:
+            if isinstance(one, torch.fx.Node):
+                value = self.of[one]
+                if isinstance(value, Cell):
+                    yield value
+                elif isinstance(value, Part):
+                    yield from (cell for cell in value.cells if cell is not None)
+            elif isinstance(one, list | tuple):
+                yield from self.cells(cast("Sequence[Any]", one))
+            elif isinstance(one, dict):
+                yield from self.cells(list(cast("dict[Any, Any]", one).values()))
+
+    def number(self, node: Any, meta: Any, cells: Sequence[Cell]) -> Any:
+        """What a node that makes a number makes, where that is known."""
+        if isinstance(meta, int | float | bool):
+            return meta
+        if isinstance(meta, torch.SymInt):
+            size = self.sizes.of(meta)
+            if size >= 0:
+                return size
+        if not cells and isinstance(meta, torch.SymInt | torch.SymFloat | torch.SymBool):
+            values = [self.plain(one) for one in node.args]
+            if not any(isinstance(one, Slot) for one in values):
+                return node.target(*values)
+        return None
+
+    def described(self, node: Any, meta: Any) -> list[Cell | None] | None:
+        """A cell for each result; None if sizes are not known or types are none that anybody but torch knows."""
+        several = isinstance(meta, list | tuple)
+        metas: list[Any] = list(cast("Sequence[Any]", meta)) if several else [meta]
+        made: list[Cell | None] = []
+        for index, one in enumerate(metas):
+            if not isinstance(one, torch.Tensor):
+                made.append(None)
+                if one is not None:
+                    return None
+                continue
+            shape = tuple(self.sizes.of(size) for size in one.shape)
+            strides = tuple(self.sizes.of(size) for size in one.stride())
+            if -1 in shape or -1 in strides:
+                return None
+            made.append(Cell(node, shape, normal(shape, strides), one.dtype, index=index if several else None))
+        return made
+
+    def put(self, node: Any, made: Sequence[Cell | None], several: bool) -> None:
+        self.of[node] = Part(tuple(made)) if several else made[0]
+
+    def folded(self, node: Any, shapes: Sequence[Cell | None]) -> bool:
+        """Computes what depends on nothing, unless it is large."""
+        if any(cell is not None and math.prod(cell.shape) > LARGEST_FOLDED for cell in shapes):
+            return False
+        args = self.tensors(node.args)
+        result = node.target(*args, **{name: self.tensors([one])[0] for name, one in node.kwargs.items()})
+        if isinstance(result, torch.Tensor):
+            self.of[node] = self.constant(node, result)
+        else:
+            several = cast("Sequence[Any]", result)
+            self.of[node] = Part(tuple(self.constant(node, one, i) for i, one in enumerate(several)))
+        return True
+
+    def tensors(self, arguments: Sequence[Any]) -> list[Any]:
+        """Arguments that are all constant."""
+        found: list[Any] = []
+        for one in arguments:
+            if isinstance(one, torch.fx.Node):
+                value = self.of[one]
+                found.append(value.constant if isinstance(value, Cell) else value)
+            elif isinstance(one, list | tuple):
+                found.append(self.tensors(cast("Sequence[Any]", one)))
+            else:
+                found.append(self.size(one))
+        return found
+
+    def size(self, value: Any) -> Any:
+        """A number for a size that is a symbol."""
+        return self.sizes.of(value) if isinstance(value, torch.SymInt) else value
+
+    def view(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> bool:
+        """Another look at memory that torch has: made where somebody asks for it."""
+        cell = shapes[0]
+        if len(cells) != 1 or cell is None or len(shapes) != 1 or not _is_view(node.target):
+            return False
+        base = cells[0]
+        if base.home is not None:
+            return False
+        cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
+        self.of[node] = cell
+        return True
+
+    # --- regions ---
+
+    def region(self, level: int) -> _Building:
+        return self.regions.setdefault(level, _Building())
+
+    def translated(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> str | None:
+        """Adds an op to a region, or says why not."""
+        if node.name in self.refused:
+            return self.refused[node.name]
+        translate = translation_of(node.target)
+        if translate is None:
+            return "it has no translation"
+        everything = [*cells, *(cell for cell in shapes if cell is not None)]
+        if any(0 in cell.shape for cell in everything):
+            return "it has no elements"
+        strange = next((cell for cell in cells if cell.dtype not in DATA_TYPES), None)
+        if strange is not None:
+            return f"its input is {strange.dtype}"
+        level = max((cell.home if cell.home is not None else cell.level for cell in cells), default=0)
+        region = self.region(level)
+        before = len(region.t.graph.ops)
+        region.t.label = node.name
+        try:
+            made = translate(region.t, *self.bound(node, level))
+            values = list(made) if isinstance(made, list | tuple) else [made]
+            _check_complete(node, values)
+            self.check(region, node, values, shapes, before)
+        except FAILURES as error:
+            return reason_of(error)
+        for op in region.t.graph.ops[before:]:
+            region.makers[op.id] = node
+        spatial = str(node.target).rpartition(".")[0] in SPATIAL or any(cell.spatial for cell in cells)
+        for cell, value in zip(shapes, [*values, *[None] * len(shapes)], strict=False):
+            if cell is not None and value is not None:
+                cell.home, cell.level = level, level + 1
+                cell.values[level] = value
+                cell.spatial = spatial and len(cell.shape) in (4, 5)
+        made_here = [cell if cell is not None and cell.home is not None else None for cell in shapes]
+        self.put(node, made_here, _several(node))
+        return None
+
+    def bound(self, node: Any, level: int) -> list[Any]:
+        """Arguments in the order of the op's schema, as translations take them."""
+        result: list[Any] = []
+        for place, argument in enumerate(node.target._schema.arguments):
+            if place < len(node.args) and not argument.kwarg_only:
+                given = node.args[place]
+            else:
+                given = node.kwargs.get(argument.name, argument.default_value)
+            result.append(self.operand(given, level))
+        return result
+
+    def operand(self, argument: Any, level: int) -> Any:
+        if isinstance(argument, torch.fx.Node):
+            value = self.of[argument]
+            return self.value(value, level) if isinstance(value, Cell) else value
+        if isinstance(argument, list | tuple):
+            return [self.operand(one, level) for one in cast("Sequence[Any]", argument)]
+        return self.size(argument)
+
+    def value(self, cell: Cell, level: int) -> Value:
+        """What a tensor is in a region."""
+        if level not in cell.values:
+            cell.values[level] = self._value(cell, level)
+        return cell.values[level]
+
+    def _value(self, cell: Cell, level: int) -> Value:
+        region = self.region(level)
+        if cell.constant is not None:
+            return as_numpy(cell.constant.contiguous())
+        if cell.base is not None and cell.node.name not in self.refused:
+            seen = self._seen(cell, level)
+            if seen is not None:
+                return seen
+        if cell.dtype not in DATA_TYPES:
+            raise Unmapped(f"its input is {cell.dtype}")
+        source = cell if is_dense(cell.shape, cell.strides) else self.dense(cell)
+        kind = PropertyType.constant if source.steady else PropertyType.undef
+        strides = None if source.strides == _row_major(source.shape) else source.strides
+        name = region.t.free_name(source.name)
+        tensor = region.t.input(
+            name, DATA_TYPES[source.dtype], source.shape, strides=strides, property_type=kind
+        )
+        region.imports[tensor.id] = source
+        return tensor
+
+    def _seen(self, cell: Cell, level: int) -> Value | None:
+        """A view, as ops of the region on what it is a view of; None where there are none for it."""
+        translate = translation_of(cell.node.target)
+        if translate is None or 0 in cell.shape:
+            return None
+        region = self.region(level)
+        label, region.t.label = region.t.label, cell.node.name
+        before = len(region.t.graph.ops)
+        try:
+            made = cast("Value", translate(region.t, *self.bound(cell.node, level)))
+            self.check(region, cell.node, [made], [cell], before)
+        except FAILURES:
+            return None
+        finally:
+            region.t.label = label
+        for op in region.t.graph.ops[before:]:
+            region.makers[op.id] = cell.node
+        return made
+
+    def dense(self, cell: Cell) -> Cell:
+        """A copy by torch of what has no place of its own for each element."""
+        made = Cell(cell.node, cell.shape, _row_major(cell.shape), cell.dtype, level=cell.level, steady=False)
+        made.slot = self.new_slot()
+        self.add(
+            TorchCall("contiguous", _contiguous, (self.slot(cell),), {}, (made.slot,), False, "it overlaps"),
+            cell.level,
+        )
+        return made
+
+    def check(
+        self,
+        region: _Building,
+        node: Any,
+        values: Sequence[Value],
+        shapes: Sequence[Cell | None],
+        before: int,
+    ) -> None:
+        """Results must be what torch says, and made by primitives where they are large.
+
+        Raises:
+            Unmapped: they are not.
+        """
+        for value, cell in zip(values, shapes, strict=False):
+            if value is None or cell is None:  # pyright: ignore[reportUnnecessaryComparison] -- left out
+                continue
+            have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
+            if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
+                raise Unmapped(
+                    f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
+                )
+        for op in region.t.graph.ops[before:]:
+            largest = max(math.prod(t.shape or ()) for t in (*op.inputs, *op.outputs))
+            if largest > LARGEST_ON_HOST:
+                reason = self.onednn.why_not((op,))
+                if reason is not None:
+                    raise Unmapped(reason)
+
+    # --- torch's part ---
+
+    def add(self, call: TorchCall, level: int) -> None:
+        self.calls.setdefault(level, []).append(call)
+
+    def new_slot(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def call(
+        self,
+        node: Any,
+        shapes: Sequence[Cell | None] | None,
+        cells: Sequence[Cell],
+        reason: str,
+        *,
+        pure: bool = True,
+    ) -> None:
+        """Has torch do an op."""
+        level = max((cell.level for cell in cells), default=0)
+        if not pure:
+            level = self.last_impure = max(level, self.last_impure)
+            if _mutates(node.target):
+                level = self.last_impure = max(level, *self.regions, 0) + 1
+        several = _several(node)
+        slots: tuple[int | None, ...]
+        meta = node.meta.get("val")
+        if shapes is None:
+            metas: list[Any] = list(meta) if several else [meta]
+            made: list[Cell | None] = [
+                Cell(node, (), (), getattr(one, "dtype", None), index=i if several else None) for i, one in enumerate(metas)
+            ]
+        else:
+            made = list(shapes)
+        for cell in made:
+            if cell is not None:
+                cell.level, cell.slot = level, self.new_slot()
+                cell.spatial = any(one.spatial for one in cells) and len(cell.shape) in (4, 5)
+        slots = tuple(None if cell is None else cell.slot for cell in made) or (None,)
+        args = tuple(self.plain(one) for one in node.args)
+        kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
+        self.add(
+            TorchCall(str(node.target), node.target, args, kwargs, slots, several, reason),
+            level,
+        )
+        self.put(node, made, several)
+
+    def plain(self, argument: Any) -> Any:
+        """An argument of a call of torch."""
+        if isinstance(argument, torch.fx.Node):
+            value = self.of[argument]
+            return Slot(self.slot_number(value)) if isinstance(value, Cell) else value
+        if isinstance(argument, list | tuple):
+            made = [self.plain(one) for one in cast("Sequence[Any]", argument)]
+            return made if isinstance(argument, list) else tuple(made)
+        if isinstance(argument, slice):
+            return slice(*[self.plain(one) for one in (argument.start, argument.stop, argument.step)])
+        return self.size(argument)
+
+    def slot(self, cell: Cell) -> Slot:
+        return Slot(self.slot_number(cell))
+
+    def slot_number(self, cell: Cell) -> int:
+        """Where a tensor is held for torch."""
+        if cell.slot is not None:
+            return cell.slot
+        if cell.constant is not None:
+            cell.slot = self.new_slot()
+            self.fixed[cell.slot] = cell.constant
+        elif cell.home is None or self.is_view_of_made(cell):
+            self._by_torch(cell, is_view=True)
+        else:
+            self._from_region(cell)
+        if cell.slot is None:
+            raise LookupError(f"{cell.name} is nowhere")
+        return cell.slot
+
+    def is_view_of_made(self, cell: Cell) -> bool:
+        """Whether all elements of something that the same region makes are seen in another way."""
+        if not _is_view(cell.node.target) or cell.index is not None:
+            return False
+        base = self.of[cell.node.args[0]]
+        return isinstance(base, Cell) and base.home == cell.home and math.prod(base.shape) == math.prod(cell.shape)
+
+    def _by_torch(self, cell: Cell, *, is_view: bool, reason: str = "") -> None:
+        """Has torch make what a region could have made: a view, or a copy."""
+        node = cell.node
+        function = VIEWS.get(str(node.target), node.target) if is_view else node.target
+        args = tuple(self.plain(one) for one in node.args)
+        kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
+        cell.slot = self.new_slot()
+        call = TorchCall(str(node.target), function, args, kwargs, (cell.slot,), False, reason, is_view)
+        self.add(call, cell.level)
+
+    def _from_region(self, cell: Cell) -> None:
+        """Has the region hand out a tensor."""
+        home = cast("int", cell.home)
+        region = self.region(home)
+        region.t.label = cell.name
+        tensor = region.t.tensor(cell.values[home])
+        if tensor.id in region.imports or tensor.property_type is PropertyType.constant:
+            self._by_torch(cell, is_view=False, reason="it only copies")
+        elif tensor.id in region.outputs:
+            slot, _ = region.outputs[tensor.id]
+            cell.slot = self.new_slot()
+            same = TorchCall("clone", torch.clone, (Slot(slot),), {}, (cell.slot,), False, "it only copies")
+            self.add(same, home + 1)
+        else:
+            cell.slot = self.new_slot()
+            region.outputs[tensor.id] = (cell.slot, cell)
+
+    # --- the end ---
+
+    def outputs(self, node: Any) -> list[Any]:
+        """What the graph returns."""
+        listed = node.args[0]
+        wanted: list[Any] = list(listed) if isinstance(listed, list | tuple) else [listed]
+        found: list[Any] = []
+        twice: dict[int, int] = {}
+        for number, one in enumerate(wanted):
+            value = self.of[one] if isinstance(one, torch.fx.Node) else self.size(one)
+            if isinstance(value, Cell):
+                if value.constant is not None:  # whoever gets it may write to it
+                    slot = self.new_slot()
+                    self.add(TorchCall("clone", torch.clone, (self.slot(value),), {}, (slot,), False), 0)
+                    found.append(Slot(slot))
+                    continue
+                if number in self.saved and value.spatial and value.home is not None and value.slot is None:
+                    value.strides = channels_last(value.shape)
+                found.append(self.slot(value))
+                twice[id(value)] = number
+            else:
+                found.append(value)
+        return found
+
+    def steps(self) -> list[Step]:
+        """Regions from the last to the first, for they say what those before them hand out; then all in order."""
+        made: dict[int, RegionCall] = {}
+        for level in sorted(self.regions, reverse=True):
+            call = self.compiled(level)
+            if call is not None:
+                made[level] = call
+        steps: list[Step] = []
+        for level in range(max([*self.calls, *made, 0]) + 1):
+            steps += self.calls.get(level, [])
+            if level in made:
+                steps.append(made[level])
+        return steps
+
+    def compiled(self, level: int) -> RegionCall | None:
+        """A region with all that it hands out known."""
+        region = self.regions[level]
+        if not region.outputs:
+            return None
+        graph = region.t.graph
+        by_id = {tensor_id: pair for tensor_id, pair in region.outputs.items()}
+        for tensor_id, (_, cell) in by_id.items():
+            graph.output(graph.tensor(tensor_id), name=cell.name)
+        graph.prune()
+        recognise(region.t)
+        needed = {number for _, number in graph.marked_outputs}
+        needed.update(tensor.id for op in graph.ops for tensor in op.inputs)
+        for tensor in [tensor for op in graph.ops for tensor in op.outputs]:
+            if tensor.id not in needed:
+                graph.drop_output(tensor)
+        strides = {
+            number: cell.strides
+            for number, (_, cell) in by_id.items()
+            if cell.strides != _row_major(cell.shape) and is_dense(cell.shape, cell.strides)
+        }
+        try:
+            compiled = Region(graph, strides, self.options.of_compilation)
+        except OneDNNGraphError as error:
+            names = {node.name for op in graph.ops if (node := region.makers.get(op.id)) is not None}
+            raise Refused({name: str(error) for name in names}) from error
+        inputs: list[Taken] = []
+        for tensor in compiled.inputs:
+            cell = region.imports[tensor.id]
+            number = self.slot_number(cell)
+            checked = number < len(self.arguments) or cell.home is not None
+            inputs.append(Taken(number, cell.strides, checked))
+        outputs: list[Made] = []
+        for tensor in compiled.outputs:
+            slot, cell = by_id[tensor.id]
+            lies = tensor.element_strides
+            outputs.append(Made(slot, cell.shape, lies, cell.dtype))
+        constant = tuple(
+            i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant
+        )
+        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
+
+
+def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
+    """Every result that somebody reads must be there.
+
+    Raises:
+        Unmapped: one is not.
+    """
+    if not _several(node):
+        return
+    for user in node.users:
+        number = user.args[1] if user.target is operator.getitem else len(values) - 1
+        if number >= len(values) or values[number] is None:
+            raise Unmapped(f"result {number} has no counterpart")
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _contiguous(tensor: Any) -> Any:
+    return tensor.contiguous()
+
+
+def _symbol(meta: Any) -> bool:
+    return isinstance(meta, torch.SymInt) and not meta.node.expr.is_Integer
+
+
+def _several(node: Any) -> bool:
+    return isinstance(node.meta.get("val"), list | tuple)
+
+
+def _is_view(target: Any) -> bool:
+    return str(target) in VIEWS
+
+
+def _mutates(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _is_pure(target: Any) -> bool:
+    """Whether it may be computed once, or at another time."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return target in (operator.getitem,) or getattr(target, "__module__", "") in ("_operator", "math")
+    random = torch.Tag.nondeterministic_seeded in target.tags
+    return not random and not _mutates(target)
+
+
+SPATIAL = frozenset(
+    f"aten.{name}"
+    for name in (
+        "convolution",
+        "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit_no_training",
+        "native_batch_norm",
+        "max_pool2d_with_indices",
+        "avg_pool2d",
+        "convolution_backward",
+        "native_batch_norm_backward",
+    )
+)
+"""Ops whose results are data of convolutions."""
+SPECIAL: dict[str, Callable[[_Planner, Any, Sequence[Cell | None]], bool]] = {}
+"""Ops of which torch does a part and a region another one."""

@@ -1,0 +1,233 @@
+"""Steps of a program: calls of torch, and regions, on slots that hold tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, cast
+
+from attrs import Factory, define, field, frozen
+
+from .framework import torch
+from .region import Region
+from .tensors import placed
+
+
+@frozen
+class Slot:
+    """Stands among the arguments of a call for what a slot holds."""
+
+    number: int
+
+
+@define
+class Timing:
+    """How often a step has run, and how long that took.
+
+    Attributes:
+        calls: how many.
+        seconds: all together.
+        least: the shortest.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    least: float = float("inf")
+
+    def add(self, seconds: float) -> None:
+        """One more call."""
+        self.calls += 1
+        self.seconds += seconds
+        self.least = min(self.least, seconds)
+
+
+@frozen(eq=False)
+class TorchCall:
+    """One op that torch does itself.
+
+    Attributes:
+        name: of the op, for reports.
+        function: what is called.
+        args, kwargs: with `Slot` where a tensor stands.
+        outputs: slots for the result, or for each of several; None where nobody reads one.
+        several: whether the result is a sequence.
+        reason: why it is torch's.
+        is_view: whether it only looks at memory in another way.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: tuple[int | None, ...]
+    several: bool
+    reason: str = ""
+    is_view: bool = False
+    timing: Timing = Factory(Timing)
+
+    def run(self, slots: list[Any], program: object) -> None:
+        """Calls it."""
+        made = self.function(
+            *[filled(one, slots) for one in self.args],
+            **{name: filled(one, slots) for name, one in self.kwargs.items()},
+        )
+        if not self.several:
+            if self.outputs[0] is not None:
+                slots[self.outputs[0]] = made
+            return
+        for slot, value in zip(self.outputs, made, strict=False):
+            if slot is not None:
+                slots[slot] = value
+
+    @property
+    def reads(self) -> set[int]:
+        """The slots that it reads."""
+        return slots_of([*self.args, *self.kwargs.values()])
+
+    @property
+    def writes(self) -> set[int]:
+        """The slots that it fills."""
+        return {slot for slot in self.outputs if slot is not None}
+
+
+def filled(argument: Any, slots: Sequence[Any]) -> Any:
+    """An argument with what slots hold."""
+    if type(argument) is Slot:
+        return slots[argument.number]
+    if type(argument) is list or type(argument) is tuple:
+        return type(argument)([filled(one, slots) for one in cast("Sequence[Any]", argument)])
+    return argument
+
+
+def slots_of(arguments: Sequence[Any]) -> set[int]:
+    """The slots that stand among arguments."""
+    found: set[int] = set()
+    for one in arguments:
+        if isinstance(one, Slot):
+            found.add(one.number)
+        elif isinstance(one, list | tuple):
+            found |= slots_of(cast("Sequence[Any]", one))
+    return found
+
+
+@frozen
+class Taken:
+    """An input of a region.
+
+    Attributes:
+        slot: that holds it.
+        strides: as the region was compiled for.
+        checked: whether the strides are known to be these, so that nobody need look.
+    """
+
+    slot: int
+    strides: tuple[int, ...]
+    checked: bool
+
+
+@frozen
+class Made:
+    """An output of a region.
+
+    Attributes:
+        slot: that is filled.
+        shape, strides, dtype: of the tensor, `dtype` being torch's.
+    """
+
+    slot: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+
+@frozen(eq=False)
+class RegionCall:
+    """A region on slots.
+
+    Attributes:
+        constant: places among `inputs` of those that rarely change.
+    """
+
+    region: Region
+    inputs: tuple[Taken, ...]
+    outputs: tuple[Made, ...]
+    constant: tuple[int, ...]
+    name: str = field(default="region")
+    timing: Timing = Factory(Timing)
+
+    def run(self, slots: list[Any], program: object) -> None:
+        """Makes tensors for the results and has the region fill them."""
+        given: list[Any] = []
+        for taken in self.inputs:
+            tensor = slots[taken.slot]
+            if not taken.checked and tensor.stride() != taken.strides:
+                tensor = placed(tensor, taken.strides)
+            given.append(tensor)
+        empty = torch.empty_strided
+        made = [empty(one.shape, one.strides, dtype=one.dtype) for one in self.outputs]
+        self.region.run(
+            [tensor.data_ptr() for tensor in (*given, *made)],
+            _versions([given[place] for place in self.constant]),
+        )
+        for one, tensor in zip(self.outputs, made, strict=True):
+            slots[one.slot] = tensor
+
+    @property
+    def reads(self) -> set[int]:
+        """The slots that it reads."""
+        return {taken.slot for taken in self.inputs}
+
+    @property
+    def writes(self) -> set[int]:
+        """The slots that it fills."""
+        return {made.slot for made in self.outputs}
+
+
+def _versions(tensors: Sequence[Any]) -> tuple[int, ...] | None:
+    """torch's counts of changes in place; None where it does not count."""
+    try:
+        return tuple(tensor._version for tensor in tensors)
+    except RuntimeError:  # tensors made in inference mode
+        return None
+
+
+Step = TorchCall | RegionCall
+
+
+class Program:
+    """Steps in order, for one set of sizes.
+
+    Attributes:
+        steps: what runs.
+        count: of slots.
+        results: for each output of the graph a `Slot`, or what is returned as it is.
+        fixed: slots that are filled from the start: constants.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], count: int, results: Sequence[Any], fixed: dict[int, Any]
+    ) -> None:
+        self.steps = tuple(steps)
+        self.results = tuple(results)
+        self._blank = [fixed.get(number) for number in range(count)]
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for slot in step.reads | step.writes:
+                last[slot] = number
+        kept = slots_of(self.results) | fixed.keys()
+        self._frees = [
+            tuple(slot for slot in step.reads | step.writes if last[slot] == number and slot not in kept)
+            for number, step in enumerate(self.steps)
+        ]
+
+    def run(self, arguments: list[Any]) -> list[Any]:
+        """The graph's outputs; `arguments` are dropped as soon as nobody needs them."""
+        slots = [*arguments, *self._blank[len(arguments) :]]
+        arguments.clear()
+        for step, frees in zip(self.steps, self._frees, strict=True):
+            start = perf_counter()
+            step.run(slots, self)
+            step.timing.add(perf_counter() - start)
+            for slot in frees:
+                slots[slot] = None
+        return [filled(one, slots) for one in self.results]
