@@ -1,0 +1,446 @@
+"""ATen ops that only autograd makes, and forward ops that keep more for it, in ops of oneDNN Graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..importers.expressions import axis_of, binary, cast, negative, pad, reduce, reshape, unsqueeze
+from ..importers.torch_ops import numpy_type_of
+from ..importers.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+
+BACKWARD: dict[str, Callable[..., Any]] = {}
+"""Name → translation, in the manner of the importers' tables."""
+Mask = Sequence[bool]
+"""Which gradients are wanted."""
+
+
+def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        BACKWARD.update({f"aten.{name}": function for name in names})
+        return function
+
+    return enter
+
+
+# --- convolutions ----------------------------------------------------------------------------------------
+
+
+@_enter("convolution_backward")
+def _convolution(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    weight: Value,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    mask: Mask,
+) -> list[Value | None]:
+    spatial = len(shape_of(weight)) - 2
+    if len(shape_of(x)) == spatial + 1:
+        outer = [unsqueeze(t, value, [0]) for value in (gradient, x)]
+        made = _convolution(
+            t, *outer, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
+        )
+        if made[0] is not None:
+            made[0] = reshape(t, made[0], shape_of(x))
+        return made
+    strides, pads, dilations = (_spread(v, spatial) for v in (stride, padding, dilation))
+    if min(pads, default=0) < 0:
+        raise Unmapped(f"negative padding, {pads}")
+    window: dict[str, Any] = {
+        "strides": strides,
+        "pads_begin": pads,
+        "pads_end": pads,
+        "dilations": dilations,
+        "groups": groups,
+        "data_format": "NCX",
+        "weights_format": "IOX" if transposed else "OIX",
+    }
+    family = "ConvTranspose" if transposed else "Convolution"
+    data: Value | None = None
+    weights: Value | None = None
+    bias: Value | None = None
+    if mask[0]:
+        whole = {} if transposed else {"dst_shape": list(sizes(x))}
+        data = t.op(f"{family}BackwardData", gradient, weight, **window, **whole)
+    if mask[1]:
+        more = {"output_padding": _spread(output_padding, spatial)} if transposed else {}
+        shape = {"weights_shape": list(sizes(weight))}
+        weights = t.op(f"{family}BackwardWeights", x, gradient, **window, **shape, **more)
+    if mask[2]:
+        bias = t.op("BiasAddBackward", gradient, data_format="NCX")
+    return [data, weights, bias]
+
+
+def _spread(values: int | Sequence[int], count: int) -> list[int]:
+    listed = [values] if isinstance(values, int) else list(values)
+    return listed * count if len(listed) == 1 else listed
+
+
+# --- poolings and resizing -------------------------------------------------------------------------------
+
+
+@_enter("avg_pool2d_backward", "avg_pool3d_backward")
+def _average(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil: bool,
+    count_pads: bool,
+    divisor: int | None,
+) -> Value:
+    shape = sizes(x)
+    spatial = len(shape) - 2 if len(shape) > 3 else 2
+    if len(shape) != spatial + 2:
+        raise Unmapped("a pooling without a batch")
+    window, pads = _spread(kernel, spatial), _spread(padding, spatial)
+    steps = _spread(stride or window, spatial)
+    if divisor is not None:
+        raise Unmapped(f"an average pooling that divides by {divisor}")
+    if ceil and any(
+        (size + 2 * p - k) % s for size, p, k, s in zip(shape[2:], pads, window, steps, strict=True)
+    ):
+        raise Unmapped("an average pooling with ceil rounding whose last window is a part of one")
+    return t.op(
+        "AvgPoolBackward",
+        gradient,
+        src_shape=list(shape),
+        kernel=window,
+        strides=steps,
+        pads_begin=pads,
+        pads_end=pads,
+        exclude_pad=not count_pads,
+        data_format="NCX",
+    )
+
+
+@_enter("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+def _adaptive(t: Translation, gradient: Value, x: Value) -> Value:
+    shape, wanted = sizes(x), sizes(gradient)
+    if len(shape) < 4 or any(old % new for old, new in zip(shape[2:], wanted[2:], strict=True)):
+        raise Unmapped("windows of different sizes")
+    window = [old // new for old, new in zip(shape[2:], wanted[2:], strict=True)]
+    zeros = [0] * len(window)
+    return t.op(
+        "AvgPoolBackward",
+        gradient,
+        src_shape=list(shape),
+        kernel=window,
+        strides=window,
+        pads_begin=zeros,
+        pads_end=zeros,
+        exclude_pad=True,
+        data_format="NCX",
+    )
+
+
+# --- element by element ----------------------------------------------------------------------------------
+
+
+@_enter("threshold_backward")
+def _threshold(t: Translation, gradient: Value, x: Value, threshold: float) -> Value:
+    if threshold != 0:
+        raise Unmapped(f"a threshold of {threshold}")
+    return t.op("ReLUBackward", x, gradient, use_dst=False)
+
+
+def _of_input(t: Translation, gradient: Value, x: Value, *, kind: str) -> Value:
+    return t.op(kind, x, gradient)
+
+
+def _of_result(t: Translation, gradient: Value, result: Value, *, kind: str) -> Value:
+    return t.op(kind, result, gradient, use_dst=True)
+
+
+BACKWARD.update(
+    {
+        "aten.hardswish_backward": partial(_of_input, kind="HardSwishBackward"),
+        "aten.mish_backward": partial(_of_input, kind="MishBackward"),
+        "aten.sigmoid_backward": partial(_of_result, kind="SigmoidBackward"),
+        "aten.tanh_backward": partial(_of_result, kind="TanhBackward"),
+    }
+)
+
+
+@_enter("hardsigmoid_backward")
+def _hard_sigmoid(t: Translation, gradient: Value, x: Value) -> Value:
+    return t.op("HardSigmoidBackward", x, gradient, alpha=1 / 6, beta=0.5)
+
+
+@_enter("gelu_backward")
+def _gelu(t: Translation, gradient: Value, x: Value, approximate: str = "none") -> Value:
+    return t.op("GELUBackward", x, gradient, mode="gelu_tanh" if approximate == "tanh" else "gelu_erf")
+
+
+@_enter("silu_backward")
+def _silu(t: Translation, gradient: Value, x: Value) -> Value:
+    """With s = sigmoid(x): gradient · (s + x · s · (1 − s))."""
+    slope = t.op("Sigmoid", x)
+    slope = t.op("Add", slope, t.op("SigmoidBackward", slope, x, use_dst=True))
+    return t.op("Multiply", gradient, slope)
+
+
+@_enter("hardtanh_backward")
+def _hard_tanh(t: Translation, gradient: Value, x: Value, low: float, high: float) -> Value:
+    return t.op("ClampBackward", x, gradient, min=float(low), max=float(high), use_dst=False)
+
+
+@_enter("elu_backward")
+def _elu(
+    t: Translation,
+    gradient: Value,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    x: Value,
+) -> Value:
+    if scale != 1 or input_scale != 1 or (is_result and alpha < 0):
+        raise Unmapped(f"alpha {alpha}, scales {scale} and {input_scale}")
+    return t.op("EluBackward", x, gradient, alpha=float(alpha), use_dst=is_result)
+
+
+@_enter("leaky_relu_backward")
+def _leaky(t: Translation, gradient: Value, x: Value, slope: float, is_result: bool) -> Value:
+    if is_result and slope < 0:
+        raise Unmapped(f"a slope of {slope}, by which the result does not tell the sign")
+    above = t.op("ReLUBackward", x, gradient, use_dst=False)
+    rest = binary(t, "Multiply", t.op("Subtract", gradient, above), slope)
+    return t.op("Add", above, rest)
+
+
+@_enter("softplus_backward")
+def _soft_plus(t: Translation, gradient: Value, x: Value, beta: float, threshold: float) -> Value:
+    if threshold < 20:
+        raise Unmapped(f"a threshold of {threshold}")
+    return t.op("SoftPlusBackward", x, gradient, beta=float(beta))
+
+
+@_enter("log_sigmoid_backward")
+def _log_sigmoid(t: Translation, gradient: Value, x: Value, buffer: Value) -> Value:
+    return t.op("Multiply", gradient, t.op("Sigmoid", negative(t, x)))
+
+
+@_enter("mse_loss_backward")
+def _squares(t: Translation, gradient: Value, x: Value, target: Value, reduction: int) -> Value:
+    factor = 2 / math.prod(sizes(x)) if reduction == 1 else 2.0
+    away = binary(t, "Multiply", binary(t, "Subtract", x, target), factor)
+    return binary(t, "Multiply", away, gradient)
+
+
+@_enter("mse_loss")
+def _mean_squares(t: Translation, x: Value, target: Value, reduction: int = 1) -> Value:
+    made = binary(t, "SquaredDifference", x, target)
+    if reduction == 0:
+        return made
+    return reduce(t, "ReduceMean" if reduction == 1 else "ReduceSum", made, [], keep=False)
+
+
+# --- softmax ---------------------------------------------------------------------------------------------
+
+
+def _softmax(
+    t: Translation, gradient: Value, result: Value, axis: int, input_type: object, *, kind: str
+) -> Value:
+    made = t.op(kind, gradient, result, axis=axis_of(result, axis))
+    return cast(t, made, numpy_type_of(input_type))
+
+
+BACKWARD.update(
+    {
+        "aten._softmax_backward_data": partial(_softmax, kind="SoftMaxBackward"),
+        "aten._log_softmax_backward_data": partial(_softmax, kind="LogSoftmaxBackward"),
+    }
+)
+
+
+# --- normalisation ---------------------------------------------------------------------------------------
+
+
+def _variance(t: Translation, inverse: Value) -> Value:
+    """The variance with epsilon, of which `inverse` is 1 / √: gradient ops are given it with an epsilon of 0."""
+    return t.op("Pow", inverse, beta=-2.0)
+
+
+def _inverse(t: Translation, variance: Value, epsilon: float) -> Value:
+    return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
+
+
+def _along(t: Translation, vector: Value, rank: int) -> Value:
+    """One value per channel, with as many axes as the data."""
+    return reshape(t, vector, [1, -1, *[1] * (rank - 2)])
+
+
+@_enter("native_batch_norm_backward")
+def _batch_norm(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    gamma: Value | None,
+    mean: Value | None,
+    variance: Value | None,
+    batch_mean: Value | None,
+    batch_inverse: Value | None,
+    train: bool,
+    epsilon: float,
+    mask: Mask,
+) -> list[Value | None]:
+    if not train:
+        return _batch_norm_by_statistics(t, gradient, x, gamma, mean, variance, epsilon, mask)
+    if batch_mean is None or batch_inverse is None:
+        raise Unmapped("statistics of the batch are missing")
+    if gamma is None:
+        gamma = np.ones(sizes(x)[1], dtype_of(batch_mean))
+    made = t.ops(
+        "BatchNormTrainingBackward",
+        x,
+        gradient,
+        batch_mean,
+        _variance(t, batch_inverse),
+        gamma,
+        epsilon=0.0,
+        data_format="NCX",
+    )
+    return [value if wanted else None for value, wanted in zip(made, mask, strict=True)]
+
+
+def _batch_norm_by_statistics(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    gamma: Value | None,
+    mean: Value | None,
+    variance: Value | None,
+    epsilon: float,
+    mask: Mask,
+) -> list[Value | None]:
+    """Of a normalisation by statistics that are given, and so constant."""
+    if mean is None or variance is None:
+        raise Unmapped("running statistics are missing")
+    own, rank = dtype_of(mean), len(shape_of(x))
+    wide = cast(t, gradient, own)
+    inverse = _inverse(t, variance, epsilon)
+    data: Value | None = None
+    scale: Value | None = None
+    if mask[0]:
+        factor = inverse if gamma is None else t.op("Multiply", inverse, gamma)
+        data = cast(t, t.op("Multiply", wide, _along(t, factor, rank)), dtype_of(x))
+    if mask[1]:
+        away = t.op("Subtract", cast(t, x, own), _along(t, mean, rank))
+        total = t.op("BiasAddBackward", t.op("Multiply", wide, away), data_format="NCX")
+        scale = t.op("Multiply", total, inverse)
+    shift = t.op("BiasAddBackward", wide, data_format="NCX") if mask[2] else None
+    return [data, scale, shift]
+
+
+@_enter("native_layer_norm")
+def _layer_norm_kept(
+    t: Translation,
+    x: Value,
+    normalised: Sequence[int],
+    gamma: Value | None,
+    beta: Value | None,
+    epsilon: float,
+) -> list[Value]:
+    axis = len(shape_of(x)) - len(normalised)
+    own = np.dtype(np.float32)
+    affine: list[Value] = []
+    if gamma is not None or beta is not None:
+        own = dtype_of(gamma if gamma is not None else beta)  # pyright: ignore[reportArgumentType]
+        affine = [
+            np.ones(normalised, own) if gamma is None else gamma,
+            np.zeros(normalised, own) if beta is None else beta,
+        ]
+    dst, mean, variance = t.ops(
+        "LayerNorm",
+        x,
+        *affine,
+        begin_norm_axis=axis,
+        keep_stats=True,
+        use_affine=bool(affine),
+        epsilon=epsilon,
+    )
+    column = [*shape_of(x)[:axis], *[1] * len(normalised)]
+    inverse = _inverse(t, variance, epsilon)
+    return [dst, reshape(t, mean, column), reshape(t, inverse, column)]
+
+
+@_enter("native_layer_norm_backward")
+def _layer_norm(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    normalised: Sequence[int],
+    mean: Value,
+    inverse: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    mask: Mask,
+) -> list[Value | None]:
+    shape = sizes(x)
+    axis = len(shape) - len(normalised)
+    own = dtype_of(mean)
+    row = list(shape[:axis])
+    affine: list[Value] = []
+    if gamma is not None:
+        affine = [gamma, np.zeros(normalised, dtype_of(gamma))]
+    wanted = any(mask[1:]) and bool(affine)
+    made = t.ops(
+        "LayerNormBackward",
+        x,
+        gradient,
+        reshape(t, mean, row),
+        _variance(t, reshape(t, inverse, row)),
+        *affine,
+        begin_norm_axis=axis,
+        use_affine=bool(affine),
+        epsilon=0.0,
+        outputs=3 if wanted else 1,
+    )
+    results: list[Value | None] = [made[0], *(made[1:] if wanted else (None, None))]
+    if mask[2] and not wanted and beta is not None:
+        total = reduce(t, "ReduceSum", cast(t, gradient, own), range(axis), keep=False)
+        results[2] = cast(t, total, dtype_of(beta))
+    return [value if want else None for value, want in zip(results, mask, strict=True)]
+
+
+# --- parts -----------------------------------------------------------------------------------------------
+
+
+@_enter("slice_backward")
+def _slice(
+    t: Translation, gradient: Value, shape: Sequence[int], axis: int, start: int, end: int, step: int
+) -> Value:
+    if step != 1:
+        raise Unmapped(f"a step of {step}")
+    rank = len(shape)
+    axis %= rank
+    first, last, _ = slice(start, end, step).indices(shape[axis])
+    begin, after = [0] * rank, [0] * rank
+    begin[axis], after[axis] = first, shape[axis] - max(first, last)
+    return pad(t, gradient, begin, after, 0.0)
+
+
+@_enter("select_backward")
+def _select(t: Translation, gradient: Value, shape: Sequence[int], axis: int, index: int) -> Value:
+    rank = len(shape)
+    axis %= rank
+    index %= shape[axis]
+    begin, after = [0] * rank, [0] * rank
+    begin[axis], after[axis] = index, shape[axis] - index - 1
+    return pad(t, unsqueeze(t, gradient, [axis]), begin, after, 0.0)
+
+
