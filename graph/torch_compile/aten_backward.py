@@ -87,7 +87,46 @@ def _spread(values: int | Sequence[int], count: int) -> list[int]:
     return listed * count if len(listed) == 1 else listed
 
 
-# --- poolings and resizing -------------------------------------------------------------------------------
+# --- poolings -------------------------------------------------------------------------------
+
+
+def _max_pool(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil: bool,
+) -> Value:
+    shape, count = sizes(x), len(kernel)
+    if len(shape) == count + 1:
+        outer = [unsqueeze(t, value, [0]) for value in (gradient, x)]
+        return reshape(t, _max_pool(t, *outer, kernel, stride, padding, dilation, ceil), shape)
+    windows = sizes(gradient)[2:]
+    reach = [
+        (number - 1) * step + spread * (taps - 1) + 1
+        for number, step, spread, taps in zip(windows, stride, dilation, kernel, strict=True)
+    ]
+    after = [
+        max(pad, far - size - pad) if ceil else pad
+        for pad, far, size in zip(padding, reach, shape[2:], strict=True)
+    ]
+    return t.op(
+        "MaxPoolBackward",
+        x,
+        gradient,
+        kernel=list(kernel),
+        strides=list(stride),
+        pads_begin=list(padding),
+        pads_end=after,
+        dilations=list(dilation),
+        data_format="NCX",
+    )
+
+
+BACKWARD["onednn_graph.max_pool_backward"] = _max_pool
 
 
 @_enter("avg_pool2d_backward", "avg_pool3d_backward")

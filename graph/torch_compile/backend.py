@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from .framework import torch
+from .joint import partition
 from .options import Options
 from .planning import planned
 from .steps import Program
@@ -93,6 +94,7 @@ def backend(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[...,
         fw_compiler=_compiler("forward", chosen),
         bw_compiler=_compiler("backward", chosen),
         inference_compiler=_compiler("inference", chosen),
+        partition_fn=partition,
     )(module, inputs)
 
 
