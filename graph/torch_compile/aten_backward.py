@@ -481,5 +481,3 @@ def _select(t: Translation, gradient: Value, shape: Sequence[int], axis: int, in
     begin, after = [0] * rank, [0] * rank
     begin[axis], after[axis] = index, shape[axis] - index - 1
     return pad(t, unsqueeze(t, gradient, [axis]), begin, after, 0.0)
-
-

@@ -27,7 +27,9 @@ class CompiledFunction:
         seconds: that planning and compiling took.
     """
 
-    def __init__(self, module: Any, role: str, static: frozenset[int], saved: frozenset[int], options: Options) -> None:
+    def __init__(
+        self, module: Any, role: str, static: frozenset[int], saved: frozenset[int], options: Options
+    ) -> None:
         self.role = role
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -61,9 +63,7 @@ class CompiledFunction:
                 return self.programs[key]
             start = perf_counter()
             with torch.no_grad():
-                made = planned(
-                    self._graph, self._module, arguments, self._static, self._saved, self.options
-                )
+                made = planned(self._graph, self._module, arguments, self._static, self._saved, self.options)
             self.seconds += perf_counter() - start
             while len(self.programs) >= KEPT_PROGRAMS:
                 self.programs.popitem(last=False)

@@ -61,7 +61,12 @@ def simplified(graph: Any) -> None:
         if forward is None or forward.target is not MAX_POOLS[node.target] or forward.args[0] is not x:
             continue
         rank = len(x.meta["val"].shape) - 2 if len(x.meta["val"].shape) > 3 else 2
-        window = [_spread(kernel, rank), _spread(stride or kernel, rank), _spread(padding, rank), _spread(dilation, rank)]
+        window = [
+            _spread(kernel, rank),
+            _spread(stride or kernel, rank),
+            _spread(padding, rank),
+            _spread(dilation, rank),
+        ]
         with graph.inserting_before(node):
             made = graph.call_function(
                 torch.ops.onednn_graph.max_pool_backward.default, (gradient, x, *window, ceil)

@@ -10,30 +10,31 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
-import numpy as np
 from attrs import define, field, frozen
 
 from ...ops.errors import OneDNNGraphError
 from ..compile.backend import BACKENDS
+from ..importers.expressions import binary
 from ..importers.recognition.recognise import recognise
 from ..importers.torch_sizes import Sizes
 from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
-from ..model.logical_tensor import LogicalTensor, PropertyType
-from ..model.op import Op
-from ..runtime.arrays import Array, numpy_type
-from .aten_table import TABLE, VIEWS, translation_of
+from ..model.logical_tensor import PropertyType
+from ..runtime.arrays import numpy_type
+from .aten_table import VIEWS, translation_of
 from .framework import torch
 from .options import Options
 from .region import Region
-from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall
+from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall, slots_of
 from .tensors import DATA_TYPES, as_numpy, channels_last, is_dense, normal
 
 LARGEST_ON_HOST = 1 << 14
 """Elements up to which an op that no primitive can do is NumPy's; beyond, torch's kernel does it."""
 LARGEST_FOLDED = 1 << 20
 """Elements up to which what depends on nothing is computed once."""
+RANDOM = "its random numbers are torch's"
 ATTEMPTS = 50
 """Plans that are made anew without what could not be compiled."""
 
@@ -176,7 +177,7 @@ class _Planner:
                 self.function(node)
             elif node.op == "output":
                 results = self.outputs(node)
-        steps = self.steps()
+        steps = _without_unread(self.steps(), slots_of(results))
         return Program(steps, self.count, results, self.fixed)
 
     # --- where values come from ---
@@ -231,12 +232,13 @@ class _Planner:
                 self.of[node] = number
                 return
         shapes = self.described(node, meta)
+        if shapes is not None and node.name not in self.refused:
+            special = SPECIAL.get(str(node.target))
+            if special is not None and special(self, node, shapes):
+                return
         pure = _is_pure(node.target)
         if shapes is not None and pure:
             if all(cell.constant is not None for cell in cells) and self.folded(node, shapes):
-                return
-            special = SPECIAL.get(str(node.target))
-            if special is not None and node.name not in self.refused and special(self, node, shapes):
                 return
             if self.view(node, shapes, cells):
                 return
@@ -290,7 +292,9 @@ class _Planner:
             strides = tuple(self.sizes.of(size) for size in one.stride())
             if -1 in shape or -1 in strides:
                 return None
-            made.append(Cell(node, shape, normal(shape, strides), one.dtype, index=index if several else None))
+            made.append(
+                Cell(node, shape, normal(shape, strides), one.dtype, index=index if several else None)
+            )
         return made
 
     def put(self, node: Any, made: Sequence[Cell | None], several: bool) -> None:
@@ -350,18 +354,36 @@ class _Planner:
         translate = translation_of(node.target)
         if translate is None:
             return "it has no translation"
-        everything = [*cells, *(cell for cell in shapes if cell is not None)]
+        read = _read(node)
+        everything = [*cells, *(c for i, c in enumerate(shapes) if c is not None and i in read)]
         if any(0 in cell.shape for cell in everything):
             return "it has no elements"
         strange = next((cell for cell in cells if cell.dtype not in DATA_TYPES), None)
         if strange is not None:
             return f"its input is {strange.dtype}"
+        return self.in_region(node, shapes, cells, lambda t, level: translate(t, *self.bound(node, level)))
+
+    def in_region(
+        self,
+        node: Any,
+        shapes: Sequence[Cell | None],
+        cells: Sequence[Cell],
+        build: Callable[[Translation, int], Any],
+    ) -> str | None:
+        """Adds ops to the first region that can have all their inputs, or says why not.
+
+        Args:
+            node: that they are done for.
+            shapes: its results.
+            cells: the inputs.
+            build: takes the graph under construction and the level, and returns what is made.
+        """
         level = max((cell.home if cell.home is not None else cell.level for cell in cells), default=0)
         region = self.region(level)
         before = len(region.t.graph.ops)
         region.t.label = node.name
         try:
-            made = translate(region.t, *self.bound(node, level))
+            made = build(region.t, level)
             values = list(made) if isinstance(made, list | tuple) else [made]
             _check_complete(node, values)
             self.check(region, node, values, shapes, before)
@@ -375,8 +397,8 @@ class _Planner:
                 cell.home, cell.level = level, level + 1
                 cell.values[level] = value
                 cell.spatial = spatial and len(cell.shape) in (4, 5)
-        made_here = [cell if cell is not None and cell.home is not None else None for cell in shapes]
-        self.put(node, made_here, _several(node))
+        there = [c if c is not None and (c.home is not None or c.slot is not None) else None for c in shapes]
+        self.put(node, there, _several(node))
         return None
 
     def bound(self, node: Any, level: int) -> list[Any]:
@@ -453,6 +475,36 @@ class _Planner:
         )
         return made
 
+    # --- random numbers, which are torch's ---
+
+    def drawn(self, cell: Cell, ones: float) -> Cell:
+        """Has torch fill a tensor with ones, as often as `ones` says, and zeros."""
+        cell.level = self.last_impure
+        cell.slot = self.new_slot()
+        make = partial(_bernoulli, cell.shape, cell.strides, cell.dtype, ones)
+        self.add(
+            TorchCall("aten.bernoulli", make, (), {}, (cell.slot,), False, RANDOM, pure=False), cell.level
+        )
+        return cell
+
+    def kept(self, mask: Cell, dtype: Any) -> Cell:
+        """A mask of truths as ones and zeros."""
+        made = Cell(mask.node, mask.shape, mask.strides, dtype, level=mask.level, index=mask.index)
+        made.slot = self.new_slot()
+        call = TorchCall("to", _to, (self.slot(mask), dtype), {}, (made.slot,), False, RANDOM)
+        self.add(call, mask.level)
+        return made
+
+    def times(self, node: Any, results: Sequence[Cell | None], x: Cell, mask: Cell, scale: float) -> bool:
+        """Has a region do what a dropout does with its mask."""
+        ones = self.kept(mask, x.dtype)
+
+        def build(t: Translation, level: int) -> list[Value]:
+            some = t.op("Multiply", self.value(x, level), self.value(ones, level))
+            return [binary(t, "Multiply", some, scale)]
+
+        return self.in_region(node, results, [x, ones], build) is None
+
     def check(
         self,
         region: _Building,
@@ -466,8 +518,9 @@ class _Planner:
         Raises:
             Unmapped: they are not.
         """
-        for value, cell in zip(values, shapes, strict=False):
-            if value is None or cell is None:  # pyright: ignore[reportUnnecessaryComparison] -- left out
+        read = _read(node)
+        for number, (value, cell) in enumerate(zip(values, shapes, strict=False)):
+            if value is None or cell is None or number not in read:  # pyright: ignore[reportUnnecessaryComparison] -- left out
                 continue
             have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
             if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
@@ -511,7 +564,8 @@ class _Planner:
         if shapes is None:
             metas: list[Any] = list(meta) if several else [meta]
             made: list[Cell | None] = [
-                Cell(node, (), (), getattr(one, "dtype", None), index=i if several else None) for i, one in enumerate(metas)
+                Cell(node, (), (), getattr(one, "dtype", None), index=i if several else None)
+                for i, one in enumerate(metas)
             ]
         else:
             made = list(shapes)
@@ -523,7 +577,7 @@ class _Planner:
         args = tuple(self.plain(one) for one in node.args)
         kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
         self.add(
-            TorchCall(str(node.target), node.target, args, kwargs, slots, several, reason),
+            TorchCall(str(node.target), node.target, args, kwargs, slots, several, reason, pure=pure),
             level,
         )
         self.put(node, made, several)
@@ -563,7 +617,11 @@ class _Planner:
         if not _is_view(cell.node.target) or cell.index is not None:
             return False
         base = self.of[cell.node.args[0]]
-        return isinstance(base, Cell) and base.home == cell.home and math.prod(base.shape) == math.prod(cell.shape)
+        return (
+            isinstance(base, Cell)
+            and base.home == cell.home
+            and math.prod(base.shape) == math.prod(cell.shape)
+        )
 
     def _by_torch(self, cell: Cell, *, is_view: bool, reason: str = "") -> None:
         """Has torch make what a region could have made: a view, or a copy."""
@@ -667,9 +725,7 @@ class _Planner:
             slot, cell = by_id[tensor.id]
             lies = tensor.element_strides
             outputs.append(Made(slot, cell.shape, lies, cell.dtype))
-        constant = tuple(
-            i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant
-        )
+        constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
 
 
@@ -679,12 +735,66 @@ def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
     Raises:
         Unmapped: one is not.
     """
-    if not _several(node):
-        return
-    for user in node.users:
-        number = user.args[1] if user.target is operator.getitem else len(values) - 1
+    for number in _read(node):
         if number >= len(values) or values[number] is None:
             raise Unmapped(f"result {number} has no counterpart")
+
+
+def _read(node: Any) -> set[int]:
+    """Numbers of the results that somebody reads."""
+    if not _several(node):
+        return {0}
+    if all(user.target is operator.getitem for user in node.users):
+        return {user.args[1] for user in node.users}
+    return set(range(len(node.meta["val"])))
+
+
+def _dropout(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`native_dropout`: a mask that torch draws, and a product."""
+    given, p, train = [*node.args, None][:3]
+    x, mask = planner.of[given], results[1]
+    if train is False or p in (0, 1) or mask is None or x.dtype not in DATA_TYPES or 0 in x.shape:
+        return False
+    if not is_dense(x.shape, x.strides):
+        return False
+    mask.strides = x.strides
+    planner.drawn(mask, 1 - p)
+    if planner.times(node, results, x, mask, 1 / (1 - p)):
+        return True
+    raise Refused({node.name: "the product with its mask has no translation"})
+
+
+def _dropout_backward(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    gradient, mask = planner.of[node.args[0]], planner.of[node.args[1]]
+    if mask.home is not None or gradient.dtype not in DATA_TYPES or 0 in mask.shape:
+        return False
+    return planner.times(node, results, gradient, mask, node.args[2])
+
+
+def _drawn_alone(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`bernoulli` with a number: of its input there is only the shape, so that it need not wait for it."""
+    x, cell = planner.of[node.args[0]], results[0]
+    if len(node.args) != 2 or node.kwargs or cell is None or not is_dense(x.shape, x.strides):
+        return False
+    cell.strides = x.strides
+    planner.of[node] = planner.drawn(cell, planner.size(node.args[1]))
+    return True
+
+
+SPECIAL: dict[str, Callable[[_Planner, Any, Sequence[Cell | None]], bool]] = {
+    "aten.native_dropout.default": _dropout,
+    "aten.native_dropout_backward.default": _dropout_backward,
+    "aten.bernoulli.p": _drawn_alone,
+}
+"""Ops of which torch does a part and a region another one."""
+
+
+def _bernoulli(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, ones: float) -> Any:
+    return torch.empty_strided(shape, strides, dtype=dtype).bernoulli_(ones)
+
+
+def _to(tensor: Any, dtype: Any) -> Any:
+    return tensor.to(dtype)
 
 
 def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -694,6 +804,18 @@ def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def _without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
+    """Without calls of torch whose results nobody reads."""
+    kept: list[Step] = []
+    needed = set(wanted)
+    for step in reversed(steps):
+        if isinstance(step, TorchCall) and step.pure and not step.writes & needed:
+            continue
+        needed |= step.reads
+        kept.append(step)
+    return kept[::-1]
 
 
 def _contiguous(tensor: Any) -> Any:
@@ -739,5 +861,3 @@ SPATIAL = frozenset(
     )
 )
 """Ops whose results are data of convolutions."""
-SPECIAL: dict[str, Callable[[_Planner, Any, Sequence[Cell | None]], bool]] = {}
-"""Ops of which torch does a part and a region another one."""

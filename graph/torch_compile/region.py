@@ -67,9 +67,7 @@ class Region:
         graph: what it computes.
     """
 
-    def __init__(
-        self, graph: Graph, strides: Mapping[int, tuple[int, ...]], options: CompileOptions
-    ) -> None:
+    def __init__(self, graph: Graph, strides: Mapping[int, tuple[int, ...]], options: CompileOptions) -> None:
         graph.finalize()
         self.graph = graph
         self.engine = default_engine()
@@ -97,7 +95,12 @@ class Region:
                     places[tensor.id] = len(self.inputs) + len(self.outputs) + len(self._between)
                     self._between.append(tensor)
         self._held: dict[int, Array] = {}
-        held = {t.id: array for part in parts for t in part.input_ports if (array := part.constants.get(t.id)) is not None}
+        held = {
+            t.id: array
+            for part in parts
+            for t in part.input_ports
+            if (array := part.constants.get(t.id)) is not None
+        }
         for number, array in held.items():
             places[number] = len(places)
             self._held[places[number]] = np.ascontiguousarray(array)

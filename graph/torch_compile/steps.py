@@ -53,6 +53,7 @@ class TorchCall:
         several: whether the result is a sequence.
         reason: why it is torch's.
         is_view: whether it only looks at memory in another way.
+        pure: whether it can be left out where nobody reads its results.
     """
 
     name: str
@@ -63,6 +64,7 @@ class TorchCall:
     several: bool
     reason: str = ""
     is_view: bool = False
+    pure: bool = True
     timing: Timing = Factory(Timing)
 
     def run(self, slots: list[Any], program: object) -> None:
@@ -184,7 +186,7 @@ class RegionCall:
 
 
 def _versions(tensors: Sequence[Any]) -> tuple[int, ...] | None:
-    """torch's counts of changes in place; None where it does not count."""
+    """Torch's counts of changes in place; None where it does not count."""
     try:
         return tuple(tensor._version for tensor in tensors)
     except RuntimeError:  # tensors made in inference mode

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
 from ...ops.data_types import DataType
 from ..model.logical_tensor import may_overlap
@@ -68,5 +67,3 @@ def placed(tensor: Any, strides: Sequence[int]) -> Any:
     """A copy that lies as it should."""
     made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype)
     return made.copy_(tensor)
-
-
