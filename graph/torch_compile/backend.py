@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -12,6 +14,8 @@ from .framework import torch
 from .joint import partition
 from .options import Options
 from .planning import planned
+from .precision import with_autocast
+from .report import remember
 from .steps import Program
 
 KEPT_PROGRAMS = 16
@@ -25,11 +29,21 @@ class CompiledFunction:
         role: `forward`, `backward` or `inference`.
         programs: the latest ones, by sizes.
         seconds: that planning and compiling took.
+        group: the same for graphs that were traced together.
+        weights: ids of the parameters that it was planned with.
     """
 
     def __init__(
-        self, module: Any, role: str, static: frozenset[int], saved: frozenset[int], options: Options
+        self,
+        module: Any,
+        role: str,
+        static: frozenset[int],
+        saved: frozenset[int],
+        options: Options,
+        group: int,
     ) -> None:
+        self.group = group
+        self.weights: set[int] = set()
         self.role = role
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -62,6 +76,7 @@ class CompiledFunction:
             if key in self.programs:
                 return self.programs[key]
             start = perf_counter()
+            self.weights |= {id(one) for one in arguments if isinstance(one, torch.nn.Parameter)}
             with torch.no_grad():
                 made = planned(self._graph, self._module, arguments, self._static, self._saved, self.options)
             self.seconds += perf_counter() - start
@@ -78,30 +93,37 @@ def _varies(meta: Any) -> bool:
     return True
 
 
-def backend(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-    """Compiles what torch has traced.
+def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
+    """Compiles what torch has traced: `torch.compile(model, backend="onednn_graph")`.
 
     Args:
         module: a `torch.fx.GraphModule`.
         inputs: examples.
-        options: see `Options`; torch passes those of `torch.compile(options=…)` under that name.
+        given: `options` and `mode`, as torch.compile passes them on; see `Options`. The mode is `default`, or
+            `max-autotune` for the option `tune="measure"`.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: an option that there is none of.
     """
     from torch._dynamo.backends.common import aot_autograd
 
-    given: Mapping[str, Any] = options.pop("options", None) or options
-    chosen = Options.of(given)
+    options = Options.of(given.pop("options", None), given.pop("mode", None))
+    group = next(_groups)
+    compiler = partial(_compiler, group, options)
+    if options.precision == "bf16":
+        module = with_autocast(module)
     return aot_autograd(
-        fw_compiler=_compiler("forward", chosen),
-        bw_compiler=_compiler("backward", chosen),
-        inference_compiler=_compiler("inference", chosen),
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
         partition_fn=partition,
     )(module, inputs)
 
 
-FUNCTIONS: list[CompiledFunction] = []
+_groups = itertools.count()
 
 
-def _compiler(role: str, options: Options) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
+def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
     def compiled(module: Any, inputs: Sequence[Any]) -> CompiledFunction:
         metadata = _metadata()
         static = frozenset[int]()
@@ -111,8 +133,8 @@ def _compiler(role: str, options: Options) -> Callable[[Any, Sequence[Any]], Com
         if role == "forward" and metadata is not None:
             count = len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
             saved = frozenset(range(metadata.num_forward_returns, count))
-        function = CompiledFunction(module, role, static, saved, options)
-        FUNCTIONS.append(function)
+        function = CompiledFunction(module, role, static, saved, options, group)
+        remember(function)
         return function
 
     return compiled

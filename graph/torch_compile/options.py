@@ -33,8 +33,12 @@ class Options:
     verify: bool = field(default=False)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None) -> Options:
+    def of(cls, given: Mapping[str, Any] | None, mode: str | None = None) -> Options:
         """What a user has passed to torch.compile."""
+        if mode not in (None, "default", "max-autotune"):
+            raise ArgumentError(
+                f"onednn_graph has the modes 'default' and 'max-autotune', got {format_value(mode)}"
+            )
         known = [one.name for one in fields(cls)]
         options = dict(given or {})
         for name in options:
@@ -49,7 +53,7 @@ class Options:
         verify = options.get("verify", False)
         if not isinstance(verify, bool):
             raise ArgumentTypeError(f"verify must be True or False, got {format_value(verify)}")
-        tune = options.get("tune", Tune.off)
+        tune = options.get("tune", Tune.measure if mode == "max-autotune" else Tune.off)
         tune = Tune.measure if tune == "online" else CompileOptions(tune=tune).tune
         return cls(precision=precision, tune=tune, verify=verify)
 

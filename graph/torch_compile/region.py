@@ -154,6 +154,17 @@ class Region:
             self._weights[key] = Weights(versions, made)
         return made
 
+    def ops_by_backend(self) -> dict[str, int]:
+        """How many ops each backend runs."""
+        counts: dict[str, int] = {}
+        for compiled in self.compiled:
+            told = compiled.explanations_of_parts()
+            for part in compiled.partition.parts:
+                explained = told.get(part.id)
+                name = str(part.backend) if explained is None else explained.backend
+                counts[name] = counts.get(name, 0) + len(part.ops)
+        return counts
+
     @property
     def explanations(self) -> tuple[Explanation | None, ...]:
         """What was chosen, section by section."""
