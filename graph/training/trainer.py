@@ -28,7 +28,7 @@ from ..runtime.progress import show_progress
 from ..runtime.tensor import Tensor
 from .checkpoint import read_checkpoint, write_checkpoint
 from .evaluation import evaluating
-from .optimizers import Optimizer
+from .optimizers import Choice, Optimizer, chosen
 from .program import Feeds, Program
 from .state_dict import state_dict
 from .step import PREFIX, Communicator, Step, check_trainable, training_step
@@ -73,7 +73,8 @@ class Trainer:
     Args:
         graph: with parameters; it stays as it is, but for their values.
         loss: one number, of the graph.
-        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says.
+        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says; or a function from a
+            parameter, as a `LogicalTensor` with its name and shape, to its optimizer, or None where it stays as it is.
         comm: processes that train one model together, `og.training.mpi()`, each on its part of the batch; None for
             this one alone. All begin with what process 0 has.
         precision: `bf16` stores and multiplies in bf16, with parameters, gradients and updates in f32; a step whose
@@ -93,7 +94,7 @@ class Trainer:
         self,
         graph: Graph,
         loss: LogicalTensor,
-        optimizer: Optimizer,
+        optimizer: Optimizer | Choice,
         *,
         comm: Communicator | None = None,
         precision: Precision | str = Precision.f32,
@@ -123,11 +124,13 @@ class Trainer:
         self._options: dict[str, Any] = {"engine": engine, "threads": threads}
         held = self._graph.held_parameters
         self._parameters = {label(t): held[t.id] for t in self._graph.parameter_tensors}
+        trained = {label(t): t for t in check_trainable(self._graph, self._loss)}
+        self._optimizers = chosen(optimizer, list(trained.values()))
         self._states = {
-            label(t): tuple(
-                Parameter(np.zeros(t.dims, np.float32), np.dtype(np.float32)) for _ in optimizer.states
+            name: tuple(
+                Parameter(np.zeros(trained[name].dims, np.float32), np.dtype(np.float32)) for _ in one.states
             )
-            for t in check_trainable(self._graph, self._loss)
+            for name, one in self._optimizers.items()
         }
         self._programs: dict[Shapes, tuple[Step, Program]] = {}
         self._evaluations: dict[frozenset[str], CompiledGraph] = {}
@@ -161,10 +164,8 @@ class Trainer:
         """
         arrays = self._arrays(feeds)
         step, program = self._program(tuple(sorted((name, a.shape) for name, a in arrays.items())))
-        numbers: dict[str, float] = {
-            label(step.rate): self.optimizer.rate(self.steps),
-            label(step.step): self.steps + 1,
-        }
+        numbers: dict[str, float] = {label(rate): one.rate(self.steps) for one, rate in step.rates}
+        numbers[label(step.step)] = self.steps + 1
         done = self.steps + self.skipped
         own = [self._comm.rank] if self._comm is not None and self._comm.rank else []
         numbers |= {label(t): _mixed(self.seed, done, place, *own) for place, t in enumerate(step.seeds)}
@@ -253,7 +254,7 @@ class Trainer:
             step = training_step(
                 graph,
                 self._loss,
-                self.optimizer,
+                self._optimizers,
                 self._states,
                 comm=self._comm,
                 bf16=self.precision is Precision.bf16,
@@ -365,7 +366,8 @@ class Trainer:
         """All that a file holds, by its name there."""
         found = {f"parameter/{name}": one for name, one in self._parameters.items()}
         for name, states in self._states.items():
-            found |= {f"{what}/{name}": one for what, one in zip(self.optimizer.states, states, strict=True)}
+            kinds = self._optimizers[name].states
+            found |= {f"{what}/{name}": one for what, one in zip(kinds, states, strict=True)}
         return found
 
     def __repr__(self) -> str:
