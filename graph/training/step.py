@@ -45,6 +45,10 @@ class Communicator(Protocol):
         """Writes what process 0 has into the arrays of all."""
         ...
 
+    def mean(self, value: float) -> float:
+        """The mean of a number over the processes."""
+        ...
+
     def barrier(self) -> None:
         """Waits for all."""
         ...

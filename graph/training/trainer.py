@@ -7,11 +7,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, SkippedStepWarning, nearest
@@ -20,14 +18,14 @@ from ..compile.compiled_graph import CompiledGraph
 from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
-from ..model.topology import needed_ops
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine
 from ..runtime.parameter import Parameter
-from ..runtime.progress import show_progress
 from ..runtime.tensor import Tensor
 from .checkpoint import read_checkpoint, write_checkpoint
-from .evaluation import evaluating
+from .evaluation import evaluated
+from .fitting import Batches, Epoch, batches_of, fitted
+from .metrics import Means, Metric, batch_size
 from .optimizers import Choice, Optimizer, chosen
 from .program import Feeds, Program
 from .state_dict import state_dict
@@ -44,23 +42,6 @@ class Precision(StrEnum):
 
     f32 = "f32"
     bf16 = "bf16"
-
-
-@frozen(kw_only=True)
-class Epoch:
-    """What `Trainer.fit` tells of an epoch.
-
-    Attributes:
-        number: from 0 on.
-        loss: mean over the steps that were not skipped.
-        steps: how many there were.
-        seconds: how long they took.
-    """
-
-    number: int
-    loss: float
-    steps: int
-    seconds: float
 
 
 class Trainer:
@@ -186,48 +167,50 @@ class Trainer:
 
     def fit(
         self,
-        batches: Iterable[Feeds] | Callable[[int], Iterable[Feeds]],
+        batches: Batches,
         epochs: int = 1,
         *,
+        first: int = 0,
+        validation: Batches | None = None,
+        metrics: Mapping[str, Metric] | None = None,
         callbacks: Sequence[Callable[[Epoch], object]] = (),
     ) -> list[Epoch]:
-        """Steps over batches, again and again. A line on the terminal says how far it is.
+        """Steps over batches, again and again.
+
+        A bar on the terminal says how far it is, where rich is installed (the extra `cli`), and a plain line otherwise.
 
         Args:
             batches: feeds of each step, gone through once an epoch; or a function from the number of the epoch to them.
             epochs: how many times.
-            callbacks: called after each epoch; what one raises ends the training.
+            first: number of the first epoch, for training that goes on.
+            validation: batches of other data, which `validate` runs over after each epoch.
+            metrics: of the validation data, see `validate`.
+            callbacks: called after each epoch, as `print` may be; StopIteration from one ends the training early, and
+                so does any other exception, which goes on to the caller.
 
         Returns:
             What was told of each epoch.
 
         Raises:
-            ArgumentError: there are no batches, as where an iterator is used up.
+            ArgumentError: there are no batches, as where an iterator is used up; metrics without validation data.
+            ArgumentTypeError: batches are none.
         """
-        told: list[Epoch] = []
-        for number in range(epochs):
-            losses: list[float] = []
-            start = perf_counter()
-            skipped, steps = self.skipped, 0
-            try:
-                for feeds in batches(number) if callable(batches) else batches:
-                    loss, steps = self.step(feeds), steps + 1
-                    if self.skipped == skipped:
-                        losses.append(loss)
-                    skipped = self.skipped
-                    show_progress(f"epoch {number + 1} of {epochs}, step {steps}, loss {loss:.4g}")
-            finally:
-                show_progress(None)
-            if not steps:
-                raise ArgumentError(
-                    f"epoch {number} has no batches; give a list, or a function that makes them for each epoch"
-                )
-            mean = float(np.mean(losses)) if losses else float("nan")
-            epoch = Epoch(number=number, loss=mean, steps=steps, seconds=perf_counter() - start)
-            told.append(epoch)
-            for callback in callbacks:
-                callback(epoch)
-        return told
+        if metrics and validation is None:
+            raise ArgumentError("fit: metrics are of validation data; give validation=… too")
+
+        def taken(feeds: Feeds) -> tuple[float, bool]:
+            skipped = self.skipped
+            return self.step(feeds), self.skipped == skipped
+
+        def validated(number: int) -> Mapping[str, float]:
+            return (
+                {}
+                if validation is None
+                else self.validate(batches_of(validation, number, "validation"), metrics)
+            )
+
+        shown = self._comm is None or self._comm.rank == 0
+        return fitted(taken, batches, epochs, first, validated, callbacks, shown=shown)
 
     def _arrays(self, feeds: Feeds) -> dict[str, Array]:
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
@@ -293,25 +276,44 @@ class Trainer:
         arrays = self._arrays(feeds)
         return self._evaluation(frozenset(arrays))(dict(arrays))
 
+    def validate(
+        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None
+    ) -> dict[str, float]:
+        """Means over batches, of the model as `evaluate` runs it. Of several processes all call it, each with its part.
+
+        Args:
+            batches: feeds, with all that the loss depends on.
+            metrics: functions by name. Each gets the outputs of a batch and its feeds, both by name, and returns one
+                number for each example, in an array, or one for the batch; the mean of all is told. See `Accuracy`.
+
+        Returns:
+            The mean of the loss, in which a batch counts as often as its first array is long, under `loss`; and that of
+            each metric.
+
+        Raises:
+            ArgumentError: there are no batches, or they lack what the loss depends on.
+        """
+        wanted = dict(metrics or {})
+        if "loss" in wanted:
+            raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
+        means = Means(["loss", *wanted])
+        for feeds in batches:
+            arrays = self._arrays(feeds)
+            found = self._evaluation(frozenset(arrays))(dict(arrays))
+            if self._loss not in found:
+                raise ArgumentError(
+                    f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the graph "
+                    f"takes {', '.join(map(repr, self._graph.input_names))}"
+                )
+            means.add("loss", found[self._loss], batch_size(arrays.values()))
+            for name, metric in wanted.items():
+                means.add(name, metric(found, arrays))
+        return dict(means.found(None if self._comm is None else self._comm.mean))
+
     def _evaluation(self, names: frozenset[str]) -> CompiledGraph:
         if names not in self._evaluations:
-            graph = evaluating(self._graph, self._loss)
-            given = {t.id for t in graph.inputs if label(t) in names}
-            outputs = [(name, graph.tensor(n)) for name, n in graph.marked_outputs]
-            if self._loss.id not in {t.id for _, t in outputs}:
-                graph.output(self._loss)
-            others = {t.id for t in graph.inputs} - given
-            wanted = [
-                t
-                for t in graph.outputs
-                if not others.intersection(i.id for op in needed_ops(graph.ops, {t.id}) for i in op.inputs)
-            ]
-            if not wanted:
-                raise ArgumentError(
-                    f"no output depends on {', '.join(map(repr, sorted(names))) or 'nothing'} alone; the graph takes "
-                    f"{', '.join(map(repr, self._graph.input_names))}"
-                )
-            self._evaluations[names] = _only(graph, {t.id for t in wanted}, given).compile(**self._options)
+            graph = evaluated(self._graph, self._loss, names)
+            self._evaluations[names] = graph.compile(**self._options)
         return self._evaluations[names]
 
     # --- files ---------------------------------------------------------------------------------------
@@ -372,27 +374,6 @@ class Trainer:
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._states)} parameters, {self.optimizer}, {self.steps} steps)"
-
-
-def _only(graph: Graph, wanted: set[int], given: set[int]) -> Graph:
-    """A graph with those of its outputs, under their names, and those of its inputs."""
-    made = Graph(graph.engine_kind, fpmath_mode=graph.fpmath_mode)
-    ops = needed_ops(graph.ops, wanted)
-    for tensor in graph.inputs:
-        if tensor.id in given:
-            made.add_input(tensor)
-    for tensor, array in zip(graph.constant_tensors, graph.constants.values(), strict=True):
-        made.add_constant(tensor, array)
-    tensors = {t.id: t for t in graph.parameter_tensors}
-    for number, parameter in graph.held_parameters.items():
-        made.add_parameter(tensors[number], parameter)
-    for op in ops:
-        made.add_op(op)
-    for name, number in graph.marked_outputs:
-        if number in wanted:
-            made.output(made.tensor(number), name=name)
-    made.prune()
-    return made
 
 
 def _mixed(*numbers: int) -> int:
