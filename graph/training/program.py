@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,10 @@ class Program:
             name: graph.tensor(t.id) for name, t in zip(graph.output_names, _outputs(graph), strict=True)
         }
         self._outputs = {name: allocate(t) for name, t in tensors.items()}
-        self._call = self.model.bind(self._inputs, self._outputs)
+        if self.model.computed_shape_operand is None:
+            self._call: Callable[[], object] = self.model.bind(self._inputs, self._outputs)
+        else:  # which memory it needs is known as it runs
+            self._call = partial(self.model, self._inputs, outputs=self._outputs)
 
     def run(self, feeds: Feeds, numbers: Mapping[str, float]) -> dict[str, Array]:
         """Runs it, and returns its outputs, which the next run writes over.

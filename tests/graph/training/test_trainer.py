@@ -343,6 +343,23 @@ def test_gradients_pass_through_the_communicator() -> None:
     assert_same(values(graph), values(other))
 
 
+def test_a_graph_that_computes_sizes_is_trained() -> None:
+    graph = og.Graph()
+    x, size = graph.input("x", "f32", [1, 2, 2, 1]), graph.input("size", "s32", [2])
+    one = graph.constant(np.ones(2, np.int32))
+    large = graph.op("Interpolate", x, graph.op("Add", size, one), mode="nearest", data_format="NXC")
+    w = graph.parameter(np.full((1, 3), 3, np.float32), name="w")
+    loss = graph.reduce_mean(graph.square(graph.matmul(large, w)), axes=[0, 1, 2, 3])
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.125))
+    image = np.full((1, 2, 2, 1), 2, np.float32)
+    want = 3.0
+    for number in (1, 3, 1):
+        found = trainer.step({"x": image, "size": np.full(2, number, np.int32)})
+        np.testing.assert_allclose(found, 4 * want**2, rtol=1e-6)
+        want -= 0.125 * 8 * want / 3
+        np.testing.assert_allclose(graph.parameters["w"], np.full((1, 3), want), rtol=1e-6)
+
+
 def _without_parameters() -> None:
     graph = og.Graph()
     loss = graph.op("ReduceSum", graph.input("x", "f32", [4]), axes=[0])
