@@ -18,6 +18,7 @@ from ..compile.compiled_graph import CompiledGraph
 from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
+from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine
 from ..runtime.parameter import Parameter
@@ -85,6 +86,8 @@ class Trainer:
     ) -> None:
         if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
+        if isinstance(graph, OpenGraph):
+            graph.refuse("trained")
         if not isinstance(loss, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"Trainer takes the loss as a LogicalTensor, got {format_value(loss)}")
         number = None if isinstance(seed, bool) else integer(seed)
