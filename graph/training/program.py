@@ -31,7 +31,12 @@ class Program:
         self._ports: dict[str, LogicalTensor] = dict(
             zip(self.model.input_names, self.model.inputs, strict=True)
         )
-        self._inputs = {name: allocate(t) for name, t in self._ports.items()}
+        read = {t.id for op in graph.ops for t in op.inputs}
+        self._read = {name for name, t in self._ports.items() if t.id in read}
+        self._inputs = {
+            name: allocate(t if t.id in read else t.with_shape(tuple(max(d, 0) for d in t.shape or ())))
+            for name, t in self._ports.items()
+        }
         tensors = {
             name: graph.tensor(t.id) for name, t in zip(graph.output_names, _outputs(graph), strict=True)
         }
@@ -49,7 +54,7 @@ class Program:
         """
         given: dict[str, Array] = {}
         for name, value in feeds.items():
-            if name in self._ports:
+            if name in self._read:
                 what = f"input {name!r}"
                 array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
                 check_array(array, self._ports[name], what)

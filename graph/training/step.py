@@ -118,6 +118,10 @@ def training_step(
             )
         loss = mean
     pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
+    if not pairs:
+        raise ArgumentError(
+            f"{loss} depends on no parameter that is to be trained; give the loss of what the model makes of them"
+        )
     rates = _rates(graph, [optimizers[label(p)] for p, _ in pairs])
     step = graph.input(f"{PREFIX}step", "s64", [])
     scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers), guard=bf16)

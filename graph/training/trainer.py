@@ -217,9 +217,9 @@ class Trainer:
 
     def _arrays(self, feeds: Feeds) -> dict[str, Array]:
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            example = ", ".join(f"{name!r}: …" for name in self._graph.input_names)
             raise ArgumentTypeError(
-                f"feeds must be a mapping from names to arrays, got {format_value(feeds)} of type "
-                f"{type(feeds).__name__}"
+                f"feeds must be a mapping from names of inputs to arrays, {{{example}}}, got a {type(feeds).__name__}"
             )
         names = self._graph.input_names
         found: dict[str, Array] = {}
