@@ -197,6 +197,11 @@ def _is_blocked_integers(desc: MemoryDesc) -> bool:
     return desc.strides is None and desc.data_type in (DataType.s8, DataType.u8)
 
 
+def _halves_in_fours(desc: MemoryDesc) -> bool:
+    """Whether numbers of 16 bits lie in blocks of four."""
+    return desc.itemsize == 2 and desc.blocks[:1] == (4,)
+
+
 def _operands(case: Case) -> list[MemoryDesc]:
     """Second operands of its binary post-ops."""
     return [one.operand for one in case.attributes.post_ops if one.operand is not None]
@@ -284,6 +289,15 @@ OFF_CHANNELS = Entry[[Case]](
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
+    "binary": (
+        Entry(
+            "jit:uni",
+            "the result is of 16-bit numbers in blocks of four",
+            lambda case: _halves_in_fours(case.layout(Query.dst_md)),
+            "writes eight bytes of zeros behind each four elements: beyond the result, and over what it has not read "
+            "yet where it works in place, in bf16 behind grouped deconvolutions of few channels",
+        ),
+    ),
     "softmax_forward": (
         Entry(
             "jit",

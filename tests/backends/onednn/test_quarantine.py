@@ -15,7 +15,7 @@ from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, Case, r
 from onednn_graph.ops.data_types import DataType
 
 DECONVOLUTION = "deconvolution_forward"
-F32, U8, S8 = DataType.f32, DataType.u8, DataType.s8
+F32, BF16, U8, S8 = DataType.f32, DataType.bf16, DataType.u8, DataType.s8
 
 
 def desc(shape, strides, dtype=F32):
@@ -125,11 +125,19 @@ def softmax(target):
     return Case(Offered("softmax_forward", "jit:avx512_core", {Query.dst_md: target}), (attributes,))
 
 
-def blocked(data_type):
-    """Channels in blocks of 16, as the library offers them."""
+def blocked(data_type, size=16):
+    """Channels in blocks, as the library offers them."""
     tag = MemoryDesc.any(load(), (1, 32, 4, 4), data_type)
     tag.strides = None
+    tag.blocks = (size,)
     return tag
+
+
+def combined(target, implementation="jit:uni"):
+    """A binary with this result."""
+    return Case(
+        Offered("binary", implementation, {Query.dst_md: target}), (PrimitiveAttributes(load()),)
+    )
 
 
 DATA = (1, 64, 7, 7)
@@ -146,6 +154,15 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
+    *(
+        (f"a binary of {what}", combined(blocked(BF16, 4)), combined(right))
+        for what, right in (
+            ("blocks of four", blocked(BF16, 8)),
+            ("bf16", blocked(F32, 4)),
+            ("blocks", rows((1, 32, 4, 4), BF16)),
+        )
+    ),
+    ("a binary of f16", combined(blocked(DataType.f16, 4)), combined(blocked(DataType.f16))),
     ("softmax in blocks", softmax(blocked(U8)), softmax(blocked(F32))),
     ("softmax in rows", softmax(blocked(S8)), softmax(rows((1, 32, 4, 4), S8))),
     (
