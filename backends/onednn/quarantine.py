@@ -202,6 +202,11 @@ def _halves_in_fours(desc: MemoryDesc) -> bool:
     return desc.itemsize == 2 and desc.blocks[:1] == (4,)
 
 
+def _integers_in_part_blocks(desc: MemoryDesc) -> bool:
+    """Whether 8-bit integers lie in blocks that they don't fill."""
+    return _is_blocked_integers(desc) and desc.nbytes != math.prod(desc.shape)
+
+
 def _operands(case: Case) -> list[MemoryDesc]:
     """Second operands of its binary post-ops."""
     return [one.operand for one in case.attributes.post_ops if one.operand is not None]
@@ -296,6 +301,12 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             lambda case: _halves_in_fours(case.layout(Query.dst_md)),
             "writes eight bytes of zeros behind each four elements: beyond the result, and over what it has not read "
             "yet where it works in place, in bf16 behind grouped deconvolutions of few channels",
+        ),
+        Entry(
+            "jit:uni",
+            "the result is of 8-bit integers in blocks that the channels don't fill",
+            lambda case: _integers_in_part_blocks(case.layout(Query.dst_md)),
+            "crashes with an operand per channel of a post-op, in blocks of 16; quotients are not zero in the padding",
         ),
     ),
     "softmax_forward": (

@@ -125,19 +125,18 @@ def softmax(target):
     return Case(Offered("softmax_forward", "jit:avx512_core", {Query.dst_md: target}), (attributes,))
 
 
-def blocked(data_type, size=16):
+def blocked(data_type, size=16, channels=32):
     """Channels in blocks, as the library offers them."""
-    tag = MemoryDesc.any(load(), (1, 32, 4, 4), data_type)
+    tag = MemoryDesc.any(load(), (1, channels, 4, 4), data_type)
     tag.strides = None
     tag.blocks = (size,)
+    tag.nbytes = -(-channels // size) * size * 16 * tag.itemsize
     return tag
 
 
 def combined(target, implementation="jit:uni"):
     """A binary with this result."""
-    return Case(
-        Offered("binary", implementation, {Query.dst_md: target}), (PrimitiveAttributes(load()),)
-    )
+    return Case(Offered("binary", implementation, {Query.dst_md: target}), (PrimitiveAttributes(load()),))
 
 
 DATA = (1, 64, 7, 7)
@@ -160,6 +159,14 @@ BOUNDS = [
             ("blocks of four", blocked(BF16, 8)),
             ("bf16", blocked(F32, 4)),
             ("blocks", rows((1, 32, 4, 4), BF16)),
+        )
+    ),
+    *(
+        (f"a binary of {what}", combined(blocked(S8, channels=31)), combined(right))
+        for what, right in (
+            ("blocks that are not full", blocked(S8)),
+            ("integers", blocked(F32, channels=31)),
+            ("unblocked channels", rows((1, 31, 4, 4), S8)),
         )
     ),
     ("a binary of f16", combined(blocked(DataType.f16, 4)), combined(blocked(DataType.f16))),
