@@ -102,8 +102,8 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     for frame in frames.values():
         frame.run()
     end = time.perf_counter() + seconds
-    while len(frames) > 1 and (
-        time.perf_counter() < end or any(len(t) < LEAST_ROUNDS for t in times.values())
+    while any(len(t) < LEAST_ROUNDS for t in times.values()) or (
+        len(frames) > 1 and time.perf_counter() < end
     ):
         for name, frame in frames.items():
             times[name] += frame.timed_run()

@@ -132,9 +132,7 @@ def test_what_was_never_measured_runs_as_it_does_without_tuning(function, monkey
         kind, dtype, step = "ConvolutionBackwardData", "bf16", [2, 2]
     x = graph.input("x", dtype, [2, 32, 8, 8])
     w = graph.input("w", dtype, [32, 1, 3, 3], property_type="constant")
-    graph.op(
-        kind, x, w, **window, strides=step, data_format="NCX", weights_format="OIX", groups=32, name="y"
-    )
+    graph.op(kind, x, w, **window, strides=step, data_format="NCX", weights_format="OIX", groups=32, name="y")
     seen = []
     usual = measured.preferred
     monkeypatch.setattr(measured, "preferred", lambda case: seen.append(case.desc.function) or usual(case))
