@@ -125,7 +125,7 @@ def test_without_tuning_nothing_is_measured_or_read(folder, monkeypatch):
 def test_what_was_never_measured_runs_as_it_does_without_tuning(function, monkeypatch):
     """Nothing is remembered of the one, and the other is never measured."""
     graph = og.Graph()
-    window = dict.fromkeys(("pads_begin", "pads_end", "dilations"), [1, 1])
+    window = {name: [1, 1] for name in ("pads_begin", "pads_end", "dilations")}
     if function == "convolution_forward":
         kind, dtype, step = "Convolution", "f32", [1, 1]
     else:
