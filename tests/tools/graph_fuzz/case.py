@@ -151,6 +151,7 @@ class Case:
         wires: by number.
         nodes: in an order in which they can run.
         marked: wires that are outputs although ops read them.
+        assigned: inputs that are parameters of the graph, each with the wire that is assigned to it.
         real: whether floats are filled with any numbers, else with small multiples of a half.
         seed: of the data.
     """
@@ -158,6 +159,7 @@ class Case:
     wires: dict[int, Wire] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     marked: list[int] = field(default_factory=list)
+    assigned: list[list[int]] = field(default_factory=list)
     run: Run = field(default_factory=Run)
     real: bool = False
     seed: int = 0
@@ -184,6 +186,7 @@ class Case:
             wires={int(i): _wire(w) for i, w in values["wires"].items()},
             nodes=[Node(**node) for node in values["nodes"]],
             marked=list(values.get("marked", [])),
+            assigned=[list(pair) for pair in values.get("assigned", [])],
             run=Run(**run),
             real=values.get("real", False),
             seed=values.get("seed", 0),
@@ -294,6 +297,23 @@ def build_open(case: Case) -> og.Graph:
     return _build(case, {i: _open(case, i, made) for i in used})
 
 
+def build_assigning(case: Case) -> og.Graph:
+    """The graph, finalized, with parameters that it assigns to; they are zero."""
+    tensors = {i: logical(case, i) for node in case.nodes for i in (*node.inputs, *node.outputs)}
+    for parameter, _ in case.assigned:
+        wire = case.wires[parameter]
+        tensors[parameter] = og.LogicalTensor(
+            parameter, KINDS[wire.type], wire.shape, property_type="variable"
+        )
+    graph = _with_ops(case, tensors)
+    for parameter, value in case.assigned:
+        held = graph.add_parameter(
+            tensors[parameter], np.zeros(case.wires[parameter].dims, TYPES[case.wires[parameter].type])
+        )
+        graph.assign(held, graph.tensor(value))
+    return _finished(graph, case)
+
+
 def build_unfinished(case: Case) -> og.Graph:
     """The graph with all shapes told, to which more can be added."""
     return _with_ops(
@@ -310,7 +330,10 @@ def _with_ops(case: Case, tensors: dict[int, og.LogicalTensor]) -> og.Graph:
 
 
 def _build(case: Case, tensors: dict[int, og.LogicalTensor]) -> og.Graph:
-    graph = _with_ops(case, tensors)
+    return _finished(_with_ops(case, tensors), case)
+
+
+def _finished(graph: og.Graph, case: Case) -> og.Graph:
     for wire in case.marked:
         graph.output(graph.tensor(wire))
     graph.finalize()

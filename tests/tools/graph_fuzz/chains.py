@@ -255,7 +255,7 @@ def finish(draw: Draw) -> Case:
     """How the graph lies and runs."""
     case, rng = draw.case, draw.rng
     run = case.run
-    run.whole = rng.random() < 0.6
+    run.whole = rng.random() < 0.6 or bool(case.assigned)
     run.policy = "debug" if rng.random() < 0.12 else "fusion"
     run.fpmath = rng.choice(("bf16", "f16", "any", "tf32")) if rng.random() < 0.06 else "strict"
     run.opaque = not run.whole and rng.random() < 0.5
@@ -271,7 +271,10 @@ def finish(draw: Draw) -> Case:
     alike = rng.random() < 0.5
     orders: dict[int, Layout] = {}
     read = {w for node in case.nodes for w in node.inputs}
+    rows = {wire for pair in case.assigned for wire in pair}
     for number, wire in case.wires.items():
+        if number in rows:
+            continue
         is_input, is_output = (
             number in inputs,
             number in made and (number not in read or number in case.marked),
@@ -291,6 +294,8 @@ def finish(draw: Draw) -> Case:
         others = {}
         for number in [*inputs, *sorted(made - read)]:
             wire = case.wires[number]
+            if number in rows:
+                continue
             if wire.shape and wire.values is None and rng.random() < 0.5:
                 others[str(number)] = (
                     None

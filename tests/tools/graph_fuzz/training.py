@@ -146,7 +146,7 @@ def training(draw: Draw) -> None:
     if not made:
         raise Impossible
     fills: dict[int, Wire] = {}
-    if draw.chance(0.4):
+    if draw.chance(0.5):
         made += _updated(draw, graph, zip(wrt, found, strict=True), fills)
     take(draw, graph, fills)
     _check_slope(draw, forward, loss, {w: g.id for w, g in zip(wrt, found, strict=True) if g is not None})
@@ -191,7 +191,7 @@ def _check_slope(draw: Draw, forward: Sequence[Node], loss: int, gradients: Mapp
 
 
 def _updated(draw: Draw, graph: og.Graph, gradients: Any, fills: dict[int, Wire]) -> list[og.LogicalTensor]:
-    """The next values of what an optimizer may train, with the optimizer's states."""
+    """The next values of what an optimizer may train, with the optimizer's states; often they are assigned."""
 
     def number(kind: str, values: list[Any]) -> og.LogicalTensor:
         return tensor(Wire(kind, [], values=values))
@@ -201,7 +201,7 @@ def _updated(draw: Draw, graph: og.Graph, gradients: Any, fills: dict[int, Wire]
         fills[made.id] = wire
         return made
 
-    optimizer = draw.rng.choice(OPTIMIZERS)
+    optimizer, in_place = draw.rng.choice(OPTIMIZERS), draw.chance(0.6)
     numbers = None
     made: list[og.LogicalTensor] = []
     for wire, gradient in gradients:
@@ -215,7 +215,11 @@ def _updated(draw: Draw, graph: og.Graph, gradients: Any, fills: dict[int, Wire]
             tensor(Wire("f32", list(parameter.dims), "positive" if name == "square" else "any"))
             for name in optimizer.states
         ]
-        made += optimizer.add(graph, parameter, gradient, states, numbers)
+        new = optimizer.add(graph, parameter, gradient, states, numbers)
+        if in_place:
+            held = (parameter, *states)
+            draw.case.assigned += [[old.id, next_.id] for old, next_ in zip(held, new, strict=True)]
+        made += new
     return made
 
 
