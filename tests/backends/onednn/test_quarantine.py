@@ -116,6 +116,14 @@ def resampled(implementation, source, operand, function="resampling_forward"):
     return Case(Offered(function, implementation, {Query.src_md: source}), (attributes,))
 
 
+def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest):
+    """The gradient of a resampling from one size to another."""
+    layouts = {Query.diff_src_md: rows((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
+    return Case(
+        Offered("resampling_backward", "jit:avx512_core", layouts), (algorithm, PrimitiveAttributes(load()))
+    )
+
+
 def pooled(algorithm):
     return Case(Offered("pooling_forward", "jit:sse41"), (algorithm, PrimitiveAttributes(load())))
 
@@ -300,6 +308,14 @@ BOUNDS = [
         "resampling by simple:any",
         resampled("simple:any", last(DATA), (1, 64, 1, 1)),
         resampled("jit:avx2", last(DATA), (1, 64, 1, 1)),
+    ),
+    *(
+        (f"nearest gradient and {what}", resampled_back(28, 2), right)
+        for what, right in (
+            ("no tie", resampled_back(27, 2)),
+            ("an exact ratio", resampled_back(28, 14)),
+            ("linear", resampled_back(28, 2, Algorithm.resampling_linear)),
+        )
     ),
     ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
     (
