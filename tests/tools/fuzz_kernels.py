@@ -106,6 +106,7 @@ def exact(x, dy, q):
 
 
 def child(args) -> None:
+    import attrs
     import numpy as np
     from onednn_graph.backends.onednn.library.enumerators import FpmathMode
     from onednn_graph.backends.onednn.library.primitive import NativeEngine
@@ -170,6 +171,10 @@ def child(args) -> None:
             op.View(wei, row_major(wei)),
             FpmathMode[args.fpmath],
         )
+        sums = to_ncx(dy).astype(np.float64).sum((0, *range(2, dy.ndim))).astype(np.float32).astype(nt)
+        results = [want, sums] if args.bias else [want]
+        if args.bias:
+            problem = attrs.evolve(problem, bias=op.View((q["out"],), (1,)))
         if op.check(problem):
             continue
         rejected = []
@@ -192,27 +197,30 @@ def child(args) -> None:
                 "q": q,
             }
             log.write(json.dumps({"begin": tag}) + "\n")
-            buffers = [Guarded(array.nbytes) for array in (x, dy, want)]
+            buffers = [Guarded(array.nbytes) for array in (x, dy, *results)]
             for buffer, array in zip(buffers, (x, dy), strict=False):
                 buffer.view(nt, array.shape)[...] = array
             frame = candidate.plan.take()
             problems = []
             for _ in range(2):
-                buffers[2].inside[:] = 0xCD
+                for buffer in buffers[2:]:
+                    buffer.inside[:] = 0xCD
                 frame.point([b.address for b in buffers])
                 frame.run()
-                got = buffers[2].view(nt, want.shape)
-                if not np.array_equal(got, want):
-                    bad = np.argwhere(~(got == want))
-                    problems.append(
-                        {
-                            "wrong": len(bad),
-                            "of": want.size,
-                            "first": bad[0].tolist(),
-                            "got": str(got[tuple(bad[0])]),
-                            "want": str(want[tuple(bad[0])]),
-                        }
-                    )
+                for place, (buffer, right) in enumerate(zip(buffers[2:], results, strict=True)):
+                    got = buffer.view(nt, right.shape)
+                    if not np.array_equal(got, right):
+                        bad = np.argwhere(~(got == right))
+                        problems.append(
+                            {
+                                "wrong": len(bad),
+                                "of": right.size,
+                                "result": "bias" if place else "weights",
+                                "first": bad[0].tolist(),
+                                "got": str(got[tuple(bad[0])]),
+                                "want": str(right[tuple(bad[0])]),
+                            }
+                        )
             if any(b.guards_written() for b in buffers):
                 problems.append({"guard": [not b.guards_written() for b in buffers]})
             if not np.array_equal(buffers[0].view(nt, src), x) or not np.array_equal(
@@ -267,6 +275,7 @@ def parent(args) -> int:
                     args.strategy,
                     "--which",
                     args.which,
+                    *(["--bias"] if args.bias else []),
                 ]
 
             for run in restarted(command, environment, args.timeout):
@@ -323,6 +332,7 @@ def main() -> int:
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     parser.add_argument("--out", default="fuzz-findings.jsonl")
     parser.add_argument("--which", default="all", choices=["all", "trusted", "chosen"])
+    parser.add_argument("--bias", action="store_true", help="with the gradient of the bias beside dW")
     parser.add_argument("--fpmath", default="strict", help="fpmath mode of the problems")
     parser.add_argument("--strategy", default="", help="beginning of the strategies' names to run")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")
