@@ -172,7 +172,7 @@ def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tupl
             prepared=early,
             host=isinstance(step, HostStep) and step.is_op,
             implementation=step.implementation,
-            proven=step.op not in low.doubtful and _is_proven(step),
+            proven=_is_proven(step),
             layout=_layout(step),
             change=_change(step),
         )

@@ -166,7 +166,6 @@ class Lowering(Tensors):
         fused: for each primitive that took others along, its op and theirs.
         choices: op → how many candidates it has.
         considered: candidates, for the explanation. ways: names of those that were taken.
-        doubtful: ids of ops that were done in a way that must be verified, whatever its implementation.
         hosted: ops that became steps on the host.
         reasons: why something was not done in the first way tried.
         rectified: a ReLU's result → the batch normalisation that made it.
@@ -190,7 +189,6 @@ class Lowering(Tensors):
         self.choices: dict[int, int] = {}
         self.considered: list[Considered] = []
         self.ways: list[str] = []
-        self.doubtful: set[int] = set()
         self.rectified: JournalledDict[int, Rectified] = JournalledDict(self._journal)
         self._limits = limits
         self._wanted = fastest(request.options)
