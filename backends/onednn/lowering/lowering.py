@@ -41,7 +41,7 @@ from .journal import JournalledDict
 from .moves import is_part
 from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
 
-LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
+LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder", "HostSlice")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
 
 MOST_WAITING = 24
