@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from models_peers import CHANNELS_LAST, forget_peak, resident, serve
+from onednn_graph.graph.runtime.tensor import allocate
 from training_models import Problem, loss_of, problem, step
 
 Array = np.ndarray
@@ -28,11 +29,12 @@ def ours(given: Problem, dtype: str) -> tuple[Call, dict[str, Array], list[str]]
     """Forward and backward as one program, on arrays that are bound once."""
     made = step(given, dtype)
     model = made.graph.compile()
-    found = model(made.feeds)
-    outputs = {name: np.empty_like(array) for name, array in found.items()}
-    call = model.bind(made.feeds, outputs)
+    # Bound only: a call beside it would have temporaries of its own, which no training loop has.
+    arrays = {t.id: allocate(t) for t in model.outputs}
+    names = zip(model.output_names, model.outputs, strict=True)
+    call = model.bind(made.feeds, {name: arrays[t.id] for name, t in names})
     call()
-    gradients = {name: np.asarray(found[tensor]) for name, tensor in made.gradients.items()}
+    gradients = {name: arrays[tensor.id] for name, tensor in made.gradients.items()}
     hosted = [
         name
         for told in model.explain().values()
