@@ -128,6 +128,18 @@ TABLE: tuple[Entry[[ConvolutionGeometry, DataType]], ...] = (
     ),
     Entry(
         "jit:avx512_core",
+        "the stride of the width is above 1, diff_dst is wider than 28, more than 14 zeros precede src and some follow",
+        lambda p, dtype: (
+            p.strides[-1] > 1
+            and p.dst_spatial[-1] > REGISTER_BLOCK
+            and p.pads_begin[-1] > REGISTER_BLOCK // 2
+            and p.pads_end[-1] > 0
+        ),
+        "wrong values with 15 to 28 zeros before rows of 29 to 33 positions: it halves its block and takes the zeros "
+        "that are left for as many positions of diff_dst",
+    ),
+    Entry(
+        "jit:avx512_core",
         "it is 3-D and a padded axis of src is smaller than the kernel's extent and a stride",
         lambda p, dtype: p.spatial_rank == 3 and _small_src(p),
         "wrong values, writes beyond its scratchpad and heap corruption with strides and deep kernels",

@@ -50,7 +50,7 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if not found:
         raise Unfit("; ".join(reasons))
     low.reasons += reasons
-    taken = low.choose(found)
+    taken = low.choose(op, found)
     low.considered += [candidate.considered for candidate in found]
     low.ways.append(taken.name)
     opaque = taken.opaque[0]
