@@ -1,4 +1,4 @@
-"""The models of `training.py`: torch modules, and the same as graphs with their parameters as inputs."""
+"""The models of `training.py`: torch modules, and the same as graphs that hold their parameters."""
 
 from __future__ import annotations
 
@@ -79,12 +79,14 @@ class Recipe:
         shape: of its input.
         batch: that is usual.
         classes: whether its loss is the cross entropy of its logits, or the mean square of a difference.
+        optimizer: that is usual, `sgd` with momentum or `adamw`.
     """
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     batch: int
     classes: bool = True
+    optimizer: str = "sgd"
 
 
 _IMAGE = (3, 224, 224)
@@ -92,9 +94,11 @@ RECIPES: Mapping[str, Recipe] = {
     "resnet18": Recipe(lambda: zoo.resnet18(), _IMAGE, 8),
     "resnet50": Recipe(lambda: zoo.resnet50(), _IMAGE, 8),
     "mobilenet_v2": Recipe(lambda: zoo.mobilenet_v2(dropout=0.0), _IMAGE, 8),
-    "convnext_tiny": Recipe(lambda: zoo.convnext_tiny(stochastic_depth_prob=0.0), _IMAGE, 8),
+    "convnext_tiny": Recipe(
+        lambda: zoo.convnext_tiny(stochastic_depth_prob=0.0), _IMAGE, 8, optimizer="adamw"
+    ),
     "unet": Recipe(UNet, (3, 128, 128), 8, classes=False),
-    "encoder": Recipe(_encoder, (WORDS, WIDTH), 8, classes=False),
+    "encoder": Recipe(_encoder, (WORDS, WIDTH), 8, classes=False, optimizer="adamw"),
     "dcgan": Recipe(_generator, (100, 1, 1), 32, classes=False),
 }
 
@@ -106,13 +110,14 @@ class Problem:
     Attributes:
         module: in training mode, in f32.
         x, target: input, and what the loss compares with; one share per class, or an image or a sequence.
-        classes: see `Recipe`.
+        classes, optimizer: see `Recipe`.
     """
 
     module: nn.Module
     x: torch.Tensor
     target: torch.Tensor
     classes: bool
+    optimizer: str
 
 
 def problem(name: str, batch: int | None) -> Problem:
@@ -124,7 +129,9 @@ def problem(name: str, batch: int | None) -> Problem:
     with torch.no_grad():
         made = module(x)
     target = torch.randn(made.shape)
-    return Problem(module, x, target.softmax(1) if recipe.classes else target, recipe.classes)
+    return Problem(
+        module, x, target.softmax(1) if recipe.classes else target, recipe.classes, recipe.optimizer
+    )
 
 
 def loss_of(made: torch.Tensor, target: torch.Tensor, classes: bool) -> torch.Tensor:
@@ -134,51 +141,32 @@ def loss_of(made: torch.Tensor, target: torch.Tensor, classes: bool) -> torch.Te
 
 
 @frozen
-class Step:
-    """A step as a graph.
+class Model:
+    """A model as a graph.
 
     Attributes:
-        graph: forward and backward; its outputs are the loss, gradients, and running statistics.
+        graph: it holds the parameters, and assigns the running statistics.
         feeds: arrays by input name.
-        gradients: name of a parameter → tensor.
         loss: a number.
     """
 
     graph: og.Graph
     feeds: Mapping[str, Array]
-    gradients: Mapping[str, Tensor]
     loss: Tensor
 
 
-def array_of(tensor: torch.Tensor, data_type: str) -> Array:
-    """A NumPy array of this type."""
-    from ml_dtypes import bfloat16
-
-    array = tensor.detach().numpy()
-    return array.astype(bfloat16) if data_type == "bf16" else np.ascontiguousarray(array)
-
-
-def step(given: Problem, data_type: str) -> Step:
-    """The graph of a training step, with the parameters of the module as inputs."""
-    tracer = fx.Tracer()
-    traced = tracer.trace(given.module)
-    build = _Build(given.module, og.Graph(), data_type, {}, {}, {})
+def model(given: Problem) -> Model:
+    """The graph of a model and its loss, in f32, with the parameters of the module under their names."""
+    traced = fx.Tracer().trace(given.module)
+    build = _Build(given.module, og.Graph(), {}, {}, {})
     made = build.run(traced, given.x)
     g = build.graph
-    wide = made if data_type == "f32" else g.op("TypeCast", made, output_type="f32")
-    target = build.input("target", given.target, "f32")
+    target = build.input("target", given.target)
     if given.classes:
-        likely = g.op("Multiply", g.op("LogSoftmax", wide, axis=1), target)
-        total = g.op("ReduceSum", likely, axes=[0, 1])
-        loss = g.op("Multiply", total, g.constant(np.float32(-1 / given.x.shape[0])))
+        loss = og.training.cross_entropy(g, made, target, axis=1)
     else:
-        apart = g.op("Square", g.op("Subtract", wide, target))
-        loss = g.op("ReduceMean", apart, axes=list(range(len(given.target.shape))))
-    g.output(loss)
-    names = list(build.parameters)
-    found = g.gradients(loss, [build.parameters[name] for name in names])
-    gradients = {name: tensor for name, tensor in zip(names, found, strict=True) if tensor is not None}
-    return Step(g, build.feeds, gradients, loss)
+        loss = og.training.mean_squared_error(g, made, target)
+    return Model(g, build.feeds, loss)
 
 
 @define
@@ -187,20 +175,19 @@ class _Build:
 
     module: nn.Module
     graph: og.Graph
-    data_type: str
     parameters: dict[str, Tensor]
     feeds: dict[str, Array]
     values: dict[str, Any]
 
-    def input(self, name: str, tensor: torch.Tensor, data_type: str) -> Tensor:
-        self.feeds[name] = array_of(tensor, data_type)
-        return self.graph.input(name, data_type, tuple(tensor.shape))
+    def input(self, name: str, tensor: torch.Tensor) -> Tensor:
+        self.feeds[name] = np.ascontiguousarray(tensor.detach().numpy())
+        return self.graph.input(name, "f32", tuple(tensor.shape))
 
-    def parameter(self, name: str, data_type: str | None = None) -> Tensor:
-        """A parameter, as an input of the graph."""
+    def parameter(self, name: str) -> Tensor:
+        """A parameter, or a buffer."""
         if name not in self.parameters:
-            value = self.module.get_parameter(name)
-            self.parameters[name] = self.input(name, value, data_type or self.data_type)
+            value = self.module.state_dict()[name]
+            self.parameters[name] = self.graph.parameter(value.numpy(), name=name)
         return self.parameters[name]
 
     def run(self, traced: fx.Graph, x: torch.Tensor) -> Tensor:
@@ -210,10 +197,9 @@ class _Build:
         for node in traced.nodes:
             inputs, named = seen(node.args), seen(node.kwargs)
             if node.op == "placeholder":
-                self.values[node.name] = self.input("x", x, self.data_type)
+                self.values[node.name] = self.input("x", x)
             elif node.op == "get_attr":
-                vector = "norm" in node.target or _is_norm(self.module, node.target)
-                self.values[node.name] = self.parameter(node.target, "f32" if vector else None)
+                self.values[node.name] = self.parameter(node.target)
             elif node.op == "call_module":
                 layer = self.module.get_submodule(node.target)
                 self.values[node.name] = LAYERS[type(layer)](self, node.target, layer, *inputs)
@@ -225,10 +211,6 @@ class _Build:
                     key = "max_pool2d"
                 self.values[node.name] = FUNCTIONS[key](self, *inputs, **named)
         raise ValueError("the module returns nothing")
-
-
-def _is_norm(module: nn.Module, name: str) -> bool:
-    return isinstance(module.get_submodule(name.rpartition(".")[0]), nn.LayerNorm)
 
 
 def _conv(b: _Build, name: str, layer: nn.Conv2d, x: Tensor) -> Tensor:
@@ -262,13 +244,13 @@ def _linear(b: _Build, name: str, layer: nn.Linear, x: Tensor) -> Tensor:
 
 
 def _batch_norm(b: _Build, name: str, layer: nn.BatchNorm2d, x: Tensor) -> Tensor:
-    running = [
-        b.input(f"{name}.{one}", layer.get_buffer(one), "f32") for one in ("running_mean", "running_var")
-    ]
-    vectors = [b.parameter(f"{name}.{one}", "f32") for one in ("weight", "bias")]
+    running = [b.parameter(f"{name}.{one}") for one in ("running_mean", "running_var")]
+    vectors = [b.parameter(f"{name}.{one}") for one in ("weight", "bias")]
     made = b.graph.op(
         "BatchNormForwardTraining", x, *running, *vectors, **NCX, epsilon=layer.eps, momentum=1 - (layer.momentum or 0)
     )  # fmt: skip
+    for one, value in zip(running, made[1:3], strict=True):
+        b.graph.assign(one, value)
     return made[0]
 
 
@@ -336,8 +318,7 @@ LAYERS: Mapping[type, Callable[..., Tensor]] = {
     nn.Linear: _linear,
     nn.BatchNorm2d: _batch_norm,
     nn.LayerNorm: lambda b, name, layer, x: _layer_norm(
-        b, x, layer.normalized_shape, b.parameter(f"{name}.weight", "f32"), b.parameter(f"{name}.bias", "f32"),
-        layer.eps,
+        b, x, layer.normalized_shape, b.parameter(f"{name}.weight"), b.parameter(f"{name}.bias"), layer.eps,
     ),
     nn.ReLU: lambda b, name, layer, x: b.graph.op("ReLU", x),
     nn.ReLU6: lambda b, name, layer, x: _clamp(b, x),

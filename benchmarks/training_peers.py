@@ -14,51 +14,83 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onednn_graph as og
 import torch
-from models_peers import CHANNELS_LAST, forget_peak, resident, serve
-from training_models import Problem, loss_of, problem, step
+from models_peers import forget_peak, resident, serve
+from safetensors import safe_open
+from training_models import Problem, loss_of, model, problem
 
 Array = np.ndarray
 Call = Callable[[], object]
 COMPILED = "torch compiled"
-PEERS = ("ours", "torch", CHANNELS_LAST, COMPILED)
+RATE, MOMENTUM = 1e-4, 0.9
 
 
-def ours(given: Problem, dtype: str) -> tuple[Call, dict[str, Array], list[str]]:
-    """Forward and backward as one program, on arrays that are bound once."""
-    made = step(given, dtype)
-    model = made.graph.compile()
-    found = model(made.feeds)
-    outputs = {name: np.empty_like(array) for name, array in found.items()}
-    call = model.bind(made.feeds, outputs)
+def ours(given: Problem, dtype: str, data: str) -> tuple[Call, dict[str, Array], list[str]]:
+    """A trainer's step. Parameters stay in f32 where the rest is bf16."""
+    made = model(given)
+    if given.optimizer == "sgd":
+        optimizer, kept, share = og.training.SGD(RATE, momentum=MOMENTUM), "velocity/", 1.0
+    else:
+        optimizer, kept, share = og.training.AdamW(RATE), "mean/", 0.1
+    trainer = og.training.Trainer(made.graph, made.loss, optimizer, precision=dtype)
+
+    def call() -> None:
+        trainer.step(made.feeds)
+
     call()
-    gradients = {name: np.asarray(found[tensor]) for name, tensor in made.gradients.items()}
-    hosted = [
-        name
-        for told in model.explain().values()
-        if told is not None
-        for name in told.implementations
-        if "numpy" in name
-    ]
-    return call, gradients, [f"{len(hosted)} steps on NumPy"] if hosted else []
+    file = f"{data}.{dtype}.safetensors"
+    trainer.save(file)
+    with safe_open(file, framework="numpy") as state:
+        # What the optimizer keeps of the very first step is the gradient, but for a factor.
+        names = [name for name in state.keys() if name.startswith(kept)]  # noqa: SIM118 -- no mapping
+        gradients = {name.removeprefix(kept): state.get_tensor(name) / np.float32(share) for name in names}
+    os.unlink(file)
+    return call, gradients, []
 
 
-def theirs(given: Problem, dtype: str, peer: str) -> tuple[Call, dict[str, Array], list[str]]:
-    """Forward and backward as torch does them; gradients are made anew at each step, as optimizers have it."""
+def _optimizer(given: Problem, module: torch.nn.Module) -> Any:
+    """Torch's own, in one pass over memory."""
+    parameters = module.parameters()
+    if given.optimizer == "sgd":
+        return torch.optim.SGD(parameters, RATE, momentum=MOMENTUM, fused=True)
+    return torch.optim.AdamW(parameters, RATE, fused=True)
+
+
+def theirs(
+    given: Problem, dtype: str, peer: str, *, autocast: bool = False
+) -> tuple[Call, dict[str, Array], list[str]]:
+    """Forward, backward and update as torch does them.
+
+    Args:
+        autocast: whether parameters stay in f32 where the rest is bf16, as ours do.
+    """
     module, x, target = given.module, given.x, given.target
-    if dtype == "bf16":
+    if dtype == "bf16" and not autocast:
         module, x = module.bfloat16(), x.bfloat16()
     if peer != "torch" and x.ndim == 4:
         module, x = (one.to(memory_format=torch.channels_last) for one in (module, x))
     run: Callable[..., Any] = torch.compile(module) if peer == COMPILED else module
+    optimizer = _optimizer(given, module)
+    cast = torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16" and autocast)
+
+    def differentiate() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        with cast:
+            loss = loss_of(run(x), target, given.classes)
+        loss.backward()
+        return loss.item()
 
     def call() -> None:
-        module.zero_grad(set_to_none=True)
-        loss_of(run(x), target, given.classes).backward()
+        differentiate()
+        optimizer.step()
 
-    call()
-    parameters = module.named_parameters()
-    return call, {n: p.grad.detach().float().numpy() for n, p in parameters if p.grad is not None}, []
+    differentiate()
+    gradients = {
+        n: p.grad.detach().float().numpy().copy() for n, p in module.named_parameters() if p.grad is not None
+    }
+    optimizer.step()
+    return call, gradients, []
 
 
 def reference(given: Problem, data: str) -> dict[str, Array]:
@@ -97,7 +129,10 @@ def load(job: dict[str, Any]) -> tuple[Call, dict[str, Any]]:
     forget_peak()
     before, begin = resident("VmRSS"), time.perf_counter()
     dtype, peer = job["dtype"], job["peer"]
-    call, gradients, notes = ours(given, dtype) if peer == "ours" else theirs(given, dtype, peer)
+    if peer == "ours":
+        call, gradients, notes = ours(given, dtype, job["data"])
+    else:
+        call, gradients, notes = theirs(given, dtype, peer, autocast=job["autocast"])
     ready = time.perf_counter() - begin
     call()
     peak = resident("VmHWM") - before

@@ -545,7 +545,10 @@ class Graph(OpMethods):
         self._check_open(shown)
         if name is not None:
             self._check_new_name(name, f"a {what}")
-        given = array.numpy() if isinstance(array, Tensor) else as_array(array, shown)
+        if isinstance(array, Parameter):
+            given = array.array
+        else:
+            given = array.numpy() if isinstance(array, Tensor) else as_array(array, shown)
         data_type = data_type_of(given, shown)
         number = self._take_id()
         own = name
@@ -554,7 +557,7 @@ class Graph(OpMethods):
             self._check_name(own)
         tensor = LogicalTensor(number, data_type, given.shape, property_type=property_type, name=own)
         add = self.add_constant if property_type is PropertyType.constant else self.add_parameter
-        return add(tensor, given)
+        return add(tensor, array if isinstance(array, Parameter) else given)
 
     def assign(self, parameter: LogicalTensor, value: LogicalTensor) -> None:
         """Says that a parameter has a value once a run is over. All ops of that run read its former value.

@@ -248,9 +248,16 @@ def _gather_elements(ctx: InferenceContext) -> tuple[Shape, ...]:
             raise ctx.error(
                 f"'indices' must have as many axes as 'src', {len(src)}, got shape {format_shape(indices)}"
             )
-        axis = axis_of(ctx, ctx.attributes.integer("axis"), len(src))
+        axis, strict = axis_of(ctx, ctx.attributes.integer("axis"), len(src)), ctx.attributes.flag("strict")
         for place, (have, want) in enumerate(zip(src, indices, strict=True)):
-            if place != axis and known(have) and known(want) and want > have:
+            if place == axis or not known(have) or not known(want):
+                continue
+            if strict and want != have:
+                raise ctx.error(
+                    f"'indices' must have the shape of 'src' but along axis {axis}, got {format_shape(indices)} for "
+                    f"{format_shape(src)}"
+                )
+            if want > have:
                 raise ctx.error(
                     f"'indices' must not be longer than 'src' but along axis {axis}, got {format_shape(indices)} for "
                     f"{format_shape(src)}"
@@ -414,7 +421,10 @@ _register(
     Port("dst", "T", doc="The shape of indices."),
     {"T": VALUES, "TI": INDICES},
     _gather_elements,
-    (_axis("The axis that indices count along"),),
+    (
+        _axis("The axis that indices count along"),
+        flag("strict", False, "Whether indices are 0 or more, and of the shape of src but along the axis."),
+    ),
     _back("HostGatherElements", "indices"),
 )
 _BATCH = AttributeSpec(

@@ -163,17 +163,22 @@ def _output(ctx: InferenceContext, pooling: PoolingAttributes, src: tuple[int, .
         ShapeError: a window that does not fit.
     """
     axes = pooling.window.spatial_axes
-    found = windows(pooling, [src[a] for a in axes])
-    result = list(src)
-    for axis, size in zip(axes, found.dst, strict=True):
-        if known(src[axis]) and size < 1:
-            raise ctx.error(
-                f"the window must fit into the padded data, got kernel {list(found.kernel)}, pads "
-                f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {format_shape(src)} in data_format "
-                f"'{pooling.window.data_format}'"
-            )
-        result[axis] = size
-    return tuple(result)
+    result = _sizes(pooling, src)
+    if any(known(src[axis]) and result[axis] < 1 for axis in axes):
+        found = windows(pooling, [src[a] for a in axes])
+        raise ctx.error(
+            f"the window must fit into the padded data, got kernel {list(found.kernel)}, pads "
+            f"{list(found.pads_begin)} and {list(found.pads_end)} for shape {format_shape(src)} in data_format "
+            f"'{pooling.window.data_format}'"
+        )
+    return result
+
+
+def _sizes(pooling: PoolingAttributes, src: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the forward op's output; below 1 where no window fits."""
+    axes = pooling.window.spatial_axes
+    made = dict(zip(axes, windows(pooling, [src[a] for a in axes]).dst, strict=True))
+    return tuple(made.get(axis, size) for axis, size in enumerate(src))
 
 
 def _forward(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -185,14 +190,15 @@ def _check_backward(ctx: InferenceContext, src: Shape, diff_dst: Shape) -> None:
     if src is None or diff_dst is None:
         return
     pooling = _attributes(ctx, src)
-    floor = _output(ctx, pooling, src)
-    # The backward ops have no rounding_type: diff_dst tells what it was.
+    # The backward ops have no rounding_type: diff_dst tells what it was. One window may fit by ceil alone.
     ceil = _output(ctx, evolve(pooling, ceil=True), src)
+    floor = _sizes(pooling, src)
     agrees = len(diff_dst) == len(src) and any(
         all(a == b or UNKNOWN_DIM in (a, b) for a, b in zip(diff_dst, want, strict=True))
         for want in (floor, ceil)
     )
     if not agrees:
+        _output(ctx, pooling, src)
         raise ctx.error(
             f"'diff_dst' must have shape {format_shape(floor)} for the input {format_shape(src)} with kernel "
             f"{list(pooling.kernel)} and strides {list(pooling.window.strides)}, got {format_shape(diff_dst)}"

@@ -136,8 +136,8 @@ register_kernel("HostTranspose", movement.static_transpose)
 register_kernel("HostConcat", movement.concat)
 
 
-def from_front(op: Op, indices: Array, size: int) -> Array:
-    """Indices counted from the front.
+def from_front(op: Op, indices: Array, size: int, *, strict: bool = False) -> Array:
+    """Indices counted from the front; with `strict` they must be so already.
 
     Raises:
         ArgumentError: one is beyond the elements.
@@ -145,10 +145,11 @@ def from_front(op: Op, indices: Array, size: int) -> Array:
     if not indices.size:
         return indices
     low, high = int(indices.min()), int(indices.max())
-    if low < -size or high >= size:
+    least = 0 if strict else -size
+    if low < least or high >= size:
         raise ArgumentError(
-            f"{op}: 'indices' must be between {-size} and {size - 1} for {size} elements, got "
-            f"{low if low < -size else high}"
+            f"{op}: 'indices' must be between {least} and {size - 1} for {size} elements, got "
+            f"{low if low < least else high}"
         )
     return indices if low >= 0 else np.where(indices < 0, indices + size, indices)
 
@@ -169,7 +170,7 @@ def gather_elements(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -
     """Elements by their place along the axis."""
     src, indices = inputs
     axis = op.attributes.integer("axis") % src.ndim
-    counted = from_front(op, indices, src.shape[axis])
+    counted = from_front(op, indices, src.shape[axis], strict=op.attributes.flag("strict"))
     part = tuple(slice(None) if a == axis else slice(0, d) for a, d in enumerate(indices.shape))
     np.copyto(outputs[0], np.take_along_axis(src[part], counted, axis))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -18,8 +19,18 @@ SUMMED = 1 << 12
 
 
 def _flat(array: Array) -> Array:
-    """The elements in row-major order: the same memory for what is written."""
+    """The elements of an input in row-major order."""
     return array.reshape(-1)
+
+
+@contextmanager
+def _targets(outputs: Sequence[Array]) -> Generator[list[Array]]:
+    """The elements of outputs in row-major order, to be written; they are copied to where outputs lie otherwise."""
+    held = [array if array.flags.c_contiguous else np.empty(array.shape, array.dtype) for array in outputs]
+    yield [array.reshape(-1) for array in held]
+    for array, own in zip(outputs, held, strict=True):
+        if own is not array:
+            np.copyto(array, own)
 
 
 def _begun(sources: Sequence[Array], targets: Sequence[Array], first: int, end: int) -> list[Array]:
@@ -42,9 +53,13 @@ def _unchanged(sources: Sequence[Array], targets: Sequence[Array]) -> None:
 @kernel("HostSGD")
 def sgd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """One step, chunk by chunk; each number is rounded to f32 as the parameter is."""
+    with _targets(outputs) as targets:
+        _sgd(op, inputs, targets)
+
+
+def _sgd(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
     a = op.attributes
-    sources = [_flat(array) for array in (inputs[0], *inputs[4:])]
-    targets, gradient = [_flat(array) for array in outputs], _flat(inputs[1])
+    sources, gradient = [_flat(array) for array in (inputs[0], *inputs[4:])], _flat(inputs[1])
     rate, scale = (float(number) for number in inputs[2:4])
     if scale == 0:
         return _unchanged(sources, targets)
@@ -83,9 +98,13 @@ def sgd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 @kernel("HostAdam")
 def adam(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """One step, chunk by chunk; the corrections of the bias are computed in f64."""
+    with _targets(outputs) as targets:
+        _adam(op, inputs, targets)
+
+
+def _adam(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
     a = op.attributes
-    sources = [_flat(array) for array in (inputs[0], *inputs[5:])]
-    targets, gradient = [_flat(array) for array in outputs], _flat(inputs[1])
+    sources, gradient = [_flat(array) for array in (inputs[0], *inputs[5:])], _flat(inputs[1])
     rate, scale, step = float(inputs[2]), float(inputs[3]), int(inputs[4])
     if scale == 0:
         return _unchanged(sources, targets)

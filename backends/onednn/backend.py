@@ -63,8 +63,11 @@ class OnednnBackend:
         return None
 
     def compile(self, request: CompileRequest) -> Iterator[Executable]:
-        """Plans of primitives: with each choice that some op has, then with proven implementations alone, then with
-        primitives that take nothing along.
+        """Plans of primitives: with each choice that some op in doubt has, then with proven implementations alone,
+        then with primitives that take nothing along.
+
+        An op is in doubt that runs something unproven, or any op where the user wants all verified. The others keep
+        their best choice: what nobody doubts must not get slower for it.
 
         Raises:
             UnsupportedError: the library can't do it; the message has the reasons.
@@ -79,9 +82,12 @@ class OnednnBackend:
 
         for way in (Limits(), Limits(proven_only=True), Limits(fuses=False)):
             doubts = fused = False
+            in_doubt: frozenset[int] = frozenset()
             for choice in itertools.count():
+                choosing = None if request.options.verify else in_doubt
+                limits = evolve(way, choice=choice, choosing=choosing)
                 try:
-                    low, executable = lowered(evolve(way, choice=choice))
+                    low, executable = lowered(limits)
                 except UnsupportedError:
                     if way.proven_only:  # it needs one that is not
                         doubts = True
@@ -91,9 +97,15 @@ class OnednnBackend:
                 fused |= bool(low.fused)
                 if opaque and (request.options.verify or doubts):
                     opaque = NO_LAYOUTS  # what verifies it has plain inputs
-                    low, executable = lowered(evolve(way, choice=choice))
+                    low, executable = lowered(limits)
                 yield executable
-                if choice + 1 >= low.choices:
+                in_doubt |= {
+                    step.op
+                    for step in executable.explanation.steps
+                    if step.op is not None and not step.proven
+                }
+                counts = [n for op, n in low.choices.items() if request.options.verify or op in in_doubt]
+                if choice + 1 >= max(counts, default=1):
                     break
             if not doubts and not fused:
                 return
@@ -160,7 +172,7 @@ def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tupl
             prepared=early,
             host=isinstance(step, HostStep) and step.is_op,
             implementation=step.implementation,
-            proven=step.op not in low.doubtful and _is_proven(step),
+            proven=_is_proven(step),
             layout=_layout(step),
             change=_change(step),
         )

@@ -128,6 +128,18 @@ TABLE: tuple[Entry[[ConvolutionGeometry, DataType]], ...] = (
     ),
     Entry(
         "jit:avx512_core",
+        "the stride of the width is above 1, diff_dst is wider than 28, more than 14 zeros precede src and some follow",
+        lambda p, dtype: (
+            p.strides[-1] > 1
+            and p.dst_spatial[-1] > REGISTER_BLOCK
+            and p.pads_begin[-1] > REGISTER_BLOCK // 2
+            and p.pads_end[-1] > 0
+        ),
+        "wrong values with 15 to 28 zeros before rows of 29 to 33 positions: it halves its block and takes the zeros "
+        "that are left for as many positions of diff_dst",
+    ),
+    Entry(
+        "jit:avx512_core",
         "it is 3-D and a padded axis of src is smaller than the kernel's extent and a stride",
         lambda p, dtype: p.spatial_rank == 3 and _small_src(p),
         "wrong values, writes beyond its scratchpad and heap corruption with strides and deep kernels",
@@ -197,6 +209,16 @@ def _is_blocked_integers(desc: MemoryDesc) -> bool:
     return desc.strides is None and desc.data_type in (DataType.s8, DataType.u8)
 
 
+def _halves_in_fours(desc: MemoryDesc) -> bool:
+    """Whether numbers of 16 bits lie in blocks of four."""
+    return desc.itemsize == 2 and desc.blocks[:1] == (4,)
+
+
+def _integers_in_part_blocks(desc: MemoryDesc) -> bool:
+    """Whether 8-bit integers lie in blocks that they don't fill."""
+    return _is_blocked_integers(desc) and desc.nbytes != math.prod(desc.shape)
+
+
 def _operands(case: Case) -> list[MemoryDesc]:
     """Second operands of its binary post-ops."""
     return [one.operand for one in case.attributes.post_ops if one.operand is not None]
@@ -249,6 +271,21 @@ def _depthwise_with_operand(case: Case) -> bool:
     return grouped and weights[1] == weights[2] == 1 and bool(_operands(case))
 
 
+def _is_torn_between_neighbours(case: Case) -> bool:
+    """Whether a nearest resampling has a position halfway between two of the source's, by a ratio that f32 rounds."""
+    if Algorithm.resampling_nearest not in case.arguments:
+        return False
+    sizes = zip(
+        case.layout(Query.diff_src_md).shape[2:], case.layout(Query.diff_dst_md).shape[2:], strict=True
+    )
+    for src, dst in sizes:
+        parts = src // math.gcd(src, dst)
+        rounds = parts & (parts - 1) != 0
+        if rounds and any(2 * x * dst % src == 0 and 2 * x * dst // src % 2 for x in range(1, src)):
+            return True
+    return False
+
+
 def _averages(case: Case) -> bool:
     ways = (Algorithm.pooling_avg_include_padding, Algorithm.pooling_avg_exclude_padding)
     return any(argument in ways for argument in case.arguments if isinstance(argument, Algorithm))
@@ -284,6 +321,21 @@ OFF_CHANNELS = Entry[[Case]](
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
+    "binary": (
+        Entry(
+            "jit:uni",
+            "the result is of 16-bit numbers in blocks of four",
+            lambda case: _halves_in_fours(case.layout(Query.dst_md)),
+            "writes eight bytes of zeros behind each four elements: beyond the result, and over what it has not read "
+            "yet where it works in place, in bf16 behind grouped deconvolutions of few channels",
+        ),
+        Entry(
+            "jit:uni",
+            "the result is of 8-bit integers in blocks that the channels don't fill",
+            lambda case: _integers_in_part_blocks(case.layout(Query.dst_md)),
+            "crashes with an operand per channel of a post-op, in blocks of 16; quotients are not zero in the padding",
+        ),
+    ),
     "softmax_forward": (
         Entry(
             "jit",
@@ -344,6 +396,14 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "there is more than one slope, and the data lie neither in rows nor channels-last",
             lambda case: math.prod(case.layout(Query.weights_md).shape) > 1 and _otherwise_ordered(case),
             "slopes of other channels with the channels between the spatial axes",
+        ),
+    ),
+    "resampling_backward": (
+        Entry(
+            "jit",
+            "it is nearest, and a position lies halfway between two by a ratio of sizes that f32 rounds",
+            _is_torn_between_neighbours,
+            "the gradient of the position goes to the other neighbour than the forward pass took, from 28 to 2 say",
         ),
     ),
     "resampling_forward": (

@@ -87,6 +87,15 @@ class CompiledGraph:
                 "leave strategy out"
             )
 
+    @property
+    def computed_shape_operand(self) -> LogicalTensor | None:
+        """A tensor that the graph computes and on whose values shapes depend; None where there is none."""
+        parts = (stage.partition for stage in self._stages)
+        found = (
+            t for p in parts for t in p.input_ports if t.id in p.shape_operands and t.id in self._produced
+        )
+        return next(found, None)
+
     def __call__(
         self,
         *arrays: object,
@@ -191,14 +200,13 @@ class CompiledGraph:
                     f"input {label(self._ports[number])!r} must not be memory of a parameter that the graph assigns, "
                     "to be bound; pass a copy"
                 )
+        computed = self.computed_shape_operand
+        if computed is not None:
+            raise ArgumentError(
+                f"the graph can't be bound, for it computes {computed}, on whose values shapes depend; call it instead"
+            )
         for stage in self._stages:
             part = stage.partition
-            computed = [t for t in part.input_ports if t.id in part.shape_operands and t.id in self._produced]
-            if computed:
-                raise ArgumentError(
-                    f"{part.ops[0]}: the graph can't be bound, for it computes {computed[0]}, on whose values shapes "
-                    "depend; call it instead"
-                )
             ins = [values.get(t.id) for t in part.input_ports]
             outs = [
                 part.in_place[t.id]

@@ -188,7 +188,10 @@ class _Sweep:
                 f"{op}: no gradient is registered for this kind; give it one by register_gradient('{op.kind}', rule)"
             )
         reason = NOT_DIFFERENTIABLE.get(op.kind, "nobody has written it")
-        raise UnsupportedError(f"{op}: the rule for gradients of {op.kind} is missing: {reason}")
+        raise UnsupportedError(
+            f"{op}: the rule for gradients of {op.kind} is missing: {reason}; differentiate only by what is not before "
+            "it (other parameters held fixed), or replace it by ops that have one"
+        )
 
     def _with_output(self, op: Op, port: str) -> Op:
         """The op with an optional output that it has not made so far, as statistics are, in the graph as well."""

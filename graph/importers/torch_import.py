@@ -18,6 +18,7 @@ from ..model.logical_tensor import LogicalTensor
 from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
+from ..runtime.parameter import Parameter
 from .results import finished
 from .torch_ops import numpy_type_of
 from .torch_sampling import TABLE
@@ -76,8 +77,12 @@ def import_torch(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
         ) from error
 
+    held: dict[str, Parameter] = {}  # the graphs for all sizes share their parameters
+
     def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
-        return _Importer(torch, program, shapes, table, training).run(for_sizes=bool(shapes))
+        return _Importer(torch, program, shapes, table, held if training else None).run(
+            for_sizes=bool(shapes)
+        )
 
     given = _tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(given.values())):
@@ -213,11 +218,16 @@ class _Importer:
         program: what was exported, decomposed.
         shapes: of the inputs, by name; none where the program leaves no size open.
         table: the translations.
-        training: whether the state of the module becomes parameters.
+        held: parameters of the graphs for other sizes, to which those of this one are added; None for no parameters.
     """
 
     def __init__(
-        self, torch: Any, program: Any, shapes: Mapping[str, Sequence[int]], table: Table, training: bool
+        self,
+        torch: Any,
+        program: Any,
+        shapes: Mapping[str, Sequence[int]],
+        table: Table,
+        held: dict[str, Parameter] | None,
     ) -> None:
         self.torch = torch
         self.program = program
@@ -225,7 +235,7 @@ class _Importer:
         self.sizes = Sizes(program.range_constraints)
         self.table = table
         self.t = Translation()
-        self.state = State(program, self.t) if training else None
+        self.state = None if held is None else State(program, self.t, held)
         self.values: dict[str, Any] = {}
         self.problems: list[Problem] = []
         self._arrays: dict[int, tuple[Any, Array]] = {}

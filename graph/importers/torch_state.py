@@ -8,6 +8,7 @@ from typing import Any
 from ...ops.errors import UnsupportedError
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array
+from ..runtime.parameter import Parameter
 from .translation import Translation, Value
 
 CHANGES = "BUFFER_MUTATION"
@@ -20,10 +21,12 @@ class State:
     Args:
         program: exported from a module in training, and decomposed.
         t: where the parameters go.
+        held: those that there are already, by key; new ones are added.
     """
 
-    def __init__(self, program: Any, t: Translation) -> None:
+    def __init__(self, program: Any, t: Translation, held: dict[str, Parameter]) -> None:
         self._t = t
+        self._held = held
         signature = program.graph_signature
         self._changing = {spec.target for spec in signature.output_specs if spec.kind.name == CHANGES}
         self._of_memory: dict[object, LogicalTensor] = {}
@@ -39,9 +42,9 @@ class State:
         memory = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), str(tensor.dtype))
         shared: object = memory if tensor.numel() else id(tensor)
         if shared not in self._of_memory:
-            self._of_memory[shared] = self._t.parameter(
-                key, array
-            )  # copied, so that the module stays as it is
+            if key not in self._held:  # copied, so that the module stays as it is
+                self._held.setdefault(key, Parameter(array, array.dtype))
+            self._of_memory[shared] = self._t.parameter(key, self._held[key])
         self._by_key[key] = self._of_memory[shared]
         return self._by_key[key]
 

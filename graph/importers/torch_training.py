@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from ..model.logical_tensor import LogicalTensor
-from .expressions import binary, cast
+from .expressions import binary, cast, where
 from .layers import attention
 from .torch_ops import divided
 from .torch_sampling import TABLE
-from .translation import Translation, Unmapped, Value, dtype_of, sizes
+from .translation import Drawn, Translation, Unmapped, Value, dtype_of, sizes
 
 __all__ = ["TRAINING"]
 
@@ -21,6 +22,10 @@ TRAINING: dict[str, Callable[..., Any]] = {
     name: function for name, function in TABLE.items() if name != "aten.instance_norm"
 }
 """The table of a module in training. Instance normalisation falls into ops that move its running statistics."""
+SATURATION = 1.7580993408473766
+"""Minus the least value of SELU, which an alpha dropout puts in the place of what is dropped."""
+_ADD: Callable[..., Any] = TABLE["aten.add"]
+_MULTIPLY: Callable[..., Any] = TABLE["aten.mul"]
 _FLOAT = np.dtype(np.float32)
 
 
@@ -156,15 +161,80 @@ def _bernoulli(t: Translation, x: Value, p: float, *_: object) -> Value:
         return np.full(shape, p, dtype)
     scaled, mask = _drawn(t, np.ones(shape, dtype), 1 - p)
     made = t.tensor(cast(t, mask, dtype))
-    t.drawn[made.id] = p, scaled
+    t.drawn[made.id] = Drawn(p, scaled)
     return made
 
 
 @_enter("div.Scalar")
 def _divided(t: Translation, a: Value, b: float) -> Value:
     """A quotient; of what is drawn, by its probability, it is a Dropout, which goes away where a model is evaluated."""
-    p, scaled = t.drawn.get(a.id, (None, None)) if isinstance(a, LogicalTensor) else (None, None)
-    return divided(t, a, b) if scaled is None or p != b else scaled
+    drawn = _as_drawn(t, a)
+    if drawn is None or drawn.of is not None or (drawn.p, drawn.factor, drawn.shift) != (b, 1, 0):
+        return divided(t, a, b)
+    return drawn.scaled
+
+
+def _as_drawn(t: Translation, value: Value) -> Drawn | None:
+    return t.drawn.get(value.id) if isinstance(value, LogicalTensor) else None
+
+
+def _noted(t: Translation, made: Value, drawn: Drawn | None) -> Value:
+    if drawn is not None and isinstance(made, LogicalTensor):
+        t.drawn[made.id] = drawn
+    return made
+
+
+@_enter("mul.Scalar")
+def _scaled(t: Translation, a: Value, b: float) -> Value:
+    drawn = _as_drawn(t, a)
+    if drawn is not None:
+        drawn = evolve(drawn, factor=drawn.factor * b, shift=drawn.shift * b)
+    return _noted(t, _MULTIPLY(t, a, b), drawn)
+
+
+@_enter("add.Scalar")
+def _shifted(t: Translation, a: Value, b: float, alpha: float = 1) -> Value:
+    drawn = _as_drawn(t, a)
+    if drawn is not None:
+        drawn = evolve(drawn, shift=drawn.shift + b * alpha)
+    return _noted(t, _ADD(t, a, b, alpha), drawn)
+
+
+@_enter("mul.Tensor")
+def _product(t: Translation, a: Value, b: Value) -> Value:
+    """A product; the part of an alpha dropout that stays."""
+    drawn = None if isinstance(b, int | float) else _as_drawn(t, b)
+    if drawn is not None:
+        drawn = None if drawn.of is not None or drawn.shift else evolve(drawn, of=a)
+    return _noted(t, _MULTIPLY(t, a, b), drawn)
+
+
+@_enter("add.Tensor")
+def _sum(t: Translation, a: Value, b: Value, alpha: float = 1) -> Value:
+    """A sum; of what torch makes of an alpha dropout, it is x itself where a model is evaluated."""
+    drawn, other = _as_drawn(t, a), None if isinstance(b, int | float) else _as_drawn(t, b)
+    if drawn is None or other is None or not _is_alpha_dropout(drawn, other) or drawn.of is None:
+        return _ADD(t, a, b, alpha)
+    kept, p = drawn.scaled, drawn.p
+    factor, shift = (binary(t, "Multiply", kept, p * one) for one in (drawn.factor, other.factor))
+    dropped = binary(t, "Add", binary(t, "Multiply", drawn.of, factor), binary(t, "Add", shift, other.shift))
+    every = t.op("HostEqual", kept, np.ones((), dtype_of(kept)))
+    return where(t, every, drawn.of, dropped)
+
+
+def _is_alpha_dropout(product: Drawn, rest: Drawn) -> bool:
+    """Whether x · a · ones + (b · ones + c) has torch's numbers, for which mean and variance stay as they are.
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks (2017), section 3.
+    """
+    dropped = 1 - product.p
+    a = ((SATURATION**2 * dropped + 1) * (1 - dropped)) ** -0.5
+    wanted = (a, SATURATION * a, SATURATION * a * (dropped - 1))
+    return (
+        product.scaled is rest.scaled
+        and rest.of is None
+        and np.allclose((product.factor, rest.factor, rest.shift), wanted, rtol=1e-9)
+    )
 
 
 @_enter("scaled_dot_product_attention")

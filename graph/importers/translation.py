@@ -16,6 +16,7 @@ from ...ops.values import one_line
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import Array, numpy_type
+from ..runtime.parameter import Parameter
 
 NO_TRANSLATION = "there is no translation for it"
 NAMES_SHOWN = 4
@@ -110,19 +111,36 @@ def unsupported(problems: Sequence[Problem], source: str) -> UnsupportedError:
     )
 
 
+@frozen(eq=False)
+class Drawn:
+    """What a tensor is where zeros and ones are drawn: of · factor · ones + shift.
+
+    Attributes:
+        p: probability of the ones.
+        scaled: the ones, each 1 / p; and ones everywhere where a model is evaluated.
+        of: what they are multiplied by; None for 1.
+    """
+
+    p: float
+    scaled: LogicalTensor
+    factor: float = 1.0
+    shift: float = 0.0
+    of: Value | None = None
+
+
 class Translation:
     """The graph so far, and a name for what comes next.
 
     Attributes:
         graph: built so far.
         label: name of the node that is being translated; its ops get it.
-        drawn: id of zeros and ones that are drawn → the probability of ones, and what they are divided by it.
+        drawn: of tensors made of zeros and ones that are drawn, by id; and of products with one.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
         self.label = ""
-        self.drawn: dict[int, tuple[float, LogicalTensor]] = {}
+        self.drawn: dict[int, Drawn] = {}
         self._names: set[str] = set()
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
         self._scalars: dict[tuple[str, str], LogicalTensor] = {}
@@ -133,6 +151,7 @@ class Translation:
         self._draws = 0
 
     def free_name(self, wanted: str) -> str:
+        """The name, or with a number behind it the first that is free."""
         name, number = wanted or "value", 1
         while name in self._names:
             number += 1
@@ -153,9 +172,9 @@ class Translation:
         self._names.add(name)
         return self.graph.input(name, data_type, shape, strides=strides, property_type=property_type)
 
-    def parameter(self, name: str, array: Array) -> LogicalTensor:
+    def parameter(self, name: str, held: Parameter) -> LogicalTensor:
         """A parameter of the graph, under its own name unless an input has it."""
-        return self.graph.parameter(array, name=self.free_name(name))
+        return self.graph.parameter(held, name=self.free_name(name))
 
     def draw(self) -> tuple[LogicalTensor, Array]:
         """The seed of all random numbers, an input, and an offset that gives each op numbers of its own."""

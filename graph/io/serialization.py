@@ -206,7 +206,8 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
 
     All descriptions of a tensor become one: a size that one leaves open comes from another, and so does a layout
     or property type `undef`. Strides are the producer's, and None where they are row-major or unknown.
-    Ids in `output_ports` that no op produces are stale and mean nothing.
+    Ids in `output_ports` that no op produces are stale and mean nothing. Where there are none, what is not listed is no
+    output, also if no op reads it.
 
     Args:
         weights: constants, names, and the order of inputs and outputs, where they are known.
@@ -239,11 +240,17 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
                 graph.assign(graph.tensor(parameter), graph.tensor(value))
             for name, number in weights.outputs:
                 graph.output(graph.tensor(number), name=name)
-        return graph
     produced = {tensor.id for op in graph.ops for tensor in op.outputs}
-    for number in dict.fromkeys(document.output_ports or ()):
-        if number in produced:
-            graph.output(graph.tensor(number))
+    listed = dict.fromkeys(document.output_ports or ())
+    if weights is None:
+        for number in listed:
+            if number in produced:
+                graph.output(graph.tensor(number))
+    if listed and produced.issuperset(listed):
+        marked = {number for _, number in graph.marked_outputs}
+        for tensor in graph.outputs:
+            if tensor.id in produced and tensor.id not in marked and tensor.id not in listed:
+                graph.drop_output(tensor)
     return graph
 
 

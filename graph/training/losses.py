@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentError, DataTypeError, ShapeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, ShapeError
 from ...ops.schema import UNKNOWN_DIM, format_shape
-from ...ops.values import format_value
+from ...ops.values import format_value, integer
 from ..gradients.arithmetic import Arithmetic, is_float
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
+from ..runtime.arrays import numpy_type
 
 INDICES = (DataType.s32, DataType.s64)
 
@@ -20,6 +23,7 @@ def cross_entropy(
     *,
     axis: int = -1,
     label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
 ) -> LogicalTensor:
     """Adds the cross-entropy of classes: the mean of −log softmax(logits) at the labels.
 
@@ -30,6 +34,7 @@ def cross_entropy(
             shape and type of logits.
         axis: of the classes, counted from the end where negative.
         label_smoothing: share of each label that goes to all classes evenly, 0 to 1.
+        ignore_index: label of what does not count, -100 in many data sets of text; None for none.
 
     Returns:
         One number, of shape [] and the type of logits.
@@ -47,18 +52,30 @@ def cross_entropy(
         raise ArgumentError(
             f"cross_entropy: label_smoothing must be from 0 to 1, got {format_value(label_smoothing)}"
         )
+    number = None if isinstance(ignore_index, bool) else integer(ignore_index)
+    if ignore_index is not None and (number is None or labels.data_type not in INDICES):
+        raise ArgumentTypeError(
+            "cross_entropy: ignore_index must be an integer, and labels s32 or s64, got "
+            f"{format_value(ignore_index)} and {labels}"
+        )
     make, along = Arithmetic(graph), axis % len(logits.shape)
+    ignored: LogicalTensor | None = None
     logs = make.op("LogSoftmax", logits, axis=along)
     if labels.data_type in INDICES:
         places = _with_axis(make, labels, logits.shape, along)
-        hits = make.op("HostGatherElements", logs, places, axis=along)
+        if ignore_index is not None:
+            dtype = numpy_type(places.data_type)
+            ignored = make.op("HostEqual", places, graph.constant(np.asarray(ignore_index, dtype)))
+            places = make.op("HostSelect", ignored, graph.constant(np.zeros((), dtype)), places)
+        hits = make.op("HostGatherElements", logs, places, axis=along, strict=True)
     elif labels.data_type is logits.data_type:
         if labels.shape is not None and len(labels.shape) != len(logits.shape):
             raise ShapeError(
                 f"cross_entropy: labels must have the shape of logits, {format_shape(logits.shape)}, got "
                 f"{format_shape(labels.shape)}; numbers of classes are integers"
             )
-        hits = make.op("ReduceSum", make.op("Multiply", logs, labels), axes=[along], keep_dims=True)
+        both = make.op("Multiply", logs, labels, auto_broadcast="none")
+        hits = make.op("ReduceSum", both, axes=[along], keep_dims=True)
     else:
         raise DataTypeError(
             f"cross_entropy: labels must be s32, s64, or of the type of logits, {logits.data_type.value}, got {labels}"
@@ -70,7 +87,15 @@ def cross_entropy(
             make.op("Multiply", hits, make.number(1 - label_smoothing, hits)),
             make.op("Multiply", evenly, make.number(label_smoothing, hits)),
         )
-    mean = make.op("ReduceMean", hits, axes=list(range(len(logits.shape))))
+    axes = list(range(len(logits.shape)))
+    if ignored is not None:
+        counted = make.op("HostSelect", ignored, make.number(0, hits), make.number(1, hits))
+        hits = make.op("Multiply", hits, counted)
+        mean = make.op(
+            "Divide", make.op("ReduceSum", hits, axes=axes), make.op("ReduceSum", counted, axes=axes)
+        )
+    else:
+        mean = make.op("ReduceMean", hits, axes=axes)
     return make.op("Multiply", mean, make.number(-1, mean))
 
 
@@ -124,5 +149,5 @@ def mean_squared_error(graph: Graph, predictions: LogicalTensor, targets: Logica
             f"{format_shape(targets.shape)}"
         )
     make = Arithmetic(graph)
-    squares = make.op("SquaredDifference", predictions, targets)
+    squares = make.op("SquaredDifference", predictions, targets, auto_broadcast="none")
     return make.op("ReduceMean", squares, axes=list(range(len(predictions.shape))))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,20 @@ class Program:
         self._ports: dict[str, LogicalTensor] = dict(
             zip(self.model.input_names, self.model.inputs, strict=True)
         )
-        self._inputs = {name: allocate(t) for name, t in self._ports.items()}
+        read = {t.id for op in graph.ops for t in op.inputs}
+        self._read = {name for name, t in self._ports.items() if t.id in read}
+        self._inputs = {
+            name: allocate(t if t.id in read else t.with_shape(tuple(max(d, 0) for d in t.shape or ())))
+            for name, t in self._ports.items()
+        }
         tensors = {
             name: graph.tensor(t.id) for name, t in zip(graph.output_names, _outputs(graph), strict=True)
         }
         self._outputs = {name: allocate(t) for name, t in tensors.items()}
-        self._call = self.model.bind(self._inputs, self._outputs)
+        if self.model.computed_shape_operand is None:
+            self._call: Callable[[], object] = self.model.bind(self._inputs, self._outputs)
+        else:  # which memory it needs is known as it runs
+            self._call = partial(self.model, self._inputs, outputs=self._outputs)
 
     def run(self, feeds: Feeds, numbers: Mapping[str, float]) -> dict[str, Array]:
         """Runs it, and returns its outputs, which the next run writes over.
@@ -45,7 +54,7 @@ class Program:
         """
         given: dict[str, Array] = {}
         for name, value in feeds.items():
-            if name in self._ports:
+            if name in self._read:
                 what = f"input {name!r}"
                 array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
                 check_array(array, self._ports[name], what)

@@ -15,7 +15,7 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
-from .optimizers import Numbers, Optimizer
+from .optimizers import Numbers, Optimizer, common_clip_norm
 
 PREFIX = "training."
 """Names of what training adds to a graph begin so."""
@@ -45,6 +45,10 @@ class Communicator(Protocol):
         """Writes what process 0 has into the arrays of all."""
         ...
 
+    def mean(self, value: float) -> float:
+        """The mean of a number over the processes."""
+        ...
+
     def barrier(self) -> None:
         """Waits for all."""
         ...
@@ -58,14 +62,15 @@ class Step:
         graph: open. Its inputs are the model's, and those of below.
         loss: its first output.
         norm: of all gradients together; None where nobody asked for it.
-        rate, step: inputs, see `Numbers`.
+        rates: the input of the rate of each optimizer, see `Numbers`.
+        step: an input, see `Numbers`.
         seeds: inputs, one for each Dropout.
     """
 
     graph: Graph
     loss: LogicalTensor
     norm: LogicalTensor | None
-    rate: LogicalTensor
+    rates: tuple[tuple[Optimizer, LogicalTensor], ...]
     step: LogicalTensor
     seeds: tuple[LogicalTensor, ...]
 
@@ -79,7 +84,7 @@ def trainable(graph: Graph) -> list[LogicalTensor]:
 def training_step(
     graph: Graph,
     loss: LogicalTensor,
-    optimizer: Optimizer,
+    optimizers: Mapping[str, Optimizer],
     states: Mapping[str, Sequence[Parameter]],
     *,
     comm: Communicator | None,
@@ -90,8 +95,8 @@ def training_step(
     Args:
         graph: the model's, open; it is changed.
         loss: one number, of the graph.
-        optimizer: makes the updates.
-        states: the optimizer's, by the parameter's name; parameters that are not in it stay as they are.
+        optimizers: make the updates, by the parameter's name; parameters that have none stay as they are.
+        states: the optimizers', by the parameter's name.
         comm: averages gradients over processes.
         bf16: whether the forward and backward passes are in bf16, and steps are skipped whose gradients are not finite.
     """
@@ -103,7 +108,7 @@ def training_step(
     if comm is not None:
         comm.prepare(graph)
     stats = graph.assignments
-    by = [t for t in graph.parameter_tensors if label(t) in states]
+    by = [t for t in graph.parameter_tensors if label(t) in optimizers]
     gradients: Iterable[LogicalTensor | None] = graph.gradients(loss, by)
     if comm is not None:
         mean, *gradients = comm.averaged(graph, loss, list(gradients))
@@ -113,12 +118,18 @@ def training_step(
             )
         loss = mean
     pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
-    rate = graph.input(f"{PREFIX}rate", "f64", [])
+    if not pairs:
+        raise ArgumentError(
+            f"{loss} depends on no parameter that is to be trained; give the loss of what the model makes of them"
+        )
+    rates = _rates(graph, [optimizers[label(p)] for p, _ in pairs])
     step = graph.input(f"{PREFIX}step", "s64", [])
-    scale, norm = _scale(graph, [g for _, g in pairs], optimizer.clip_norm, guard=bf16)
+    scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers), guard=bf16)
     if bf16:
         _guard(graph, stats, scale)
     for parameter, gradient in pairs:
+        optimizer = optimizers[label(parameter)]
+        rate = next(rate for one, rate in rates if one == optimizer)
         held = [
             graph.add_parameter(_state(graph, parameter, name), state)
             for name, state in zip(optimizer.states, states[label(parameter)], strict=True)
@@ -127,7 +138,16 @@ def training_step(
         for target, value in zip((parameter, *held), made, strict=True):
             graph.assign(target, value)
     graph.prune([loss] if norm is None else [loss, norm])
-    return Step(graph=graph, loss=loss, norm=norm, rate=rate, step=step, seeds=seeds)
+    return Step(graph=graph, loss=loss, norm=norm, rates=rates, step=step, seeds=seeds)
+
+
+def _rates(graph: Graph, optimizers: Iterable[Optimizer]) -> tuple[tuple[Optimizer, LogicalTensor], ...]:
+    """An input for the rate of each optimizer; equal ones have one."""
+    found: list[Optimizer] = []
+    for one in optimizers:
+        if one not in found:
+            found.append(one)
+    return tuple((one, graph.input(f"{PREFIX}rate_{n}", "f64", [])) for n, one in enumerate(found))
 
 
 def _with_seeds(graph: Graph) -> tuple[LogicalTensor, ...]:

@@ -7,11 +7,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, SkippedStepWarning, nearest
@@ -20,15 +18,16 @@ from ..compile.compiled_graph import CompiledGraph
 from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
-from ..model.topology import needed_ops
+from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine
 from ..runtime.parameter import Parameter
-from ..runtime.progress import show_progress
 from ..runtime.tensor import Tensor
 from .checkpoint import read_checkpoint, write_checkpoint
-from .evaluation import evaluating
-from .optimizers import Optimizer
+from .evaluation import evaluated
+from .fitting import Batches, Epoch, batches_of, fitted
+from .metrics import Means, Metric, batch_size
+from .optimizers import Choice, Optimizer, chosen
 from .program import Feeds, Program
 from .state_dict import state_dict
 from .step import PREFIX, Communicator, Step, check_trainable, training_step
@@ -46,23 +45,6 @@ class Precision(StrEnum):
     bf16 = "bf16"
 
 
-@frozen(kw_only=True)
-class Epoch:
-    """What `Trainer.fit` tells of an epoch.
-
-    Attributes:
-        number: from 0 on.
-        loss: mean over the steps that were not skipped.
-        steps: how many there were.
-        seconds: how long they took.
-    """
-
-    number: int
-    loss: float
-    steps: int
-    seconds: float
-
-
 class Trainer:
     """Trains the parameters of a graph, in their place: the graph, and what is compiled from it, shares them.
 
@@ -73,7 +55,8 @@ class Trainer:
     Args:
         graph: with parameters; it stays as it is, but for their values.
         loss: one number, of the graph.
-        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says.
+        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says; or a function from a
+            parameter, as a `LogicalTensor` with its name and shape, to its optimizer, or None where it stays as it is.
         comm: processes that train one model together, `og.training.mpi()`, each on its part of the batch; None for
             this one alone. All begin with what process 0 has.
         precision: `bf16` stores and multiplies in bf16, with parameters, gradients and updates in f32; a step whose
@@ -93,7 +76,7 @@ class Trainer:
         self,
         graph: Graph,
         loss: LogicalTensor,
-        optimizer: Optimizer,
+        optimizer: Optimizer | Choice,
         *,
         comm: Communicator | None = None,
         precision: Precision | str = Precision.f32,
@@ -103,6 +86,8 @@ class Trainer:
     ) -> None:
         if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
+        if isinstance(graph, OpenGraph):
+            graph.refuse("trained")
         if not isinstance(loss, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"Trainer takes the loss as a LogicalTensor, got {format_value(loss)}")
         number = None if isinstance(seed, bool) else integer(seed)
@@ -123,11 +108,13 @@ class Trainer:
         self._options: dict[str, Any] = {"engine": engine, "threads": threads}
         held = self._graph.held_parameters
         self._parameters = {label(t): held[t.id] for t in self._graph.parameter_tensors}
+        trained = {label(t): t for t in check_trainable(self._graph, self._loss)}
+        self._optimizers = chosen(optimizer, list(trained.values()))
         self._states = {
-            label(t): tuple(
-                Parameter(np.zeros(t.dims, np.float32), np.dtype(np.float32)) for _ in optimizer.states
+            name: tuple(
+                Parameter(np.zeros(trained[name].dims, np.float32), np.dtype(np.float32)) for _ in one.states
             )
-            for t in check_trainable(self._graph, self._loss)
+            for name, one in self._optimizers.items()
         }
         self._programs: dict[Shapes, tuple[Step, Program]] = {}
         self._evaluations: dict[frozenset[str], CompiledGraph] = {}
@@ -161,10 +148,8 @@ class Trainer:
         """
         arrays = self._arrays(feeds)
         step, program = self._program(tuple(sorted((name, a.shape) for name, a in arrays.items())))
-        numbers: dict[str, float] = {
-            label(step.rate): self.optimizer.rate(self.steps),
-            label(step.step): self.steps + 1,
-        }
+        numbers: dict[str, float] = {label(rate): one.rate(self.steps) for one, rate in step.rates}
+        numbers[label(step.step)] = self.steps + 1
         done = self.steps + self.skipped
         own = [self._comm.rank] if self._comm is not None and self._comm.rank else []
         numbers |= {label(t): _mixed(self.seed, done, place, *own) for place, t in enumerate(step.seeds)}
@@ -185,54 +170,56 @@ class Trainer:
 
     def fit(
         self,
-        batches: Iterable[Feeds] | Callable[[int], Iterable[Feeds]],
+        batches: Batches,
         epochs: int = 1,
         *,
+        first: int = 0,
+        validation: Batches | None = None,
+        metrics: Mapping[str, Metric] | None = None,
         callbacks: Sequence[Callable[[Epoch], object]] = (),
     ) -> list[Epoch]:
-        """Steps over batches, again and again. A line on the terminal says how far it is.
+        """Steps over batches, again and again.
+
+        A bar on the terminal says how far it is, where rich is installed (the extra `cli`), and a plain line otherwise.
 
         Args:
             batches: feeds of each step, gone through once an epoch; or a function from the number of the epoch to them.
             epochs: how many times.
-            callbacks: called after each epoch; what one raises ends the training.
+            first: number of the first epoch, for training that goes on.
+            validation: batches of other data, which `validate` runs over after each epoch.
+            metrics: of the validation data, see `validate`.
+            callbacks: called after each epoch, as `print` may be; StopIteration from one ends the training early, and
+                so does any other exception, which goes on to the caller.
 
         Returns:
             What was told of each epoch.
 
         Raises:
-            ArgumentError: there are no batches, as where an iterator is used up.
+            ArgumentError: there are no batches, as where an iterator is used up; metrics without validation data.
+            ArgumentTypeError: batches are none.
         """
-        told: list[Epoch] = []
-        for number in range(epochs):
-            losses: list[float] = []
-            start = perf_counter()
-            skipped, steps = self.skipped, 0
-            try:
-                for feeds in batches(number) if callable(batches) else batches:
-                    loss, steps = self.step(feeds), steps + 1
-                    if self.skipped == skipped:
-                        losses.append(loss)
-                    skipped = self.skipped
-                    show_progress(f"epoch {number + 1} of {epochs}, step {steps}, loss {loss:.4g}")
-            finally:
-                show_progress(None)
-            if not steps:
-                raise ArgumentError(
-                    f"epoch {number} has no batches; give a list, or a function that makes them for each epoch"
-                )
-            mean = float(np.mean(losses)) if losses else float("nan")
-            epoch = Epoch(number=number, loss=mean, steps=steps, seconds=perf_counter() - start)
-            told.append(epoch)
-            for callback in callbacks:
-                callback(epoch)
-        return told
+        if metrics and validation is None:
+            raise ArgumentError("fit: metrics are of validation data; give validation=… too")
+
+        def taken(feeds: Feeds) -> tuple[float, bool]:
+            skipped = self.skipped
+            return self.step(feeds), self.skipped == skipped
+
+        def validated(number: int) -> Mapping[str, float]:
+            return (
+                {}
+                if validation is None
+                else self.validate(batches_of(validation, number, "validation"), metrics)
+            )
+
+        shown = self._comm is None or self._comm.rank == 0
+        return fitted(taken, batches, epochs, first, validated, callbacks, shown=shown)
 
     def _arrays(self, feeds: Feeds) -> dict[str, Array]:
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            example = ", ".join(f"{name!r}: …" for name in self._graph.input_names)
             raise ArgumentTypeError(
-                f"feeds must be a mapping from names to arrays, got {format_value(feeds)} of type "
-                f"{type(feeds).__name__}"
+                f"feeds must be a mapping from names of inputs to arrays, {{{example}}}, got a {type(feeds).__name__}"
             )
         names = self._graph.input_names
         found: dict[str, Array] = {}
@@ -253,7 +240,7 @@ class Trainer:
             step = training_step(
                 graph,
                 self._loss,
-                self.optimizer,
+                self._optimizers,
                 self._states,
                 comm=self._comm,
                 bf16=self.precision is Precision.bf16,
@@ -292,25 +279,44 @@ class Trainer:
         arrays = self._arrays(feeds)
         return self._evaluation(frozenset(arrays))(dict(arrays))
 
+    def validate(
+        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None
+    ) -> dict[str, float]:
+        """Means over batches, of the model as `evaluate` runs it. Of several processes all call it, each with its part.
+
+        Args:
+            batches: feeds, with all that the loss depends on.
+            metrics: functions by name. Each gets the outputs of a batch and its feeds, both by name, and returns one
+                number for each example, in an array, or one for the batch; the mean of all is told. See `Accuracy`.
+
+        Returns:
+            The mean of the loss, in which a batch counts as often as its first array is long, under `loss`; and that of
+            each metric.
+
+        Raises:
+            ArgumentError: there are no batches, or they lack what the loss depends on.
+        """
+        wanted = dict(metrics or {})
+        if "loss" in wanted:
+            raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
+        means = Means(["loss", *wanted])
+        for feeds in batches:
+            arrays = self._arrays(feeds)
+            found = self._evaluation(frozenset(arrays))(dict(arrays))
+            if self._loss not in found:
+                raise ArgumentError(
+                    f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the graph "
+                    f"takes {', '.join(map(repr, self._graph.input_names))}"
+                )
+            means.add("loss", found[self._loss], batch_size(arrays.values()))
+            for name, metric in wanted.items():
+                means.add(name, metric(found, arrays))
+        return dict(means.found(None if self._comm is None else self._comm.mean))
+
     def _evaluation(self, names: frozenset[str]) -> CompiledGraph:
         if names not in self._evaluations:
-            graph = evaluating(self._graph, self._loss)
-            given = {t.id for t in graph.inputs if label(t) in names}
-            outputs = [(name, graph.tensor(n)) for name, n in graph.marked_outputs]
-            if self._loss.id not in {t.id for _, t in outputs}:
-                graph.output(self._loss)
-            others = {t.id for t in graph.inputs} - given
-            wanted = [
-                t
-                for t in graph.outputs
-                if not others.intersection(i.id for op in needed_ops(graph.ops, {t.id}) for i in op.inputs)
-            ]
-            if not wanted:
-                raise ArgumentError(
-                    f"no output depends on {', '.join(map(repr, sorted(names))) or 'nothing'} alone; the graph takes "
-                    f"{', '.join(map(repr, self._graph.input_names))}"
-                )
-            self._evaluations[names] = _only(graph, {t.id for t in wanted}, given).compile(**self._options)
+            graph = evaluated(self._graph, self._loss, names)
+            self._evaluations[names] = graph.compile(**self._options)
         return self._evaluations[names]
 
     # --- files ---------------------------------------------------------------------------------------
@@ -365,32 +371,12 @@ class Trainer:
         """All that a file holds, by its name there."""
         found = {f"parameter/{name}": one for name, one in self._parameters.items()}
         for name, states in self._states.items():
-            found |= {f"{what}/{name}": one for what, one in zip(self.optimizer.states, states, strict=True)}
+            kinds = self._optimizers[name].states
+            found |= {f"{what}/{name}": one for what, one in zip(kinds, states, strict=True)}
         return found
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._states)} parameters, {self.optimizer}, {self.steps} steps)"
-
-
-def _only(graph: Graph, wanted: set[int], given: set[int]) -> Graph:
-    """A graph with those of its outputs, under their names, and those of its inputs."""
-    made = Graph(graph.engine_kind, fpmath_mode=graph.fpmath_mode)
-    ops = needed_ops(graph.ops, wanted)
-    for tensor in graph.inputs:
-        if tensor.id in given:
-            made.add_input(tensor)
-    for tensor, array in zip(graph.constant_tensors, graph.constants.values(), strict=True):
-        made.add_constant(tensor, array)
-    tensors = {t.id: t for t in graph.parameter_tensors}
-    for number, parameter in graph.held_parameters.items():
-        made.add_parameter(tensors[number], parameter)
-    for op in ops:
-        made.add_op(op)
-    for name, number in graph.marked_outputs:
-        if number in wanted:
-            made.output(made.tensor(number), name=name)
-    made.prune()
-    return made
 
 
 def _mixed(*numbers: int) -> int:

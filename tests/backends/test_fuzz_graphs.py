@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 TOOL = Path(__file__).parent.parent / "tools" / "fuzz_graphs.py"
-GRAPHS = 6000
 
 
 @pytest.mark.fuzz
-def test_random_graphs_are_right(tmp_path, onednn):
+@pytest.mark.parametrize(
+    ("kinds", "graphs"),
+    [
+        pytest.param("", 6000, id="all"),
+        pytest.param("training", 150, id="training"),  # with gradients and steps of optimizers
+    ],
+)
+def test_random_graphs_are_right(kinds, graphs, tmp_path, onednn):
     out = tmp_path / "findings.jsonl"
-    command = [sys.executable, str(TOOL), "--graphs", str(GRAPHS), "--seed", "1", "--out", str(out)]
+    command = [sys.executable, str(TOOL), "--graphs", str(graphs), "--seed", "1", "--out", str(out)]
+    command += ["--kinds", kinds]
     run = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
     assert run.returncode == 0, f"{run.stdout[-6000:]}\n{run.stderr[-2000:]}"

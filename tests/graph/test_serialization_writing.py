@@ -1,6 +1,7 @@
 """Writing graph files, and documents that tools rewrite."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import onednn_graph as og
@@ -252,3 +253,17 @@ def test_rewritten_documents_are_checked(change, says):
     for function in (dumps, to_graph):
         with pytest.raises(GraphFileError, match=says):
             function(document)
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_outputs_that_were_dropped_stay_so(weights: bool, tmp_path: Path) -> None:
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2])
+    kept, dropped = graph.exp(x), graph.square(x)
+    graph.drop_output(dropped)
+    graph.save(tmp_path / "graph.json", weights=weights)
+    again = og.Graph.load(tmp_path / "graph.json")
+    assert [t.id for t in again.outputs] == [kept.id]
+    assert len(again.ops) == 2
+    again.output(again.tensor(dropped.id))
+    assert {t.id for t in again.outputs} == {kept.id, dropped.id}

@@ -311,6 +311,57 @@ def test_channels_are_dropped_whole():
     np.testing.assert_array_equal(slope, value)
 
 
+@pytest.mark.parametrize(
+    ("module", "shape", "like"),
+    [
+        (nn.AlphaDropout(0.3), (300, 40), (300, 40)),
+        (nn.FeatureAlphaDropout(0.25), (60, 70, 3), (60, 70, 1)),
+    ],
+)
+def test_alpha_dropout_keeps_mean_and_variance(module, shape, like):
+    x = normal(*shape)
+    value, slope = seeded(module, x)(5)
+    p, saturation = module.p, 1.7580993408473766
+    factor = ((1 - p) * (1 + p * saturation**2)) ** -0.5
+    kept = slope != 0
+    assert (kept == np.broadcast_to(kept.reshape(*like, -1)[..., 0], shape)).all()
+    assert abs(kept.mean() - 1 + p) < 0.03
+    want = factor * np.where(kept, x.numpy(), -saturation) + factor * saturation * p
+    np.testing.assert_allclose(value, want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(slope, factor * kept, rtol=1e-5)
+
+
+def test_alpha_dropout_is_nothing_in_evaluation():
+    module = nn.Sequential(nn.Linear(6, 4), nn.SELU(), nn.AlphaDropout(0.3), nn.FeatureAlphaDropout(0.2))
+    x = normal(5, 6)
+    graph = og.from_torch(module, (x,), training=True)
+    loss = og.training.mean_squared_error(graph, graph.outputs[0], graph.input("y", "f32", [5, 4]))
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.1))
+    trainer.step({"input": x, "y": np.ones((5, 4), np.float32)})
+    module.load_state_dict(trainer.export_state_dict())
+    with torch.no_grad():
+        expected = module.eval()(x).numpy()
+    np.testing.assert_allclose(trainer.evaluate({"input": x})["output"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_noise_that_is_no_dropout_can_not_be_evaluated():
+    class Noise(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            noise = torch.empty_like(x).bernoulli_(0.5)
+            return (x * self.weight * (noise * 2) + (noise + 3)).sum()
+
+    x = normal(5, 4)
+    graph = og.from_torch(Noise(), (x,), training=True)
+    trainer = og.training.Trainer(graph, graph.outputs[0], og.training.SGD(0.1))
+    assert np.isfinite(trainer.step({"x": x}))
+    with pytest.raises(og.UnsupportedError, match="has in training alone"):
+        trainer.evaluate({"x": x})
+
+
 def test_attention_drops_its_weights():
     class Attention(nn.Module):
         def forward(self, x):
@@ -378,6 +429,22 @@ def test_a_trainer_seeds_what_is_dropped_evaluates_and_hands_the_state_back():
     trainer.step(MIXED)
     for key, value in state.items():  # what was exported stays
         assert torch.equal(value, before[key]), key
+
+
+def test_graphs_of_open_sizes_share_their_parameters():
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    x = normal(6, 3)
+    whole = og.from_torch(module, (x,), training=True, dynamic_shapes=({0: torch.export.Dim("batch")},))
+    six, two = (whole.with_shapes({"input": [size, 3]}) for size in (6, 2))
+    loss = og.training.mean_squared_error(six, six.outputs[0], six.input("y", "f32", [6, 4]))
+    og.training.Trainer(six, loss, og.training.SGD(0.5)).step({"input": x, "y": np.ones((6, 4), np.float32)})
+    assert not np.array_equal(six.parameters["0.weight"], module[0].weight.detach())
+    for later in (two, whole.with_shapes({"input": [9, 3]})):
+        assert later.parameters.keys() == six.parameters.keys()
+        for name, array in later.parameters.items():
+            assert array.tobytes() == six.parameters[name].tobytes(), name
+    with pytest.raises(og.GraphError, match="can't be trained; take the graph for some sizes"):
+        og.training.Trainer(whole, whole.outputs[0], og.training.SGD(0.5))
 
 
 def test_types_of_an_exported_state():

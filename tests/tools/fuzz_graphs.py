@@ -31,7 +31,9 @@ def main() -> int:
     )
     parser.add_argument("--threads", type=int, default=1, help="OMP_NUM_THREADS of the children")
     parser.add_argument(
-        "--kinds", default="", help="kinds to begin with, with commas; int8 and attention are two more"
+        "--kinds",
+        default="",
+        help="kinds to begin with, with commas; int8, attention, huge and training are four more",
     )
     parser.add_argument("--out", type=Path, help="where findings are added to, as JSON lines")
     parser.add_argument(

@@ -3,10 +3,10 @@
     python tests/tools/fuzz_kernels.py --problems 5000 --isa default --out findings.jsonl
 
 A child takes problems one after another: for each strategy and each implementation it computes dW of
-integer-valued tensors, compares it exactly with NumPy, and looks at guard zones around every buffer. It says what
-it is about to run before it runs it, so that a crash has a name. The parent restarts children after a
-crash, and groups the findings by implementation. `--which trusted` leaves out what the quarantine bars, and
-`--which chosen` runs only what `compile` would choose.
+integer-valued tensors, and the gradient of a bias beside it where one is drawn, compares it exactly with NumPy,
+and looks at guard zones around every buffer. It says what it is about to run before it runs it, so that a crash has
+a name. The parent restarts children after a crash, and groups the findings by implementation. `--which trusted`
+leaves out what the quarantine bars, and `--which chosen` runs only what `compile` would choose.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ def draw(rng: random.Random, dtype: str) -> dict:
         "format": rng.choice(["NXC", "NXC", "NCX"]),
         "wformat": rng.choice(["XIO", "OIX"]),
         "seed": rng.randrange(2**31),
+        "bias": rng.random() < 0.4,
     }
 
 
@@ -107,6 +108,7 @@ def exact(x, dy, q):
 
 def child(args) -> None:
     import numpy as np
+    from attrs import evolve
     from onednn_graph.backends.onednn.library.enumerators import FpmathMode
     from onednn_graph.backends.onednn.library.primitive import NativeEngine
     from onednn_graph.backends.onednn.plan.arena import GUARDS
@@ -161,7 +163,10 @@ def child(args) -> None:
         want = want.reshape(q["out"], ipg, *q["kernel"])
         if q["wformat"] == "XIO":
             want = np.moveaxis(want, (1, 0), (-2, -1))
-        want = want.astype(np.float32).astype(nt)
+        wanted = [want.astype(np.float32).astype(nt)]
+        if q["bias"]:
+            axes = tuple(a for a in range(dy.ndim) if a != (dy.ndim - 1 if last else 1))
+            wanted.append(dy.astype(np.float32).sum(axes).astype(nt))
         problem = op.make_problem(
             gradient,
             dtype,
@@ -170,6 +175,8 @@ def child(args) -> None:
             op.View(wei, row_major(wei)),
             FpmathMode[args.fpmath],
         )
+        if q["bias"]:
+            problem = evolve(problem, bias=op.View((q["out"],), (1,)))
         if op.check(problem):
             continue
         rejected = []
@@ -192,20 +199,24 @@ def child(args) -> None:
                 "q": q,
             }
             log.write(json.dumps({"begin": tag}) + "\n")
-            buffers = [Guarded(array.nbytes) for array in (x, dy, want)]
+            buffers = [Guarded(array.nbytes) for array in (x, dy, *wanted)]
             for buffer, array in zip(buffers, (x, dy), strict=False):
                 buffer.view(nt, array.shape)[...] = array
             frame = candidate.plan.take()
             problems = []
             for _ in range(2):
-                buffers[2].inside[:] = 0xCD
+                for buffer in buffers[2:]:
+                    buffer.inside[:] = 0xCD
                 frame.point([b.address for b in buffers])
                 frame.run()
-                got = buffers[2].view(nt, want.shape)
-                if not np.array_equal(got, want):
+                for what, buffer, want in zip(("weights", "bias"), buffers[2:], wanted, strict=False):
+                    got = buffer.view(nt, want.shape)
+                    if np.array_equal(got, want):
+                        continue
                     bad = np.argwhere(~(got == want))
                     problems.append(
                         {
+                            "gradient of": what,
                             "wrong": len(bad),
                             "of": want.size,
                             "first": bad[0].tolist(),

@@ -138,7 +138,7 @@ class Maker:
         data = [
             n
             for n in names
-            if n.startswith("aB") and n.endswith(("8b", "16b")) and n.count("1") + n.count("8") == 1
+            if n.startswith("aB") and n.removeprefix("aB").lstrip("cde") in ("4b", "8b", "16b")
         ]
         chosen = names if of_weights and self.rng.random() < 0.6 else data
         if not chosen:

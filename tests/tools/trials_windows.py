@@ -20,8 +20,12 @@ from trial_maker import (
 )
 
 
-def windows(m, rank, most=9):
-    """Kernel, strides, dilations, pads, source and destination sizes."""
+def windows(m, rank, unit=False):
+    """Kernel, strides, dilations, pads, source and destination sizes.
+
+    Args:
+        unit: whether each window is one position, for which the library has kernels of their own.
+    """
     rng = m.rng
     found = []
     same = rng.random() < 0.5
@@ -32,6 +36,8 @@ def windows(m, rank, most=9):
                 k, s, d = first
             else:
                 k, s, d = rng.choice([1, 2, 3, 3, 5, 7]), rng.choice([1, 1, 2, 3]), rng.choice([1, 1, 1, 2])
+            if unit:
+                k, s, d = 1, 1, 1
             extent = d * (k - 1) + 1
             size = rng.choice([1, 2, 3, 5, 7, 8, 9, 13, 14, 16, 17, 28, 31][: {1: 13, 2: 12, 3: 8}[rank]])
             begin = rng.choice([0, 0, (extent - 1) // 2, rng.randint(0, max(extent - 1, 0))])
@@ -270,7 +276,7 @@ def resampling(m, backward=False):
 def convolution(m, way="convolution_forward"):
     rng = m.rng
     rank = rng.choice([1, 2, 2, 2, 3])
-    geometry = windows(m, rank)
+    geometry = windows(m, rank, rng.random() < 0.2)
     kernel, size, out = geometry[0], geometry[5], geometry[6]
     kind = rng.choice(["dense", "dense", "few", "grouped", "depthwise", "first"])
     groups, i, o = 1, rng.choice([1, 3, 8, 16, 17, 32, 48, 64]), rng.choice([1, 4, 8, 16, 20, 32, 64])

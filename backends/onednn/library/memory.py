@@ -138,14 +138,14 @@ class MemoryDesc:
     @cached_property
     def strides(self) -> tuple[int, ...] | None:
         """Strides in elements of a plain layout; None for a blocked one, and for one that is not chosen yet."""
-        return None if self._blocks else self._outer_strides or None
+        return None if self.blocks else self._outer_strides or None
 
     @cached_property
     def _rank(self) -> int:
         return self._query_int(Query.ndims_s32)
 
     @cached_property
-    def _blocks(self) -> tuple[int, ...]:
+    def blocks(self) -> tuple[int, ...]:
         """Sizes of the inner blocks; none of a plain layout."""
         count = self._query_int(Query.inner_nblks_s32)
         return self._query_dims(Query.inner_blks)[:count] if count else ()
@@ -207,8 +207,8 @@ class MemoryDesc:
     @cached_property
     def run(self) -> int:
         """Elements that lie one behind the other without a gap: a block, or the fastest axes together."""
-        if self._blocks:
-            return math.prod(self._blocks)
+        if self.blocks:
+            return math.prod(self.blocks)
         length = 1
         for stride, size in sorted(zip(self._outer_strides, self.shape, strict=False)):
             if size > 1:
@@ -225,7 +225,7 @@ class MemoryDesc:
     def _letters(self) -> str:
         if self._rank == 0:
             return "empty"
-        strides, blocks = self._outer_strides, self._blocks
+        strides, blocks = self._outer_strides, self.blocks
         if not strides:
             return "any"
         axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()

@@ -14,6 +14,7 @@ from .binary_primitive import binary_primitive
 from .elementwise import takes
 from .fusing import BINARY, Link
 from .lowering import Lowered, Lowering
+from .sums_of_rows import sum_of_rows
 
 SQUARED = "SquaredDifference"
 
@@ -73,13 +74,18 @@ def bias_add(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A reduction over all axes but the channels."""
+    """A sum of rows where the channels are last, or a reduction over all axes but theirs."""
     diff_dst = low.read(op.inputs[0])
     shape = diff_dst.desc.shape
     axis = axis_positions(op.attributes.string("data_format"), len(shape) - 2)["C"][0]
     kept = tuple(d if a == axis else 1 for a, d in enumerate(shape))
     if kept == shape:
         raise Unfit("nothing is summed")
+    others = [a for a in range(len(shape)) if a != axis]
+    made = sum_of_rows(low, diff_dst, others, low.type_of(op.outputs[0]))
+    if made is not None:
+        low.produce(op.outputs[0], low.look(made, low.desc((shape[axis],), (1,), made.desc.data_type)))
+        return
     target = low.temporary(kept, low.type_of(op.outputs[0]))
     attributes, _ = low.attributes((), op.outputs[0])
     desc = low.describe(

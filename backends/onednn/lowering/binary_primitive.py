@@ -41,7 +41,8 @@ def binary_primitive(
         scales_result=False,
     )
     made = view.like_first(low, low.type_of(result))
-    target = view.see(low, made)
-    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target.desc, attributes)
-    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, target)])
+    target = view.see(low, made).desc
+    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target, attributes)
+    made = view.chosen(made, desc)
+    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, view.see(low, made))])
     low.produce(result, made)

@@ -10,7 +10,9 @@ from attrs import frozen
 from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
+from ..library.enumerators import Query
 from ..library.memory import LARGEST_DIM, MemoryDesc
+from ..library.primitive import PrimitiveDesc
 from ..plan.plan import Buffer
 from .collapse import Collapse, collapse, spread_shape
 from .fusing import Link
@@ -45,11 +47,21 @@ class Elementwise:
         return views.look(buffer, views.desc(shape, steps, buffer.desc.data_type))
 
     def like_first(self, views: Views, data_type: DataType) -> Buffer:
-        """New memory that lies as the first operand does."""
+        """New memory that lies as the first operand does.
+
+        A blocked layout has one type; where another is wanted, the primitive chooses, and `chosen` tells what.
+        """
         desc = self.first.desc
         if desc.strides is not None:
             desc = views.desc(desc.shape, desc.strides, data_type)
+        elif data_type is not desc.data_type:
+            desc = MemoryDesc.any(desc.lib, desc.shape, data_type)
         return Buffer(desc)
+
+    def chosen(self, made: Buffer, desc: PrimitiveDesc) -> Buffer:
+        """What `like_first` gave, once the primitive is known that writes it."""
+        is_open = self.axes is None and made.desc.data_type is not self.first.desc.data_type
+        return Buffer(desc.memory_desc(Query.dst_md)) if is_open else made
 
 
 def elementwise(

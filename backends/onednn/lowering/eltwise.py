@@ -24,7 +24,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         return
     whole = low.elementwise(op.inputs[0])
     view = elementwise(whole, (), links)
-    src, made = view.see(low, whole), view.like_first(low, low.type_of(result))
+    # What follows it here only converts: blocked, the result stays as it is until it is read.
+    data_type = low.type_of(result) if view.axes is not None else whole.desc.data_type
+    src, made = view.see(low, whole), view.like_first(low, data_type)
     dst = view.see(low, made)
     attributes, more = low.attributes(links, op.outputs[0], elementwise=view, scales_result=False)
     desc = low.describe(

@@ -41,7 +41,7 @@ from .journal import JournalledDict
 from .moves import is_part
 from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
 
-LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder")
+LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder", "HostSlice")
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
 
 MOST_WAITING = 24
@@ -84,11 +84,17 @@ class Limits:
         fuses: whether primitives take along what follows their op.
         proven_only: whether implementations stay out that no fuzzer has covered.
         choice: which candidate an op takes that has several; the last one where there are fewer.
+        choosing: ids of the ops that do so, while all others keep their first candidate; None for all.
     """
 
     fuses: bool = True
     proven_only: bool = False
     choice: int = 0
+    choosing: frozenset[int] | None = None
+
+    def choice_of(self, op: int) -> int:
+        """Which candidate an op takes, by its id."""
+        return self.choice if self.choosing is None or op in self.choosing else 0
 
 
 NO_LIMITS = Limits()
@@ -158,9 +164,8 @@ class Lowering(Tensors):
 
     Attributes:
         fused: for each primitive that took others along, its op and theirs.
-        choices: how many candidates the op with most of them has.
+        choices: op → how many candidates it has.
         considered: candidates, for the explanation. ways: names of those that were taken.
-        doubtful: ids of ops that were done in a way that must be verified, whatever its implementation.
         hosted: ops that became steps on the host.
         reasons: why something was not done in the first way tried.
         rectified: a ReLU's result → the batch normalisation that made it.
@@ -181,12 +186,11 @@ class Lowering(Tensors):
         self.reasons: list[str] = []
         self.fuses = limits.fuses
         self.proven_only = limits.proven_only
-        self.choices = 1
+        self.choices: dict[int, int] = {}
         self.considered: list[Considered] = []
         self.ways: list[str] = []
-        self.doubtful: set[int] = set()
         self.rectified: JournalledDict[int, Rectified] = JournalledDict(self._journal)
-        self._choice = limits.choice
+        self._limits = limits
         self._wanted = fastest(request.options)
         self._table = table
 
@@ -381,10 +385,10 @@ class Lowering(Tensors):
         self.run(role, desc, (*arguments, (output, made)))
         self.produce(result, made, order)
 
-    def choose(self, candidates: Sequence[T]) -> T:
+    def choose(self, op: Op, candidates: Sequence[T]) -> T:
         """The candidate whose turn it is, of those that an op has, best first."""
-        self.choices = max(self.choices, len(candidates))
-        return candidates[min(self._choice, len(candidates) - 1)]
+        self.choices[op.id] = len(candidates)
+        return candidates[min(self._limits.choice_of(op.id), len(candidates) - 1)]
 
     def splice(self, steps: Sequence[AnyStep], arguments: Sequence[Buffer]) -> None:
         """Adds steps that were made aside, with these buffers in the place of their arguments."""

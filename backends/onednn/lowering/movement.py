@@ -92,9 +92,17 @@ def move(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.move(op)
 
 
+def slice_why_not(op: Op) -> str | None:
+    """Why a slice is no view, or None."""
+    if min(op.attributes.integers("steps"), default=1) < 0:
+        return "the library has no negative strides"
+    return None
+
+
 LOWERED = {
     "Concat": Lowered(concat, fuses=True, takes=takes),
     "Reorder": Lowered(reorder),
+    "HostSlice": Lowered(move, why_not=slice_why_not),
     "StaticReshape": Lowered(move),
     "StaticTranspose": Lowered(move),
 }

@@ -26,7 +26,7 @@ def is_part(op: Op) -> bool:
 
 def is_move(op: Op) -> bool:
     """Whether it computes nothing."""
-    return op.kind in ("StaticReshape", "StaticTranspose", "Reorder") or is_part(op)
+    return op.kind in ("StaticReshape", "StaticTranspose", "Reorder", "HostSlice") or is_part(op)
 
 
 def moved(views: Views, op: Op, source: Buffer) -> Buffer | None:
@@ -54,6 +54,8 @@ def moved(views: Views, op: Op, source: Buffer) -> Buffer | None:
         steps = tuple(strides[axis] for axis in order)
     elif op.kind == "Reorder":
         return source
+    elif op.kind == "HostSlice":
+        offset, steps = _slice(op, shape, strides)
     else:
         offset, steps = _part(op, strides)
     desc = views.desc(wanted, steps, data_type)
@@ -67,5 +69,16 @@ def _part(op: Op, strides: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     begins = a.integers("pads_begin") or (0,) * len(axes)
     for axis, begin, step in zip(axes, begins, a.integers("strides"), strict=True):
         first += -begin * steps[axis]
+        steps[axis] *= step
+    return first, tuple(steps)
+
+
+def _slice(op: Op, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """The first element of what Python's slices leave, and its strides."""
+    a, steps, first = op.attributes, list(strides), 0
+    bounds = zip(a.integers("starts"), a.integers("stops"), a.integers("steps"), strict=True)
+    for axis, (start, stop, step) in zip(a.integers("axes"), bounds, strict=True):
+        begin = range(shape[axis])[start:stop:step].start
+        first += begin * strides[axis]
         steps[axis] *= step
     return first, tuple(steps)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from ....graph.model.op import Op
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..plan.assembly import Unfit
-from ..plan.choice import matmul
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .pooling import without_gaps
+from .sums_of_rows import sum_of_rows
 from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
@@ -62,31 +59,12 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def _by_product(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> bool:
-    """The sum of rows as ones times a matrix, where all that is reduced lies outside of all that stays.
-
-    Such are the gradients of vectors that were added to, or multiplied with, each row. Says whether it is so.
-    """
-    shape, strides, output = src.desc.shape, src.desc.strides, op.outputs[0]
-    stay = [axis for axis in range(len(shape)) if axis not in axes and shape[axis] > 1]
-    gone = [axis for axis in axes if shape[axis] > 1]
-    if strides is None or src.desc.has_gaps or not stay or not gone:
+    """The sum of the rows of a matrix, if it is one; says whether it is."""
+    made = sum_of_rows(low, src, axes, low.type_of(op.outputs[0]))
+    if made is None:
         return False
-    if min(strides[axis] for axis in gone) < max(strides[axis] for axis in stay):
-        return False
-    columns, rows = math.prod(shape[axis] for axis in stay), math.prod(shape[axis] for axis in gone)
-    matrix = low.look(src, low.desc((rows, columns), (columns, 1), src.desc.data_type))
-    ones = low.bring(
-        "ones",
-        low.constant(np.ones((1, rows), np.float32)),
-        low.desc((1, rows), (rows, 1), src.desc.data_type),
-    )
-    made = low.temporary((1, columns), low.type_of(output))
-    desc = matmul(low.engine, ones.desc, matrix.desc, made.desc)
-    if desc is None:
-        return False
-    low.run("sum of rows", desc, [(Arg.SRC, ones), (Arg.WEIGHTS, matrix), (Arg.DST, made)])
-    keep = op.attributes.flag("keep_dims")
-    kept = [1 if axis in axes else strides[axis] for axis in range(len(shape)) if keep or axis not in axes]
+    output, keep = op.outputs[0], op.attributes.flag("keep_dims")
+    kept = [step for axis, step in enumerate(made.desc.strides or ()) if keep or axis not in axes]
     low.produce(output, low.look(made, low.desc(output.dims or (1,), kept or (1,), made.desc.data_type)))
     return True
 

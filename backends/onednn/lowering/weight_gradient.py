@@ -50,11 +50,9 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if not found:
         raise Unfit("; ".join(reasons))
     low.reasons += reasons
-    taken = low.choose(found)
+    taken = low.choose(op, found)
     low.considered += [candidate.considered for candidate in found]
     low.ways.append(taken.name)
-    if bias:
-        low.doubtful.add(op.id)  # the fuzzer has not covered the two in one
     opaque = taken.opaque[0]
     if opaque is not None:
         targets[0] = Buffer(opaque.desc)

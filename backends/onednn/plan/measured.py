@@ -25,6 +25,7 @@ from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, described, i
 from ..quarantine import Case, refused
 from ..tuning_cache import remember, remembered
 from .plan import Buffer, Frame, Plan, Step
+from .preference import preferred
 
 FORMAT = 1
 """Of the files; raised when older ones mean something else."""
@@ -37,7 +38,7 @@ OPERANDS = ((Arg.SRC, Query.src_md), (Arg.WEIGHTS, Query.weights_md), (Arg.DST, 
 
 
 def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
-    """What tells the name of the implementation to take; None where nothing is measured.
+    """What tells the name of the implementation to take, `preferred` for what has no times; None without tuning.
 
     Args:
         options: with `tune` and `tune_seconds`, the time for one primitive.
@@ -47,13 +48,13 @@ def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
 
     def found(case: Case) -> str | None:
         if case.desc.function not in BIAS:
-            return None
+            return preferred(case)
         key = key_of(case)
         times = remembered(key)
         if not times and options.tune is Tune.measure:
             times = fork.run(measure, case, options.tune_seconds)
             remember(key, times)
-        return min(times, key=times.__getitem__) if times else None
+        return min(times, key=times.__getitem__) if times else preferred(case)
 
     return found
 
@@ -101,8 +102,8 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     for frame in frames.values():
         frame.run()
     end = time.perf_counter() + seconds
-    while len(frames) > 1 and (
-        time.perf_counter() < end or any(len(t) < LEAST_ROUNDS for t in times.values())
+    while any(len(t) < LEAST_ROUNDS for t in times.values()) or (
+        len(frames) > 1 and time.perf_counter() < end
     ):
         for name, frame in frames.items():
             times[name] += frame.timed_run()

@@ -219,6 +219,16 @@ def _is_whole(buffer: Buffer) -> bool:
     return root.constant is None and not root.zeroed and whole
 
 
+def uses(steps: Sequence[AnyStep]) -> dict[Buffer, tuple[int, int]]:
+    """Each buffer with memory of its own, in order, and the numbers of the first and the last step that need it."""
+    found: dict[Buffer, tuple[int, int]] = {}
+    for number, step in enumerate(steps):
+        for _, buffer in step.arguments:
+            first, _ = found.get(buffer.root, (number, number))
+            found[buffer.root] = first, number
+    return found
+
+
 class Settled(Protocol):
     """Arguments whose memory stays where it is while one object stands for them."""
 
@@ -254,12 +264,7 @@ class Plan:
 
     def _place(self) -> int:
         """Gives every temporary and scratchpad an offset in the arena; returns the arena's size."""
-        first_use: dict[Buffer, int] = {}
-        last_use: dict[Buffer, int] = {}
-        for number, step in enumerate(self.steps):
-            for _, buffer in step.arguments:
-                first_use.setdefault(buffer.root, number)
-                last_use[buffer.root] = number
+        used = uses(self.steps)
         free = FreeBytes()
         leaving: dict[int, list[tuple[int, int]]] = {}
 
@@ -270,7 +275,7 @@ class Plan:
             self.offsets[key] = free.take(aligned(nbytes))
             leave(key, nbytes, until)
 
-        for buffer in first_use:
+        for buffer in used:
             if buffer.zeroed:
                 place(buffer, buffer.desc.nbytes, len(self.steps))
         for number, step in enumerate(self.steps):
@@ -278,13 +283,13 @@ class Plan:
                 free.give(offset, size)
             for root, taken in in_place(step):
                 unplaced = root.argument is None and root not in self.offsets
-                if unplaced and first_use[root] == last_use[taken] == number:
+                if unplaced and used[root][0] == used[taken][1] == number:
                     self.offsets[root] = self.offsets[taken]
                     leaving[number].remove((self.offsets[taken], aligned(taken.desc.nbytes)))
-                    leave(root, root.desc.nbytes, last_use[root])
+                    leave(root, root.desc.nbytes, used[root][1])
             for root in dict.fromkeys(buffer.root for _, buffer in step.arguments):
                 if root.argument is None and root.constant is None and root not in self.offsets:
-                    place(root, root.desc.nbytes, last_use[root])
+                    place(root, root.desc.nbytes, used[root][1])
             if isinstance(step, Step):
                 place(step, self._scratchpads[step].nbytes, number)
         return free.total
@@ -292,15 +297,12 @@ class Plan:
     @functools.cached_property
     def dead(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each step, the bytes of the arena that hold nothing of use before it: beginning and end."""
-        live: dict[Buffer, tuple[int, int]] = {}
-        for number, step in enumerate(self.steps):
-            for root in {buffer.root for _, buffer in step.arguments} & self.offsets.keys():
-                live[root] = (live.get(root, (number, 0))[0], number)
+        placed = [(root, *span) for root, span in uses(self.steps).items() if root in self.offsets]
         found: list[tuple[tuple[int, int], ...]] = []
         for number in range(len(self.steps)):
             held = sorted(
                 (self.offsets[root], self.offsets[root] + root.desc.nbytes)
-                for root, (first, last) in live.items()
+                for root, first, last in placed
                 if root.zeroed or first < number <= last
             )
             starts = [0, *itertools.accumulate((end for _, end in held), max)]

@@ -30,9 +30,12 @@ DATA_PER_SCRATCH = 2
 """How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
 converted to has to fit, and the library's own kernels for them take as much."""
 F32_BYTES = 4
-MARGIN, GEMM_MARGIN = 1.4, 1.8
-"""By how much an estimate has to be better than that of the usual way to be believed. Chosen on random layers so that
-almost none gets slower; im2col inside of the library is hardest to foresee."""
+MARGIN, MARGINS = 1.4, (("gemm", 1.8), ("columns", 1.15))
+"""By how much an estimate has to be better than that of the usual way to be believed, and what strategies whose names
+begin so have in its place. Chosen on random layers so that almost none gets slower: im2col inside of the library is
+hardest to foresee, a product with columns of our own is easiest."""
+PRODUCT_MARGINS = (("gemm", 1.1), ("matrix product", 1.15), *MARGINS)
+"""The same for bf16 where windows are single positions: there is no im2col then, and all are products."""
 
 
 def trusted(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
@@ -137,9 +140,13 @@ def _sort(problem: Problem, found: list[Candidate]) -> None:
         found.insert(0, found.pop(first))
         return
 
+    gradient = problem.gradient
+    is_product = set(gradient.kernel) == {1} and set(gradient.strides) == {1} and gradient.groups == 1
+    margins = PRODUCT_MARGINS if is_product and problem.data_type is DataType.bf16 else MARGINS
+
     def weighed(place: int) -> float:
         one = found[place]
-        margin = GEMM_MARGIN if one.strategy.startswith("gemm") else MARGIN
+        margin = next((m for name, m in margins if one.strategy.startswith(name)), MARGIN)
         return one.estimated_seconds * (1.0 if place == first else margin)
 
     found[:] = [found[place] for place in sorted(range(len(found)), key=weighed)]

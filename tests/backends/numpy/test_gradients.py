@@ -325,6 +325,21 @@ ROWS = [
             **more,
         )
     ],
+    *[
+        row  # one window, that fits by ceil alone
+        for kind, more in (("MaxPool", {"dilations": [1, 1]}), ("AvgPool", {"exclude_pad": True}))
+        for row in pooling(
+            kind,
+            (1, 2, 1, 5),
+            (1, 5),
+            kernel=[2, 2],
+            strides=[3, 2],
+            pads_begin=[0, 0],
+            pads_end=[0, 0],
+            rounding_type="ceil",
+            **more,
+        )
+    ],
     *pooling(
         "MaxPool",
         (1, 2, 7),

@@ -121,6 +121,25 @@ def test_without_tuning_nothing_is_measured_or_read(folder, monkeypatch):
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("function", ["convolution_forward", "convolution_backward_data"])
+def test_what_was_never_measured_runs_as_it_does_without_tuning(function, monkeypatch):
+    """Nothing is remembered of the one, and the other is never measured."""
+    graph = og.Graph()
+    window = {name: [1, 1] for name in ("pads_begin", "pads_end", "dilations")}
+    if function == "convolution_forward":
+        kind, dtype, step = "Convolution", "f32", [1, 1]
+    else:
+        kind, dtype, step = "ConvolutionBackwardData", "bf16", [2, 2]
+    x = graph.input("x", dtype, [2, 32, 8, 8])
+    w = graph.input("w", dtype, [32, 1, 3, 3], property_type="constant")
+    graph.op(kind, x, w, **window, strides=step, data_format="NCX", weights_format="OIX", groups=32, name="y")
+    seen = []
+    usual = measured.preferred
+    monkeypatch.setattr(measured, "preferred", lambda case: seen.append(case.desc.function) or usual(case))
+    assert names(graph.compile(tune="cached")) == names(graph.compile())
+    assert function in seen
+
+
 def test_times_depend_on_what_a_primitive_is_described_by(folder):
     network(16).tune(0.05)
     before = len(list(folder.glob("*.json")))

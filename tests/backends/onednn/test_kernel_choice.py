@@ -213,6 +213,7 @@ ROWS = {
         of("ConvTransposeBackwardWeights", LAST, LAST, **GRADIENT), "convolution", copies=1
     ),
     "weight gradient with bias": row(gradient_with_bias, "convolution", copies=1),
+    "BiasAddBackward": row(of("BiasAddBackward", LAST), "sum of rows"),
     "MatMul": row(product, "matmul"),
     "MatMul in a batch": row(of("MatMul", (4, 16, 32), (4, 32, 24)), "matmul"),
     "MatMul of a turned matrix": row(of("MatMul", (16, 32), (24, 32), transpose_b=True), "matmul"),
@@ -354,7 +355,7 @@ def test_what_the_library_has_no_primitive_for_tells_why(onednn, kind):
             "Select", take(graph, 4, dtype="boolean"), take(graph, 4), take(graph, 4)
         ),
         "GenIndex": of("GenIndex", MATRIX, axis=1),
-        "BiasAddBackward": of("BiasAddBackward", LAST),
+        "BiasAddBackward": of("BiasAddBackward", FIRST, data_format="NCX"),
     }[kind]
     graph = og.Graph()
     build(graph)

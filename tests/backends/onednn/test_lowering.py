@@ -27,12 +27,14 @@ NOT_HERE = {
     "RMSNorm",
 }
 """Ops that library 3.2 has no primitive for."""
+VIEWS = {"HostSlice"}
+"""Ops of the host family that need none, for they see memory in another way."""
 IMPRECISE = {"Log": {"arithmetic": 128}, "LogSoftmax": {"arithmetic": 128}, "SoftMax": {"roundings": 2}}
 """The library's logarithm loses digits near one, and its softmax keeps exponentials in the result's type."""
 
 
 def test_the_table_covers_the_op_set():
-    assert set(LOWERED) | NOT_HERE == {schema.kind for schema in og.ops()}
+    assert set(LOWERED) - VIEWS | NOT_HERE == {schema.kind for schema in og.ops()}
     assert not set(LOWERED) & NOT_HERE
 
 
@@ -86,7 +88,7 @@ def test_each_op_gives_what_numpy_gives(onednn, example, dtype):
             np.testing.assert_array_equal(have, exact)
 
 
-@pytest.mark.parametrize("kind", sorted(LOWERED))
+@pytest.mark.parametrize("kind", sorted(set(LOWERED) - VIEWS))
 def test_each_op_can_be_forced_onto_the_library(onednn, kind):
     """On some example of each op the library itself computes."""
     reasons = []

@@ -5,6 +5,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.numpy import kernels
 from onednn_graph.backends.onednn import proven
+from onednn_graph.graph.compile import building
 
 SAME = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 WHOLE = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
@@ -322,3 +323,39 @@ def test_a_part_without_pads_is_the_whole(onednn):
     y = graph.op("MaxPool", x, kernel=[1, 1], strides=[2, 2], pads_begin=[], pads_end=[], data_format="NCX")
     graph.op("Square", y, name="y")
     compared(graph)
+
+
+def test_doubts_of_one_gradient_leave_the_others_their_best_kernels(onednn, monkeypatch):
+    """What fails verification takes its next candidate; a gradient beside it, which nobody doubts, its first one."""
+
+    def taken(fails):
+        graph = og.Graph()
+        x, dy = (graph.input(name, "f32", (2, 20, 20, 32)) for name in ("x", "dy"))
+        inner = graph.op("ReLU", x)
+        graph.op("ConvolutionBackwardWeights", inner, dy, weights_shape=[3, 3, 32, 32], **SAME, name="dense")
+        graph.op(
+            "ConvolutionBackwardWeights",
+            inner,
+            dy,
+            weights_shape=[3, 3, 1, 32],
+            groups=32,
+            **SAME,
+            name="deep",
+        )
+        with monkeypatch.context() as patch:
+            if fails:
+                names = proven.PROVEN["convolution_backward_weights"]
+                rest = frozenset(name for name in names if not name.startswith("jit_dw"))
+                patch.setitem(proven.PROVEN, "convolution_backward_weights", rest)
+                patch.setattr(building, "wrong_on_integers", lambda request, executable: "it is wrong")
+            told = graph.compile().explain()
+        found = {}
+        for op in graph.ops:
+            part = next(one for one in told.values() if any(step.op == op.id for step in one.steps))
+            found[op.name] = [step.implementation for step in part.steps if step.op == op.id]
+        return found
+
+    before, after = taken(fails=False), taken(fails=True)
+    assert any(name.startswith("jit_dw") for name in before["deep"])
+    assert not any(name.startswith("jit_dw") for name in after["deep"])
+    assert after["dense"] == before["dense"]

@@ -15,7 +15,7 @@ from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, Case, r
 from onednn_graph.ops.data_types import DataType
 
 DECONVOLUTION = "deconvolution_forward"
-F32, U8, S8 = DataType.f32, DataType.u8, DataType.s8
+F32, BF16, U8, S8 = DataType.f32, DataType.bf16, DataType.u8, DataType.s8
 
 
 def desc(shape, strides, dtype=F32):
@@ -116,6 +116,14 @@ def resampled(implementation, source, operand, function="resampling_forward"):
     return Case(Offered(function, implementation, {Query.src_md: source}), (attributes,))
 
 
+def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest):
+    """The gradient of a resampling from one size to another."""
+    layouts = {Query.diff_src_md: rows((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
+    return Case(
+        Offered("resampling_backward", "jit:avx512_core", layouts), (algorithm, PrimitiveAttributes(load()))
+    )
+
+
 def pooled(algorithm):
     return Case(Offered("pooling_forward", "jit:sse41"), (algorithm, PrimitiveAttributes(load())))
 
@@ -125,11 +133,18 @@ def softmax(target):
     return Case(Offered("softmax_forward", "jit:avx512_core", {Query.dst_md: target}), (attributes,))
 
 
-def blocked(data_type):
-    """Channels in blocks of 16, as the library offers them."""
-    tag = MemoryDesc.any(load(), (1, 32, 4, 4), data_type)
+def blocked(data_type, size=16, channels=32):
+    """Channels in blocks, as the library offers them."""
+    tag = MemoryDesc.any(load(), (1, channels, 4, 4), data_type)
     tag.strides = None
+    tag.blocks = (size,)
+    tag.nbytes = -(-channels // size) * size * 16 * tag.itemsize
     return tag
+
+
+def combined(target, implementation="jit:uni"):
+    """A binary with this result."""
+    return Case(Offered("binary", implementation, {Query.dst_md: target}), (PrimitiveAttributes(load()),))
 
 
 DATA = (1, 64, 7, 7)
@@ -146,6 +161,23 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
+    *(
+        (f"a binary of {what}", combined(blocked(BF16, 4)), combined(right))
+        for what, right in (
+            ("blocks of four", blocked(BF16, 8)),
+            ("bf16", blocked(F32, 4)),
+            ("blocks", rows((1, 32, 4, 4), BF16)),
+        )
+    ),
+    *(
+        (f"a binary of {what}", combined(blocked(S8, channels=31)), combined(right))
+        for what, right in (
+            ("blocks that are not full", blocked(S8)),
+            ("integers", blocked(F32, channels=31)),
+            ("unblocked channels", rows((1, 31, 4, 4), S8)),
+        )
+    ),
+    ("a binary of f16", combined(blocked(DataType.f16, 4)), combined(blocked(DataType.f16))),
     ("softmax in blocks", softmax(blocked(U8)), softmax(blocked(F32))),
     ("softmax in rows", softmax(blocked(S8)), softmax(rows((1, 32, 4, 4), S8))),
     (
@@ -276,6 +308,14 @@ BOUNDS = [
         "resampling by simple:any",
         resampled("simple:any", last(DATA), (1, 64, 1, 1)),
         resampled("jit:avx2", last(DATA), (1, 64, 1, 1)),
+    ),
+    *(
+        (f"nearest gradient and {what}", resampled_back(28, 2), right)
+        for what, right in (
+            ("no tie", resampled_back(27, 2)),
+            ("an exact ratio", resampled_back(28, 14)),
+            ("linear", resampled_back(28, 2, Algorithm.resampling_linear)),
+        )
     ),
     ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
     (

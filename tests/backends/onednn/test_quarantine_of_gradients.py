@@ -115,6 +115,30 @@ ROWS = [  # implementation, what it must not run, what it may, what differs
         {**WIDE, "end": (7, 0), "dst": (29, 28)},
         "width",
     ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "begin": (0, 15), "end": (0, 2), "dst": (38, 29)},
+        {**WIDE, "begin": (0, 14), "end": (0, 2), "dst": (38, 29)},
+        "14 zeros before",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "begin": (0, 15), "end": (0, 1), "dst": (38, 29)},
+        {**WIDE, "begin": (0, 15), "dst": (38, 29)},
+        "zeros behind as well",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "begin": (0, 15), "end": (0, 1), "dst": (38, 29)},
+        {**WIDE, "begin": (0, 15), "end": (0, 1), "dst": (38, 28)},
+        "28 wide with zeros before",
+    ),
+    (
+        "jit:avx512_core",
+        {**WIDE, "begin": (0, 15), "end": (0, 1), "dst": (38, 29), "strides": (1, 2)},
+        {**WIDE, "begin": (0, 15), "end": (0, 1), "dst": (38, 29), "strides": (2, 1)},
+        "the stride of the width with zeros before",
+    ),
     # The extent of a dilated kernel is 2·(3 − 1) + 1 = 5; with a stride of 2 there must be 7 positions.
     (
         "jit:avx512_core",
@@ -247,8 +271,8 @@ def test_every_rule_has_a_row():
     [
         (0, ["jit:avx512_core", "jit:avx2", "jit_dw:avx512_core", "brg:avx512_core", "x64:gemm:jit"]),
         (7, ["jit:avx2", "jit_dw:avx512_core", "jit_1x1:avx512_core", "brg:avx512_core"]),
-        (15, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
-        (17, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
+        (19, ["jit_dw:avx512_core_bf16", "brg:avx512_core_bf16", "gemm:jit:bf16"]),
+        (21, ["jit_dw:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit:avx512_core"]),
     ],
 )
 def test_rules_are_for_their_implementation_only(place, others):

@@ -13,6 +13,7 @@ from onednn_graph.backends.numpy.chunks import CHUNK
 from onednn_graph.graph.runtime.arrays import Array
 
 T = og.training
+NAMES = {"float32": "f32", "float64": "f64", "int64": "s64"}
 SIZES = [0, 1, 1000, CHUNK, CHUNK + 1, 9 * CHUNK + 17]
 
 
@@ -163,3 +164,30 @@ def test_a_schedule_sets_the_rate_of_each_step() -> None:
         trainer.step({"x": ones})
         total += 2**step
         assert np.array_equal(graph.parameters["w"], -total * ones)
+
+
+@pytest.mark.parametrize("strides", [[9, 1], [1, 4], [1, 7]])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize(("kind", "states"), [("HostSGD", 0), ("HostSGD", 1), ("HostAdam", 2)])
+def test_results_go_to_where_they_are_wanted(
+    kind: str, states: int, scale: float, strides: list[int]
+) -> None:
+    """Columns of wider arrays and transposed ones get what arrays of rows get."""
+    rng = np.random.default_rng(0)
+    scalars = [np.float64(0.5), np.float64(scale), *([np.int64(3)] if kind == "HostAdam" else [])]
+    arrays = [rng.integers(1, 8, (4, 6)).astype(np.float32) for _ in range(2 + states)]
+    given = [*arrays[:2], *map(np.asarray, scalars), *arrays[2:]]
+    more = {"momentum": 0.25} if kind == "HostSGD" and states else {}
+
+    def results(lying: list[int]) -> list[Array]:
+        inputs = [og.LogicalTensor(n, NAMES[a.dtype.name], a.shape) for n, a in enumerate(given)]
+        outputs = [og.LogicalTensor(100 + n, "f32", [4, 6], strides=lying) for n in range(1 + states)]
+        graph = og.Graph()
+        graph.add_op(og.Op(0, kind, inputs, outputs, **more))
+        graph.finalize()
+        found = graph.compile()(dict(zip(inputs, given, strict=True)))
+        return [found[tensor] for tensor in outputs]
+
+    for found, want in zip(results(strides), results([6, 1]), strict=True):
+        assert found.strides == tuple(4 * step for step in strides)
+        np.testing.assert_array_equal(found, want)

@@ -343,6 +343,55 @@ def test_gradients_pass_through_the_communicator() -> None:
     assert_same(values(graph), values(other))
 
 
+def test_a_graph_that_computes_sizes_is_trained() -> None:
+    graph = og.Graph()
+    x, size = graph.input("x", "f32", [1, 2, 2, 1]), graph.input("size", "s32", [2])
+    one = graph.constant(np.ones(2, np.int32))
+    large = graph.op("Interpolate", x, graph.op("Add", size, one), mode="nearest", data_format="NXC")
+    w = graph.parameter(np.full((1, 3), 3, np.float32), name="w")
+    loss = graph.reduce_mean(graph.square(graph.matmul(large, w)), axes=[0, 1, 2, 3])
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.125))
+    image = np.full((1, 2, 2, 1), 2, np.float32)
+    want = 3.0
+    for number in (1, 3, 1):
+        found = trainer.step({"x": image, "size": np.full(2, number, np.int32)})
+        np.testing.assert_allclose(found, 4 * want**2, rtol=1e-6)
+        want -= 0.125 * 8 * want / 3
+        np.testing.assert_allclose(graph.parameters["w"], np.full((1, 3), want), rtol=1e-6)
+
+
+def test_inputs_that_the_loss_does_not_read_may_be_left_out() -> None:
+    graph, loss = linear()
+    graph.output(graph.op("Add", graph.tensor(loss.id), graph.input("z", "f32", [-1, 2])), name="other")
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.5))
+    twin, twin_loss = linear()
+    expected = og.training.Trainer(twin, twin_loss, og.training.SGD(0.5))
+    for more in ({}, {"z": Y}):
+        assert trainer.step({"x": X, "y": Y, **more}) == expected.step({"x": X, "y": Y})
+    assert_same(values(graph), values(twin))
+
+
+def _classes(labels: Array) -> None:
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", [-1, 3]), graph.input("y", "s64", [-1])
+    logits = graph.matmul(x, graph.parameter(W, name="w"))
+    og.training.Trainer(graph, og.training.cross_entropy(graph, logits, y), og.training.SGD(0.1)).step(
+        {"x": X, "y": labels}
+    )
+
+
+def _independent() -> None:
+    graph, _ = linear()
+    loss = graph.op("ReduceSum", graph.input("z", "f32", [4]), axes=[0])
+    og.training.Trainer(graph, loss, og.training.SGD(0.1)).step({"z": X[:, 0]})
+
+
+def _ignoring(labels: str, index: Any) -> None:
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", [4, 3]), graph.input("y", labels, [4, 3] if labels == "f32" else [4])
+    og.training.cross_entropy(graph, x, y, ignore_index=index)
+
+
 def _without_parameters() -> None:
     graph = og.Graph()
     loss = graph.op("ReduceSum", graph.input("x", "f32", [4]), axes=[0])
@@ -368,6 +417,21 @@ def _step(**feeds: Any) -> None:
         (lambda: _step(x=X, y=Y, z=X), og.ArgumentError, "no input 'z'"),
         (lambda: _step(x=X, y=Y.astype(np.float64)), og.DataTypeError, "input 'y'"),
         (lambda: _step(x=X, y=Y.T), og.ShapeError, "'y'"),
+        (lambda: _step(x=X, y=Y[:1]), og.ShapeError, r"\[4, 2\], got \[1, 2\]"),
+        (lambda: _classes(np.array([0, 1, 1, 2])), og.ArgumentError, "between 0 and 1 for 2 elements, got 2"),
+        (
+            lambda: _classes(np.array([0, 1, 1, -1])),
+            og.ArgumentError,
+            "between 0 and 1 for 2 elements, got -1",
+        ),
+        (
+            lambda: _classes(np.array([0, 1, 1])),
+            og.ShapeError,
+            r"the shape of 'src' .* \[3, 1\] for \[4, 2\]",
+        ),
+        (lambda: _ignoring("s64", 0.5), og.ArgumentTypeError, "ignore_index must be an integer"),
+        (lambda: _ignoring("f32", 0), og.ArgumentTypeError, "and labels s32 or s64"),
+        (_independent, og.ArgumentError, "depends on no parameter that is to be trained"),
         (lambda: og.training.SGD(-1), og.ArgumentError, "lr must be a finite number of 0 or more"),
         (
             lambda: og.training.SGD(0.1, momentum=1),

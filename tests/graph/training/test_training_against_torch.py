@@ -107,3 +107,27 @@ def test_cross_entropy_and_its_gradient(shape: tuple[int, ...], shares: bool, sm
     np.testing.assert_allclose(found["loss"], expected.detach().numpy(), rtol=1e-5)
     assert gradient is not None
     np.testing.assert_allclose(found[gradient], twin.grad.numpy(), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_cross_entropy_without_what_is_ignored(dtype: type, smoothing: float) -> None:
+    rng = np.random.default_rng(3)
+    logits = rng.standard_normal((6, 7, 5)).astype(np.float32)
+    labels = rng.integers(0, 5, (6, 7)).astype(dtype)
+    labels[rng.random(labels.shape) < 0.4] = -100
+    graph = og.Graph()
+    given, wanted = graph.input("logits", "f32", [6, 7, 5]), graph.input("labels", labels.dtype, [6, 7])
+    loss = T.cross_entropy(graph, given, wanted, label_smoothing=smoothing, ignore_index=-100)
+    (gradient,) = graph.gradients(loss, [given])
+    graph.output(loss, name="loss")
+    found = graph.compile()(logits, labels)
+    twin = torch.from_numpy(logits).requires_grad_()
+    expected = torch.nn.functional.cross_entropy(
+        twin.movedim(-1, 1), torch.from_numpy(labels.astype(np.int64)), label_smoothing=smoothing
+    )
+    expected.backward()
+    np.testing.assert_allclose(found["loss"], expected.detach().numpy(), rtol=1e-5)
+    assert gradient is not None
+    np.testing.assert_allclose(found[gradient], twin.grad.numpy(), rtol=1e-4, atol=1e-7)
+    assert not found[gradient][labels < 0].any()

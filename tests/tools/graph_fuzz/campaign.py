@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from children import Ended, Message, in_child
+from onednn_graph.ops.registry import REGISTRY
 
 from .case import Case
 from .chains import case_of
-from .drawing import SCHEMAS
 from .running import NOTES, OTHERS, Outcome, run_case, verdict, watch_arenas
 from .shrinking import shrink
 
@@ -98,7 +98,7 @@ class Finding:
 
 def family(kind: str) -> str:
     """The kind, or its family where the library has one kernel for the whole of it."""
-    schema = SCHEMAS[kind]
+    schema = REGISTRY.resolve(kind)[0]
     alike = schema.family in ("binary", "eltwise", "reduction") and not kind.endswith("Backward")
     return schema.family if alike and kind not in ("Select", "GreaterEqual") else kind
 
@@ -207,8 +207,8 @@ class Campaign:
             def work(send: Callable[[Message], None], begin: int = begin, stop: int = stop) -> None:
                 watch_arenas()
                 for number in range(begin, stop):
-                    case = case_of(self.settings.seed, number, self.settings.kinds)
                     send({"begin": number})
+                    case = case_of(self.settings.seed, number, self.settings.kinds)
                     outcome = run_case(case)
                     if outcome.ok:
                         send({"ok": number, "judged": outcome.judged, "kinds": case.kinds})

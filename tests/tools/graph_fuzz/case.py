@@ -66,7 +66,7 @@ class Wire:
         type: of its elements.
         shape: sizes in the first run.
         data: what an input is filled with, see `data.py`.
-        values: an input's elements, in the place of `data`: those of shape operands.
+        values: an input's elements in the order of rows, in the place of `data`: those of shape operands and constants.
         layout: None for row-major.
         constant: whether an input is said never to change.
         unknown: axes of an input whose sizes the graph is not told.
@@ -75,7 +75,7 @@ class Wire:
     type: str
     shape: list[int]
     data: str = "any"
-    values: list[int] | None = None
+    values: list[Any] | None = None
     layout: Layout | None = None
     constant: bool = False
     unknown: list[int] = field(default_factory=list)
@@ -151,6 +151,7 @@ class Case:
         wires: by number.
         nodes: in an order in which they can run.
         marked: wires that are outputs although ops read them.
+        assigned: inputs that are parameters of the graph, each with the wire that is assigned to it.
         real: whether floats are filled with any numbers, else with small multiples of a half.
         seed: of the data.
     """
@@ -158,6 +159,7 @@ class Case:
     wires: dict[int, Wire] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     marked: list[int] = field(default_factory=list)
+    assigned: list[list[int]] = field(default_factory=list)
     run: Run = field(default_factory=Run)
     real: bool = False
     seed: int = 0
@@ -184,6 +186,7 @@ class Case:
             wires={int(i): _wire(w) for i, w in values["wires"].items()},
             nodes=[Node(**node) for node in values["nodes"]],
             marked=list(values.get("marked", [])),
+            assigned=[list(pair) for pair in values.get("assigned", [])],
             run=Run(**run),
             real=values.get("real", False),
             seed=values.get("seed", 0),
@@ -253,7 +256,7 @@ def inferred(case: Case, node: Node, tensors: list[og.LogicalTensor] | None = No
     tensors = [logical(case, w) for w in node.inputs] if tensors is None else tensors
     made = [og.LogicalTensor(w, KINDS[case.wires[w].type]) for w in node.outputs]
     op = og.Op(0, node.kind, tensors, made, **node.attributes)
-    values = {i: tuple(w.values) for i, w in enumerate(wires) if w.values is not None}
+    values = {i: tuple(w.values) for i, w in enumerate(wires) if w.values is not None and len(w.shape) == 1}
     shapes = op.infer_shapes([w.dims for w in wires], [None] * len(node.outputs), values)
     if any(shape is None or -1 in shape for shape in shapes):
         raise og.ShapeError(f"{node.kind} does not tell the shape of its output")
@@ -294,11 +297,43 @@ def build_open(case: Case) -> og.Graph:
     return _build(case, {i: _open(case, i, made) for i in used})
 
 
-def _build(case: Case, tensors: dict[int, og.LogicalTensor]) -> og.Graph:
+def build_assigning(case: Case) -> og.Graph:
+    """The graph, finalized, with parameters that it assigns to; they are zero."""
+    tensors = {i: logical(case, i) for node in case.nodes for i in (*node.inputs, *node.outputs)}
+    for parameter, _ in case.assigned:
+        wire = case.wires[parameter]
+        tensors[parameter] = og.LogicalTensor(
+            parameter, KINDS[wire.type], wire.shape, property_type="variable"
+        )
+    graph = _with_ops(case, tensors)
+    for parameter, value in case.assigned:
+        held = graph.add_parameter(
+            tensors[parameter], np.zeros(case.wires[parameter].dims, TYPES[case.wires[parameter].type])
+        )
+        graph.assign(held, graph.tensor(value))
+    return _finished(graph, case)
+
+
+def build_unfinished(case: Case) -> og.Graph:
+    """The graph with all shapes told, to which more can be added."""
+    return _with_ops(
+        case, {i: logical(case, i) for node in case.nodes for i in (*node.inputs, *node.outputs)}
+    )
+
+
+def _with_ops(case: Case, tensors: dict[int, og.LogicalTensor]) -> og.Graph:
     graph = og.Graph(fpmath_mode=case.run.fpmath)
     for number, node in enumerate(case.nodes):
         ins, outs = ([tensors[w] for w in side] for side in (node.inputs, node.outputs))
         graph.add_op(og.Op(number, node.kind, ins, outs, **node.attributes))
+    return graph
+
+
+def _build(case: Case, tensors: dict[int, og.LogicalTensor]) -> og.Graph:
+    return _finished(_with_ops(case, tensors), case)
+
+
+def _finished(graph: og.Graph, case: Case) -> og.Graph:
     for wire in case.marked:
         graph.output(graph.tensor(wire))
     graph.finalize()

@@ -11,6 +11,7 @@ from .case import Case, Layout, Node, Run, Variant, Wire, infer_again, varied
 from .drawing import Draw, Impossible
 from .elementwise import BINARY, ELTWISE
 from .roots import IMAGES, ROOTS
+from .training import training
 
 LATER = (
     "SoftMax",
@@ -50,7 +51,7 @@ ANCHORS = (
     "ReLU",
 )
 """Between Dequantize and Quantize."""
-SPECIAL = ("int8", "attention", "huge")
+SPECIAL = ("int8", "attention", "huge", "training")
 HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
 """Kinds that get more than their share."""
 MAGNITUDE = {"f16": 2000.0, "bf16": 1e6, "f32": 1e6}
@@ -203,18 +204,7 @@ def huge(rng: random.Random) -> Case:
 
 def attempt(draw: Draw, y: int) -> int:
     """`follow` where it works."""
-    for _ in range(4):
-        nodes, wires = len(draw.case.nodes), len(draw.case.wires)
-        kept = draw.type
-        try:
-            return follow(draw, y)
-        except Impossible:
-            del draw.case.nodes[nodes:]
-            for number in range(wires, len(draw.case.wires)):
-                draw.forget(number)
-            draw.batched = [b for b in draw.batched if b[0] < wires]
-            draw.type = kept
-    return y
+    return draw.tried(lambda: follow(draw, y), y)
 
 
 def graph(rng: random.Random, kind: str) -> Draw:
@@ -227,6 +217,9 @@ def graph(rng: random.Random, kind: str) -> Draw:
         Impossible: nothing came of it.
     """
     draw = Draw(rng)
+    if kind == "training":
+        training(draw)
+        return draw
     if kind in SPECIAL:
         y = int8(draw) if kind == "int8" else attention(draw)
     else:
@@ -262,7 +255,7 @@ def finish(draw: Draw) -> Case:
     """How the graph lies and runs."""
     case, rng = draw.case, draw.rng
     run = case.run
-    run.whole = rng.random() < 0.6
+    run.whole = rng.random() < 0.6 or bool(case.assigned)
     run.policy = "debug" if rng.random() < 0.12 else "fusion"
     run.fpmath = rng.choice(("bf16", "f16", "any", "tf32")) if rng.random() < 0.06 else "strict"
     run.opaque = not run.whole and rng.random() < 0.5
@@ -278,7 +271,10 @@ def finish(draw: Draw) -> Case:
     alike = rng.random() < 0.5
     orders: dict[int, Layout] = {}
     read = {w for node in case.nodes for w in node.inputs}
+    rows = {wire for pair in case.assigned for wire in pair}
     for number, wire in case.wires.items():
+        if number in rows:
+            continue
         is_input, is_output = (
             number in inputs,
             number in made and (number not in read or number in case.marked),
@@ -298,6 +294,8 @@ def finish(draw: Draw) -> Case:
         others = {}
         for number in [*inputs, *sorted(made - read)]:
             wire = case.wires[number]
+            if number in rows:
+                continue
             if wire.shape and wire.values is None and rng.random() < 0.5:
                 others[str(number)] = (
                     None
@@ -331,6 +329,9 @@ def case_of(seed: int, number: int, kinds: tuple[str, ...]) -> Case:
             return huge(rng) if kind == "huge" else finish(graph(rng, kind))
         except Impossible:
             continue
+        except Exception as error:  # of the library's own, as where it adds gradients
+            error.add_note(f"while graph {number} of seed {seed} was drawn")
+            raise
     raise RuntimeError(f"no graph of {', '.join(kinds)} can be drawn")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,11 +110,15 @@ class Draw:
             raise Impossible
         number = len(self.case.wires)
         self.case.wires[number] = Wire(kind or self.type, list(shape), data, values)
-        array = array_of(self.case, number)
-        self.values[number] = array.astype(np.float64) if array.dtype.kind in "fV" else array
+        self.fill(number)
         if shape and shape[0] == self.batch:
             self.batched.append((number, 0))
         return number
+
+    def fill(self, number: int) -> None:
+        """Notes the values of an input."""
+        array = array_of(self.case, number)
+        self.values[number] = array.astype(np.float64) if array.dtype.kind in "fV" else array
 
     def integers(self, values: Sequence[int]) -> int:
         """A shape operand."""
@@ -169,10 +173,17 @@ class Draw:
         except og.OneDNNGraphError as error:
             raise Impossible(f"{kind}: {error}") from error
         case.nodes.append(node)
-        op = og.Op(0, kind, tensors, [self._logical(i) for i in node.outputs], **attributes)
-        for wire, value in zip(node.outputs, run_kernel(op, [self._held(i) for i in inputs]), strict=True):
-            self.values[wire] = value
+        self.run(node)
         return node.outputs
+
+    def run(self, node: Node) -> None:
+        """Notes the values of an op's outputs."""
+        ins, outs = ([self._logical(i) for i in side] for side in (node.inputs, node.outputs))
+        op = og.Op(0, node.kind, ins, outs, **node.attributes)
+        for wire, value in zip(
+            node.outputs, run_kernel(op, [self._held(i) for i in node.inputs]), strict=True
+        ):
+            self.values[wire] = value
 
     def _logical(self, number: int) -> og.LogicalTensor:
         if number not in self._tensors:
@@ -184,6 +195,20 @@ class Draw:
         del self.case.wires[number]
         self.values.pop(number, None)
         self._tensors.pop(number, None)
+
+    def tried(self, more: Callable[[], int], y: int) -> int:
+        """What `more` adds, or `y` where it can't add anything a few times."""
+        for _ in range(4):
+            nodes, wires, kept = len(self.case.nodes), len(self.case.wires), self.type
+            try:
+                return more()
+            except Impossible:
+                del self.case.nodes[nodes:]
+                for number in range(wires, len(self.case.wires)):
+                    self.forget(number)
+                self.batched = [b for b in self.batched if b[0] < wires]
+                self.type = kept
+        return y
 
     def _held(self, number: int) -> np.ndarray:
         return self.values[number].astype(held(og.DataType(self.case.wires[number].type)), copy=False)

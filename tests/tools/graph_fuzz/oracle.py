@@ -293,6 +293,10 @@ def _corners(op: og.Op, values: list[Array], errors: list[Array], outputs: list[
         for spread, output, there in zip(spreads, outputs, run_kernel(op, list(corner)), strict=True):
             change = np.abs(there.astype(np.float64) - output.astype(np.float64))
             np.maximum(spread, np.where(np.isnan(change), np.inf, change), out=spread)
+    for spread, output in zip(spreads, outputs, strict=True):
+        for value in values if output.dtype.kind in "iub" else ():
+            if value.dtype.kind == "f" and np.isnan(value).any():  # what integer a NaN becomes, nobody says
+                spread[np.isnan(value) if value.shape == spread.shape else ...] = np.inf
     # Between the corners a function that is no straight line may bulge a little.
     return [1.25 * s if op.outputs[0].data_type.value in HALF_STEP else s for s in spreads]
 

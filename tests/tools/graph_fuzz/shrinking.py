@@ -51,6 +51,7 @@ def _tidy(case: Case) -> Case:
     case.wires = {i: w for i, w in case.wires.items() if i in used}
     made = {w for node in case.nodes for w in node.outputs}
     case.marked = [w for w in case.marked if w in made]
+    case.assigned = [pair for pair in case.assigned if pair[0] in used - made and pair[1] in made]
     return case
 
 
@@ -117,6 +118,10 @@ def _plainer_runs(case: Case) -> Iterator[Case]:
     if case.marked:
         other = case.copy()
         other.marked = []
+        yield other
+    for i in range(len(case.assigned)):
+        other = case.copy()
+        del other.assigned[i]
         yield other
 
 

@@ -1,0 +1,133 @@
+"""Metrics: what is told of a model beside its loss, as means over data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from attrs import field, frozen
+
+from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError
+from ...ops.values import format_value, integer
+from ..compile.signature import Results
+from ..model.logical_tensor import format_shape
+from ..runtime.arrays import Array, as_array
+from ..runtime.tensor import Tensor
+from .program import Feeds
+
+Metric = Callable[[Results, Feeds], object]
+"""From the outputs of a batch, and its feeds, to one number for each example, or to one; see `Trainer.validate`."""
+
+NO_NUMBERS = "OUScmM"
+"""Kinds of NumPy's types that have no mean: objects, texts, complex numbers and times."""
+
+
+def _top(value: int) -> int:
+    number = integer(value)
+    if number is None or number < 1:
+        raise ArgumentError(f"top must be a number of classes of 1 or more, got {format_value(value)}")
+    return number
+
+
+@frozen
+class Accuracy:
+    """The share of labels that a model finds.
+
+    Attributes:
+        output: name of the output with a number for each class, the largest for the class that is found.
+        labels: name of the input with numbers of classes, of the output's shape without `axis`.
+        axis: of the classes, counted from the end where negative.
+        top: how many of the largest may have the label among them; it has to be larger than all others but top − 1.
+    """
+
+    output: str
+    labels: str
+    axis: int = field(default=-1, kw_only=True)
+    top: int = field(default=1, converter=_top, kw_only=True)
+
+    def __call__(self, outputs: Results, feeds: Feeds) -> Array:
+        """True where the label is found, and False elsewhere.
+
+        Raises:
+            ArgumentError: there is no such output, or no such input.
+            ShapeError: the labels' shape is another one.
+        """
+        scores, labels = outputs[self.output], _fed(feeds, self.labels)
+        if not -scores.ndim <= self.axis < scores.ndim:
+            raise ShapeError(
+                f"Accuracy: output {self.output!r} must have the axis {self.axis} of the classes, got shape "
+                f"{format_shape(scores.shape)}"
+            )
+        moved = np.moveaxis(scores, self.axis, -1)
+        if labels.shape != moved.shape[:-1]:
+            raise ShapeError(
+                f"Accuracy: labels {self.labels!r} must have the shape of output {self.output!r} without axis "
+                f"{self.axis}, {format_shape(moved.shape[:-1])}, got {format_shape(labels.shape)}"
+            )
+        if self.top == 1:
+            return np.argmax(moved, axis=-1) == labels
+        own = np.take_along_axis(moved, labels[..., None].astype(np.int64), axis=-1)
+        return np.sum(moved >= own, axis=-1) <= self.top
+
+
+def _fed(feeds: Feeds, name: str) -> Array:
+    if name not in feeds:
+        raise ArgumentError(
+            f"Accuracy: there is no input {name!r}; the batch has {', '.join(map(repr, feeds))}"
+        )
+    value = feeds[name]
+    return value.numpy() if isinstance(value, Tensor) else as_array(value, f"input {name!r}")
+
+
+class Means:
+    """Sums and counts of values by name, batch after batch."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._sums = dict.fromkeys(names, 0.0)
+        self._counts = dict.fromkeys(self._sums, 0.0)
+
+    def add(self, name: str, value: object, weight: float = 1.0) -> None:
+        """Takes some more values in.
+
+        Args:
+            name: what they are of.
+            value: one number, or an array of them.
+            weight: how many times each one counts.
+
+        Raises:
+            ArgumentTypeError: they are no numbers.
+        """
+        given = np.asarray(value)
+        if given.dtype.kind in NO_NUMBERS:
+            raise ArgumentTypeError(
+                f"metric {name!r} must return a number or an array of numbers, got {format_value(value)}"
+            )
+        values = given.astype(np.float64)
+        self._sums[name] += float(values.sum()) * weight
+        self._counts[name] += values.size * weight
+
+    def found(self, mean: Callable[[float], float] | None) -> Mapping[str, float]:
+        """The means.
+
+        Args:
+            mean: of a number over all processes; None for this one alone.
+
+        Raises:
+            ArgumentError: nothing was taken in.
+        """
+        sums, counts = (
+            {name: value if mean is None else mean(value) for name, value in one.items()}
+            for one in (self._sums, self._counts)
+        )
+        empty = next((name for name, count in counts.items() if not count), None)
+        if empty is not None:
+            raise ArgumentError(
+                f"there is nothing to take the mean of {empty!r} of: the validation data has no batches; give a list, "
+                "or a function that makes them for each epoch"
+            )
+        return {name: sums[name] / counts[name] for name in sums}
+
+
+def batch_size(arrays: Iterable[Array]) -> int:
+    """The length of the first array that has an axis."""
+    return next((len(array) for array in arrays if array.ndim), 1)
