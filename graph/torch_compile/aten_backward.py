@@ -11,6 +11,7 @@ import numpy as np
 
 from ..importers.expressions import axis_of, binary, cast, negative, pad, reduce, reshape, unsqueeze
 from ..importers.torch_ops import numpy_type_of
+from ..importers.torch_training import normalised
 from ..importers.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 BACKWARD: dict[str, Callable[..., Any]] = {}
@@ -383,6 +384,35 @@ def _batch_norm_by_statistics(
         scale = t.op("Multiply", total, inverse)
     shift = t.op("BiasAddBackward", wide, data_format="NCX") if mask[2] else None
     return [data, scale, shift]
+
+
+@_enter("_native_batch_norm_legit_functional")
+def _batch_norm_moving(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    mean: Value,
+    variance: Value,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> list[Value]:
+    """Statistics are f32, as torch has them, also where weights and running statistics are half."""
+    if not training:
+        raise Unmapped("given statistics that are to be returned too")
+    wide, own = np.dtype(np.float32), dtype_of(mean)
+    scale, shift = (None if one is None else cast(t, one, wide) for one in (gamma, beta))
+    running = (cast(t, mean, wide), cast(t, variance, wide))
+    dst, moved = normalised(t, x, scale, shift, running, momentum, epsilon)
+    new_mean, new_variance, batch_mean, batch_variance = moved
+    return [
+        dst,
+        batch_mean,
+        _inverse(t, batch_variance, epsilon),
+        cast(t, new_mean, own),
+        cast(t, new_variance, own),
+    ]
 
 
 @_enter("native_layer_norm")
