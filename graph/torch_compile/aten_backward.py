@@ -398,21 +398,15 @@ def _batch_norm_moving(
     momentum: float,
     epsilon: float,
 ) -> list[Value]:
-    """Statistics are f32, as torch has them, also where weights and running statistics are half."""
+    """Statistics are made in f32, also where weights and running statistics are half."""
     if not training:
         raise Unmapped("given statistics that are to be returned too")
-    wide, own = np.dtype(np.float32), dtype_of(mean)
+    wide = np.dtype(np.float32)
     scale, shift = (None if one is None else cast(t, one, wide) for one in (gamma, beta))
     running = (cast(t, mean, wide), cast(t, variance, wide))
     dst, moved = normalised(t, x, scale, shift, running, momentum, epsilon)
     new_mean, new_variance, batch_mean, batch_variance = moved
-    return [
-        dst,
-        batch_mean,
-        _inverse(t, batch_variance, epsilon),
-        cast(t, new_mean, own),
-        cast(t, new_variance, own),
-    ]
+    return [dst, batch_mean, _inverse(t, batch_variance, epsilon), new_mean, new_variance]
 
 
 @_enter("native_layer_norm")

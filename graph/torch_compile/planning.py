@@ -17,7 +17,8 @@ from attrs import define, field, frozen
 
 from ...ops.errors import OneDNNGraphError
 from ..compile.backend import BACKENDS
-from ..importers.expressions import binary
+from ..importers.expressions import FLOATS, binary
+from ..importers.expressions import cast as cast_value
 from ..importers.recognition.recognise import recognise
 from ..importers.torch_sizes import Sizes
 from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
@@ -385,6 +386,7 @@ class _Planner:
         try:
             made = build(region.t, level)
             values = list(made) if isinstance(made, list | tuple) else [made]
+            values = [_typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
             _check_complete(node, values)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
@@ -727,6 +729,15 @@ class _Planner:
             outputs.append(Made(slot, cell.shape, lies, cell.dtype))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
+
+
+def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
+    """Floating-point numbers in the type that torch has for them: statistics of half weights may be half or not."""
+    dtype = None if cell is None else DATA_TYPES.get(cell.dtype)
+    if value is None or dtype is None or dtype_of(value) == numpy_type(dtype):
+        return value
+    both = dtype_of(value) in FLOATS and numpy_type(dtype) in FLOATS
+    return cast_value(t, value, numpy_type(dtype)) if both else value
 
 
 def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
