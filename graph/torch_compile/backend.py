@@ -13,7 +13,7 @@ from typing import Any
 from .framework import torch
 from .joint import partition
 from .options import Options
-from .planning import planned
+from .planning import Uses, planned
 from .precision import with_autocast
 from .report import remember
 from .steps import Program
@@ -37,8 +37,7 @@ class CompiledFunction:
         self,
         module: Any,
         role: str,
-        static: frozenset[int],
-        saved: frozenset[int],
+        uses: Uses,
         options: Options,
         group: int,
     ) -> None:
@@ -50,8 +49,7 @@ class CompiledFunction:
         self.seconds = 0.0
         self._module = module
         self._graph = module.graph
-        self._static = static
-        self._saved = saved
+        self._uses = uses
         self._lock = Lock()
         self._boxed_call = True  # torch gives a list of its own, and nothing else holds the tensors
         placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
@@ -78,7 +76,7 @@ class CompiledFunction:
             start = perf_counter()
             self.weights |= {id(one) for one in arguments if isinstance(one, torch.nn.Parameter)}
             with torch.no_grad():
-                made = planned(self._graph, self._module, arguments, self._static, self._saved, self.options)
+                made = planned(self._graph, self._module, arguments, self._uses, self.options)
             self.seconds += perf_counter() - start
             while len(self.programs) >= KEPT_PROGRAMS:
                 self.programs.popitem(last=False)
@@ -131,13 +129,18 @@ def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequenc
         if role == "inference" and metadata is not None:
             static = frozenset(metadata.static_input_indices or ())
         if role == "forward" and metadata is not None:
-            count = len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
-            saved = frozenset(range(metadata.num_forward_returns, count))
-        function = CompiledFunction(module, role, static, saved, options, group)
+            saved = frozenset(range(metadata.num_forward_returns, _outputs(module)))
+        # Gradients come and go at each step, as what is saved does.
+        passing = frozenset(range(_outputs(module))) if role == "backward" else saved
+        function = CompiledFunction(module, role, Uses(static, saved, passing), options, group)
         remember(function)
         return function
 
     return compiled
+
+
+def _outputs(module: Any) -> int:
+    return len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
 
 
 def _metadata() -> Any:

@@ -110,12 +110,26 @@ class _Building:
         self.outputs: dict[int, tuple[int, Cell]] = {}  # tensor id → slot, cell
 
 
+@frozen
+class Uses:
+    """What is known of a graph's arguments and outputs, by their numbers.
+
+    Attributes:
+        steady: arguments that rarely change: weights, in inference.
+        saved: outputs that only the backward pass will see, and that may lie as they like.
+        passing: outputs whose memory is wanted again at the next step.
+    """
+
+    steady: frozenset[int]
+    saved: frozenset[int]
+    passing: frozenset[int]
+
+
 def planned(
     graph: Any,
     module: Any,
     arguments: Sequence[Any],
-    steady: frozenset[int],
-    saved: frozenset[int],
+    uses: Uses,
     options: Options,
 ) -> Program:
     """The program of an ATen graph.
@@ -124,14 +138,13 @@ def planned(
         graph: of `torch.fx`.
         module: that holds its constants.
         arguments: of a call: sizes come from them.
-        steady: numbers of the arguments that rarely change: weights, in inference.
-        saved: numbers of the outputs that only the backward pass will see.
+        uses: what is known of arguments and outputs.
         options: the user's.
     """
     refused: dict[str, str] = {}
     while True:
         try:
-            return _Planner(graph, module, arguments, steady, saved, options, refused).program()
+            return _Planner(graph, module, arguments, uses, options, refused).program()
         except Refused as problem:
             if len(refused) > ATTEMPTS:
                 problem.nodes.update({node.name: "too many others failed" for node in graph.nodes})
@@ -144,16 +157,14 @@ class _Planner:
         graph: Any,
         module: Any,
         arguments: Sequence[Any],
-        steady: frozenset[int],
-        saved: frozenset[int],
+        uses: Uses,
         options: Options,
         refused: Mapping[str, str],
     ) -> None:
         self.graph = graph
         self.module = module
         self.arguments = arguments
-        self.steady = steady
-        self.saved = saved
+        self.uses = uses
         self.options = options
         self.refused = refused
         self.sizes = Sizes({})
@@ -163,6 +174,7 @@ class _Planner:
         self.count = len(arguments)
         self.fixed: dict[int, Any] = {}
         self.last_impure = 0
+        self.lasting: set[int] = set()  # slots that users see
         self.onednn = BACKENDS.get("onednn")
 
     def program(self) -> Program:
@@ -195,7 +207,7 @@ class _Planner:
         if isinstance(meta, torch.Tensor):
             self.sizes.bind(node.name, meta.shape, given.shape)
         strides = normal(given.shape, given.stride())
-        steady = number in self.steady
+        steady = number in self.uses.steady
         self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
 
     def attribute(self, node: Any) -> None:
@@ -659,7 +671,6 @@ class _Planner:
         listed = node.args[0]
         wanted: list[Any] = list(listed) if isinstance(listed, list | tuple) else [listed]
         found: list[Any] = []
-        twice: dict[int, int] = {}
         for number, one in enumerate(wanted):
             value = self.of[one] if isinstance(one, torch.fx.Node) else self.size(one)
             if isinstance(value, Cell):
@@ -668,10 +679,16 @@ class _Planner:
                     self.add(TorchCall("clone", torch.clone, (self.slot(value),), {}, (slot,), False), 0)
                     found.append(Slot(slot))
                     continue
-                if number in self.saved and value.spatial and value.home is not None and value.slot is None:
+                if (
+                    number in self.uses.saved
+                    and value.spatial
+                    and value.home is not None
+                    and value.slot is None
+                ):
                     value.strides = channels_last(value.shape)
                 found.append(self.slot(value))
-                twice[id(value)] = number
+                if number not in self.uses.passing:
+                    self.lasting.add(found[-1].number)
             else:
                 found.append(value)
         return found
@@ -726,7 +743,8 @@ class _Planner:
         for tensor in compiled.outputs:
             slot, cell = by_id[tensor.id]
             lies = tensor.element_strides
-            outputs.append(Made(slot, cell.shape, lies, cell.dtype))
+            nbytes = 0 if slot in self.lasting else tensor.nbytes
+            outputs.append(Made(slot, cell.shape, lies, cell.dtype, nbytes))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
 

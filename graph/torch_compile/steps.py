@@ -9,6 +9,7 @@ from typing import Any, cast
 from attrs import Factory, define, field, frozen
 
 from .framework import torch
+from .pool import POOL
 from .region import Region
 from .tensors import placed
 
@@ -134,12 +135,20 @@ class Made:
     Attributes:
         slot: that is filled.
         shape, strides, dtype: of the tensor, `dtype` being torch's.
+        nbytes: of the tensor if its memory comes from the pool; 0 where a user may want to resize it.
     """
 
     slot: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Any
+    nbytes: int = 0
+
+    def tensor(self) -> Any:
+        """Memory for it."""
+        if self.nbytes:
+            return POOL.tensor(self.shape, self.strides, self.dtype, self.nbytes)
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
 
 
 @frozen(eq=False)
@@ -165,8 +174,7 @@ class RegionCall:
             if not taken.checked and tensor.stride() != taken.strides:
                 tensor = placed(tensor, taken.strides)
             given.append(tensor)
-        empty = torch.empty_strided
-        made = [empty(one.shape, one.strides, dtype=one.dtype) for one in self.outputs]
+        made = [one.tensor() for one in self.outputs]
         self.region.run(
             [tensor.data_ptr() for tensor in (*given, *made)],
             _versions([given[place] for place in self.constant]),
