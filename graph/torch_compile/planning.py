@@ -249,7 +249,7 @@ class _Planner:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
                 return
-        pure = _is_pure(node.target)
+        pure = _is_pure(node.target) or _draws_nothing(node)
         if shapes is not None and pure:
             if all(cell.constant is not None for cell in cells) and self.folded(node, shapes):
                 return
@@ -399,7 +399,7 @@ class _Planner:
             made = build(region.t, level)
             values = list(made) if isinstance(made, list | tuple) else [made]
             values = [_typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
-            _check_complete(node, values)
+            _check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
             return reason_of(error)
@@ -758,13 +758,18 @@ def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
     return cast_value(t, value, numpy_type(dtype)) if both else value
 
 
-def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
-    """Every result that somebody reads must be there.
+def _check_complete(
+    node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]
+) -> None:
+    """Every result that somebody reads must be there, but for those that torch has made.
 
     Raises:
         Unmapped: one is not.
     """
     for number in _read(node):
+        cell = shapes[number]
+        if cell is not None and cell.slot is not None:
+            continue
         if number >= len(values) or values[number] is None:
             raise Unmapped(f"result {number} has no counterpart")
 
@@ -875,6 +880,15 @@ def _is_pure(target: Any) -> bool:
     random = torch.Tag.nondeterministic_seeded in target.tags
     return not random and not _mutates(target)
 
+
+def _draws_nothing(node: Any) -> bool:
+    """Whether an op that may draw random numbers draws none."""
+    place = CHANCE.get(str(node.target))
+    return place is not None and (len(node.args) <= place or node.args[place] == 0)
+
+
+CHANCE = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 3}
+"""Op → which of its arguments is the chance to drop an element."""
 
 SPATIAL = frozenset(
     f"aten.{name}"
