@@ -666,13 +666,17 @@ class _Planner:
                     self.add(TorchCall("clone", torch.clone, (self.slot(value),), {}, (slot,), False), 0)
                     found.append(Slot(slot))
                     continue
-                if number in self.saved and value.spatial and value.home is not None and value.slot is None:
+                if number in self.saved and value.spatial and self.is_read_at_home_only(value):
                     value.strides = channels_last(value.shape)
                 found.append(self.slot(value))
                 twice[id(value)] = number
             else:
                 found.append(value)
         return found
+
+    def is_read_at_home_only(self, cell: Cell) -> bool:
+        """Whether nobody but the region that makes it has been promised how it lies."""
+        return cell.home is not None and cell.slot is None and cell.values.keys() == {cell.home}
 
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
