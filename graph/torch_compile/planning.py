@@ -385,7 +385,7 @@ class _Planner:
         try:
             made = build(region.t, level)
             values = list(made) if isinstance(made, list | tuple) else [made]
-            _check_complete(node, values)
+            _check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
             return reason_of(error)
@@ -733,13 +733,16 @@ class _Planner:
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
 
 
-def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
-    """Every result that somebody reads must be there.
+def _check_complete(node: Any, values: Sequence[Value | None], cells: Sequence[Cell | None]) -> None:
+    """Every result that somebody reads must be there, unless torch has made it.
 
     Raises:
         Unmapped: one is not.
     """
     for number in _read(node):
+        cell = cells[number]
+        if cell is not None and cell.slot is not None:
+            continue
         if number >= len(values) or values[number] is None:
             raise Unmapped(f"result {number} has no counterpart")
 

@@ -1,11 +1,17 @@
 """Models of torch through `torch.compile(…, backend="onednn_graph")`, beside eager torch and double precision."""
 
 import copy
+import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import onednn_graph.torch
 import torch
+
+# Shape rules of torchvision's compiled detection ops. They can't be registered where torch and torchvision were built
+# for different devices (a torch for the CPU), and then neither torchvision nor transformers beside it can be imported.
+sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
 
 nn = torch.nn
 DOUBLE, SINGLE, HALF, AUTOCAST = "f64", "f32", "bf16", "autocast"

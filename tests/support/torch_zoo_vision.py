@@ -1,14 +1,7 @@
 """Small networks of torchvision with random weights."""
 
-import sys
-import types
-
 from torch_agreement import Case, nn, normal
-
-# Shape rules of torchvision's compiled detection ops. They can't be registered where torch and torchvision were built
-# for different devices (a torch for the CPU), and then torchvision can't be imported.
-sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-from torchvision import models  # noqa: E402 -- it reads what stands above
+from torchvision import models
 
 SIZE = 64
 
