@@ -679,12 +679,7 @@ class _Planner:
                     self.add(TorchCall("clone", torch.clone, (self.slot(value),), {}, (slot,), False), 0)
                     found.append(Slot(slot))
                     continue
-                if (
-                    number in self.uses.saved
-                    and value.spatial
-                    and value.home is not None
-                    and value.slot is None
-                ):
+                if number in self.uses.saved and value.spatial and self.is_read_at_home_only(value):
                     value.strides = channels_last(value.shape)
                 found.append(self.slot(value))
                 if number not in self.uses.passing:
@@ -692,6 +687,10 @@ class _Planner:
             else:
                 found.append(value)
         return found
+
+    def is_read_at_home_only(self, cell: Cell) -> bool:
+        """Whether nobody but the region that makes it has been promised how it lies."""
+        return cell.home is not None and cell.slot is None and cell.values.keys() == {cell.home}
 
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
@@ -713,7 +712,7 @@ class _Planner:
         if not region.outputs:
             return None
         graph = region.t.graph
-        by_id = {tensor_id: pair for tensor_id, pair in region.outputs.items()}
+        by_id = dict(region.outputs)
         for tensor_id, (_, cell) in by_id.items():
             graph.output(graph.tensor(tensor_id), name=cell.name)
         graph.prune()
@@ -737,7 +736,7 @@ class _Planner:
         for tensor in compiled.inputs:
             cell = region.imports[tensor.id]
             number = self.slot_number(cell)
-            checked = number < len(self.arguments) or cell.home is not None
+            checked = cell.steady or cell.home is not None  # torch guards the one, we made the other
             inputs.append(Taken(number, cell.strides, checked))
         outputs: list[Made] = []
         for tensor in compiled.outputs:
@@ -758,9 +757,7 @@ def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
     return cast_value(t, value, numpy_type(dtype)) if both else value
 
 
-def _check_complete(
-    node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]
-) -> None:
+def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:
     """Every result that somebody reads must be there, but for those that torch has made.
 
     Raises:

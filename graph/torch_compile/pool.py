@@ -1,7 +1,8 @@
 """Memory for tensors that come and go at every step: fresh pages cost more than many a kernel that writes them.
 
-A tensor of torch over a block keeps a view of it alive, and the block comes back once that view dies. What is free never
-is more than what was in use at most, so that a training loop finds its memory again and other sizes push out the old.
+A tensor of torch over a block keeps a view of it alive, and the block comes back once that view dies. What is free is
+never more than what was in use at most, so that a training loop finds its memory again and other sizes push out the
+old.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 
 from ...ops.errors import UnsupportedError
 from ..compile.compiled_partition import CompiledPartition
@@ -19,9 +19,6 @@ from ..runtime.arrays import Array, address, itemsize, numpy_type
 from ..runtime.engine import default_engine
 from ..runtime.executable import AtAddresses, Executable, Explanation
 from ..runtime.tensor import allocate
-
-KEPT_WEIGHTS = 64
-"""Sets of weights that a region keeps in the library's layouts: layers of one kind share a region."""
 
 
 def array_at(tensor: LogicalTensor, place: int) -> Array:
@@ -45,14 +42,6 @@ class Section:
     prepare: Callable[[Sequence[int]], object]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-
-
-@define(eq=False)
-class Weights:
-    """What was made of one set of constants, and of which versions of them."""
-
-    versions: tuple[int, ...]
-    made: tuple[object, ...] = field(factory=tuple[object, ...])
 
 
 class Region:
@@ -94,21 +83,11 @@ class Region:
                 if tensor.id not in places:
                     places[tensor.id] = len(self.inputs) + len(self.outputs) + len(self._between)
                     self._between.append(tensor)
-        self._held: dict[int, Array] = {}
-        held = {
-            t.id: array
-            for part in parts
-            for t in part.input_ports
-            if (array := part.constants.get(t.id)) is not None
-        }
-        for number, array in held.items():
-            places[number] = len(places)
-            self._held[places[number]] = np.ascontiguousarray(array)
+        held = {i: array for part in parts for i, array in part.constants.items()}
+        self._held = [np.ascontiguousarray(array) for array in held.values()]
+        self._held_at = [address(array) for array in self._held]
+        places |= {number: len(places) + place for place, number in enumerate(held)}
         self._sections = tuple(self._section(one, places) for one in self.compiled)
-        self._constant = tuple(
-            number for number, t in enumerate(self.inputs) if t.property_type.value == "constant"
-        )
-        self._weights: dict[tuple[int, ...], Weights] = {}
 
     @staticmethod
     def _section(compiled: CompiledPartition, places: Mapping[int, int]) -> Section:
@@ -123,36 +102,28 @@ class Region:
             return Section(executable.run_at, executable.prepare, inputs, outputs)
         return Section(_on_arrays(executable), _nothing, inputs, outputs)
 
-    def run(self, addresses: Sequence[int], versions: tuple[int, ...] | None = None) -> None:
+    def prepare(self, addresses: Sequence[int]) -> tuple[object, ...]:
+        """What is made of the constant inputs as they are now, for `run`: weights in the library's layouts.
+
+        Args:
+            addresses: of the inputs; only those of constants are read.
+        """
+        memory = [*addresses, *[0] * (len(self.outputs) + len(self._between)), *self._held_at]
+        return tuple(
+            section.prepare([memory[place] for place in section.inputs]) for section in self._sections
+        )
+
+    def run(self, addresses: Sequence[int], prepared: Sequence[object]) -> None:
         """Computes the outputs. Thread-safe.
 
         Args:
             addresses: of the inputs and the outputs.
-            versions: of the content of the constant inputs, in order; None where that is not known, so that
-                nothing is kept.
+            prepared: what `prepare` made of the same constants.
         """
-        memory = [*addresses]
         between = [allocate(t) for t in self._between]  # kept alive until the end
-        memory += [address(array) for array in between]
-        memory += [address(array) for array in self._held.values()]
-        prepared = self._prepared(memory, versions)
+        memory = [*addresses, *map(address, between), *self._held_at]
         for section, ready in zip(self._sections, prepared, strict=True):
-            places = (*section.inputs, *section.outputs)
-            section.run([memory[place] for place in places], ready)
-
-    def _prepared(self, memory: Sequence[int], versions: tuple[int, ...] | None) -> tuple[object, ...]:
-        key = tuple(memory[place] for place in self._constant)
-        known = self._weights.get(key)
-        if known is not None and known.versions == versions:
-            return known.made
-        made = tuple(
-            section.prepare([memory[place] for place in section.inputs]) for section in self._sections
-        )
-        if versions is not None:
-            while len(self._weights) >= KEPT_WEIGHTS:
-                self._weights.pop(next(iter(self._weights)), None)
-            self._weights[key] = Weights(versions, made)
-        return made
+            section.run([memory[place] for place in (*section.inputs, *section.outputs)], ready)
 
     def ops_by_backend(self) -> dict[str, int]:
         """How many ops each backend runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
@@ -11,7 +12,8 @@ from attrs import Factory, define, field, frozen
 from .framework import torch
 from .pool import POOL
 from .region import Region
-from .tensors import placed
+from .tensors import normal, placed
+from .weights import Weights
 
 
 @frozen
@@ -164,6 +166,7 @@ class RegionCall:
     outputs: tuple[Made, ...]
     constant: tuple[int, ...]
     name: str = field(default="region")
+    weights: Weights = Factory(Weights)
     timing: Timing = Factory(Timing)
 
     def run(self, slots: list[Any], program: object) -> None:
@@ -171,14 +174,13 @@ class RegionCall:
         given: list[Any] = []
         for taken in self.inputs:
             tensor = slots[taken.slot]
-            if not taken.checked and tensor.stride() != taken.strides:
+            if not taken.checked and not _lies(tensor, taken.strides):
                 tensor = placed(tensor, taken.strides)
             given.append(tensor)
         made = [one.tensor() for one in self.outputs]
-        self.region.run(
-            [tensor.data_ptr() for tensor in (*given, *made)],
-            _versions([given[place] for place in self.constant]),
-        )
+        places = [tensor.data_ptr() for tensor in (*given, *made)]
+        weights = [given[place] for place in self.constant]
+        self.region.run(places, self.weights.of(weights, partial(self.region.prepare, places[: len(given)])))
         for one, tensor in zip(self.outputs, made, strict=True):
             slots[one.slot] = tensor
 
@@ -193,12 +195,10 @@ class RegionCall:
         return {made.slot for made in self.outputs}
 
 
-def _versions(tensors: Sequence[Any]) -> tuple[int, ...] | None:
-    """Torch's counts of changes in place; None where it does not count."""
-    try:
-        return tuple(tensor._version for tensor in tensors)
-    except RuntimeError:  # tensors made in inference mode
-        return None
+def _lies(tensor: Any, strides: tuple[int, ...]) -> bool:
+    """Whether a tensor has these strides, as far as they matter."""
+    have = tensor.stride()
+    return have == strides or normal(tensor.shape, have) == strides
 
 
 Step = TorchCall | RegionCall

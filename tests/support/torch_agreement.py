@@ -1,0 +1,178 @@
+"""Models of torch through `torch.compile(…, backend="onednn_graph")`, beside eager torch and double precision."""
+
+import copy
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import onednn_graph.torch
+import torch
+
+# Shape rules of torchvision's compiled detection ops. They can't be registered where torch and torchvision were built
+# for different devices (a torch for the CPU), and then neither torchvision nor transformers beside it can be imported.
+sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
+
+nn = torch.nn
+DOUBLE, SINGLE, HALF, AUTOCAST = "f64", "f32", "bf16", "autocast"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small model.
+
+    Attributes:
+        name: for the test's id.
+        make: builds it, after a seed was set.
+        inputs: what it is called with, by name; floating-point ones get gradients.
+        breaks: graph breaks that torch's own tracing makes of it are no fault of the backend's.
+        in_ci: whether continuous integration has it.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    inputs: Callable[[], dict[str, object]]
+    in_ci: bool = False
+
+    def __str__(self):
+        return self.name
+
+
+@dataclass
+class Run:
+    """What one training step gives, and then a call of the model in evaluation.
+
+    Attributes:
+        outputs: floating-point tensors that the model returns in training.
+        loss: a fixed random projection of them.
+        gradients: by the parameter's or input's name.
+        buffers: after the step.
+        evaluated: outputs in evaluation, by what the step has left.
+    """
+
+    outputs: list[torch.Tensor] = field(default_factory=list)
+    loss: float = 0.0
+    gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    buffers: dict[str, torch.Tensor] = field(default_factory=dict)
+    evaluated: list[torch.Tensor] = field(default_factory=list)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def integers(*shape, below, seed=1):
+    return torch.randint(0, below, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def built(case):
+    torch.manual_seed(0)
+    return case.make()
+
+
+def floating(tree):
+    """All floating-point tensors that a model has returned."""
+    leaves, _ = torch.utils._pytree.tree_flatten(tree)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+
+
+def projected(outputs):
+    """A loss with gradients of every element."""
+    total = 0.0
+    for number, output in enumerate(outputs):
+        if output.requires_grad:
+            ways = normal(*output.shape, seed=100 + number).to(output.dtype)
+            total = total + (output * ways).float().sum() / max(output.numel(), 1) ** 0.5
+    return total if outputs[0].dtype != torch.float64 else total.double()
+
+
+def descended(model, call, inputs, seed=7):
+    """Outputs, loss and input tensors of one backward pass."""
+    given = {
+        name: value.clone().requires_grad_()
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+        else value
+        for name, value in inputs.items()
+    }
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(seed)
+    outputs = floating(call(**given))
+    loss = projected(outputs)
+    loss.backward()
+    return outputs, loss, given
+
+
+def as_dtype(inputs, dtype):
+    return {
+        name: value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        for name, value in inputs.items()
+    }
+
+
+def run(case, base, precision, *, compiled):
+    """One training step and one evaluation of a copy of a model."""
+    dtype = {DOUBLE: torch.float64, HALF: torch.bfloat16}.get(precision, torch.float32)
+    model = copy.deepcopy(base).to(dtype)
+    inputs = as_dtype(case.inputs(), dtype)
+    call = torch.compile(model, backend="onednn_graph") if compiled else model
+    found = Run()
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == AUTOCAST):
+        model.train()
+        outputs, loss, given = descended(model, call, inputs)
+        found.outputs = [output.detach() for output in outputs]
+        found.loss = loss.item()
+        for name, value in (*model.named_parameters(), *given.items()):
+            if isinstance(value, torch.Tensor) and value.grad is not None:
+                found.gradients[name] = value.grad
+        found.buffers = {name: value.clone() for name, value in model.named_buffers()}
+        model.eval()
+        with torch.no_grad():
+            found.evaluated = floating(call(**inputs))
+    return found, model
+
+
+def distance(have, want, floor=0.0):
+    """Norm of the difference, relative to the wanted norm or a floor."""
+    away = torch.linalg.vector_norm(have.double() - want.double()).item()
+    return away / max(torch.linalg.vector_norm(want.double()).item(), floor, 1e-30)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far we and eager torch are from double precision: both as parts of a norm.
+
+    Attributes:
+        name: of the tensor.
+        ours, eagers: the distances.
+        apart: of the two from each other.
+    """
+
+    name: str
+    ours: float
+    eagers: float
+    apart: float
+
+
+def compared(ours, eager, exact):
+    """Every tensor of two runs beside the one in double precision; gradients by at least a part of the norm of all."""
+    rows = []
+    for kind in ("outputs", "evaluated"):
+        lists = [getattr(one, kind) for one in (ours, eager, exact)]
+        assert len({len(one) for one in lists}) == 1
+        for number, (a, b, c) in enumerate(zip(*lists, strict=True)):
+            assert a.dtype == b.dtype and a.shape == b.shape, (kind, number, a.dtype, b.dtype, a.shape, b.shape)
+            rows.append(Compared(f"{kind} {number}", distance(a, c), distance(b, c), distance(a, b)))
+    for kind in ("gradients", "buffers"):
+        a, b, c = (getattr(one, kind) for one in (ours, eager, exact))
+        assert a.keys() == b.keys(), (kind, a.keys() ^ b.keys())
+        whole = sum(value.double().square().sum().item() for value in c.values()) ** 0.5
+        for name in a:
+            assert a[name].dtype == b[name].dtype and a[name].shape == b[name].shape, (kind, name)
+            floor = 1e-3 * whole if kind == "gradients" else 0.0
+            near = (distance(a[name], c[name], floor), distance(b[name], c[name], floor))
+            rows.append(Compared(f"{kind} {name}", *near, distance(a[name], b[name], floor)))
+        if kind == "gradients" and c:
+            everything = [torch.cat([one[name].double().flatten() for name in c]) for one in (a, b, c)]
+            x, y, z = everything
+            rows.append(Compared("all gradients", distance(x, z), distance(y, z), distance(x, y)))
+    return rows
