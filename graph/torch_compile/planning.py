@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from ...ops.errors import OneDNNGraphError
 from ..compile.backend import BACKENDS
-from ..importers.expressions import FLOATS, binary
+from ..importers.expressions import FLOATS, binary, reshape, transpose
 from ..importers.expressions import cast as cast_value
 from ..importers.recognition.recognise import recognise
 from ..importers.torch_sizes import Sizes
@@ -812,10 +812,44 @@ def _drawn_alone(planner: _Planner, node: Any, results: Sequence[Cell | None]) -
     return True
 
 
+def _as_strided(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`as_strided` where all elements of a dense tensor are seen in another order, or under another shape."""
+    x, cell = planner.of[node.args[0]], results[0]
+    first = [*node.args[3:], 0][0]
+    if cell is None or not isinstance(x, Cell) or x.home is None or planner.size(first) not in (0, None):
+        return False
+    if math.prod(x.shape) != math.prod(cell.shape) or not (_is_packed(x) and _is_packed(cell)):
+        return False
+    order, wanted = _order(x), _order(cell)
+    back = [wanted.index(axis) for axis in range(len(wanted))]
+
+    def build(t: Translation, level: int) -> Value:
+        lying = transpose(t, planner.value(x, level), order)
+        return transpose(t, reshape(t, lying, [cell.shape[axis] for axis in wanted]), back)
+
+    return planner.in_region(node, results, [x], build) is None
+
+
+def _order(cell: Cell) -> list[int]:
+    """Axes from the outermost to the innermost."""
+    return sorted(range(len(cell.shape)), key=lambda axis: (-cell.strides[axis], axis))
+
+
+def _is_packed(cell: Cell) -> bool:
+    """Whether its elements fill a piece of memory without gaps."""
+    reach = 1
+    for axis in reversed(_order(cell)):
+        if cell.shape[axis] != 1 and cell.strides[axis] != reach:
+            return False
+        reach *= cell.shape[axis]
+    return 0 not in cell.shape
+
+
 SPECIAL: dict[str, Callable[[_Planner, Any, Sequence[Cell | None]], bool]] = {
     "aten.native_dropout.default": _dropout,
     "aten.native_dropout_backward.default": _dropout_backward,
     "aten.bernoulli.p": _drawn_alone,
+    "aten.as_strided.default": _as_strided,
 }
 """Ops of which torch does a part and a region another one."""
 
