@@ -59,10 +59,7 @@ class CompiledFunction:
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The graph's outputs; the list is emptied."""
-        key = tuple(
-            tuple(one.shape) + tuple(one.stride()) if isinstance(one, torch.Tensor) else one
-            for one in (arguments[number] for number in self._varying)
-        )
+        key = (torch.get_num_threads(), *[_sizes(arguments[number]) for number in self._varying])
         program = self.programs.get(key)
         if program is None:
             program = self._planned(key, arguments)
@@ -82,6 +79,11 @@ class CompiledFunction:
                 self.programs.popitem(last=False)
             self.programs[key] = made
             return made
+
+
+def _sizes(argument: Any) -> Any:
+    """What a program depends on: how a tensor lies, or a number."""
+    return (argument.shape, argument.stride()) if isinstance(argument, torch.Tensor) else argument
 
 
 def _varies(meta: Any) -> bool:

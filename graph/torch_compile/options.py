@@ -10,6 +10,7 @@ from attrs import field, fields, frozen
 from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.values import format_value
 from ..compile.options import CompileOptions, Tune
+from ..runtime.threads import get_num_threads
 
 PRECISIONS = ("f32", "bf16")
 
@@ -57,7 +58,11 @@ class Options:
         tune = Tune.measure if tune == "online" else CompileOptions(tune=tune).tune
         return cls(precision=precision, tune=tune, verify=verify)
 
-    @property
-    def of_compilation(self) -> CompileOptions:
-        """Those that regions are compiled with."""
-        return CompileOptions(tune=self.tune, verify=self.verify)
+    def of_compilation(self, threads: int) -> CompileOptions:
+        """Those that regions are compiled with.
+
+        Args:
+            threads: as many as torch's own kernels use.
+        """
+        asked = None if threads == get_num_threads() else threads
+        return CompileOptions(tune=self.tune, verify=self.verify, threads=asked)

@@ -1,8 +1,8 @@
 """Planning: from an ATen graph and sizes to a program.
 
-Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region makes
-torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first region that
-has all its inputs, and regions are as few as torch's calls between them allow.
+Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region
+makes torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first
+region that has all its inputs, and regions are as few as torch's calls between them allow.
 """
 
 from __future__ import annotations
@@ -728,7 +728,7 @@ class _Planner:
             if cell.strides != _row_major(cell.shape) and is_dense(cell.shape, cell.strides)
         }
         try:
-            compiled = Region(graph, strides, self.options.of_compilation)
+            compiled = Region(graph, strides, self.options.of_compilation(torch.get_num_threads()))
         except OneDNNGraphError as error:
             names = {node.name for op in graph.ops if (node := region.makers.get(op.id)) is not None}
             raise Refused({name: str(error) for name in names}) from error

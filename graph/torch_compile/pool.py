@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Pool:
         self._free_bytes = 0
         self._used_bytes = 0
         self._most_used = 0
+        self._lock = RLock()  # a block may come back while another one is taken: the collector runs anywhere
 
     def tensor(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, nbytes: int) -> Any:
         """An uninitialised dense tensor."""
@@ -40,41 +42,39 @@ class Pool:
         return torch.frombuffer(view, dtype=dtype).as_strided(shape, strides)
 
     def _taken(self, nbytes: int) -> Array:
-        self._used_bytes += nbytes
-        self._most_used = max(self._most_used, self._used_bytes)
-        blocks = self._free.get(nbytes)
-        if blocks:
-            try:
-                block = blocks.pop()
-            except IndexError:  # another thread was faster
-                return _new(nbytes)
-            self._free_bytes -= nbytes
-            return block
+        with self._lock:
+            self._used_bytes += nbytes
+            self._most_used = max(self._most_used, self._used_bytes)
+            blocks = self._free.get(nbytes)
+            if blocks:
+                self._free_bytes -= nbytes
+                return blocks.pop()
         return _new(nbytes)
 
     def _returned(self, block: Array) -> None:
-        nbytes = block.size
-        self._used_bytes -= nbytes
-        self._free.setdefault(nbytes, []).append(block)
-        self._free.move_to_end(nbytes)
-        self._free_bytes += nbytes
-        while self._free_bytes > self._most_used:
-            self._drop_oldest()
+        with self._lock:
+            nbytes = block.size
+            self._used_bytes -= nbytes
+            self._free.setdefault(nbytes, []).append(block)
+            self._free.move_to_end(nbytes)
+            self._free_bytes += nbytes
+            while self._free_bytes > self._most_used:
+                self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        for size, blocks in list(self._free.items()):
-            if blocks:
-                blocks.pop()
-                self._free_bytes -= size
-                return
-            self._free.pop(size, None)
-        self._free_bytes = 0
+        size, blocks = next(iter(self._free.items()))
+        if blocks:
+            blocks.pop()
+            self._free_bytes -= size
+        else:
+            del self._free[size]
 
     def empty(self) -> None:
         """Gives what is free back to the system."""
-        self._free.clear()
-        self._free_bytes = 0
-        self._most_used = self._used_bytes
+        with self._lock:
+            self._free.clear()
+            self._free_bytes = 0
+            self._most_used = self._used_bytes
 
     @property
     def free_bytes(self) -> int:
