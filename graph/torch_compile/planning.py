@@ -698,6 +698,7 @@ class _Planner:
         for tensor_id, (_, cell) in by_id.items():
             graph.output(graph.tensor(tensor_id), name=cell.name)
         graph.prune()
+        nodes = frozenset(region.makers[op.id].name for op in graph.ops if op.id in region.makers)
         recognise(region.t)
         needed = {number for _, number in graph.marked_outputs}
         needed.update(tensor.id for op in graph.ops for tensor in op.inputs)
@@ -726,7 +727,7 @@ class _Planner:
             lies = tensor.element_strides
             outputs.append(Made(slot, cell.shape, lies, cell.dtype))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
-        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
+        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, nodes)
 
 
 def _check_complete(node: Any, values: Sequence[Value | None]) -> None:

@@ -148,12 +148,14 @@ class RegionCall:
 
     Attributes:
         constant: places among `inputs` of those that rarely change.
+        nodes: names of those of the ATen graph that it does.
     """
 
     region: Region
     inputs: tuple[Taken, ...]
     outputs: tuple[Made, ...]
     constant: tuple[int, ...]
+    nodes: frozenset[str] = frozenset()
     name: str = field(default="region")
     timing: Timing = Factory(Timing)
 
