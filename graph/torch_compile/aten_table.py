@@ -35,6 +35,9 @@ VIEWS: dict[str, Any] = {
         "select.int": aten.select.int,
         "detach.default": aten.detach.default,
         "alias.default": aten.alias.default,
+        "split.Tensor": aten.split.Tensor,
+        "split_with_sizes.default": aten.split_with_sizes.default,
+        "unbind.int": aten.unbind.int,
     }.items()
 }
 """Ops that look at memory in another way → what torch is called with; a view that needs a copy makes one."""

@@ -332,14 +332,15 @@ class _Planner:
 
     def view(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> bool:
         """Another look at memory that torch has: made where somebody asks for it."""
-        cell = shapes[0]
-        if len(cells) != 1 or cell is None or len(shapes) != 1 or not _is_view(node.target):
+        if len(cells) != 1 or not _is_view(node.target):
             return False
         base = cells[0]
         if base.home is not None:
             return False
-        cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
-        self.of[node] = cell
+        for cell in shapes:
+            if cell is not None:
+                cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
+        self.put(node, shapes, _several(node))
         return True
 
     # --- regions ---
@@ -455,15 +456,17 @@ class _Planner:
         label, region.t.label = region.t.label, cell.node.name
         before = len(region.t.graph.ops)
         try:
-            made = cast("Value", translate(region.t, *self.bound(cell.node, level)))
-            self.check(region, cell.node, [made], [cell], before)
+            made = translate(region.t, *self.bound(cell.node, level))
+            seen = cast("Value", made if cell.index is None else made[cell.index])
+            _check_result(seen, cell)
+            self.check_makers(region, before)
         except FAILURES:
             return None
         finally:
             region.t.label = label
         for op in region.t.graph.ops[before:]:
             region.makers[op.id] = cell.node
-        return made
+        return seen
 
     def dense(self, cell: Cell) -> Cell:
         """A copy by torch of what has no place of its own for each element."""
@@ -522,11 +525,15 @@ class _Planner:
         for number, (value, cell) in enumerate(zip(values, shapes, strict=False)):
             if value is None or cell is None or number not in read:  # pyright: ignore[reportUnnecessaryComparison] -- left out
                 continue
-            have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
-            if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
-                raise Unmapped(
-                    f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
-                )
+            _check_result(value, cell)
+        self.check_makers(region, before)
+
+    def check_makers(self, region: _Building, before: int) -> None:
+        """What is large must be made by primitives.
+
+        Raises:
+            Unmapped: it is not.
+        """
         for op in region.t.graph.ops[before:]:
             largest = max(math.prod(t.shape or ()) for t in (*op.inputs, *op.outputs))
             if largest > LARGEST_ON_HOST:
@@ -629,8 +636,14 @@ class _Planner:
         function = VIEWS.get(str(node.target), node.target) if is_view else node.target
         args = tuple(self.plain(one) for one in node.args)
         kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
-        cell.slot = self.new_slot()
-        call = TorchCall(str(node.target), function, args, kwargs, (cell.slot,), False, reason, is_view)
+        part = self.of[node] if cell.index is not None else None
+        slots: list[int | None] = []
+        for one in (cell,) if part is None else cast("Part", part).cells:
+            slots.append(None if one is None or one.slot is not None else self.new_slot())
+            if one is not None and one.slot is None:
+                one.slot = slots[-1]
+        several = part is not None
+        call = TorchCall(str(node.target), function, args, kwargs, tuple(slots), several, reason, is_view)
         self.add(call, cell.level)
 
     def _from_region(self, cell: Cell) -> None:
@@ -739,6 +752,19 @@ def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
     for number in _read(node):
         if number >= len(values) or values[number] is None:
             raise Unmapped(f"result {number} has no counterpart")
+
+
+def _check_result(value: Value, cell: Cell) -> None:
+    """A result must be what torch says.
+
+    Raises:
+        Unmapped: it is not.
+    """
+    have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
+    if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
+        raise Unmapped(
+            f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
+        )
 
 
 def _read(node: Any) -> set[int]:
