@@ -11,10 +11,12 @@ from .framework import aten
 
 LEFT_TO_TORCH = frozenset(("aten.native_dropout", "aten.bernoulli", "aten.dropout"))
 """Ops that importers translate and that are torch's here: its random numbers are wanted."""
+INEXACT = frozenset(("aten.log", "aten.log2", "aten.log10"))
+"""Ops whose primitives are right to a rounding of 1 only: of a logarithm near 1 that leaves no digit, in torch all."""
 TABLE: dict[str, Callable[..., Any]] = {
     name: function
     for name, function in (TRAINING | BACKWARD).items()
-    if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH)
+    if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH | INEXACT)
 }
 """Name, with the overload or without → translation."""
 VIEWS: dict[str, Any] = {
