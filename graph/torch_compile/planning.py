@@ -191,7 +191,7 @@ class _Planner:
             if _symbol(meta):
                 self.sizes.bind(node.name, [meta], [given])
             return
-        if isinstance(meta, torch.Tensor):
+        if isinstance(meta, torch.Tensor) and any(map(_symbol, meta.shape)):
             self.sizes.bind(node.name, meta.shape, given.shape)
         strides = normal(given.shape, given.stride())
         steady = number in self.steady
@@ -733,7 +733,7 @@ class _Planner:
             cell = region.imports[tensor.id]
             number = self.slot_number(cell)
             checked = number < len(self.arguments) or cell.home is not None
-            inputs.append(Taken(number, cell.strides, checked))
+            inputs.append(Taken(number, cell.shape, cell.strides, cell.dtype, checked))
         outputs: list[Made] = []
         for tensor in compiled.outputs:
             slot, cell = by_id[tensor.id]

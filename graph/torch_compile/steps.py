@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from attrs import Factory, define, field, frozen
 
+from ...ops.errors import UnsupportedError
 from .framework import torch
 from .region import Region
 from .tensors import placed
@@ -118,13 +119,33 @@ class Taken:
 
     Attributes:
         slot: that holds it.
-        strides: as the region was compiled for.
-        checked: whether the strides are known to be these, so that nobody need look.
+        shape, strides, dtype: as the region was compiled for, `dtype` being torch's.
+        checked: whether they are known to be these, so that nobody need look. What torch has traced of its own
+            ops is not always what these return.
     """
 
     slot: int
+    shape: tuple[int, ...]
     strides: tuple[int, ...]
+    dtype: Any
     checked: bool
+
+    def fitted(self, tensor: Any) -> Any:
+        """The tensor as the region takes it.
+
+        Raises:
+            UnsupportedError: it has another shape.
+        """
+        if self.checked:
+            return tensor
+        if tensor.shape != self.shape:
+            raise UnsupportedError(
+                f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says {list(self.shape)}; "
+                "leave it out of what is compiled, by torch.compiler.disable"
+            )
+        if tensor.stride() == self.strides and tensor.dtype == self.dtype:
+            return tensor
+        return placed(tensor, self.strides, self.dtype)
 
 
 @frozen
@@ -161,12 +182,7 @@ class RegionCall:
 
     def run(self, slots: list[Any], program: object) -> None:
         """Makes tensors for the results and has the region fill them."""
-        given: list[Any] = []
-        for taken in self.inputs:
-            tensor = slots[taken.slot]
-            if not taken.checked and tensor.stride() != taken.strides:
-                tensor = placed(tensor, taken.strides)
-            given.append(tensor)
+        given = [taken.fitted(slots[taken.slot]) for taken in self.inputs]
         empty = torch.empty_strided
         made = [empty(one.shape, one.strides, dtype=one.dtype) for one in self.outputs]
         self.region.run(
