@@ -33,6 +33,8 @@ BACKWARD: dict[str, Callable[..., Any]] = {}
 """Name → translation, in the manner of the importers' tables."""
 Mask = Sequence[bool]
 """Which gradients are wanted."""
+_WIDE = np.dtype(np.float32)
+"""In which statistics are computed: those of halves are rounded once, as torch does."""
 
 
 def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -452,18 +454,19 @@ def _batch_norm(
         return _batch_norm_by_statistics(t, gradient, x, gamma, mean, variance, epsilon, mask)
     if batch_mean is None or batch_inverse is None:
         raise Unmapped("statistics of the batch are missing")
-    if gamma is None:
-        gamma = np.ones(sizes(x)[1], dtype_of(batch_mean))
-    made = t.ops(
+    scale = np.ones(sizes(x)[1], _WIDE) if gamma is None else cast(t, gamma, _WIDE)
+    data, *rest = t.ops(
         "BatchNormTrainingBackward",
         x,
         gradient,
-        batch_mean,
-        _variance(t, batch_inverse),
-        gamma,
+        cast(t, batch_mean, _WIDE),
+        _variance(t, cast(t, batch_inverse, _WIDE)),
+        scale,
         epsilon=0.0,
         data_format="NCX",
     )
+    kept = dtype_of(batch_mean if gamma is None else gamma)
+    made = [data, *(cast(t, one, kept) for one in rest)]
     return [value if wanted else None for value, wanted in zip(made, mask, strict=True)]
 
 
@@ -480,19 +483,19 @@ def _batch_norm_by_statistics(
     """Of a normalisation by statistics that are given, and so constant."""
     if mean is None or variance is None:
         raise Unmapped("running statistics are missing")
-    own, rank = dtype_of(mean), len(shape_of(x))
-    wide = cast(t, gradient, own)
-    inverse = _inverse(t, variance, epsilon)
+    kept, rank = dtype_of(mean if gamma is None else gamma), len(shape_of(x))
+    wide = cast(t, gradient, _WIDE)
+    inverse = _inverse(t, cast(t, variance, _WIDE), epsilon)
     data: Value | None = None
     scale: Value | None = None
     if mask[0]:
-        factor = inverse if gamma is None else t.op("Multiply", inverse, gamma)
+        factor = inverse if gamma is None else t.op("Multiply", inverse, cast(t, gamma, _WIDE))
         data = cast(t, t.op("Multiply", wide, _along(t, factor, rank)), dtype_of(x))
     if mask[1]:
-        away = t.op("Subtract", cast(t, x, own), _along(t, mean, rank))
+        away = t.op("Subtract", cast(t, x, _WIDE), _along(t, cast(t, mean, _WIDE), rank))
         total = t.op("BiasAddBackward", t.op("Multiply", wide, away), data_format="NCX")
-        scale = t.op("Multiply", total, inverse)
-    shift = t.op("BiasAddBackward", wide, data_format="NCX") if mask[2] else None
+        scale = cast(t, t.op("Multiply", total, inverse), kept)
+    shift = cast(t, t.op("BiasAddBackward", wide, data_format="NCX"), kept) if mask[2] else None
     return [data, scale, shift]
 
 
@@ -506,13 +509,12 @@ def _layer_norm_kept(
     epsilon: float,
 ) -> list[Value]:
     axis = len(shape_of(x)) - len(normalised)
-    own = np.dtype(np.float32)
+    kept = dtype_of(next(one for one in (gamma, beta, x) if one is not None))
     affine: list[Value] = []
     if gamma is not None or beta is not None:
-        own = dtype_of(gamma if gamma is not None else beta)  # pyright: ignore[reportArgumentType]
         affine = [
-            np.ones(normalised, own) if gamma is None else gamma,
-            np.zeros(normalised, own) if beta is None else beta,
+            np.ones(normalised, _WIDE) if gamma is None else cast(t, gamma, _WIDE),
+            np.zeros(normalised, _WIDE) if beta is None else cast(t, beta, _WIDE),
         ]
     dst, mean, variance = t.ops(
         "LayerNorm",
@@ -525,7 +527,7 @@ def _layer_norm_kept(
     )
     column = [*shape_of(x)[:axis], *[1] * len(normalised)]
     inverse = _inverse(t, variance, epsilon)
-    return [dst, reshape(t, mean, column), reshape(t, inverse, column)]
+    return [dst, *(cast(t, reshape(t, one, column), kept) for one in (mean, inverse))]
 
 
 @_enter("native_layer_norm_backward")
@@ -542,27 +544,28 @@ def _layer_norm(
 ) -> list[Value | None]:
     shape = sizes(x)
     axis = len(shape) - len(normalised)
-    own = dtype_of(mean)
     row = list(shape[:axis])
     affine: list[Value] = []
     if gamma is not None:
-        affine = [gamma, np.zeros(normalised, dtype_of(gamma))]
+        affine = [cast(t, gamma, _WIDE), np.zeros(normalised, _WIDE)]
     wanted = any(mask[1:]) and bool(affine)
     made = t.ops(
         "LayerNormBackward",
         x,
         gradient,
-        reshape(t, mean, row),
-        _variance(t, reshape(t, inverse, row)),
+        reshape(t, cast(t, mean, _WIDE), row),
+        _variance(t, reshape(t, cast(t, inverse, _WIDE), row)),
         *affine,
         begin_norm_axis=axis,
         use_affine=bool(affine),
         epsilon=0.0,
         outputs=3 if wanted else 1,
     )
-    results: list[Value | None] = [made[0], *(made[1:] if wanted else (None, None))]
+    results: list[Value | None] = [made[0], None, None]
+    if wanted and gamma is not None:
+        results[1:] = [cast(t, one, dtype_of(gamma)) for one in made[1:]]
     if mask[2] and not wanted and beta is not None:
-        total = reduce(t, "ReduceSum", cast(t, gradient, own), range(axis), keep=False)
+        total = reduce(t, "ReduceSum", cast(t, gradient, _WIDE), range(axis), keep=False)
         results[2] = cast(t, total, dtype_of(beta))
     return [value if want else None for value, want in zip(results, mask, strict=True)]
 
@@ -594,7 +597,7 @@ def _group_norm_kept(
     own = dtype_of(x if gamma is None else gamma)
     made, mean, variance = t.ops(
         "LayerNorm",
-        reshape(t, x, _rows(x, groups)),
+        reshape(t, cast(t, x, _WIDE), _rows(x, groups)),
         begin_norm_axis=1,
         keep_stats=True,
         use_affine=False,
@@ -603,7 +606,7 @@ def _group_norm_kept(
     dst = reshape(t, made, shape_of(x))
     for kind, vector in (("Multiply", gamma), ("Add", beta)):
         if vector is not None:
-            dst = binary(t, kind, dst, _of_channels(t, x, vector))
+            dst = binary(t, kind, dst, _of_channels(t, x, cast(t, vector, _WIDE)))
     inverse = _inverse(t, variance, epsilon)
     kept = [cast(t, reshape(t, one, [batch, groups]), own) for one in (mean, inverse)]
     return [cast(t, dst, dtype_of(x)), *kept]
@@ -623,15 +626,17 @@ def _group_norm(
     groups: int,
     mask: Mask,
 ) -> list[Value | None]:
-    rows, wide = _rows(x, groups), np.dtype(np.float32)
+    rows = _rows(x, groups)
     results: list[Value | None] = [None, None, None]
-    mean, inverse = (cast(t, one, wide) for one in (mean, inverse))
+    mean, inverse = (cast(t, one, _WIDE) for one in (mean, inverse))
     if mask[0]:
-        scaled = gradient if gamma is None else binary(t, "Multiply", gradient, _of_channels(t, x, gamma))
+        scaled = cast(t, gradient, _WIDE)
+        if gamma is not None:
+            scaled = binary(t, "Multiply", scaled, _of_channels(t, x, cast(t, gamma, _WIDE)))
         made = t.ops(
             "LayerNormBackward",
-            reshape(t, x, rows),
-            reshape(t, cast(t, scaled, dtype_of(x)), rows),
+            reshape(t, cast(t, x, _WIDE), rows),
+            reshape(t, scaled, rows),
             reshape(t, mean, rows[:1]),
             _variance(t, reshape(t, inverse, rows[:1])),
             begin_norm_axis=1,
@@ -639,15 +644,15 @@ def _group_norm(
             epsilon=0.0,
             outputs=1,
         )
-        results[0] = reshape(t, made[0], shape_of(x))
+        results[0] = cast(t, reshape(t, made[0], shape_of(x)), dtype_of(x))
     if not any(mask[1:]):
         return results
     own = dtype_of(x if gamma is None else gamma)
     parts = [batch, groups, channels // groups, elements]
-    given = reshape(t, cast(t, gradient, wide), parts)
+    given = reshape(t, cast(t, gradient, _WIDE), parts)
     if mask[1]:
         away = binary(
-            t, "Subtract", reshape(t, cast(t, x, wide), parts), reshape(t, mean, [batch, groups, 1, 1])
+            t, "Subtract", reshape(t, cast(t, x, _WIDE), parts), reshape(t, mean, [batch, groups, 1, 1])
         )
         total = reduce(t, "ReduceSum", binary(t, "Multiply", given, away), [3], keep=False)
         total = binary(t, "Multiply", total, reshape(t, inverse, [batch, groups, 1]))

@@ -9,10 +9,14 @@ from ..importers.torch_training import TRAINING
 from .aten_backward import BACKWARD
 from .framework import aten
 
-LEFT_TO_TORCH = frozenset(("aten.native_dropout", "aten.bernoulli", "aten.dropout"))
-"""Ops that importers translate and that are torch's here: its random numbers are wanted."""
+LEFT_TO_TORCH = frozenset(
+    f"aten.{name}" for name in ("native_dropout", "bernoulli", "dropout", "sort", "topk", "sign")
+)
+"""Ops that importers translate and that are torch's here: its random numbers are wanted, its order of equal
+elements, and zero for the sign of NaN."""
 INEXACT = frozenset(
-    f"aten.{name}" for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid")
+    f"aten.{name}"
+    for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")
 )
 """Ops whose primitives take logarithms that are right to 4e-6, not to their last digit: torch's have all digits of
 what is near 0."""

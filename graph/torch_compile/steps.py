@@ -140,8 +140,8 @@ class Taken:
             return tensor
         if tensor.shape != self.shape:
             raise UnsupportedError(
-                f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says {list(self.shape)}; "
-                "leave it out of what is compiled, by torch.compiler.disable"
+                f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says "
+                f"{list(self.shape)}; leave it out of what is compiled, by torch.compiler.disable"
             )
         if tensor.stride() == self.strides and tensor.dtype == self.dtype:
             return tensor
