@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..importers.expressions import axis_of, binary, cast, negative, pad, reduce, reshape, unsqueeze
+from ..importers.expressions import (
+    FLOATS,
+    Operand,
+    axis_of,
+    binary,
+    cast,
+    concat,
+    cut,
+    negative,
+    pad,
+    reduce,
+    reshape,
+    unsqueeze,
+)
+from ..importers.layers import nearest_agrees
 from ..importers.torch_ops import numpy_type_of
-from ..importers.torch_training import normalised
+from ..importers.torch_training import TRAINING, normalised
 from ..importers.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 BACKWARD: dict[str, Callable[..., Any]] = {}
 """Name → translation, in the manner of the importers' tables."""
 Mask = Sequence[bool]
 """Which gradients are wanted."""
+_WIDE = np.dtype(np.float32)
+"""In which statistics are computed: those of halves are rounded once, as torch does."""
 
 
 def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -274,6 +291,101 @@ def _log_sigmoid(t: Translation, gradient: Value, x: Value, buffer: Value) -> Va
     return t.op("Multiply", gradient, t.op("Sigmoid", negative(t, x)))
 
 
+@_enter("_prelu_kernel")
+def _prelu(t: Translation, x: Value, slope: Value) -> Value:
+    """The slope has as many axes as the data, all of one element but that of the channels."""
+    return t.op("PReLU", x, _slopes(t, x, slope), data_format="NCX", per_channel_broadcast=True)
+
+
+def _slopes(t: Translation, x: Value, slope: Value) -> Value:
+    count = math.prod(sizes(slope))
+    if count > 1 and (len(shape_of(x)) < 2 or sizes(slope)[1] != count):
+        raise Unmapped(f"slopes of shape {list(sizes(slope))}")
+    return reshape(t, slope, [count])
+
+
+@_enter("_prelu_kernel_backward")
+def _prelu_backward(t: Translation, gradient: Value, x: Value, slope: Value) -> list[Value]:
+    """By the data, and by the slope before anything is added up."""
+    data, _ = t.ops("PReLUBackward", x, _slopes(t, x, slope), gradient, data_format="NCX")
+    return [data, t.op("Multiply", gradient, binary(t, "Minimum", x, 0.0))]
+
+
+def _halves(t: Translation, x: Value, axis: int) -> tuple[Value, Value]:
+    size = sizes(x)[axis]
+    return cut(t, x, axis, 0, size // 2), cut(t, x, axis, size // 2, size)
+
+
+@_enter("glu")
+def _glu(t: Translation, x: Value, axis: int = -1) -> Value:
+    data, gate = _halves(t, x, axis)
+    return binary(t, "Multiply", data, t.op("Sigmoid", gate))
+
+
+@_enter("glu_backward")
+def _glu_backward(t: Translation, gradient: Value, x: Value, axis: int) -> Value:
+    data, gate = _halves(t, x, axis)
+    opened = t.op("Sigmoid", gate)
+    by_gate = t.op("SigmoidBackward", opened, binary(t, "Multiply", gradient, data), use_dst=True)
+    return concat(t, [binary(t, "Multiply", gradient, opened), by_gate], axis)
+
+
+@_enter("addcmul")
+def _add_product(t: Translation, x: Value, a: Value, b: Value, factor: float = 1) -> Value:
+    return _add_part(t, x, a, b, factor, "Multiply")
+
+
+@_enter("addcdiv")
+def _add_quotient(t: Translation, x: Value, a: Value, b: Value, factor: float = 1) -> Value:
+    return _add_part(t, x, a, b, factor, "Divide")
+
+
+def _add_part(t: Translation, x: Value, a: Value, b: Value, factor: float, kind: str) -> Value:
+    types = {dtype_of(one) for one in (x, a, b)}
+    if types != {np.dtype(np.float32)}:  # torch rounds halves once only
+        raise Unmapped(f"types {', '.join(sorted(map(str, types)))}")
+    part: Value = binary(t, kind, a, b)
+    return binary(t, "Add", x, part if factor == 1 else binary(t, "Multiply", part, factor))
+
+
+@_enter("fill.Scalar")
+def _filled(t: Translation, x: Value, value: float) -> Value:
+    return np.full(sizes(x), value, dtype_of(x))
+
+
+@_enter("new_full")
+def _new_full(
+    t: Translation, x: Value, shape: Sequence[int], value: float, dtype: object = None, *_: object
+) -> Value:
+    return np.full(shape, value, dtype_of(x) if dtype is None else numpy_type_of(dtype))
+
+
+@_enter("new_zeros")
+def _new_zeros(t: Translation, x: Value, shape: Sequence[int], dtype: object = None, *_: object) -> Value:
+    return _new_full(t, x, shape, 0, dtype)
+
+
+@_enter("new_ones")
+def _new_ones(t: Translation, x: Value, shape: Sequence[int], dtype: object = None, *_: object) -> Value:
+    return _new_full(t, x, shape, 1, dtype)
+
+
+@_enter("div.Tensor_mode", "div.Scalar_mode")
+def _rounded_quotient(t: Translation, a: Value, b: Operand, mode: str | None = None) -> Value:
+    if mode is not None and any(
+        dtype_of(one) in FLOATS for one in (a, b) if not isinstance(one, int | float)
+    ):
+        raise Unmapped("a rounded quotient, which a rounding before that would change")
+    if mode is not None and isinstance(b, float):
+        raise Unmapped(f"integers divided by {b}")
+    return TRAINING["aten.div.Tensor_mode"](t, a, b, mode)
+
+
+@_enter("floor_divide")
+def _floor_divide(t: Translation, a: Value, b: Operand) -> Value:
+    return _rounded_quotient(t, a, b, "floor")
+
+
 @_enter("mse_loss_backward")
 def _squares(t: Translation, gradient: Value, x: Value, target: Value, reduction: int) -> Value:
     factor = 2 / math.prod(sizes(x)) if reduction == 1 else 2.0
@@ -342,18 +454,19 @@ def _batch_norm(
         return _batch_norm_by_statistics(t, gradient, x, gamma, mean, variance, epsilon, mask)
     if batch_mean is None or batch_inverse is None:
         raise Unmapped("statistics of the batch are missing")
-    if gamma is None:
-        gamma = np.ones(sizes(x)[1], dtype_of(batch_mean))
-    made = t.ops(
+    scale = np.ones(sizes(x)[1], _WIDE) if gamma is None else cast(t, gamma, _WIDE)
+    data, *rest = t.ops(
         "BatchNormTrainingBackward",
         x,
         gradient,
-        batch_mean,
-        _variance(t, batch_inverse),
-        gamma,
+        cast(t, batch_mean, _WIDE),
+        _variance(t, cast(t, batch_inverse, _WIDE)),
+        scale,
         epsilon=0.0,
         data_format="NCX",
     )
+    kept = dtype_of(batch_mean if gamma is None else gamma)
+    made = [data, *(cast(t, one, kept) for one in rest)]
     return [value if wanted else None for value, wanted in zip(made, mask, strict=True)]
 
 
@@ -370,19 +483,19 @@ def _batch_norm_by_statistics(
     """Of a normalisation by statistics that are given, and so constant."""
     if mean is None or variance is None:
         raise Unmapped("running statistics are missing")
-    own, rank = dtype_of(mean), len(shape_of(x))
-    wide = cast(t, gradient, own)
-    inverse = _inverse(t, variance, epsilon)
+    kept, rank = dtype_of(mean if gamma is None else gamma), len(shape_of(x))
+    wide = cast(t, gradient, _WIDE)
+    inverse = _inverse(t, cast(t, variance, _WIDE), epsilon)
     data: Value | None = None
     scale: Value | None = None
     if mask[0]:
-        factor = inverse if gamma is None else t.op("Multiply", inverse, gamma)
+        factor = inverse if gamma is None else t.op("Multiply", inverse, cast(t, gamma, _WIDE))
         data = cast(t, t.op("Multiply", wide, _along(t, factor, rank)), dtype_of(x))
     if mask[1]:
-        away = t.op("Subtract", cast(t, x, own), _along(t, mean, rank))
+        away = t.op("Subtract", cast(t, x, _WIDE), _along(t, cast(t, mean, _WIDE), rank))
         total = t.op("BiasAddBackward", t.op("Multiply", wide, away), data_format="NCX")
-        scale = t.op("Multiply", total, inverse)
-    shift = t.op("BiasAddBackward", wide, data_format="NCX") if mask[2] else None
+        scale = cast(t, t.op("Multiply", total, inverse), kept)
+    shift = cast(t, t.op("BiasAddBackward", wide, data_format="NCX"), kept) if mask[2] else None
     return [data, scale, shift]
 
 
@@ -419,13 +532,12 @@ def _layer_norm_kept(
     epsilon: float,
 ) -> list[Value]:
     axis = len(shape_of(x)) - len(normalised)
-    own = np.dtype(np.float32)
+    kept = dtype_of(next(one for one in (gamma, beta, x) if one is not None))
     affine: list[Value] = []
     if gamma is not None or beta is not None:
-        own = dtype_of(gamma if gamma is not None else beta)  # pyright: ignore[reportArgumentType]
         affine = [
-            np.ones(normalised, own) if gamma is None else gamma,
-            np.zeros(normalised, own) if beta is None else beta,
+            np.ones(normalised, _WIDE) if gamma is None else cast(t, gamma, _WIDE),
+            np.zeros(normalised, _WIDE) if beta is None else cast(t, beta, _WIDE),
         ]
     dst, mean, variance = t.ops(
         "LayerNorm",
@@ -438,7 +550,7 @@ def _layer_norm_kept(
     )
     column = [*shape_of(x)[:axis], *[1] * len(normalised)]
     inverse = _inverse(t, variance, epsilon)
-    return [dst, reshape(t, mean, column), reshape(t, inverse, column)]
+    return [dst, *(cast(t, reshape(t, one, column), kept) for one in (mean, inverse))]
 
 
 @_enter("native_layer_norm_backward")
@@ -455,29 +567,173 @@ def _layer_norm(
 ) -> list[Value | None]:
     shape = sizes(x)
     axis = len(shape) - len(normalised)
-    own = dtype_of(mean)
     row = list(shape[:axis])
     affine: list[Value] = []
     if gamma is not None:
-        affine = [gamma, np.zeros(normalised, dtype_of(gamma))]
+        affine = [cast(t, gamma, _WIDE), np.zeros(normalised, _WIDE)]
     wanted = any(mask[1:]) and bool(affine)
     made = t.ops(
         "LayerNormBackward",
         x,
         gradient,
-        reshape(t, mean, row),
-        _variance(t, reshape(t, inverse, row)),
+        reshape(t, cast(t, mean, _WIDE), row),
+        _variance(t, reshape(t, cast(t, inverse, _WIDE), row)),
         *affine,
         begin_norm_axis=axis,
         use_affine=bool(affine),
         epsilon=0.0,
         outputs=3 if wanted else 1,
     )
-    results: list[Value | None] = [made[0], *(made[1:] if wanted else (None, None))]
+    results: list[Value | None] = [made[0], None, None]
+    if wanted and gamma is not None:
+        results[1:] = [cast(t, one, dtype_of(gamma)) for one in made[1:]]
     if mask[2] and not wanted and beta is not None:
-        total = reduce(t, "ReduceSum", cast(t, gradient, own), range(axis), keep=False)
+        total = reduce(t, "ReduceSum", cast(t, gradient, _WIDE), range(axis), keep=False)
         results[2] = cast(t, total, dtype_of(beta))
     return [value if want else None for value, want in zip(results, mask, strict=True)]
+
+
+def _rows(x: Value, groups: int) -> list[int]:
+    """The shape with one row for each group of channels of each sample."""
+    shape = sizes(x)
+    return [shape[0] * groups, math.prod(shape) // (shape[0] * groups)]
+
+
+def _of_channels(t: Translation, x: Value, vector: Value) -> Value:
+    """One value per channel, as many axes as the data have."""
+    return reshape(t, vector, [-1, *[1] * (len(shape_of(x)) - 2)])
+
+
+@_enter("native_group_norm")
+def _group_norm_kept(
+    t: Translation,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    batch: int,
+    channels: int,
+    elements: int,
+    groups: int,
+    epsilon: float,
+) -> list[Value]:
+    """Each group of channels is a row of a layer normalisation."""
+    own = dtype_of(x if gamma is None else gamma)
+    made, mean, variance = t.ops(
+        "LayerNorm",
+        reshape(t, cast(t, x, _WIDE), _rows(x, groups)),
+        begin_norm_axis=1,
+        keep_stats=True,
+        use_affine=False,
+        epsilon=epsilon,
+    )
+    dst = reshape(t, made, shape_of(x))
+    for kind, vector in (("Multiply", gamma), ("Add", beta)):
+        if vector is not None:
+            dst = binary(t, kind, dst, _of_channels(t, x, cast(t, vector, _WIDE)))
+    inverse = _inverse(t, variance, epsilon)
+    kept = [cast(t, reshape(t, one, [batch, groups]), own) for one in (mean, inverse)]
+    return [cast(t, dst, dtype_of(x)), *kept]
+
+
+@_enter("native_group_norm_backward")
+def _group_norm(
+    t: Translation,
+    gradient: Value,
+    x: Value,
+    mean: Value,
+    inverse: Value,
+    gamma: Value | None,
+    batch: int,
+    channels: int,
+    elements: int,
+    groups: int,
+    mask: Mask,
+) -> list[Value | None]:
+    rows = _rows(x, groups)
+    results: list[Value | None] = [None, None, None]
+    mean, inverse = (cast(t, one, _WIDE) for one in (mean, inverse))
+    if mask[0]:
+        scaled = cast(t, gradient, _WIDE)
+        if gamma is not None:
+            scaled = binary(t, "Multiply", scaled, _of_channels(t, x, cast(t, gamma, _WIDE)))
+        made = t.ops(
+            "LayerNormBackward",
+            reshape(t, cast(t, x, _WIDE), rows),
+            reshape(t, scaled, rows),
+            reshape(t, mean, rows[:1]),
+            _variance(t, reshape(t, inverse, rows[:1])),
+            begin_norm_axis=1,
+            use_affine=False,
+            epsilon=0.0,
+            outputs=1,
+        )
+        results[0] = cast(t, reshape(t, made[0], shape_of(x)), dtype_of(x))
+    if not any(mask[1:]):
+        return results
+    own = dtype_of(x if gamma is None else gamma)
+    parts = [batch, groups, channels // groups, elements]
+    given = reshape(t, cast(t, gradient, _WIDE), parts)
+    if mask[1]:
+        away = binary(
+            t, "Subtract", reshape(t, cast(t, x, _WIDE), parts), reshape(t, mean, [batch, groups, 1, 1])
+        )
+        total = reduce(t, "ReduceSum", binary(t, "Multiply", given, away), [3], keep=False)
+        total = binary(t, "Multiply", total, reshape(t, inverse, [batch, groups, 1]))
+        results[1] = cast(t, reshape(t, reduce(t, "ReduceSum", total, [0], keep=False), [channels]), own)
+    if mask[2]:
+        results[2] = cast(t, reshape(t, reduce(t, "ReduceSum", given, [0, 3], keep=False), [channels]), own)
+    return results
+
+
+# --- sizes -----------------------------------------------------------------------------------------------
+
+
+def _resized(
+    t: Translation,
+    gradient: Value,
+    shape: Sequence[int],
+    scales: Sequence[float | None],
+    mode: str,
+    coordinates: str,
+) -> Value:
+    """The gradient of an interpolation; of what was interpolated there is only the shape."""
+    pairs = list(zip(shape[2:], sizes(gradient)[2:], strict=True))
+    for (old, new), scale in zip(pairs, scales, strict=False):
+        if scale is not None and Fraction(scale) * old != new:
+            raise Unmapped(f"a resizing by {scale} from {old} elements, which leaves a part of one")
+        exact = [p * old // new for p in range(new)]
+        if mode == "nearest" and old != new and not nearest_agrees(old, new, exact):
+            raise Unmapped(f"nearest elements of {old} for {new}, which are others in Interpolate")
+    if all(old == new for old, new in pairs):
+        return gradient
+    return t.op(
+        "InterpolateBackward",
+        np.zeros(shape, dtype_of(gradient)),
+        gradient,
+        mode=mode,
+        sizes=[new for _, new in pairs],
+        coordinate_transformation_mode=coordinates,
+        data_format="NCX",
+    )
+
+
+@_enter("upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward")
+def _nearest(
+    t: Translation, gradient: Value, wanted: Sequence[int], shape: Sequence[int], *scales: float | None
+) -> Value:
+    return _resized(t, gradient, shape, scales, "nearest", "half_pixel")
+
+
+@_enter("upsample_linear1d_backward", "upsample_bilinear2d_backward", "upsample_trilinear3d_backward")
+def _linear(
+    t: Translation,
+    gradient: Value,
+    wanted: Sequence[int],
+    shape: Sequence[int],
+    align: bool,
+    *scales: float | None,
+) -> Value:
+    return _resized(t, gradient, shape, scales, "linear", "align_corners" if align else "half_pixel")
 
 
 # --- parts -----------------------------------------------------------------------------------------------

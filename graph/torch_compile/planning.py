@@ -204,7 +204,7 @@ class _Planner:
             if _symbol(meta):
                 self.sizes.bind(node.name, [meta], [given])
             return
-        if isinstance(meta, torch.Tensor):
+        if isinstance(meta, torch.Tensor) and any(map(_symbol, meta.shape)):
             self.sizes.bind(node.name, meta.shape, given.shape)
         strides = normal(given.shape, given.stride())
         steady = number in self.uses.steady
@@ -345,14 +345,15 @@ class _Planner:
 
     def view(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> bool:
         """Another look at memory that torch has: made where somebody asks for it."""
-        cell = shapes[0]
-        if len(cells) != 1 or cell is None or len(shapes) != 1 or not _is_view(node.target):
+        if len(cells) != 1 or not _is_view(node.target):
             return False
         base = cells[0]
         if base.home is not None:
             return False
-        cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
-        self.of[node] = cell
+        for cell in shapes:
+            if cell is not None:
+                cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
+        self.put(node, shapes, _several(node))
         return True
 
     # --- regions ---
@@ -469,15 +470,17 @@ class _Planner:
         label, region.t.label = region.t.label, cell.node.name
         before = len(region.t.graph.ops)
         try:
-            made = cast("Value", translate(region.t, *self.bound(cell.node, level)))
-            self.check(region, cell.node, [made], [cell], before)
+            made = translate(region.t, *self.bound(cell.node, level))
+            seen = cast("Value", made if cell.index is None else made[cell.index])
+            _check_result(seen, cell)
+            self.check_makers(region, before)
         except FAILURES:
             return None
         finally:
             region.t.label = label
         for op in region.t.graph.ops[before:]:
             region.makers[op.id] = cell.node
-        return made
+        return seen
 
     def dense(self, cell: Cell) -> Cell:
         """A copy by torch of what has no place of its own for each element."""
@@ -536,11 +539,15 @@ class _Planner:
         for number, (value, cell) in enumerate(zip(values, shapes, strict=False)):
             if value is None or cell is None or number not in read:  # pyright: ignore[reportUnnecessaryComparison] -- left out
                 continue
-            have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
-            if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
-                raise Unmapped(
-                    f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
-                )
+            _check_result(value, cell)
+        self.check_makers(region, before)
+
+    def check_makers(self, region: _Building, before: int) -> None:
+        """What is large must be made by primitives.
+
+        Raises:
+            Unmapped: it is not.
+        """
         for op in region.t.graph.ops[before:]:
             largest = max(math.prod(t.shape or ()) for t in (*op.inputs, *op.outputs))
             if largest > LARGEST_ON_HOST:
@@ -643,8 +650,14 @@ class _Planner:
         function = VIEWS.get(str(node.target), node.target) if is_view else node.target
         args = tuple(self.plain(one) for one in node.args)
         kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
-        cell.slot = self.new_slot()
-        call = TorchCall(str(node.target), function, args, kwargs, (cell.slot,), False, reason, is_view)
+        part = self.of[node] if cell.index is not None else None
+        slots: list[int | None] = []
+        for one in (cell,) if part is None else cast("Part", part).cells:
+            slots.append(None if one is None or one.slot is not None else self.new_slot())
+            if one is not None and one.slot is None:
+                one.slot = slots[-1]
+        several = part is not None
+        call = TorchCall(str(node.target), function, args, kwargs, tuple(slots), several, reason, is_view)
         self.add(call, cell.level)
 
     def _from_region(self, cell: Cell) -> None:
@@ -716,6 +729,7 @@ class _Planner:
         for tensor_id, (_, cell) in by_id.items():
             graph.output(graph.tensor(tensor_id), name=cell.name)
         graph.prune()
+        nodes = frozenset(region.makers[op.id].name for op in graph.ops if op.id in region.makers)
         recognise(region.t)
         needed = {number for _, number in graph.marked_outputs}
         needed.update(tensor.id for op in graph.ops for tensor in op.inputs)
@@ -737,7 +751,7 @@ class _Planner:
             cell = region.imports[tensor.id]
             number = self.slot_number(cell)
             checked = cell.steady or cell.home is not None  # torch guards the one, we made the other
-            inputs.append(Taken(number, cell.strides, checked))
+            inputs.append(Taken(number, cell.shape, cell.strides, cell.dtype, checked))
         outputs: list[Made] = []
         for tensor in compiled.outputs:
             slot, cell = by_id[tensor.id]
@@ -745,7 +759,7 @@ class _Planner:
             nbytes = 0 if slot in self.lasting else tensor.nbytes
             outputs.append(Made(slot, cell.shape, lies, cell.dtype, nbytes))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
-        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
+        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, nodes)
 
 
 def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
@@ -769,6 +783,19 @@ def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[
             continue
         if number >= len(values) or values[number] is None:
             raise Unmapped(f"result {number} has no counterpart")
+
+
+def _check_result(value: Value, cell: Cell) -> None:
+    """A result must be what torch says.
+
+    Raises:
+        Unmapped: it is not.
+    """
+    have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
+    if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
+        raise Unmapped(
+            f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
+        )
 
 
 def _read(node: Any) -> set[int]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from attrs import Factory, define, field, frozen
 
+from ...ops.errors import UnsupportedError
 from .framework import torch
 from .pool import POOL
 from .region import Region
@@ -121,13 +122,33 @@ class Taken:
 
     Attributes:
         slot: that holds it.
-        strides: as the region was compiled for.
-        checked: whether the strides are known to be these, so that nobody need look.
+        shape, strides, dtype: as the region was compiled for, `dtype` being torch's.
+        checked: whether they are known to be these, so that nobody need look. What torch has traced of its own
+            ops is not always what these return.
     """
 
     slot: int
+    shape: tuple[int, ...]
     strides: tuple[int, ...]
+    dtype: Any
     checked: bool
+
+    def fitted(self, tensor: Any) -> Any:
+        """The tensor as the region takes it.
+
+        Raises:
+            UnsupportedError: it has another shape.
+        """
+        if self.checked:
+            return tensor
+        if tensor.shape != self.shape:
+            raise UnsupportedError(
+                f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says "
+                f"{list(self.shape)}; leave it out of what is compiled, by torch.compiler.disable"
+            )
+        if tensor.dtype == self.dtype and _lies(tensor, self.strides):
+            return tensor
+        return placed(tensor, self.strides, self.dtype)
 
 
 @frozen
@@ -159,24 +180,21 @@ class RegionCall:
 
     Attributes:
         constant: places among `inputs` of those that rarely change.
+        nodes: names of those of the ATen graph that it does.
     """
 
     region: Region
     inputs: tuple[Taken, ...]
     outputs: tuple[Made, ...]
     constant: tuple[int, ...]
+    nodes: frozenset[str] = frozenset()
     name: str = field(default="region")
     weights: Weights = Factory(Weights)
     timing: Timing = Factory(Timing)
 
     def run(self, slots: list[Any], program: object) -> None:
         """Makes tensors for the results and has the region fill them."""
-        given: list[Any] = []
-        for taken in self.inputs:
-            tensor = slots[taken.slot]
-            if not taken.checked and not _lies(tensor, taken.strides):
-                tensor = placed(tensor, taken.strides)
-            given.append(tensor)
+        given = [taken.fitted(slots[taken.slot]) for taken in self.inputs]
         made = [one.tensor() for one in self.outputs]
         places = [tensor.data_ptr() for tensor in (*given, *made)]
         weights = [given[place] for place in self.constant]
