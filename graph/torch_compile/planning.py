@@ -1,8 +1,8 @@
 """Planning: from an ATen graph and sizes to a program.
 
-Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region makes
-torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first region that
-has all its inputs, and regions are as few as torch's calls between them allow.
+Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region
+makes torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first region
+that has all its inputs, and regions are as few as torch's calls between them allow.
 """
 
 from __future__ import annotations
@@ -694,7 +694,7 @@ class _Planner:
         if not region.outputs:
             return None
         graph = region.t.graph
-        by_id = {tensor_id: pair for tensor_id, pair in region.outputs.items()}
+        by_id = dict(region.outputs)
         for tensor_id, (_, cell) in by_id.items():
             graph.output(graph.tensor(tensor_id), name=cell.name)
         graph.prune()
