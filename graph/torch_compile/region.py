@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 
 from ...ops.errors import UnsupportedError
 from ..compile.compiled_partition import CompiledPartition
@@ -19,9 +20,12 @@ from ..runtime.arrays import Array, address, itemsize, numpy_type
 from ..runtime.engine import default_engine
 from ..runtime.executable import AtAddresses, Executable, Explanation
 from ..runtime.tensor import allocate
+from .tensors import content_of, owner_of
 
 KEPT_WEIGHTS = 64
 """Sets of weights that a region keeps in the library's layouts: layers of one kind share a region."""
+SAMPLES = 32
+"""Words of a weight that are looked at before each call."""
 
 
 def array_at(tensor: LogicalTensor, place: int) -> Array:
@@ -47,12 +51,23 @@ class Section:
     outputs: tuple[int, ...]
 
 
-@define(eq=False)
+@frozen(eq=False)
 class Weights:
-    """What was made of one set of constants, and of which versions of them."""
+    """What was made of one set of constants.
 
-    versions: tuple[int, ...]
-    made: tuple[object, ...] = field(factory=tuple[object, ...])
+    Attributes:
+        content: which one they had then, as far as torch counts changes.
+        owners: of their memory; as long as there is a weak reference, no other one has the same address.
+        made: what sections have prepared of it.
+        samples: some of their elements, where they lie.
+        sampled: what those were then.
+    """
+
+    content: tuple[int, ...]
+    owners: tuple[Any, ...]
+    made: tuple[object, ...]
+    samples: tuple[Array, ...]
+    sampled: bytes
 
 
 class Region:
@@ -109,6 +124,7 @@ class Region:
             number for number, t in enumerate(self.inputs) if t.property_type.value == "constant"
         )
         self._weights: dict[tuple[int, ...], Weights] = {}
+        self._lock = Lock()
 
     @staticmethod
     def _section(compiled: CompiledPartition, places: Mapping[int, int]) -> Section:
@@ -123,35 +139,40 @@ class Region:
             return Section(executable.run_at, executable.prepare, inputs, outputs)
         return Section(_on_arrays(executable), _nothing, inputs, outputs)
 
-    def run(self, addresses: Sequence[int], versions: tuple[int, ...] | None = None) -> None:
+    def run(self, addresses: Sequence[int], constants: Sequence[Any] = ()) -> None:
         """Computes the outputs. Thread-safe.
 
         Args:
             addresses: of the inputs and the outputs.
-            versions: of the content of the constant inputs, in order; None where that is not known, so that
-                nothing is kept.
+            constants: the tensors that are constant inputs, in order.
         """
         memory = [*addresses]
         between = [allocate(t) for t in self._between]  # kept alive until the end
         memory += [address(array) for array in between]
         memory += [address(array) for array in self._held.values()]
-        prepared = self._prepared(memory, versions)
+        prepared = self._prepared(memory, constants)
         for section, ready in zip(self._sections, prepared, strict=True):
             places = (*section.inputs, *section.outputs)
             section.run([memory[place] for place in places], ready)
 
-    def _prepared(self, memory: Sequence[int], versions: tuple[int, ...] | None) -> tuple[object, ...]:
+    def _prepared(self, memory: Sequence[int], constants: Sequence[Any]) -> tuple[object, ...]:
         key = tuple(memory[place] for place in self._constant)
+        content = content_of(constants)
         known = self._weights.get(key)
-        if known is not None and known.versions == versions:
+        if known is not None and known.content == content and _read(known.samples) == known.sampled:
             return known.made
         made = tuple(
             section.prepare([memory[place] for place in section.inputs]) for section in self._sections
         )
-        if versions is not None:
-            while len(self._weights) >= KEPT_WEIGHTS:
-                self._weights.pop(next(iter(self._weights)), None)
-            self._weights[key] = Weights(versions, made)
+        if content is not None:
+            owners = tuple(owner_of(tensor) for tensor in constants)
+            samples = tuple(_samples(self.inputs[place], memory[place]) for place in self._constant)
+            with self._lock:
+                for freed in [key for key, one in self._weights.items() if _is_freed(one)]:
+                    del self._weights[freed]
+                while len(self._weights) >= KEPT_WEIGHTS:
+                    del self._weights[next(iter(self._weights))]
+                self._weights[key] = Weights(content, owners, made, samples, _read(samples))
         return made
 
     def ops_by_backend(self) -> dict[str, int]:
@@ -169,6 +190,25 @@ class Region:
     def explanations(self) -> tuple[Explanation | None, ...]:
         """What was chosen, section by section."""
         return tuple(one.explanation for one in self.compiled)
+
+
+def _samples(tensor: LogicalTensor, place: int) -> Array:
+    """Elements of a dense tensor all over it, where they lie; all of them of a small one.
+
+    They are for what writes to weights and is not counted by torch, `parameter.data.mul_(2)`: to look at all elements
+    at each call would take as long as some models.
+    """
+    memory: Any = (ctypes.c_char * max(tensor.nbytes, 1)).from_address(place)
+    words = np.frombuffer(memory, np.uint8 if tensor.nbytes % 4 else np.uint32)
+    return words[:: max(len(words) // SAMPLES | 1, 1)] if len(words) > 2 * SAMPLES else words
+
+
+def _is_freed(weights: Weights) -> bool:
+    return any(owner.expired() for owner in weights.owners)
+
+
+def _read(samples: Sequence[Array]) -> bytes:
+    return b"".join([one.tobytes() for one in samples])
 
 
 def _on_arrays(executable: Executable) -> Callable[[Sequence[int], object], None]:

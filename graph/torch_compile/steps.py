@@ -169,7 +169,7 @@ class RegionCall:
         made = [empty(one.shape, one.strides, dtype=one.dtype) for one in self.outputs]
         self.region.run(
             [tensor.data_ptr() for tensor in (*given, *made)],
-            _versions([given[place] for place in self.constant]),
+            [given[place] for place in self.constant],
         )
         for one, tensor in zip(self.outputs, made, strict=True):
             slots[one.slot] = tensor
@@ -183,14 +183,6 @@ class RegionCall:
     def writes(self) -> set[int]:
         """The slots that it fills."""
         return {made.slot for made in self.outputs}
-
-
-def _versions(tensors: Sequence[Any]) -> tuple[int, ...] | None:
-    """Torch's counts of changes in place; None where it does not count."""
-    try:
-        return tuple(tensor._version for tensor in tensors)
-    except RuntimeError:  # tensors made in inference mode
-        return None
 
 
 Step = TorchCall | RegionCall

@@ -10,7 +10,7 @@ import ml_dtypes
 from ...ops.data_types import DataType
 from ..model.logical_tensor import may_overlap
 from ..runtime.arrays import Array
-from .framework import torch
+from .framework import StorageWeakRef, torch
 
 DATA_TYPES: dict[Any, DataType] = {
     torch.float32: DataType.f32,
@@ -25,6 +25,20 @@ DATA_TYPES: dict[Any, DataType] = {
 """The types of elements that regions take; all else is torch's."""
 CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 """Axes from the outermost to the innermost, by rank."""
+
+
+def content_of(tensors: Sequence[Any]) -> tuple[int, ...] | None:
+    """Which memory tensors have, and torch's counts of changes in it; None where it does not count."""
+    try:
+        versions = [tensor._version for tensor in tensors]
+    except RuntimeError:  # tensors made in inference mode
+        return None
+    return (*[tensor.untyped_storage()._cdata for tensor in tensors], *versions)
+
+
+def owner_of(tensor: Any) -> Any:
+    """A weak reference to what owns a tensor's memory."""
+    return StorageWeakRef(tensor.untyped_storage())
 
 
 def as_numpy(tensor: Any) -> Array:
