@@ -117,6 +117,7 @@ def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., A
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=partition,
+        keep_inference_input_mutations=True,
     )(module, inputs)
 
 

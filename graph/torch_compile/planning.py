@@ -1,8 +1,8 @@
 """Planning: from an ATen graph and sizes to a program.
 
 Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region
-makes torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first region
-that has all its inputs, and regions are as few as torch's calls between them allow.
+makes torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first
+region that has all its inputs, and regions are as few as torch's calls between them allow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtyp
 from ..model.logical_tensor import PropertyType
 from ..runtime.arrays import numpy_type
 from .aten_table import VIEWS, translation_of
-from .framework import torch
+from .framework import aten, torch
 from .options import Options
 from .region import Region
 from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall, slots_of
@@ -35,6 +35,7 @@ LARGEST_ON_HOST = 1 << 14
 LARGEST_FOLDED = 1 << 20
 """Elements up to which what depends on nothing is computed once."""
 RANDOM = "its random numbers are torch's"
+EFFECTS = "it has effects"
 ATTEMPTS = 50
 """Plans that are made anew without what could not be compiled."""
 
@@ -162,6 +163,7 @@ class _Planner:
         self.count = len(arguments)
         self.fixed: dict[int, Any] = {}
         self.last_impure = 0
+        self.writes: list[Any] = []
         self.onednn = BACKENDS.get("onednn")
 
     def program(self) -> Program:
@@ -246,7 +248,7 @@ class _Planner:
             if reason is None:
                 return
         else:
-            reason = "its sizes are known at execution only" if pure else "it has effects"
+            reason = "its sizes are known at execution only" if pure else EFFECTS
         self.call(node, shapes, cells, reason, pure=pure)
 
     def cells(self, arguments: Sequence[Any]) -> Iterator[Cell]:
@@ -553,6 +555,9 @@ class _Planner:
         pure: bool = True,
     ) -> None:
         """Has torch do an op."""
+        if node.target is aten.copy_.default and not node.users and node.args[0].op == "placeholder":
+            self.writes.append(node)
+            return
         level = max((cell.level for cell in cells), default=0)
         if not pure:
             level = self.last_impure = max(level, self.last_impure)
@@ -676,6 +681,7 @@ class _Planner:
 
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
+        writes = [self.write(node) for node in self.writes]
         made: dict[int, RegionCall] = {}
         for level in sorted(self.regions, reverse=True):
             call = self.compiled(level)
@@ -686,7 +692,12 @@ class _Planner:
             steps += self.calls.get(level, [])
             if level in made:
                 steps.append(made[level])
-        return steps
+        return [*steps, *writes]
+
+    def write(self, node: Any) -> TorchCall:
+        """What writes to an argument, which is done when everybody has read it."""
+        args = tuple(self.plain(one) for one in node.args)
+        return TorchCall(str(node.target), node.target, args, {}, (None,), False, EFFECTS, pure=False)
 
     def compiled(self, level: int) -> RegionCall | None:
         """A region with all that it hands out known."""
