@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,7 +31,6 @@ class CompiledFunction:
         programs: the latest ones, by sizes.
         seconds: that planning and compiling took.
         group: the same for graphs that were traced together.
-        weights: ids of the parameters that it was planned with.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class CompiledFunction:
         group: int,
     ) -> None:
         self.group = group
-        self.weights: set[int] = set()
+        self._weights: list[weakref.ref[Any]] = []
         self.role = role
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -71,12 +71,16 @@ class CompiledFunction:
         with torch.no_grad():
             return program.run(arguments)
 
+    def weights(self) -> set[int]:
+        """Ids of the parameters that it was planned with, as far as they are still there."""
+        return {id(one) for reference in self._weights if (one := reference()) is not None}
+
     def _planned(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Program:
         with self._lock:
             if key in self.programs:
                 return self.programs[key]
             start = perf_counter()
-            self.weights |= {id(one) for one in arguments if isinstance(one, torch.nn.Parameter)}
+            self._weights += [weakref.ref(one) for one in arguments if isinstance(one, torch.nn.Parameter)]
             with torch.no_grad():
                 made = planned(self._graph, self._module, arguments, self._static, self._saved, self.options)
             self.seconds += perf_counter() - start

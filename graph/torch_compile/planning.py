@@ -248,7 +248,8 @@ class _Planner:
             if reason is None:
                 return
         else:
-            reason = "its sizes are known at execution only" if pure else EFFECTS
+            usual = "its sizes are known at execution only" if pure else EFFECTS
+            reason = self.refused.get(node.name, usual)
         self.call(node, shapes, cells, reason, pure=pure)
 
     def cells(self, arguments: Sequence[Any]) -> Iterator[Cell]:
