@@ -388,7 +388,7 @@ class _Planner:
         try:
             made = build(region.t, level)
             values = list(made) if isinstance(made, list | tuple) else [made]
-            _check_complete(node, values)
+            _check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
             return reason_of(error)
@@ -741,14 +741,16 @@ class _Planner:
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
 
 
-def _check_complete(node: Any, values: Sequence[Value | None]) -> None:
-    """Every result that somebody reads must be there.
+def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:
+    """Every result that somebody reads must be there, but for those that torch has made already.
 
     Raises:
         Unmapped: one is not.
     """
     for number in _read(node):
-        if number >= len(values) or values[number] is None:
+        cell = shapes[number]
+        by_torch = cell is not None and cell.slot is not None
+        if not by_torch and (number >= len(values) or values[number] is None):
             raise Unmapped(f"result {number} has no counterpart")
 
 
