@@ -62,7 +62,7 @@ class CompiledFunction:
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The graph's outputs; the list is emptied."""
         key = tuple(
-            tuple(one.shape) + tuple(one.stride()) if isinstance(one, torch.Tensor) else one
+            _lies(one) if isinstance(one, torch.Tensor) else one
             for one in (arguments[number] for number in self._varying)
         )
         program = self.programs.get(key)
@@ -88,6 +88,10 @@ class CompiledFunction:
                 self.programs.popitem(last=False)
             self.programs[key] = made
             return made
+
+
+def _lies(tensor: Any) -> tuple[int, ...]:
+    return (*tensor.shape, *(tensor.stride() if tensor.layout is torch.strided else ()))
 
 
 def _varies(meta: Any) -> bool:

@@ -195,6 +195,9 @@ class _Planner:
             return
         if isinstance(meta, torch.Tensor):
             self.sizes.bind(node.name, meta.shape, given.shape)
+        if given.layout is not torch.strided:
+            self.of[node] = Cell(node, tuple(given.shape), (), given.dtype, slot=number)
+            return
         strides = normal(given.shape, given.stride())
         steady = number in self.steady
         self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
@@ -234,6 +237,10 @@ class _Planner:
                 self.of[node] = number
                 return
         shapes = self.described(node, meta)
+        strange = _strange(node)
+        if strange is not None:
+            self.call(node, shapes, cells, strange, pure=_is_pure(node.target))
+            return
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -291,6 +298,8 @@ class _Planner:
                 if one is not None:
                     return None
                 continue
+            if one.layout is not torch.strided:
+                return None
             shape = tuple(self.sizes.of(size) for size in one.shape)
             strides = tuple(self.sizes.of(size) for size in one.stride())
             if -1 in shape or -1 in strides:
@@ -739,6 +748,20 @@ class _Planner:
             outputs.append(Made(slot, cell.shape, lies, cell.dtype))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant)
+
+
+def _strange(node: Any) -> str | None:
+    """Why an op's tensors are none that anybody but torch can read: what lies elsewhere, and what is not strided."""
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    for one in values:
+        for tensor in one if isinstance(one, list | tuple) else [one]:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if tensor.device.type != "cpu":
+                return f"it is on the device {tensor.device}"
+            if tensor.layout is not torch.strided:
+                return f"its layout is {tensor.layout}"
+    return None
 
 
 def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:

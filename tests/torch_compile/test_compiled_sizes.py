@@ -48,9 +48,9 @@ def test_a_batch_that_changes_is_traced_twice():
 
 def test_training_with_a_last_batch_that_is_smaller():
     module = seeded(Network)
-    expected, x = in_double(module, normal(8, 3, 8, 8))
+    expected, x = in_double(module, normal(9, 3, 8, 8))
     run = compiled(module, dynamic=True)
-    for batch in (8, 8, 3, 8, 5):
+    for batch in (9, 9, 4, 9, 5):
         run(x[:batch].float()).square().mean().backward()
         expected(x[:batch]).square().mean().backward()
     assert_same_state(module, expected, 1e-4)
@@ -63,8 +63,8 @@ def test_sizes_of_images_and_of_words():
         return torch.nn.functional.scaled_dot_product_attention(x, x, x).reshape(x.shape[0], -1).softmax(1)
 
     run = compiled(attention, dynamic=True)
-    for batch, words in ((2, 5), (3, 7), (2, 9)):
-        x = normal(batch, 2, words, 8)
+    for batch, words in ((5, 6), (3, 7), (5, 9)):
+        x = normal(batch, 2, words, 8)  # equal sizes would be taken for one by torch
         assert_near(run(x), attention(x.double()))
     assert traced() == 1
 
