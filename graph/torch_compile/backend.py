@@ -71,9 +71,9 @@ class CompiledFunction:
         with torch.no_grad():
             return program.run(arguments)
 
-    def weights(self) -> set[int]:
-        """Ids of the parameters that it was planned with, as far as they are still there."""
-        return {id(one) for reference in self._weights if (one := reference()) is not None}
+    def weights(self) -> set[int | None]:
+        """Ids of the parameters that it was planned with; None for those that are gone."""
+        return {None if (one := reference()) is None else id(one) for reference in self._weights}
 
     def _planned(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Program:
         with self._lock:

@@ -117,9 +117,9 @@ def report(model: Any = None) -> Report:
     Returns:
         A report; times are means over the calls so far.
     """
-    wanted = None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
+    wanted: set[int | None] | None = None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
     functions = list(_alive())
-    groups = {function.group: set[int]() for function in functions}
+    groups = {function.group: set[int | None]() for function in functions}
     for function in functions:
         groups[function.group] |= function.weights()
     found = tuple(
