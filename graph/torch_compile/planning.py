@@ -396,7 +396,9 @@ class _Planner:
         region.t.label = node.name
         try:
             made = build(region.t, level)
-            values = list(made) if isinstance(made, list | tuple) else [made]
+            values: list[Any] = (
+                list(cast("Sequence[Any]", made)) if isinstance(made, list | tuple) else [made]
+            )
             _check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
@@ -606,7 +608,8 @@ class _Planner:
             made = [self.plain(one) for one in cast("Sequence[Any]", argument)]
             return made if isinstance(argument, list) else tuple(made)
         if isinstance(argument, slice):
-            return slice(*[self.plain(one) for one in (argument.start, argument.stop, argument.step)])
+            one: Any = argument  # pyright: ignore[reportUnknownVariableType] -- of what, nobody says
+            return slice(self.plain(one.start), self.plain(one.stop), self.plain(one.step))
         return self.size(argument)
 
     def slot(self, cell: Cell) -> Slot:
@@ -670,7 +673,9 @@ class _Planner:
     def outputs(self, node: Any) -> list[Any]:
         """What the graph returns."""
         listed = node.args[0]
-        wanted: list[Any] = list(listed) if isinstance(listed, list | tuple) else [listed]
+        wanted: list[Any] = (
+            list(cast("Sequence[Any]", listed)) if isinstance(listed, list | tuple) else [listed]
+        )
         found: list[Any] = []
         twice: dict[int, int] = {}
         for number, one in enumerate(wanted):
@@ -752,9 +757,9 @@ class _Planner:
 
 def _strange(node: Any) -> str | None:
     """Why an op's tensors are none that anybody but torch can read: what lies elsewhere, and what is not strided."""
-    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
-    for one in values:
-        for tensor in one if isinstance(one, list | tuple) else [one]:
+    for one in (node, *node.all_input_nodes):
+        meta = one.meta.get("val")
+        for tensor in cast("Sequence[Any]", meta) if isinstance(meta, list | tuple) else [meta]:
             if not isinstance(tensor, torch.Tensor):
                 continue
             if tensor.device.type != "cpu":
@@ -788,6 +793,9 @@ def _read(node: Any) -> set[int]:
 
 def _dropout(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
     """`native_dropout`: a mask that torch draws, and a product."""
+    given: Any
+    p: Any
+    train: Any
     given, p, train = [*node.args, None][:3]
     x, mask = planner.of[given], results[1]
     if train is False or p in (0, 1) or mask is None or x.dtype not in DATA_TYPES or 0 in x.shape:

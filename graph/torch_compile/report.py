@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -117,7 +117,9 @@ def report(model: Any = None) -> Report:
     Returns:
         A report; times are means over the calls so far.
     """
-    wanted: set[int | None] | None = None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
+    wanted: set[int | None] | None = (
+        None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
+    )
     functions = list(_alive())
     groups = {function.group: set[int | None]() for function in functions}
     for function in functions:
@@ -136,7 +138,7 @@ def _told(function: Any) -> FunctionReport:
     latest = programs[-1].steps if programs else ()
     ops: Counter[str] = Counter()
     calls: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     reasons: dict[str, dict[str, None]] = {}
     regions = 0
     for step in latest:

@@ -102,8 +102,9 @@ def filled(argument: Any, slots: Sequence[Any]) -> Any:
     """An argument with what slots hold."""
     if type(argument) is Slot:
         return slots[argument.number]
-    if type(argument) is list or type(argument) is tuple:
-        return type(argument)([filled(one, slots) for one in cast("Sequence[Any]", argument)])
+    if type(argument) is list or type(argument) is tuple:  # pyright: ignore[reportUnknownArgumentType]
+        made = [filled(one, slots) for one in cast("Sequence[Any]", argument)]
+        return made if type(cast("object", argument)) is list else tuple(made)
     return argument
 
 

@@ -1,4 +1,4 @@
-"""What the tests of `torch.compile(model, backend="onednn_graph")` share: models, and eager torch in double precision."""
+"""What the tests of torch.compile share: models, and eager torch in double precision."""
 
 import copy
 import gc
@@ -42,7 +42,9 @@ def compiled(function, **options):
 
 def in_double(module, *inputs):
     """A copy of a module, and of inputs, in double precision."""
-    return copy.deepcopy(module).double(), *[x.detach().double() if x.is_floating_point() else x for x in inputs]
+    return copy.deepcopy(module).double(), *[
+        x.detach().double() if x.is_floating_point() else x for x in inputs
+    ]
 
 
 def away(made, expected):

@@ -1,4 +1,4 @@
-"""`torch.compile(…, backend="onednn_graph")` in the modes that torch has: without gradients, in evaluation, with hooks."""
+"""`torch.compile` in the modes that torch has: without gradients, in evaluation, with hooks."""
 
 import copy
 
@@ -268,16 +268,15 @@ def test_autocast(inside):
     module = seeded(Network)
     eager, expected = copy.deepcopy(module), copy.deepcopy(module)
     x = normal(4, 3, 8, 8)
-    if inside:
-        made = compiled(lambda x: run_under(module, x))(x)
-    else:
-        made = run_under(compiled(module), x)
+    made = compiled(lambda x: run_under(module, x))(x) if inside else run_under(compiled(module), x)
     other, exact = run_under(eager, x), expected(x)
     assert made.dtype == other.dtype == torch.bfloat16
     assert (made - exact).norm() <= 1.5 * (other - exact).norm() + 1e-3 * exact.norm()
     for one in (made, other, exact):
         loss_of(one.float()).backward()
-    for mine, theirs, right in zip(module.parameters(), eager.parameters(), expected.parameters(), strict=True):
+    for mine, theirs, right in zip(
+        module.parameters(), eager.parameters(), expected.parameters(), strict=True
+    ):
         assert mine.grad.dtype == theirs.grad.dtype == torch.float32
         if right.grad.norm() > 1e-6:
             bound = 1.5 * (theirs.grad - right.grad).norm() + 0.01 * right.grad.norm()

@@ -94,8 +94,8 @@ def empty_result(x):
 
 
 ALIASING = [
-    cloned, exchanged, copied_and_emptied, transposed_into_itself, shifted, doubled_view, input_twice, views_of_one_result,
-    views_of_the_input, turned_in_place, chained, constant_result, empty_result,
+    cloned, exchanged, copied_and_emptied, transposed_into_itself, shifted, doubled_view, input_twice,
+    views_of_one_result, views_of_the_input, turned_in_place, chained, constant_result, empty_result,
 ]  # fmt: skip
 
 
@@ -108,7 +108,9 @@ def sharing(tensors):
 @pytest.mark.parametrize("function", ALIASING)
 def test_what_aliases_and_is_written_to_is_as_in_eager(function, mode):
     count = function.__code__.co_argcount
-    mine = [torch.randint(-9, 9, (4, 4), generator=torch.Generator().manual_seed(n)).float() for n in range(count)]
+    mine = [
+        torch.randint(-9, 9, (4, 4), generator=torch.Generator().manual_seed(n)).float() for n in range(count)
+    ]
     theirs = [x.clone() for x in mine]
     run = compiled(function)
     with mode():
@@ -200,7 +202,10 @@ def test_models_of_other_types(dtype):
     other.abs().square().sum().backward()
     wide = torch.complex128 if dtype.is_complex else torch.float64
     tolerance = max(1e-6, 4 * torch.finfo(dtype).eps)
-    pairs = [(made, other), *zip(*[[p.grad for p in m.parameters()] for m in (module, expected)], strict=True)]
+    pairs = [
+        (made, other),
+        *zip(*[[p.grad for p in m.parameters()] for m in (module, expected)], strict=True),
+    ]
     for a, b in pairs:
         assert a.dtype == b.dtype
         a, b = a.detach().to(wide), b.detach().to(wide)

@@ -38,7 +38,9 @@ def by_load(module, number):
 
 def by_assigned_load(module, number):
     state = module.state_dict()
-    module.load_state_dict({k: v * 1.5 if v.is_floating_point() else v for k, v in state.items()}, assign=True)
+    module.load_state_dict(
+        {k: v * 1.5 if v.is_floating_point() else v for k, v in state.items()}, assign=True
+    )
 
 
 def in_place(module, number):
@@ -90,8 +92,8 @@ def by_new_parameters(module, number):
 
 
 CHANGES = [
-    by_optimizer, by_load, by_assigned_load, in_place, by_data, by_other_data, by_detached, by_numpy, by_vector, in_a_list,
-    by_statistics, by_new_parameters,
+    by_optimizer, by_load, by_assigned_load, in_place, by_data, by_other_data, by_detached, by_numpy, by_vector,
+    in_a_list, by_statistics, by_new_parameters,
 ]  # fmt: skip
 
 
