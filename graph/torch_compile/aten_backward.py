@@ -120,8 +120,8 @@ def _max_pool(
 ) -> Value:
     shape, count = sizes(x), len(kernel)
     if len(shape) == count + 1:
-        outer = [unsqueeze(t, value, [0]) for value in (gradient, x)]
-        return reshape(t, _max_pool(t, *outer, kernel, stride, padding, dilation, ceil), shape)
+        one, whole = (unsqueeze(t, value, [0]) for value in (gradient, x))
+        return reshape(t, _max_pool(t, one, whole, kernel, stride, padding, dilation, ceil), shape)
     windows = sizes(gradient)[2:]
     reach = [
         (number - 1) * step + spread * (taps - 1) + 1

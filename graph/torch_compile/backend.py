@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,7 +31,6 @@ class CompiledFunction:
         programs: the latest ones, by sizes.
         seconds: that planning and compiling took.
         group: the same for graphs that were traced together.
-        weights: ids of the parameters that it was planned with.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class CompiledFunction:
         group: int,
     ) -> None:
         self.group = group
-        self.weights: set[int] = set()
+        self._weights: list[weakref.ref[Any]] = []
         self.role = role
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -66,12 +66,16 @@ class CompiledFunction:
         with torch.no_grad():
             return program.run(arguments)
 
+    def weights(self) -> set[int | None]:
+        """Ids of the parameters that it was planned with; None for those that are gone."""
+        return {None if (one := reference()) is None else id(one) for reference in self._weights}
+
     def _planned(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Program:
         with self._lock:
             if key in self.programs:
                 return self.programs[key]
             start = perf_counter()
-            self.weights |= {id(one) for one in arguments if isinstance(one, torch.nn.Parameter)}
+            self._weights += [weakref.ref(one) for one in arguments if isinstance(one, torch.nn.Parameter)]
             with torch.no_grad():
                 made = planned(self._graph, self._module, arguments, self._uses, self.options)
             self.seconds += perf_counter() - start
@@ -83,7 +87,9 @@ class CompiledFunction:
 
 def _sizes(argument: Any) -> Any:
     """What a program depends on: how a tensor lies, or a number."""
-    return (argument.shape, argument.stride()) if isinstance(argument, torch.Tensor) else argument
+    if not isinstance(argument, torch.Tensor):
+        return argument
+    return (argument.shape, argument.stride() if argument.layout is torch.strided else ())
 
 
 def _varies(meta: Any) -> bool:
@@ -117,6 +123,7 @@ def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., A
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=partition,
+        keep_inference_input_mutations=True,
     )(module, inputs)
 
 

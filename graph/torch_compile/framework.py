@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from ..runtime.libraries import library
@@ -10,3 +11,4 @@ torch: Any = library("torch", "torch", "onednn_graph.torch")
 """The package `torch`."""
 aten: Any = torch.ops.aten
 """Its operators."""
+StorageWeakRef: Any = importlib.import_module("torch.multiprocessing.reductions").StorageWeakRef

@@ -25,7 +25,7 @@ from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtyp
 from ..model.logical_tensor import PropertyType
 from ..runtime.arrays import numpy_type
 from .aten_table import VIEWS, translation_of
-from .framework import torch
+from .framework import aten, torch
 from .options import Options
 from .region import Region
 from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall, slots_of
@@ -36,6 +36,7 @@ LARGEST_ON_HOST = 1 << 14
 LARGEST_FOLDED = 1 << 20
 """Elements up to which what depends on nothing is computed once."""
 RANDOM = "its random numbers are torch's"
+EFFECTS = "it has effects"
 ATTEMPTS = 50
 """Plans that are made anew without what could not be compiled."""
 
@@ -175,6 +176,7 @@ class _Planner:
         self.fixed: dict[int, Any] = {}
         self.last_impure = 0
         self.lasting: set[int] = set()  # slots that users see
+        self.writes: list[Any] = []
         self.onednn = BACKENDS.get("onednn")
 
     def program(self) -> Program:
@@ -206,6 +208,9 @@ class _Planner:
             return
         if isinstance(meta, torch.Tensor) and any(map(_symbol, meta.shape)):
             self.sizes.bind(node.name, meta.shape, given.shape)
+        if given.layout is not torch.strided:
+            self.of[node] = Cell(node, tuple(given.shape), (), given.dtype, slot=number)
+            return
         strides = normal(given.shape, given.stride())
         steady = number in self.uses.steady
         self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
@@ -245,6 +250,10 @@ class _Planner:
                 self.of[node] = number
                 return
         shapes = self.described(node, meta)
+        strange = _strange(node)
+        if strange is not None:
+            self.call(node, shapes, cells, strange, pure=_is_pure(node.target))
+            return
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -259,7 +268,8 @@ class _Planner:
             if reason is None:
                 return
         else:
-            reason = "its sizes are known at execution only" if pure else "it has effects"
+            usual = "its sizes are known at execution only" if pure else EFFECTS
+            reason = self.refused.get(node.name, usual)
         self.call(node, shapes, cells, reason, pure=pure)
 
     def cells(self, arguments: Sequence[Any]) -> Iterator[Cell]:
@@ -301,6 +311,8 @@ class _Planner:
                 if one is not None:
                     return None
                 continue
+            if one.layout is not torch.strided:
+                return None
             shape = tuple(self.sizes.of(size) for size in one.shape)
             strides = tuple(self.sizes.of(size) for size in one.stride())
             if -1 in shape or -1 in strides:
@@ -398,7 +410,9 @@ class _Planner:
         region.t.label = node.name
         try:
             made = build(region.t, level)
-            values = list(made) if isinstance(made, list | tuple) else [made]
+            values: list[Any] = (
+                list(cast("Sequence[Any]", made)) if isinstance(made, list | tuple) else [made]
+            )
             values = [_typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
             _check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
@@ -574,6 +588,9 @@ class _Planner:
         pure: bool = True,
     ) -> None:
         """Has torch do an op."""
+        if node.target is aten.copy_.default and not node.users and node.args[0].op == "placeholder":
+            self.writes.append(node)
+            return
         level = max((cell.level for cell in cells), default=0)
         if not pure:
             level = self.last_impure = max(level, self.last_impure)
@@ -612,7 +629,8 @@ class _Planner:
             made = [self.plain(one) for one in cast("Sequence[Any]", argument)]
             return made if isinstance(argument, list) else tuple(made)
         if isinstance(argument, slice):
-            return slice(*[self.plain(one) for one in (argument.start, argument.stop, argument.step)])
+            one: Any = argument  # pyright: ignore[reportUnknownVariableType] -- of what, nobody says
+            return slice(self.plain(one.start), self.plain(one.stop), self.plain(one.step))
         return self.size(argument)
 
     def slot(self, cell: Cell) -> Slot:
@@ -682,7 +700,9 @@ class _Planner:
     def outputs(self, node: Any) -> list[Any]:
         """What the graph returns."""
         listed = node.args[0]
-        wanted: list[Any] = list(listed) if isinstance(listed, list | tuple) else [listed]
+        wanted: list[Any] = (
+            list(cast("Sequence[Any]", listed)) if isinstance(listed, list | tuple) else [listed]
+        )
         found: list[Any] = []
         for number, one in enumerate(wanted):
             value = self.of[one] if isinstance(one, torch.fx.Node) else self.size(one)
@@ -707,6 +727,7 @@ class _Planner:
 
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
+        writes = [self.write(node) for node in self.writes]
         made: dict[int, RegionCall] = {}
         for level in sorted(self.regions, reverse=True):
             call = self.compiled(level)
@@ -717,7 +738,12 @@ class _Planner:
             steps += self.calls.get(level, [])
             if level in made:
                 steps.append(made[level])
-        return steps
+        return [*steps, *writes]
+
+    def write(self, node: Any) -> TorchCall:
+        """What writes to an argument, which is done when everybody has read it."""
+        args = tuple(self.plain(one) for one in node.args)
+        return TorchCall(str(node.target), node.target, args, {}, (None,), False, EFFECTS, pure=False)
 
     def compiled(self, level: int) -> RegionCall | None:
         """A region with all that it hands out known."""
@@ -771,17 +797,30 @@ def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
     return cast_value(t, value, numpy_type(dtype)) if both else value
 
 
+def _strange(node: Any) -> str | None:
+    """Why an op's tensors are none that anybody but torch can read: what lies elsewhere, and what is not strided."""
+    for one in (node, *node.all_input_nodes):
+        meta = one.meta.get("val")
+        for tensor in cast("Sequence[Any]", meta) if isinstance(meta, list | tuple) else [meta]:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if tensor.device.type != "cpu":
+                return f"it is on the device {tensor.device}"
+            if tensor.layout is not torch.strided:
+                return f"its layout is {tensor.layout}"
+    return None
+
+
 def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:
-    """Every result that somebody reads must be there, but for those that torch has made.
+    """Every result that somebody reads must be there, but for those that torch has made already.
 
     Raises:
         Unmapped: one is not.
     """
     for number in _read(node):
         cell = shapes[number]
-        if cell is not None and cell.slot is not None:
-            continue
-        if number >= len(values) or values[number] is None:
+        by_torch = cell is not None and cell.slot is not None
+        if not by_torch and (number >= len(values) or values[number] is None):
             raise Unmapped(f"result {number} has no counterpart")
 
 
@@ -809,6 +848,9 @@ def _read(node: Any) -> set[int]:
 
 def _dropout(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
     """`native_dropout`: a mask that torch draws, and a product."""
+    given: Any
+    p: Any
+    train: Any
     given, p, train = [*node.args, None][:3]
     x, mask = planner.of[given], results[1]
     if train is False or p in (0, 1) or mask is None or x.dtype not in DATA_TYPES or 0 in x.shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 from .framework import torch
@@ -20,7 +21,7 @@ def with_autocast(module: Any) -> Any:
     end = next(node for node in reversed(graph.nodes) if node.op == "output")
     with graph.inserting_before(end):
         graph.call_function(mode._exit_autocast, (entered,))
-        end.args = torch.fx.map_arg(end.args, lambda node: _as_it_was(graph, node))
+        end.args = torch.fx.map_arg(end.args, partial(_as_it_was, graph))
     made.recompile()
     return made
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
+import numpy as np
 
 from ...ops.data_types import DataType
 from ..model.logical_tensor import may_overlap
 from ..runtime.arrays import Array
-from .framework import torch
 
 DATA_TYPES: dict[Any, DataType] = {
     torch.float32: DataType.f32,
@@ -67,3 +68,9 @@ def placed(tensor: Any, strides: Sequence[int], dtype: Any) -> Any:
     """A copy that lies as it should, in a type."""
     made = torch.empty_strided(tensor.shape, strides, dtype=dtype)
     return made.copy_(tensor)
+
+
+def as_bytes(tensor: Any) -> Array:
+    """The memory of a dense tensor, byte by byte."""
+    memory: Any = (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
+    return np.frombuffer(memory, np.uint8)

@@ -84,10 +84,10 @@ def test_weights_go_with_their_tensors():
     weights = Weights()
     given = [torch.zeros(3)]
     made_of(weights, given)
-    assert len(weights._sets) == 1
+    assert len(weights) == 1
     given.clear()
     gc.collect()
-    assert not weights._sets
+    assert not weights
 
 
 def test_sets_of_weights_are_bounded():
@@ -95,7 +95,7 @@ def test_sets_of_weights_are_bounded():
     given = [[torch.zeros(3)] for _ in range(KEPT + 5)]
     for one in given:
         made_of(weights, one)
-    assert len(weights._sets) == KEPT
+    assert len(weights) == KEPT
 
 
 def test_tensors_of_inference_mode_have_no_versions_and_are_made_anew():
