@@ -12,6 +12,7 @@ import numpy as np
 from ...ops.data_types import DataType
 from ..model.logical_tensor import may_overlap
 from ..runtime.arrays import Array
+from .framework import torch
 
 DATA_TYPES: dict[Any, DataType] = {
     torch.float32: DataType.f32,
