@@ -231,6 +231,14 @@ def _operand_off_channels(case: Case) -> bool:
     )
 
 
+def _channels_at_the_end(case: Case) -> bool:
+    """Whether nothing follows the channels of a plain result that has post-ops with an operand for each of them."""
+    target = case.layout(Query.dst_md)
+    return target.strides is not None and any(
+        post_op_is_wrong(target.shape, operand.shape) for operand in _operands(case)
+    )
+
+
 def _positions_outside(case: Case) -> bool:
     """Whether the positions of a resampling's source, its last axis, are not adjacent."""
     strides = case.layout(Query.src_md).strides
@@ -334,6 +342,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "the result is of 8-bit integers in blocks that the channels don't fill",
             lambda case: _integers_in_part_blocks(case.layout(Query.dst_md)),
             "crashes with an operand per channel of a post-op, in blocks of 16; quotients are not zero in the padding",
+        ),
+        Entry(
+            "jit:uni",
+            "a second operand of a post-op is per channel and only axes of one element follow the channels",
+            _channels_at_the_end,
+            "walks the channels as if they lay last and takes the operand as if they did not: one element of it for a "
+            "whole vector, in results (5, 4, 1, 1) of every type",
         ),
     ),
     "softmax_forward": (

@@ -142,9 +142,11 @@ def blocked(data_type, size=16, channels=32):
     return tag
 
 
-def combined(target, implementation="jit:uni"):
-    """A binary with this result."""
-    return Case(Offered("binary", implementation, {Query.dst_md: target}), (PrimitiveAttributes(load()),))
+def combined(target, implementation="jit:uni", operand=None):
+    """A binary with this result; operand: shape of a post-op's."""
+    post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
+    attributes = PrimitiveAttributes(load(), post_ops=post)
+    return Case(Offered("binary", implementation, {Query.dst_md: target}), (attributes,))
 
 
 DATA = (1, 64, 7, 7)
@@ -175,6 +177,20 @@ BOUNDS = [
             ("blocks that are not full", blocked(S8)),
             ("integers", blocked(F32, channels=31)),
             ("unblocked channels", rows((1, 31, 4, 4), S8)),
+        )
+    ),
+    *(
+        (
+            f"a binary that ends with its channels and {what}",
+            combined(rows((5, 4, 1, 1)), operand=(1, 4, 1, 1)),
+            combined(target, operand=operand),
+        )
+        for what, target, operand in (
+            ("positions", rows((5, 4, 1, 2)), (1, 4, 1, 1)),
+            ("one operand", rows((5, 4, 1, 1)), (1, 1, 1, 1)),
+            ("an operand of all", rows((5, 4, 1, 1)), (5, 4, 1, 1)),
+            ("no further axes", rows((5, 4)), (1, 4)),
+            ("no operand", rows((5, 4, 1, 1)), None),
         )
     ),
     ("a binary of f16", combined(blocked(DataType.f16, 4)), combined(blocked(DataType.f16))),
