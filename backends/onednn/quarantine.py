@@ -321,11 +321,13 @@ INTEGERS = Entry[[Case]](
     "sums of two products saturate at 16 bits, and weights of signed data are halved against that and rounded",
 )
 
-OFF_CHANNELS = Entry[[Case]](
+NOT_PER_CHANNEL = Entry[[Case]](
     "",
-    "a second operand has elements along another axis than the channels",
-    _operand_off_channels,
-    "elements of the operand taken from the wrong places",
+    "a second operand has several elements and is not clearly per channel",
+    lambda case: any(
+        window_post_op_is_wrong(case.layout(Query.dst_md).shape, operand.shape) for operand in _operands(case)
+    ),
+    "elements of the operand taken from the wrong places, also where it has one for each of (1, 8, 1)",
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
@@ -397,7 +399,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "pooling_forward": (
-        OFF_CHANNELS,
+        NOT_PER_CHANNEL,
         Entry(
             "jit:sse41",
             "it averages",
@@ -422,7 +424,19 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "resampling_forward": (
-        OFF_CHANNELS,
+        NOT_PER_CHANNEL,
+        *(
+            Entry[[Case]](
+                kernel,
+                "the result is of 8-bit integers in blocks, with a second operand of several elements",
+                lambda case: (
+                    _is_blocked_integers(case.layout(Query.dst_md))
+                    and any(math.prod(operand.shape) > 1 for operand in _operands(case))
+                ),
+                "the operand's first elements for each vector of a block, which is longer than one",
+            )
+            for kernel in ("jit:sse41", "jit:avx2")
+        ),
         Entry(
             "simple:any",
             "a second operand has more than one element and the positions of the source are not adjacent",
