@@ -176,6 +176,9 @@ def _bounds(
             errors = [errors[0] + 8 * F32 * np.abs(values[0]), *errors[1:]]
             exact = False
         spread = [np.zeros(o.shape) for o in outputs] if exact else _corners(op, values, errors, outputs)
+        if op.schema.family == "eltwise" and op.kind.endswith("Backward"):
+            # Of a gradient that is no number, a slope of zero makes 0 here, and NaN in kernels that multiply.
+            spread[0] = np.where(np.isfinite(values[1]), spread[0], np.inf)
         return [s + _arithmetic(op, values, o) for s, o in zip(spread, outputs, strict=True)]
     return _probed(op, values, errors, outputs)
 
