@@ -307,9 +307,17 @@ def _scatter_nd(ctx: InferenceContext) -> tuple[Shape, ...]:
 
 
 def parts(ctx: InferenceContext, shape: Sequence[int]) -> list[slice]:
-    """What HostSlice takes of each axis."""
+    """What HostSlice takes of each axis.
+
+    Raises:
+        ShapeError: an axis that the tensor does not have, or one given twice.
+    """
+    axes = [axis_of(ctx, axis, len(shape), "axes") for axis in ctx.attributes.integers("axes")]
+    if len(set(axes)) < len(axes):
+        given = list(ctx.attributes.integers("axes"))
+        raise ctx.error(f"attribute 'axes' must name each axis once, got {given} for {len(shape)} axes")
     return _slices(
-        [axis_of(ctx, axis, len(shape), "axes") for axis in ctx.attributes.integers("axes")],
+        axes,
         *(ctx.attributes.integers(name) for name in ("starts", "stops", "steps")),
         rank=len(shape),
     )

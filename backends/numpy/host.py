@@ -113,12 +113,6 @@ def rounded_binary(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) ->
     store(outputs[0], function(wide(inputs[0]), wide(inputs[1])))
 
 
-@kernel("HostSelect")
-def select(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Dst = src_0 where cond, src_1 elsewhere."""
-    np.copyto(outputs[0], np.where(inputs[0], inputs[1], inputs[2]))
-
-
 @kernel("HostCast")
 def cast(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Numbers in another type. Integers and f64 reach bf16 with one rounding."""

@@ -231,6 +231,14 @@ def _operand_off_channels(case: Case) -> bool:
     )
 
 
+def _channels_at_the_end(case: Case) -> bool:
+    """Whether nothing follows the channels of a plain result that has post-ops with an operand for each of them."""
+    target = case.layout(Query.dst_md)
+    return target.strides is not None and any(
+        post_op_is_wrong(target.shape, operand.shape) for operand in _operands(case)
+    )
+
+
 def _positions_outside(case: Case) -> bool:
     """Whether the positions of a resampling's source, its last axis, are not adjacent."""
     strides = case.layout(Query.src_md).strides
@@ -313,11 +321,13 @@ INTEGERS = Entry[[Case]](
     "sums of two products saturate at 16 bits, and weights of signed data are halved against that and rounded",
 )
 
-OFF_CHANNELS = Entry[[Case]](
+NOT_PER_CHANNEL = Entry[[Case]](
     "",
-    "a second operand has elements along another axis than the channels",
-    _operand_off_channels,
-    "elements of the operand taken from the wrong places",
+    "a second operand has several elements and is not clearly per channel",
+    lambda case: any(
+        window_post_op_is_wrong(case.layout(Query.dst_md).shape, operand.shape) for operand in _operands(case)
+    ),
+    "elements of the operand taken from the wrong places, also where it has one for each of (1, 8, 1)",
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
@@ -334,6 +344,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "the result is of 8-bit integers in blocks that the channels don't fill",
             lambda case: _integers_in_part_blocks(case.layout(Query.dst_md)),
             "crashes with an operand per channel of a post-op, in blocks of 16; quotients are not zero in the padding",
+        ),
+        Entry(
+            "jit:uni",
+            "a second operand of a post-op is per channel and only axes of one element follow the channels",
+            _channels_at_the_end,
+            "walks the channels as if they lay last and takes the operand as if they did not: one element of it for a "
+            "whole vector, in results (5, 4, 1, 1) of every type",
         ),
     ),
     "softmax_forward": (
@@ -382,7 +399,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "pooling_forward": (
-        OFF_CHANNELS,
+        NOT_PER_CHANNEL,
         Entry(
             "jit:sse41",
             "it averages",
@@ -407,7 +424,19 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "resampling_forward": (
-        OFF_CHANNELS,
+        NOT_PER_CHANNEL,
+        *(
+            Entry[[Case]](
+                kernel,
+                "the result is of 8-bit integers in blocks, with a second operand of several elements",
+                lambda case: (
+                    _is_blocked_integers(case.layout(Query.dst_md))
+                    and any(math.prod(operand.shape) > 1 for operand in _operands(case))
+                ),
+                "the operand's first elements for each vector of a block, which is longer than one",
+            )
+            for kernel in ("jit:sse41", "jit:avx2")
+        ),
         Entry(
             "simple:any",
             "a second operand has more than one element and the positions of the source are not adjacent",

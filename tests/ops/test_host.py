@@ -212,6 +212,12 @@ REFUSED = {
         {"axes": [0], "starts": [0], "stops": [1], "steps": []},
         "must be equally long",
     ),
+    "an axis twice": (
+        "HostSlice",
+        [(5, 4)],
+        {"axes": [0, -2], "starts": [0, 1], "stops": [4, 3], "steps": [1, 1]},
+        r"must name each axis once, got \[0, -2\]",
+    ),
     "a step": ("HostSlice", [(5,)], {"axes": [0], "starts": [0], "stops": [1], "steps": [0]}, "not have a 0"),
     "pads": ("HostPad", [(5,)], {"pads_begin": [1, 1], "pads_end": [0]}, "for each of 1 axes"),
     "mirror": (

@@ -144,6 +144,10 @@ def lone(kind, data_type):
             i: p.name for i, p in enumerate(ports) if arrays[i].dtype == FLOATS[data_type] and arrays[i].size
         }
         yield made, arrays, changed
+        if schema.family == "eltwise" and kind.endswith("Backward"):  # where slopes are zero, or others
+            other = og.Graph()
+            other.add_op(example.op(types=types))
+            yield other, {**arrays, 0: -np.abs(arrays[0])}, changed
 
 
 def following(kind, data_type):

@@ -110,10 +110,12 @@ def reaching(kernel, taps, step, made, apart=0):
     )
 
 
-def resampled(implementation, source, operand, function="resampling_forward"):
+def resampled(implementation, source, operand, function="resampling_forward", target=None):
+    """A resampling or a pooling with an operand added to it; of one size if there is no target."""
     post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
     attributes = PrimitiveAttributes(load(), post_ops=post)
-    return Case(Offered(function, implementation, {Query.src_md: source}), (attributes,))
+    layouts = {Query.src_md: source, Query.dst_md: source if target is None else target}
+    return Case(Offered(function, implementation, layouts), (attributes,))
 
 
 def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest):
@@ -142,9 +144,11 @@ def blocked(data_type, size=16, channels=32):
     return tag
 
 
-def combined(target, implementation="jit:uni"):
-    """A binary with this result."""
-    return Case(Offered("binary", implementation, {Query.dst_md: target}), (PrimitiveAttributes(load()),))
+def combined(target, implementation="jit:uni", operand=None):
+    """A binary with this result; operand: shape of a post-op's."""
+    post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
+    attributes = PrimitiveAttributes(load(), post_ops=post)
+    return Case(Offered("binary", implementation, {Query.dst_md: target}), (attributes,))
 
 
 DATA = (1, 64, 7, 7)
@@ -175,6 +179,20 @@ BOUNDS = [
             ("blocks that are not full", blocked(S8)),
             ("integers", blocked(F32, channels=31)),
             ("unblocked channels", rows((1, 31, 4, 4), S8)),
+        )
+    ),
+    *(
+        (
+            f"a binary that ends with its channels and {what}",
+            combined(rows((5, 4, 1, 1)), operand=(1, 4, 1, 1)),
+            combined(target, operand=operand),
+        )
+        for what, target, operand in (
+            ("positions", rows((5, 4, 1, 2)), (1, 4, 1, 1)),
+            ("one operand", rows((5, 4, 1, 1)), (1, 1, 1, 1)),
+            ("an operand of all", rows((5, 4, 1, 1)), (5, 4, 1, 1)),
+            ("no further axes", rows((5, 4)), (1, 4)),
+            ("no operand", rows((5, 4, 1, 1)), None),
         )
     ),
     ("a binary of f16", combined(blocked(DataType.f16, 4)), combined(blocked(DataType.f16))),
@@ -294,6 +312,29 @@ BOUNDS = [
         )
         for function in ("resampling_forward", "pooling_forward")
         for what, operand in (("all elements", DATA), ("rows", (1, 1, 1, 7)), ("images", (2, 1, 1, 1)))
+    ),
+    *(
+        (
+            f"{function} of one position with an operand of all channels, not {what}",
+            resampled("jit:avx512_core", rows((1, 8, 5)), (1, 8, 1), function, rows((1, 8, 1))),
+            resampled("jit:avx512_core", rows((1, 8, 5)), operand, function, rows((1, 8, out))),
+        )
+        for function in ("resampling_forward", "pooling_forward")
+        for what, operand, out in (("of two", (1, 8, 1), 2), ("of one channel", (1, 1, 1), 1))
+    ),
+    *(
+        (
+            f"{kernel} resampling of integers in blocks with operands, not {what}",
+            resampled(kernel, blocked(U8), (1, 32, 1, 1)),
+            resampled(other, target, operand),
+        )
+        for kernel in ("jit:sse41", "jit:avx2")
+        for what, other, target, operand in (
+            ("in rows", kernel, rows((1, 32, 4, 4), U8), (1, 32, 1, 1)),
+            ("of floats", kernel, blocked(F32), (1, 32, 1, 1)),
+            ("with one operand", kernel, blocked(U8), (1, 1, 1, 1)),
+            ("by wider vectors", "jit:avx512_core", blocked(U8), (1, 32, 1, 1)),
+        )
     ),
     *(
         (f"PReLU of data in {what}", sloped(layout, slopes), sloped(right, right_slopes))

@@ -35,6 +35,7 @@ LATER = (
     "ReLUBackward",
     "ConvTranspose",
     "Reorder",
+    "HostSlice",
 )
 ANCHORS = (
     "Convolution",
@@ -49,10 +50,22 @@ ANCHORS = (
     "Reorder",
     "SoftMax",
     "ReLU",
+    "HostSlice",
 )
 """Between Dequantize and Quantize."""
 SPECIAL = ("int8", "attention", "huge", "training")
-HEAVY = ("Convolution", "MatMul", "int8", "ConvTranspose", "Add", "Multiply", "Quantize", "PReLU", "Reorder")
+HEAVY = (
+    "Convolution",
+    "MatMul",
+    "int8",
+    "ConvTranspose",
+    "Add",
+    "Multiply",
+    "Quantize",
+    "PReLU",
+    "Reorder",
+    "HostSlice",
+)
 """Kinds that get more than their share."""
 MAGNITUDE = {"f16": 2000.0, "bf16": 1e6, "f32": 1e6}
 
@@ -84,7 +97,7 @@ def follow(draw: Draw, y: int) -> int:
     if r < 0.84:
         return roots.cast(draw, "TypeCast", y)[0]
     if r < 0.91:
-        kind = draw.rng.choice(("StaticReshape", "StaticTranspose"))
+        kind = draw.rng.choice(("StaticReshape", "StaticTranspose", "HostSlice"))
         return ROOTS[kind](draw, kind, y)[0]
     kind = draw.rng.choice(LATER)
     if ROOTS[kind] in IMAGES and not roots.is_image(draw, y):

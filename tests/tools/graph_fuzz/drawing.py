@@ -264,4 +264,4 @@ class Draw:
         return layout
 
 
-SCHEMAS = {schema.kind: schema for schema in og.ops()}
+SCHEMAS = {schema.kind: schema for schema in (*og.ops(), og.op_schema("HostSlice"))}

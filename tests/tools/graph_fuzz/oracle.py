@@ -48,7 +48,7 @@ LINEAR = PRODUCTS | {
     "InterpolateBackward",
 }
 """Sums of their inputs, or of products of them, with weights that are not negative."""
-MOVES = frozenset({"StaticReshape", "StaticTranspose", "Concat", "Reorder", "End"})
+MOVES = frozenset({"StaticReshape", "StaticTranspose", "Concat", "Reorder", "HostSlice", "End"})
 """What errors go through as values do."""
 MONOTONE = frozenset({"MaxPool", "ReduceMax", "ReduceMin"})
 EXACT = frozenset(
@@ -176,6 +176,9 @@ def _bounds(
             errors = [errors[0] + 8 * F32 * np.abs(values[0]), *errors[1:]]
             exact = False
         spread = [np.zeros(o.shape) for o in outputs] if exact else _corners(op, values, errors, outputs)
+        if op.schema.family == "eltwise" and op.kind.endswith("Backward"):
+            # Of a gradient that is no number, a slope of zero makes 0 here, and NaN in kernels that multiply.
+            spread[0] = np.where(np.isfinite(values[1]), spread[0], np.inf)
         return [s + _arithmetic(op, values, o) for s, o in zip(spread, outputs, strict=True)]
     return _probed(op, values, errors, outputs)
 
@@ -191,14 +194,22 @@ def _max_pool_backward(op: og.Op, values: list[Array], errors: list[Array]) -> A
 
 def _is_on_grid(op: og.Op, values: Array) -> bool:
     """Whether quotients by these scales are exact in f32, also with a zero point."""
-    powers = all(np.frexp(s)[0] == 0.5 for s in op.attributes["scales"])
-    return powers and bool((np.rint(values * 64) == values * 64).all())
+    return _are_powers(op) and bool((np.rint(values * 64) == values * 64).all())
+
+
+def _are_powers(op: og.Op) -> bool:
+    """Whether all scales are powers of two."""
+    return all(np.frexp(s)[0] == 0.5 for s in op.attributes["scales"])
 
 
 def _arithmetic(op: og.Op, values: list[Array], output: Array) -> Array | float:
     """What an elementwise op's own arithmetic may add."""
     if output.dtype.kind != "f" or op.kind in MONOTONE:
         return 0.0
+    if op.kind == "Dequantize" and not _are_powers(op):
+        # Its kernel multiplies in f32, whose product is one of several; the zero point may be taken off behind it.
+        zero = max(op.attributes["scales"]) * max(map(abs, op.attributes.get("zps") or (0,)))
+        return 4 * F32 * (np.abs(output) + zero)
     if op.kind in EXACT:
         single = output.astype(np.float32).astype(np.float64)
         return np.where(single == output, 0.0, 4 * F32 * np.abs(output))
@@ -293,6 +304,10 @@ def _corners(op: og.Op, values: list[Array], errors: list[Array], outputs: list[
         for spread, output, there in zip(spreads, outputs, run_kernel(op, list(corner)), strict=True):
             change = np.abs(there.astype(np.float64) - output.astype(np.float64))
             np.maximum(spread, np.where(np.isnan(change), np.inf, change), out=spread)
+    for divisor, error in zip(_divisors(op, values), _divisors(op, errors), strict=True):
+        # Neither end shows what is between them where the divisor may be zero.
+        crossed = (np.abs(divisor) <= error) & (error > 0)
+        spreads[0][np.broadcast_to(crossed, spreads[0].shape)] = np.inf
     for spread, output in zip(spreads, outputs, strict=True):
         for value in values if output.dtype.kind in "iub" else ():
             if value.dtype.kind == "f" and np.isnan(value).any():  # what integer a NaN becomes, nobody says
@@ -301,8 +316,17 @@ def _corners(op: og.Op, values: list[Array], errors: list[Array], outputs: list[
     return [1.25 * s if op.outputs[0].data_type.value in HALF_STEP else s for s in spreads]
 
 
+def _divisors(op: og.Op, of_inputs: list[Array]) -> list[Array]:
+    """Of what is given for each input, that of the one by which the op divides."""
+    if op.kind == "Divide":
+        return of_inputs[1:]
+    return (
+        of_inputs if op.kind == "Reciprocal" or (op.kind == "Pow" and op.attributes.real("beta") < 0) else []
+    )
+
+
 def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[Array]) -> list[Array]:
-    """Normalizations and the like: how much a few random changes of the size of the errors change the outputs."""
+    """Normalizations and the like: how much a few changes of the size of the errors change the outputs."""
     rng = np.random.default_rng(len(outputs[0].shape))
     spreads = [np.zeros(o.shape) for o in outputs]
     sizes = [
@@ -310,9 +334,9 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
     ]
     if any(not np.isfinite(s).all() for s in sizes):
         return [np.full(o.shape, np.inf) for o in outputs]
-    for _ in range(PROBES):
+    for way in (*(0.0,) * PROBES, -1.0, 1.0):  # all in one at last: numbers that are equal are rounded alike
         moved = [
-            v + s * np.where(rng.random(v.shape) < 0.5, -1.0, 1.0) if v.dtype.kind == "f" else v
+            v + s * (way or np.where(rng.random(v.shape) < 0.5, -1.0, 1.0)) if v.dtype.kind == "f" else v
             for v, s in zip(values, sizes, strict=True)
         ]
         for spread, output, there in zip(spreads, outputs, run_kernel(op, moved), strict=True):

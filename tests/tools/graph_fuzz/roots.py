@@ -220,6 +220,57 @@ def transpose(draw: Draw, kind: str, x: int | None) -> list[int]:
     return draw.ops(kind, x, order=order)
 
 
+def part(draw: Draw, kind: str, x: int | None) -> list[int]:
+    """Parts along axes with steps: HostSlice, or the MaxPool that importers make of one along a spatial axis."""
+    x = draw.input(draw.shape()) if x is None else x
+    shape = draw.dims(x)
+    if not shape:
+        raise Impossible
+    if len(shape) in (3, 4, 5) and 0 not in shape and draw.chance(0.3):
+        return [_pooled_part(draw, x)]
+    axes = draw.rng.sample(range(len(shape)), draw.rng.choice((1, 1, 1, min(2, len(shape)), len(shape))))
+    bounds = [_bounds(draw, shape[axis]) for axis in axes]
+    starts, stops, steps = (list(one) for one in zip(*bounds, strict=True))
+    named = [axis if draw.chance(0.8) else axis - len(shape) for axis in axes]
+    return draw.ops(kind, x, axes=named, starts=starts, stops=stops, steps=steps)
+
+
+def _bounds(draw: Draw, size: int) -> tuple[int, int, int]:
+    """Start, stop and step of a part of an axis, which is empty only where sizes may be zero."""
+    rng = draw.rng
+    step = rng.choice((1, 1, 1, 2, 3)) * (-1 if draw.chance(0.05) else 1)
+    for _ in range(8):
+        start, stop = (
+            rng.choice((0, size // 2, rng.randint(0, size), -rng.randint(1, size + 1))),
+            rng.choice((size, 2**31 - 1, size // 2, rng.randint(0, size), -rng.randint(1, size + 1))),
+        )
+        if step < 0:
+            start, stop = stop, start
+        if draw.empty or range(size)[start:stop:step]:
+            return start, stop, step
+    return (0, size, 1) if step > 0 else (size, -size - 1, -1)
+
+
+def _pooled_part(draw: Draw, x: int) -> int:
+    """A part along a spatial axis by windows of one element and padding that cuts off."""
+    shape, rank = draw.dims(x), len(draw.dims(x)) - 2
+    place = draw.rng.randrange(rank)
+    size = shape[place + (2 if draw.format == "NCX" else 1)]
+    chosen = range(draw.rng.randrange(size), size, draw.rng.choice((1, 1, 2, 3)))
+    chosen = chosen[: draw.rng.randint(1, len(chosen))]
+    begin, end, strides = [0] * rank, [0] * rank, [1] * rank
+    begin[place], end[place], strides[place] = -chosen[0], chosen[-1] + 1 - size, chosen.step
+    return draw.op(
+        "MaxPool",
+        x,
+        kernel=[1] * rank,
+        strides=strides,
+        pads_begin=begin,
+        pads_end=end,
+        data_format=draw.format,
+    )
+
+
 def plain(draw: Draw, kind: str, x: int | None) -> list[int]:
     """Reorder, GenIndex."""
     x = draw.input(draw.shape()) if x is None else x
@@ -328,6 +379,7 @@ FAMILIES: dict[Root, tuple[str, ...]] = {
     concat: ("Concat",),
     reshape: ("StaticReshape",),
     transpose: ("StaticTranspose",),
+    part: ("HostSlice",),
     plain: ("Reorder", "GenIndex"),
     cast: ("TypeCast",),
     dropout: ("Dropout",),
