@@ -138,14 +138,14 @@ def test_a_change_that_torch_does_not_count_is_counted_by_hand():
 
 
 def test_weights_are_packed_once_while_they_stay(monkeypatch):
-    from onednn_graph.graph.torch_compile.region import Region
+    from onednn_graph.graph.torch_compile.weights import Weights
 
     module = seeded(Network).eval()
     run = compiled(module)
     x = normal(2, 3, 8, 8)
     kept = []
-    prepared = Region._prepared
-    monkeypatch.setattr(Region, "_prepared", lambda *given: kept.append(prepared(*given)) or kept[-1])
+    of = Weights.of
+    monkeypatch.setattr(Weights, "of", lambda *given: kept.append(of(*given)) or kept[-1])
     with torch.no_grad():
         for _ in range(3):
             run(x)
