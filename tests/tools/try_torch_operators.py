@@ -127,7 +127,7 @@ def page(lines: list[list[Any]], version: str, limits: dict[str, int]) -> str:
         limits=", ".join(f"up to {limit} of {dtype} for each operator" for dtype, limit in limits.items()),
     )
     for name, row in mapped.items():
-        cells: list[str] = [name]
+        cells: list[str] = [f"`{name}`"]
         for dtype in TYPES:
             counts = row[dtype]
             cells.append(_share(counts["forward"], counts["all"]))

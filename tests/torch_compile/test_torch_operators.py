@@ -166,5 +166,5 @@ def test_the_page_is_of_the_table():
     text = try_torch_operators.page(
         json.loads(json.dumps(lines)), "2.13.0+cpu", {"float32": 1, "bfloat16": 1}
     )
-    assert "| add | 1 | 1 | 1 | **0 of 1** |  | 4 | 1 |" in text
+    assert "| `add` | 1 | 1 | 1 | **0 of 1** |  | 4 | 1 |" in text
     assert "svd" not in text
