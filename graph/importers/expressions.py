@@ -36,6 +36,7 @@ MOST_ROWS = 256
 """Parts that a look-up may fall into: each is an op."""
 FLOATS = (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float64))
 HALVES = FLOATS[1:3]
+"""Floating-point types of 16 bits."""
 
 Operand = Value | float
 """A value, or a Python number, which takes the type of the other operand."""

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pages" / "coming-from" / "torch-operators.md"
 sys.path[:0] = [str(ROOT / "tests" / "support")]
 TYPES = {"float32": 8, "bfloat16": 3, "int64": 3}
-"""Type → samples of each operator that the page tells of; evenly spread where there are more."""
+"""Type → samples of each operator that --write takes; evenly spread where there are more."""
 HEAD = """# Torch's operators
 
 Which of torch's operators `torch.compile(model, backend="onednn_graph")` computes itself, and how that was tested: by
@@ -46,7 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", help="names as torch has them; all if none is given")
     parser.add_argument("--dtype", default="float32", choices=TYPES)
-    parser.add_argument("--limit", type=int, help="samples of each operator; all if left out")
+    parser.add_argument(
+        "--limit", type=int, help="samples of each operator; all if left out, some for --write"
+    )
     parser.add_argument("--layout", default="plain", help="how inputs lie: plain, offset, permuted, expanded")
     parser.add_argument("--inplace", action="store_true", help="the forms that write into their input")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -55,7 +57,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="where outcomes go as JSON lines")
     given = parser.parse_args()
     if given.write:
-        return write(given.jobs)
+        return write(given.jobs, {dtype: given.limit or limit for dtype, limit in TYPES.items()})
     return run(given)
 
 
@@ -85,18 +87,18 @@ def run(given: argparse.Namespace) -> int:
     return int(bool(failed))
 
 
-def write(jobs: int) -> int:
+def write(jobs: int, limits: dict[str, int]) -> int:
     """All of it in child processes, and the page."""
     with tempfile.TemporaryDirectory() as folder:
-        return _write(jobs, folder)
+        return _write(jobs, limits, folder)
 
 
-def _write(jobs: int, folder: str) -> int:
+def _write(jobs: int, limits: dict[str, int], folder: str) -> int:
     import torch
 
     lines: list[list[Any]] = []
     worst = 0
-    for dtype, limit in TYPES.items():
+    for dtype, limit in limits.items():
         outs = [Path(folder) / f"{dtype}_{job}.jsonl" for job in range(jobs)]
         command = [sys.executable, __file__, "--dtype", dtype, "--limit", str(limit)]
         children = [
@@ -105,11 +107,11 @@ def _write(jobs: int, folder: str) -> int:
         ]
         worst = max(worst, *(abs(child.wait()) for child in children))
         lines += [json.loads(line) for out in outs for line in out.read_text(encoding="utf-8").splitlines()]
-    PAGE.write_text(page(lines, torch.__version__), encoding="utf-8")
+    PAGE.write_text(page(lines, torch.__version__, limits), encoding="utf-8")
     return worst
 
 
-def page(lines: list[list[Any]], version: str) -> str:
+def page(lines: list[list[Any]], version: str, limits: dict[str, int]) -> str:
     """The page of outcomes: operator, type, forward, backward, counts, whether there are translations."""
     rows: dict[str, dict[str, Counter[str]]] = {}
     for name, dtype, forward, backward, regions, by_torch, mapped in lines:
@@ -122,10 +124,10 @@ def page(lines: list[list[Any]], version: str) -> str:
     text = HEAD.format(
         torch=version.split("+")[0],
         samples=sum(row[dtype]["all"] for row in mapped.values() for dtype in TYPES),
-        limits=", ".join(f"up to {limit} of {dtype} for each operator" for dtype, limit in TYPES.items()),
+        limits=", ".join(f"up to {limit} of {dtype} for each operator" for dtype, limit in limits.items()),
     )
     for name, row in mapped.items():
-        cells: list[str] = [name]
+        cells: list[str] = [f"`{name}`"]
         for dtype in TYPES:
             counts = row[dtype]
             cells.append(_share(counts["forward"], counts["all"]))

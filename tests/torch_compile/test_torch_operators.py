@@ -163,6 +163,8 @@ def test_the_page_is_of_the_table():
         ["add", "bfloat16", True, False, 2, 0, True],
         ["svd", "float32", True, True, 0, 3, False],
     ]
-    text = try_torch_operators.page(json.loads(json.dumps(lines)), "2.13.0+cpu")
-    assert "| add | 1 | 1 | 1 | **0 of 1** |  | 4 | 1 |" in text
+    text = try_torch_operators.page(
+        json.loads(json.dumps(lines)), "2.13.0+cpu", {"float32": 1, "bfloat16": 1}
+    )
+    assert "| `add` | 1 | 1 | 1 | **0 of 1** |  | 4 | 1 |" in text
     assert "svd" not in text
