@@ -678,6 +678,11 @@ class _Planner:
         """Whether nobody but the region that makes it has been promised how it lies."""
         return cell.home is not None and cell.slot is None and cell.values.keys() == {cell.home}
 
+    def is_handed_out(self, cell: Cell) -> bool:
+        """Whether a region has made it, and not torch as a view of what a region has made."""
+        made = () if cell.home is None else self.regions[cell.home].outputs.values()
+        return any(slot == cell.slot for slot, _ in made)
+
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
         made: dict[int, RegionCall] = {}
@@ -722,8 +727,8 @@ class _Planner:
         for tensor in compiled.inputs:
             cell = region.imports[tensor.id]
             number = self.slot_number(cell)
-            checked = number < len(self.arguments) or cell.home is not None
-            inputs.append(Taken(number, cell.strides, checked))
+            checked = number < len(self.arguments) or self.is_handed_out(cell)
+            inputs.append(Taken(number, cell.strides, checked, cell.dtype))
         outputs: list[Made] = []
         for tensor in compiled.outputs:
             slot, cell = by_id[tensor.id]

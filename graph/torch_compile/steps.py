@@ -118,13 +118,15 @@ class Taken:
 
     Attributes:
         slot: that holds it.
-        strides: as the region was compiled for.
-        checked: whether the strides are known to be these, so that nobody need look.
+        strides, dtype: as the region was compiled for.
+        checked: whether they are known to be these, so that nobody need look. What an op of torch makes may be of
+            another type than its shape rule says: statistics of half numbers are.
     """
 
     slot: int
     strides: tuple[int, ...]
     checked: bool
+    dtype: Any
 
 
 @frozen
@@ -162,8 +164,8 @@ class RegionCall:
         given: list[Any] = []
         for taken in self.inputs:
             tensor = slots[taken.slot]
-            if not taken.checked and tensor.stride() != taken.strides:
-                tensor = placed(tensor, taken.strides)
+            if not taken.checked and (tensor.dtype is not taken.dtype or tensor.stride() != taken.strides):
+                tensor = placed(tensor, taken.strides, taken.dtype)
             given.append(tensor)
         empty = torch.empty_strided
         made = [empty(one.shape, one.strides, dtype=one.dtype) for one in self.outputs]

@@ -63,7 +63,7 @@ def normal(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def placed(tensor: Any, strides: Sequence[int]) -> Any:
-    """A copy that lies as it should."""
-    made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype)
+def placed(tensor: Any, strides: Sequence[int], dtype: Any) -> Any:
+    """A copy that lies as it should, of the type that it should have."""
+    made = torch.empty_strided(tensor.shape, strides, dtype=dtype)
     return made.copy_(tensor)
