@@ -232,6 +232,7 @@ class _Planner:
                 self.of[node] = number
                 return
         shapes = self.described(node, meta)
+        _widen_statistics(node, shapes, cells)
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -752,6 +753,16 @@ def _check_complete(node: Any, values: Sequence[Value | None], cells: Sequence[C
             raise Unmapped(f"result {number} has no counterpart")
 
 
+def _widen_statistics(node: Any, shapes: Sequence[Cell | None] | None, cells: Sequence[Cell]) -> None:
+    """Has statistics in f32 where weights are, as torch's kernels do; its shape rules have the data's type."""
+    if str(node.target).rpartition(".")[0] not in WITH_STATISTICS or shapes is None:
+        return
+    if any(cell.dtype == torch.float32 for cell in cells):
+        for cell in shapes[1:3]:
+            if cell is not None:
+                cell.dtype = torch.float32
+
+
 def _read(node: Any) -> set[int]:
     """Numbers of the results that somebody reads."""
     if not _several(node):
@@ -859,6 +870,17 @@ def _is_pure(target: Any) -> bool:
     return not random and not _mutates(target)
 
 
+WITH_STATISTICS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit",
+        "native_batch_norm",
+        "native_layer_norm",
+        "native_group_norm",
+    )
+)
+"""Normalisations that return mean and inverse deviation beside the data."""
 SPATIAL = frozenset(
     f"aten.{name}"
     for name in (
