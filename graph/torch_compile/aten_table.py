@@ -7,13 +7,14 @@ from typing import Any
 
 from ..importers.torch_training import TRAINING
 from .aten_backward import BACKWARD
+from .aten_groups import GROUPS
 from .framework import aten
 
 LEFT_TO_TORCH = frozenset(("aten.native_dropout", "aten.bernoulli", "aten.dropout"))
 """Ops that importers translate and that are torch's here: its random numbers are wanted."""
 TABLE: dict[str, Callable[..., Any]] = {
     name: function
-    for name, function in (TRAINING | BACKWARD).items()
+    for name, function in (TRAINING | BACKWARD | GROUPS).items()
     if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH)
 }
 """Name, with the overload or without → translation."""
