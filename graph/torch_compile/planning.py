@@ -191,8 +191,12 @@ class _Planner:
             if _symbol(meta):
                 self.sizes.bind(node.name, [meta], [given])
             return
-        if isinstance(meta, torch.Tensor):
-            self.sizes.bind(node.name, meta.shape, given.shape)
+        if isinstance(meta, torch.Tensor) and len(meta.shape) == len(given.shape):
+            # A size that is a number may be wrong: some shape rules of torch are.
+            open_sizes = [
+                pair for pair in zip(meta.shape, given.shape, strict=True) if isinstance(pair[0], torch.SymInt)
+            ]
+            self.sizes.bind(node.name, [dim for dim, _ in open_sizes], [size for _, size in open_sizes])
         strides = normal(given.shape, given.stride())
         steady = number in self.steady
         self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
