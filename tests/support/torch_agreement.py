@@ -21,8 +21,8 @@ FACTORS = {"f32": 2.0, "bf16": 1.5, "autocast": 1.5}
 FACTOR_OF_ONE = 2.5
 """The same of the gradient of one parameter, which may be a few numbers."""
 SAMPLES = 6
-"""Eager runs on inputs that are moved in their last bits. Where a ReLU is at its kink, or a variance is of four numbers,
-eager torch itself is as far from double precision as they show."""
+"""Eager runs on inputs that are moved in their last bits. Where a ReLU is at its kink, or a variance is of four
+numbers, eager torch itself is as far from double precision as they show."""
 
 nn = torch.nn
 DOUBLE, SINGLE, HALF, AUTOCAST = "f64", "f32", "bf16", "autocast"
