@@ -206,8 +206,14 @@ class _Planner:
             if _symbol(meta):
                 self.sizes.bind(node.name, [meta], [given])
             return
-        if isinstance(meta, torch.Tensor) and any(map(_symbol, meta.shape)):
-            self.sizes.bind(node.name, meta.shape, given.shape)
+        if isinstance(meta, torch.Tensor) and len(meta.shape) == len(given.shape):
+            # A size that is a number may be wrong: some shape rules of torch are.
+            open_sizes = [
+                pair
+                for pair in zip(meta.shape, given.shape, strict=True)
+                if isinstance(pair[0], torch.SymInt)
+            ]
+            self.sizes.bind(node.name, [dim for dim, _ in open_sizes], [size for _, size in open_sizes])
         if given.layout is not torch.strided:
             self.of[node] = Cell(node, tuple(given.shape), (), given.dtype, slot=number)
             return
@@ -254,6 +260,7 @@ class _Planner:
         if strange is not None:
             self.call(node, shapes, cells, strange, pure=_is_pure(node.target))
             return
+        _widen_statistics(node, shapes, cells)
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -725,6 +732,11 @@ class _Planner:
         """Whether nobody but the region that makes it has been promised how it lies."""
         return cell.home is not None and cell.slot is None and cell.values.keys() == {cell.home}
 
+    def is_handed_out(self, cell: Cell) -> bool:
+        """Whether a region has made it, and not torch as a view of what a region has made."""
+        made = () if cell.home is None else self.regions[cell.home].outputs.values()
+        return any(slot == cell.slot for slot, _ in made)
+
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
         writes = [self.write(node) for node in self.writes]
@@ -776,7 +788,8 @@ class _Planner:
         for tensor in compiled.inputs:
             cell = region.imports[tensor.id]
             number = self.slot_number(cell)
-            checked = cell.steady or cell.home is not None  # torch guards the one, we made the other
+            # Torch guards the one, and we have made the other.
+            checked = cell.steady or self.is_handed_out(cell)
             inputs.append(Taken(number, cell.shape, cell.strides, cell.dtype, checked))
         outputs: list[Made] = []
         for tensor in compiled.outputs:
@@ -835,6 +848,16 @@ def _check_result(value: Value, cell: Cell) -> None:
         raise Unmapped(
             f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
         )
+
+
+def _widen_statistics(node: Any, shapes: Sequence[Cell | None] | None, cells: Sequence[Cell]) -> None:
+    """Has statistics in f32 where weights are, as torch's kernels do; its shape rules have the data's type."""
+    if str(node.target).rpartition(".")[0] not in WITH_STATISTICS or shapes is None:
+        return
+    if any(cell.dtype == torch.float32 for cell in cells):
+        for cell in shapes[1:3]:
+            if cell is not None:
+                cell.dtype = torch.float32
 
 
 def _read(node: Any) -> set[int]:
@@ -990,6 +1013,17 @@ def _draws_nothing(node: Any) -> bool:
 CHANCE = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 3}
 """Op → which of its arguments is the chance to drop an element."""
 
+WITH_STATISTICS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit",
+        "native_batch_norm",
+        "native_layer_norm",
+        "native_group_norm",
+    )
+)
+"""Normalisations that return mean and inverse deviation beside the data."""
 SPATIAL = frozenset(
     f"aten.{name}"
     for name in (

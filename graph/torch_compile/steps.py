@@ -139,6 +139,7 @@ class Taken:
     strides: tuple[int, ...]
     dtype: Any
     checked: bool
+    dtype: Any
 
     def fitted(self, tensor: Any) -> Any:
         """The tensor as the region takes it.

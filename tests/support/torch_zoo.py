@@ -138,7 +138,9 @@ class VAE(nn.Module):
         code = mean + noise * torch.exp(0.5 * spread)
         again = self.decode(code)
         divergence = -0.5 * (1 + spread - mean.pow(2) - spread.exp()).sum()
-        return functional.binary_cross_entropy(again.float(), torch.sigmoid(x).float(), reduction="sum") + divergence, again
+        return functional.binary_cross_entropy(
+            again.float(), torch.sigmoid(x).float(), reduction="sum"
+        ) + divergence, again
 
 
 class Recurrent(nn.Module):
@@ -205,7 +207,11 @@ class Diffusion(nn.Module):
         self.first = nn.Conv2d(3, width, 3, padding=1)
         self.norm1, self.conv1 = nn.GroupNorm(8, width), nn.Conv2d(width, width, 3, padding=1)
         self.norm2, self.conv2 = nn.GroupNorm(8, width), nn.Conv2d(width, width, 3, padding=1)
-        self.norm3, self.three, self.out = nn.GroupNorm(8, width), nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
+        self.norm3, self.three, self.out = (
+            nn.GroupNorm(8, width),
+            nn.Conv2d(width, 3 * width, 1),
+            nn.Conv2d(width, width, 1),
+        )
         self.down, self.up = nn.Conv2d(width, width, 3, 2, 1), nn.Conv2d(width, 3, 3, padding=1)
 
     def forward(self, x, step):
@@ -216,7 +222,12 @@ class Diffusion(nn.Module):
         hidden = self.conv1(functional.silu(self.norm1(x))) + embedded[:, :, None, None]
         x = x + self.conv2(functional.dropout(functional.silu(self.norm2(hidden)), 0.1, self.training))
         batch, width, height, wide = x.shape
-        q, k, v = self.three(self.norm3(x)).reshape(batch, 3, 4, width // 4, height * wide).transpose(3, 4).unbind(1)
+        q, k, v = (
+            self.three(self.norm3(x))
+            .reshape(batch, 3, 4, width // 4, height * wide)
+            .transpose(3, 4)
+            .unbind(1)
+        )
         mixed = functional.scaled_dot_product_attention(q, k, v)
         x = x + self.out(mixed.transpose(2, 3).reshape(batch, width, height, wide))
         return self.up(functional.interpolate(self.down(x), scale_factor=2, mode="nearest"))
@@ -280,7 +291,13 @@ class SuperResolution(nn.Module):
         self.layers = nn.Sequential(
             nn.Conv2d(3, 16, 5, padding=2), nn.Tanh(), Residual(nn.Conv2d(16, 16, 3, padding=1), nn.Mish())
         )
-        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 4, 1), nn.Hardswish(), nn.Conv2d(4, 16, 1), nn.Hardsigmoid())
+        self.squeeze = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(16, 4, 1),
+            nn.Hardswish(),
+            nn.Conv2d(4, 16, 1),
+            nn.Hardsigmoid(),
+        )
         self.up = nn.Sequential(nn.Conv2d(16, 27, 3, padding=1), nn.PixelShuffle(3))
 
     def forward(self, x):
@@ -294,9 +311,20 @@ class Classified(nn.Module):
     def __init__(self):
         super().__init__()
         self.net = nn.Sequential(
-            nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8, affine=False), nn.CELU(), nn.AvgPool2d(2), nn.Dropout2d(0.2),
-            nn.Conv2d(8, 16, 3, padding="same", padding_mode="reflect"), nn.SELU(), nn.AdaptiveMaxPool2d(4),
-            nn.Flatten(), nn.Dropout(0.5), nn.Linear(256, 32), nn.BatchNorm1d(32), nn.Softplus(), nn.Linear(32, 10),
+            nn.Conv2d(1, 8, 3),
+            nn.BatchNorm2d(8, affine=False),
+            nn.CELU(),
+            nn.AvgPool2d(2),
+            nn.Dropout2d(0.2),
+            nn.Conv2d(8, 16, 3, padding="same", padding_mode="reflect"),
+            nn.SELU(),
+            nn.AdaptiveMaxPool2d(4),
+            nn.Flatten(),
+            nn.Dropout(0.5),
+            nn.Linear(256, 32),
+            nn.BatchNorm1d(32),
+            nn.Softplus(),
+            nn.Linear(32, 10),
         )
 
     def forward(self, x, labels):
@@ -324,17 +352,40 @@ CASES = (
     Case("unet_bilinear", lambda: UNet(bilinear=True), image(2, 3, 32, 32)),
     Case("unet_3d", Volumes, image(2, 1, 8, 16, 16)),
     Case("vae", VAE, lambda: {"x": normal(4, 1, 28, 28), "noise": normal(4, 8, seed=3)}, in_ci=True),
-    Case("lstm", lambda: Recurrent(nn.LSTM), lambda: {"tokens": integers(3, 7, below=50)}, in_ci=True),
-    Case("lstm_deep", lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True, dropout=0.2), lambda: {"tokens": integers(3, 7, below=50)}),
-    Case("gru", lambda: Recurrent(nn.GRU), lambda: {"tokens": integers(3, 7, below=50)}),
-    Case("rnn", lambda: Recurrent(nn.RNN), lambda: {"tokens": integers(3, 7, below=50)}),
+    Case("lstm", lambda: Recurrent(nn.LSTM), lambda: {"tokens": integers(3, 7, below=50)}, traced=False),
+    Case(
+        "lstm_deep",
+        lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True, dropout=0.2),
+        lambda: {"tokens": integers(3, 7, below=50)},
+        traced=False,
+    ),
+    Case("gru", lambda: Recurrent(nn.GRU), lambda: {"tokens": integers(3, 7, below=50)}, traced=False),
+    Case("rnn", lambda: Recurrent(nn.RNN), lambda: {"tokens": integers(3, 7, below=50)}, traced=False),
     Case("cells", Cells, image(3, 6, 16)),
     Case("mlp_mixer", Mixer, image(4, 3, 32, 32), in_ci=True),
-    Case("diffusion", Diffusion, lambda: {"x": normal(2, 3, 16, 16), "step": integers(2, below=1000)}, in_ci=True),
+    Case(
+        "diffusion",
+        Diffusion,
+        lambda: {"x": normal(2, 3, 16, 16), "step": integers(2, below=1000)},
+        in_ci=True,
+    ),
     Case("graph_network", Graphs, lambda: {"x": normal(40, 16), "edges": normal(40, 40, seed=2)}),
-    Case("recommender", Recommender, lambda: {"dense": normal(8, 13), "first": integers(8, 4, below=30), "second": integers(8, 3, below=30, seed=2)}),
+    Case(
+        "recommender",
+        Recommender,
+        lambda: {
+            "dense": normal(8, 13),
+            "first": integers(8, 4, below=30),
+            "second": integers(8, 3, below=30, seed=2),
+        },
+    ),
     Case("wavenet", WaveNet, image(2, 1, 200)),
     Case("super_resolution", SuperResolution, image(2, 3, 24, 24)),
     Case("classified", Classified, lambda: {"x": normal(8, 1, 28, 28), "labels": integers(8, below=10)}),
-    Case("encoder_decoder", encoder_decoder, lambda: {"src": normal(2, 9, 32), "tgt": normal(2, 7, 32, seed=2)}, in_ci=True),
-)  # fmt: skip
+    Case(
+        "encoder_decoder",
+        encoder_decoder,
+        lambda: {"src": normal(2, 9, 32), "tgt": normal(2, 7, 32, seed=2)},
+        in_ci=True,
+    ),
+)

@@ -17,7 +17,9 @@ class Features(nn.Module):
         super().__init__()
         from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 
-        self.inner = resnet_fpn_backbone(backbone_name="resnet18", weights=None, norm_layer=nn.BatchNorm2d, trainable_layers=5)
+        self.inner = resnet_fpn_backbone(
+            backbone_name="resnet18", weights=None, norm_layer=nn.BatchNorm2d, trainable_layers=5
+        )
 
     def forward(self, x):
         return dict(self.inner(x))
@@ -72,7 +74,11 @@ def vision_transformer():
 def swin(block=None):
     from torchvision.models.swin_transformer import PatchMerging, PatchMergingV2, SwinTransformerBlockV2
 
-    more = {"block": SwinTransformerBlockV2, "downsample_layer": PatchMergingV2} if block else {"downsample_layer": PatchMerging}
+    more = (
+        {"block": SwinTransformerBlockV2, "downsample_layer": PatchMergingV2}
+        if block
+        else {"downsample_layer": PatchMerging}
+    )
     return models.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [4, 4], num_classes=10, **more)
 
 
@@ -87,7 +93,9 @@ def mobile_video():
         MSBlockConfig(1, 16, 32, [3, 3, 3], [1, 2, 2], [1, 1, 1], [3, 3, 3]),
         MSBlockConfig(2, 32, 32, [3, 3, 3], [1, 1, 1], [3, 3, 3], [1, 2, 2]),
     ]
-    return MViT((32, 32), 4, blocks, residual_pool=True, residual_with_cls_embed=False, rel_pos=True, num_classes=10)
+    return MViT(
+        (32, 32), 4, blocks, residual_pool=True, residual_with_cls_embed=False, rel_pos=True, num_classes=10
+    )
 
 
 CASES = (
@@ -120,7 +128,15 @@ CASES = (
     Case("pyramid", Features, images()),
     Case("pyramid_frozen", Frozen, images()),
     Case("ssdlite", Single, images(2, 96)),
-    Case("r3d_18", lambda: models.video.r3d_18(weights=None, num_classes=10), lambda: {"x": normal(2, 3, 4, 32, 32)}),
-    Case("r2plus1d_18", lambda: models.video.r2plus1d_18(weights=None, num_classes=10), lambda: {"x": normal(2, 3, 4, 32, 32)}),
+    Case(
+        "r3d_18",
+        lambda: models.video.r3d_18(weights=None, num_classes=10),
+        lambda: {"x": normal(2, 3, 4, 32, 32)},
+    ),
+    Case(
+        "r2plus1d_18",
+        lambda: models.video.r2plus1d_18(weights=None, num_classes=10),
+        lambda: {"x": normal(2, 3, 4, 32, 32)},
+    ),
     Case("mvit", mobile_video, lambda: {"x": normal(2, 3, 4, 32, 32)}),
-)  # fmt: skip
+)
