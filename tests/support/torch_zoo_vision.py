@@ -83,7 +83,7 @@ def swin(block=None):
 
 
 def maxvit():
-    return models.MaxVit((32, 32), 16, 4, [16, 32], 8, [1, 1], 0.1, num_classes=10)
+    return models.MaxVit((32, 32), 16, 4, [16, 32], [1, 1], 8, 0.1, num_classes=10)
 
 
 def mobile_video():
@@ -124,7 +124,12 @@ CASES = (
     Case("maxvit", maxvit, images(2, 32)),
     Case("deeplabv3", segmentation("deeplabv3_mobilenet_v3_large"), images()),
     Case("fcn_resnet50", segmentation("fcn_resnet50"), images(2)),
-    Case("lraspp", segmentation("lraspp_mobilenet_v3_large"), images(), in_ci=True),
+    Case(
+        "lraspp",
+        segmentation("lraspp_mobilenet_v3_large"),
+        lambda: {"input": normal(4, 3, SIZE, SIZE)},
+        in_ci=True,
+    ),
     Case("pyramid", Features, images()),
     Case("pyramid_frozen", Frozen, images()),
     Case("ssdlite", Single, images(2, 96)),
