@@ -72,7 +72,7 @@ def main() -> None:
     model = network()
     if not options.eager:
         model = torch.compile(model, backend="onednn_graph")  # (2)
-    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
     for epoch in range(options.epochs):
         begin = time.perf_counter()
         model.train()
