@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-BATCH = 64
+BATCH = 32
 
 
 class Block(nn.Module):
