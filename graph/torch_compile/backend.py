@@ -11,7 +11,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from .framework import torch
+from .framework import inner, torch
 from .joint import partition
 from .options import Options
 from .planning import Uses, planned
@@ -111,7 +111,7 @@ def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., A
     Raises:
         ArgumentError, ArgumentTypeError: an option that there is none of.
     """
-    from torch._dynamo.backends.common import aot_autograd
+    aot_autograd = inner("torch._dynamo.backends.common", "aot_autograd")
 
     options = Options.of(given.pop("options", None), given.pop("mode", None))
     group = next(_groups)

@@ -11,4 +11,8 @@ torch: Any = library("torch", "torch", "onednn_graph.torch")
 """The package `torch`."""
 aten: Any = torch.ops.aten
 """Its operators."""
-StorageWeakRef: Any = importlib.import_module("torch.multiprocessing.reductions").StorageWeakRef
+
+
+def inner(module: str, name: str) -> Any:
+    """What torch has in a module that it does not import by itself."""
+    return getattr(importlib.import_module(module), name)

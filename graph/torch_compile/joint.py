@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from .framework import aten, torch
+from .framework import aten, inner, torch
 
 MAX_POOLS = {
     aten.max_pool2d_with_indices_backward.default: aten.max_pool2d_with_indices.default,
@@ -84,8 +84,6 @@ def _spread(values: int | Sequence[int], count: int) -> list[int]:
 
 def partition(module: Any, inputs: Sequence[Any], **how: Any) -> tuple[Any, Any]:
     """Cuts a joint graph into forward and backward pass: all that the latter reads is kept, nothing computed again."""
-    from torch._functorch.partitioners import default_partition
-
     simplified(module.graph)
     module.recompile()
-    return default_partition(module, inputs, **how)
+    return inner("torch._functorch.partitioners", "default_partition")(module, inputs, **how)
