@@ -186,7 +186,7 @@ def moved(case, sample):
     return replace(case, inputs=inputs)
 
 
-def curve(case, *, compiled, steps=10, rate=0.01):
+def curve(case, *, compiled, steps=10, rate=0.001):
     """The losses of steps of stochastic gradient descent."""
     model = built(case).train()
     call = torch.compile(model, backend="onednn_graph") if compiled else model
