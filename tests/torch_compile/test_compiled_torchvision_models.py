@@ -55,4 +55,6 @@ def test_a_step_and_an_evaluation_are_as_near_to_double_precision_as_eager_torch
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in CURVES], ids=str)
 def test_ten_steps_descend_as_eager_torch_does(case):
-    assert curve(case, compiled=True) == pytest.approx(curve(case, compiled=False), rel=1e-3)
+    expected = curve(case, compiled=False)
+    # Roundings grow from step to step, and do so in eager torch as well: the curve is held as one.
+    assert curve(case, compiled=True) == pytest.approx(expected, rel=1e-3, abs=1e-3 * expected[0])
