@@ -50,15 +50,19 @@ Found = dict[str, Any]
 class Peer:
     """A process that makes the steps of one model.
 
+    Args:
+        job: what it reads.
+        script: what it runs, beside this file.
+
     Attributes:
         found: what `training_peers.load` tells.
         times: of all steps so far, in seconds.
     """
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: dict[str, Any], script: str = "training_peers.py") -> None:
         self.name = str(job["peer"])
         self.times: list[float] = []
-        here = Path(__file__).with_name("training_peers.py")
+        here = Path(__file__).with_name(script)
         command = [sys.executable, "-W", "ignore", str(here), json.dumps(job)]
         alone = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no processes that live on beside the others' turns
         self._process = subprocess.Popen(

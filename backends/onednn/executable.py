@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 from attrs import field, frozen
 
@@ -61,6 +62,22 @@ class PlanExecutable:
                 self.plan.run(addresses, ready)
 
         fork.run(run)
+
+    def prepare(self, addresses: Sequence[int]) -> PreparedConstants | None:
+        """What is made of the constant inputs as they are now."""
+        if self.prepared is None:
+            return None
+        return fork.run(self.prepared.made_of, [*addresses, *[0] * len(self.outputs)])
+
+    def run_at(self, addresses: Sequence[int], prepared: object = None) -> None:
+        """One call into the library for each primitive, on memory at these addresses."""
+        ready = cast("PreparedConstants | None", prepared)
+        if self.blocks:
+            fork.run(self._run_blocks, addresses)
+        elif ready is None:
+            fork.run(self.plan.run, addresses)
+        else:
+            fork.run(self.plan.run, [*addresses, *ready.addresses], ready)
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with addresses, memory objects and arguments prepared."""

@@ -19,7 +19,7 @@ from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
-from ..runtime.executable import Explanation
+from ..runtime.executable import Executable, Explanation
 from .building import Built
 from .options import CompileOptions
 
@@ -182,6 +182,11 @@ class CompiledPartition:
     def _asked_of(self) -> Specialised | None:
         """What the queries tell of: the only executable there is, or the one of this thread's latest call."""
         return self._only or getattr(self._latest, "found", None)
+
+    @property
+    def executable(self) -> Executable | None:
+        """What runs, where shapes and shape operands were all known at compile; else None."""
+        return None if self._only is None else self._only.arguments.executable
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:

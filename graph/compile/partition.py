@@ -304,9 +304,9 @@ class Partition:
         )
         claimed = BACKENDS.get(self.backend)
         others = () if self.forced else tuple(b for b in BACKENDS.candidates() if b is not claimed)
-        return build(
-            request, (claimed, *others), asked=ops is self.ops, parts=self._parts_of(request, values)
-        )
+        # Of what is joined each part was asked for by itself: its backend takes others' ops along as they are.
+        asked = ops is self.ops or len(self.parts) > 1
+        return build(request, (claimed, *others), asked=asked, parts=self._parts_of(request, values))
 
     def _settled(self, tensor: LogicalTensor) -> LogicalTensor:
         """A parameter that nobody assigns as a constant, so that what is made of it can be kept."""

@@ -35,6 +35,8 @@ MOST_PARTS = 64
 MOST_ROWS = 256
 """Parts that a look-up may fall into: each is an op."""
 FLOATS = (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float64))
+HALVES = FLOATS[1:3]
+"""Floating-point types of 16 bits."""
 
 Operand = Value | float
 """A value, or a Python number, which takes the type of the other operand."""
@@ -109,8 +111,19 @@ def _number(value: float, like: Value) -> Array:
 
 
 def binary(t: Translation, kind: str, a: Operand, b: Operand) -> LogicalTensor:
-    """A binary op, broadcast as NumPy does."""
+    """A binary op, broadcast as NumPy does. By a number that halves don't have it is done in f32, and rounded."""
+    for number, value in ((a, b), (b, a)):
+        if isinstance(number, int | float) and not isinstance(value, int | float):
+            dtype = dtype_of(value)
+            if dtype in HALVES and math.isfinite(number) and float(np.asarray(number, dtype)) != number:
+                wide = t.op(kind, *(cast_operand(t, one, np.dtype(np.float32)) for one in (a, b)))
+                return t.op("TypeCast", wide, output_type=data_type_of(np.empty(0, dtype)))
     return t.op(kind, *operands(t, a, b))
+
+
+def cast_operand(t: Translation, x: Operand, dtype: np.dtype[Any]) -> Value:
+    """A value or a number in a type."""
+    return np.asarray(x, dtype) if isinstance(x, int | float) else cast(t, x, dtype)
 
 
 def multiplied(constant: Array, factor: float, like: Operand) -> Array:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from .expressions import axis_of, concat, cut, reduce, squeeze, unsqueeze
+import numpy as np
+
+from .expressions import HALVES, axis_of, cast, concat, cut, reduce, squeeze, unsqueeze
 from .layers import (
     attention,
     batch_norm,
@@ -20,7 +22,7 @@ from .layers import (
 )
 from .torch_ops import aten
 from .torch_shapes import TABLE
-from .translation import Translation, Unmapped, Value, shape_of, sizes
+from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 __all__ = ["TABLE"]
 
@@ -210,9 +212,12 @@ def _adaptive(t: Translation, x: Value, wanted: Sequence[int], kind: str, count:
     if all(size == 1 for size in target):
         return reduce(t, reduction, x, range(-count, 0), keep=True)
     if any(old % new for old, new in zip(have, target, strict=True)):
+        own = dtype_of(x)
+        if reduction == "ReduceMean" and own in HALVES:  # axis by axis, but rounded once
+            x = cast(t, x, np.dtype(np.float32))
         for axis, size in zip(range(-count, 0), target, strict=True):
             x = _reduced_to(t, reduction, x, axis_of(x, axis), size)
-        return x
+        return cast(t, x, own)
     window = [old // new for old, new in zip(have, target, strict=True)]
     zeros = [0] * count
     return pooling(

@@ -40,7 +40,7 @@ def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # --- statistics of the batch -----------------------------------------------------------------------------
 
 
-def _normalised(
+def normalised(
     t: Translation,
     x: Value,
     gamma: Value | None,
@@ -103,7 +103,7 @@ def _batch_norm_moving(
 ) -> list[Value]:
     if not training:
         raise Unmapped("a batch normalisation by given statistics that is to return them too")
-    dst, (new_mean, new_variance, batch_mean, batch_variance) = _normalised(
+    dst, (new_mean, new_variance, batch_mean, batch_variance) = normalised(
         t, x, gamma, beta, (mean, variance), momentum, epsilon
     )
     return [dst, batch_mean, _inverse_deviation(t, batch_variance, epsilon), new_mean, new_variance]
@@ -119,7 +119,7 @@ def _batch_norm_alone(
     momentum: float,
     epsilon: float,
 ) -> list[Value]:
-    dst, (_, _, batch_mean, batch_variance) = _normalised(t, x, gamma, beta, None, momentum, epsilon)
+    dst, (_, _, batch_mean, batch_variance) = normalised(t, x, gamma, beta, None, momentum, epsilon)
     return [dst, batch_mean, _inverse_deviation(t, batch_variance, epsilon)]
 
 

@@ -14,7 +14,7 @@ from ...ops.host import HOSTED
 from ...ops.registry import REGISTRY
 from ...ops.values import one_line
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor
+from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import Array, numpy_type
 from ..runtime.parameter import Parameter
 
@@ -150,7 +150,8 @@ class Translation:
         self._seed: LogicalTensor | None = None
         self._draws = 0
 
-    def _name(self, wanted: str) -> str:
+    def free_name(self, wanted: str) -> str:
+        """The name, or with a number behind it the first that is free."""
         name, number = wanted or "value", 1
         while name in self._names:
             number += 1
@@ -158,19 +159,27 @@ class Translation:
         self._names.add(name)
         return name
 
-    def input(self, name: str, data_type: DataType, shape: Sequence[int] | None) -> LogicalTensor:
+    def input(
+        self,
+        name: str,
+        data_type: DataType,
+        shape: Sequence[int] | None,
+        *,
+        strides: Sequence[int] | None = None,
+        property_type: PropertyType = PropertyType.undef,
+    ) -> LogicalTensor:
         """An input of the model, under its own name."""
         self._names.add(name)
-        return self.graph.input(name, data_type, shape)
+        return self.graph.input(name, data_type, shape, strides=strides, property_type=property_type)
 
     def parameter(self, name: str, held: Parameter) -> LogicalTensor:
         """A parameter of the graph, under its own name unless an input has it."""
-        return self.graph.parameter(held, name=self._name(name))
+        return self.graph.parameter(held, name=self.free_name(name))
 
     def draw(self) -> tuple[LogicalTensor, Array]:
         """The seed of all random numbers, an input, and an offset that gives each op numbers of its own."""
         if self._seed is None:
-            self._seed = self.graph.input(self._name("seed"), DataType.s64, [])
+            self._seed = self.graph.input(self.free_name("seed"), DataType.s64, [])
         self._draws += 1
         return self._seed, np.asarray(self._draws - 1, np.int64)
 
@@ -191,7 +200,7 @@ class Translation:
         scalar = (str(array.dtype), array.tobytes().hex()) if array.ndim == 0 else None
         if scalar in self._scalars:
             return self._scalars[scalar]
-        name = self._name(self._titles.get(id(array)) or f"{self.label}.constant")
+        name = self.free_name(self._titles.get(id(array)) or f"{self.label}.constant")
         tensor = self.graph.constant(array, name=name)
         self._by_identity[id(array)] = (array, tensor)
         if scalar is not None:
@@ -230,7 +239,7 @@ class Translation:
 
     def _made(self, title: str, kind: str, *values: Value, **more: Any) -> tuple[LogicalTensor, ...]:
         tensors = [self.tensor(value) for value in values]
-        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self._name(title), **more)
+        made = self.graph.op(_for_types(kind, tensors), *tensors, name=self.free_name(title), **more)
         return (made,) if isinstance(made, LogicalTensor) else made
 
     def is_dequantised(self, value: Value) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from attrs import evolve, frozen
 
@@ -186,4 +186,26 @@ class Executable(Protocol):
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with the arguments prepared once. The callable is for one thread at a time."""
+        ...
+
+
+@runtime_checkable
+class AtAddresses(Protocol):
+    """An executable that can be run on memory that its caller vouches for, with nothing checked and nothing kept."""
+
+    def prepare(self, addresses: Sequence[int]) -> object:
+        """What it makes of the constant inputs as they are now: for `run_at`, and the caller's to keep.
+
+        Args:
+            addresses: of all inputs, in order; only those of constants are read.
+        """
+        ...
+
+    def run_at(self, addresses: Sequence[int], prepared: object = None) -> None:
+        """Computes the outputs from the inputs.
+
+        Args:
+            addresses: of the inputs and then the outputs, each as it was compiled for.
+            prepared: what `prepare` made.
+        """
         ...

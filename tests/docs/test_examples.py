@@ -167,3 +167,12 @@ def test_fine_tune(tmp_path):
     assert before < 0.5
     assert after > 0.93
     assert is_picture(tmp_path / "fine_tune.png")
+
+
+def test_torch_compile_resnet(tmp_path):
+    pytest.importorskip("torch")
+    out = run(tmp_path, "torch_compile_resnet.py")
+    [accuracy] = numbers(r"test accuracy (\S+)", out)
+    assert accuracy > 0.85
+    roles = re.findall(r"^(\w+): 1 program, compiled in \S+ s; \d+ calls? of \S+ ms$", out, re.MULTILINE)
+    assert roles == ["forward", "backward", "inference"]

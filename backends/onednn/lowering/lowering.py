@@ -566,6 +566,8 @@ class Lowering(Tensors):
             return buffer, _seen(tensor, buffer.desc.strides or ())
         buffer = self._located(tensor)
         declared = self._declared_inputs.get(tensor.id)
+        if buffer is self._ports.get(tensor.id):  # made by another step on the host, where the user wants it
+            declared = self._declared_outputs[tensor.id]
         strides = declared.element_strides if declared is not None else row_major(tensor.dims)
         return buffer, _seen(tensor, strides)
 

@@ -88,19 +88,27 @@ class ConstantPlan:
                     key,
                     version,
                 ):  # no other thread was faster
-                    latest = self._latest = self._made(arrays, addresses, key, version)
+                    held = {number: arrays[number] for number in self._constants}
+                    latest = self._latest = self.made_of(addresses, held, version)
         return [*addresses, *latest.addresses], latest
 
-    def _made(
-        self, arrays: Sequence[Array], addresses: Sequence[int], key: tuple[int, ...], version: int
+    def made_of(
+        self, addresses: Sequence[int], arrays: Mapping[int, Array] | None = None, version: int = 0
     ) -> PreparedConstants:
+        """What is made of the constants that lie at these addresses now.
+
+        Args:
+            addresses: of all arguments; only those of constants are read.
+            arrays: the constants by number, to be kept alive; whoever gives none keeps them.
+            version: of their content.
+        """
         made = tuple(np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes)
         places = tuple(aligned(address(array)) for array in made)
         self.plan.run([*addresses, *places])
         further = range(len(addresses), len(addresses) + len(places))
         return PreparedConstants(
-            {number: arrays[number] for number in self._constants},
-            key,
+            arrays or {},
+            tuple(addresses[number] for number in self._constants),
             version,
             made,
             places,

@@ -76,16 +76,18 @@ def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dic
         (*playing, DIFF_WEIGHTS), (problem.src, problem.dst, problem.weights), strict=True
     ):
         arrays[argument] = _filled(problem, view, argument)
+    bias = [] if problem.bias is None else [_filled(problem, problem.bias, len(arrays))]
     result: dict[str, float] = {}
     frames: list[tuple[str, Frame, list[float]]] = []
     for one in found:
         frame = one.plan.take()
         # dW may be opaque and then larger than the plain one.
-        outputs = [
+        opaque = [
             np.empty(max(layout.desc.nbytes, 1), np.uint8) for layout in one.opaque if layout is not None
         ]
-        frame.point([address(a) for a in (*arrays[:DIFF_WEIGHTS], *(outputs or arrays[DIFF_WEIGHTS:]))])
-        arrays += outputs  # kept alive
+        gradients = [*(opaque or arrays[DIFF_WEIGHTS : DIFF_WEIGHTS + 1]), *bias]
+        frame.point([address(a) for a in (*arrays[:DIFF_WEIGHTS], *gradients)])
+        arrays += opaque  # kept alive
         frame.run()
         frames.append((one.name, frame, []))
     # Half of the time for all, the other half for those that are near the best.

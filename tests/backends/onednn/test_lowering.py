@@ -358,6 +358,22 @@ def test_user_strides(onednn, strides):
     check(got, exact, rounded(exact, "f32", arithmetic=64))
 
 
+def test_truths_that_lie_as_the_user_says_are_read_so(onednn):
+    """By the next step on the host, beside primitives."""
+    graph = og.Graph()
+    x, y = (graph.input(name, "f32", (4, 5)) for name in "xy")
+    truths = og.LogicalTensor(90, "boolean", (4, 5), strides=(1, 4))
+    graph.add_op(og.Op(80, "GreaterEqual", [x, y], [truths]))
+    total = graph.op("ReduceSum", graph.op("Select", truths, x, y), axes=[0, 1], keep_dims=True)
+    graph.output(truths, name="truths")
+    graph.output(total, name="total")
+    graph.finalize()
+    first, second = (np.random.default_rng(n).integers(-9, 9, (4, 5)).astype(np.float32) for n in (0, 1))
+    made = graph.compile()({"x": first, "y": second})
+    np.testing.assert_array_equal(made["truths"], first >= second)
+    np.testing.assert_array_equal(made["total"], [[np.maximum(first, second).sum()]])
+
+
 def test_verification_of_a_plan(onednn):
     graph = og.Graph()
     y = graph.op("ReLU", convolution(graph))

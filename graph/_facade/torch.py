@@ -1,0 +1,7 @@
+"""`torch.compile(model, backend="onednn_graph")`, which needs no import, and what there is to ask about it."""
+
+from onednn_graph.graph.torch_compile.backend import backend
+from onednn_graph.graph.torch_compile.options import Options
+from onednn_graph.graph.torch_compile.report import Report, report
+
+__all__ = ["Options", "Report", "backend", "report"]

@@ -1,0 +1,58 @@
+"""The translations of ATen ops, forward and backward, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..importers.torch_training import TRAINING
+from .aten_backward import BACKWARD
+from .framework import aten
+
+LEFT_TO_TORCH = frozenset(
+    f"aten.{name}" for name in ("native_dropout", "bernoulli", "dropout", "sort", "topk", "sign")
+)
+"""Ops that importers translate and that are torch's here: its random numbers are wanted, its order of equal
+elements, and zero for the sign of NaN."""
+INEXACT = frozenset(
+    f"aten.{name}"
+    for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")
+)
+"""Ops whose primitives take logarithms that are right to 4e-6, not to their last digit: torch's have all digits of
+what is near 0."""
+TABLE: dict[str, Callable[..., Any]] = {
+    name: function
+    for name, function in (TRAINING | BACKWARD).items()
+    if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH | INEXACT)
+}
+"""Name, with the overload or without → translation."""
+VIEWS: dict[str, Any] = {
+    f"aten.{name}": function
+    for name, function in {
+        "view.default": aten.reshape.default,
+        "_unsafe_view.default": aten.reshape.default,
+        "reshape.default": aten.reshape.default,
+        "t.default": aten.t.default,
+        "transpose.int": aten.transpose.int,
+        "permute.default": aten.permute.default,
+        "expand.default": aten.expand.default,
+        "unsqueeze.default": aten.unsqueeze.default,
+        "squeeze.dim": aten.squeeze.dim,
+        "squeeze.dims": aten.squeeze.dims,
+        "squeeze.default": aten.squeeze.default,
+        "slice.Tensor": aten.slice.Tensor,
+        "select.int": aten.select.int,
+        "detach.default": aten.detach.default,
+        "alias.default": aten.alias.default,
+        "split.Tensor": aten.split.Tensor,
+        "split_with_sizes.default": aten.split_with_sizes.default,
+        "unbind.int": aten.unbind.int,
+    }.items()
+}
+"""Ops that look at memory in another way → what torch is called with; a view that needs a copy makes one."""
+
+
+def translation_of(target: Any) -> Callable[..., Any] | None:
+    """The translation of an op, or None."""
+    name = str(target)
+    return TABLE.get(name) or TABLE.get(name.rpartition(".")[0])

@@ -1,0 +1,158 @@
+"""The backend that torch finds under `onednn_graph`."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+from .framework import inner, torch
+from .joint import partition
+from .options import Options
+from .planning import Uses, planned
+from .precision import with_autocast
+from .report import remember
+from .steps import Program
+
+KEPT_PROGRAMS = 16
+"""Programs that a graph keeps for different sizes."""
+
+
+class CompiledFunction:
+    """One ATen graph: a program for each set of sizes that it was called with.
+
+    Attributes:
+        role: `forward`, `backward` or `inference`.
+        programs: the latest ones, by sizes.
+        seconds: that planning and compiling took.
+        group: the same for graphs that were traced together.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        role: str,
+        uses: Uses,
+        options: Options,
+        group: int,
+    ) -> None:
+        self.group = group
+        self._weights: list[weakref.ref[Any]] = []
+        self.role = role
+        self.options = options
+        self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self.seconds = 0.0
+        self._module = module
+        self._graph = module.graph
+        self._uses = uses
+        self._lock = Lock()
+        self._boxed_call = True  # torch gives a list of its own, and nothing else holds the tensors
+        placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
+        self._varying = tuple(
+            number for number, node in enumerate(placeholders) if _varies(node.meta.get("val"))
+        )
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        """The graph's outputs; the list is emptied."""
+        key = (torch.get_num_threads(), *[_sizes(arguments[number]) for number in self._varying])
+        program = self.programs.get(key)
+        if program is None:
+            program = self._planned(key, arguments)
+        with torch.no_grad():
+            return program.run(arguments)
+
+    def weights(self) -> set[int | None]:
+        """Ids of the parameters that it was planned with; None for those that are gone."""
+        return {None if (one := reference()) is None else id(one) for reference in self._weights}
+
+    def _planned(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Program:
+        with self._lock:
+            if key in self.programs:
+                return self.programs[key]
+            start = perf_counter()
+            self._weights += [weakref.ref(one) for one in arguments if isinstance(one, torch.nn.Parameter)]
+            with torch.no_grad():
+                made = planned(self._graph, self._module, arguments, self._uses, self.options)
+            self.seconds += perf_counter() - start
+            while len(self.programs) >= KEPT_PROGRAMS:
+                self.programs.popitem(last=False)
+            self.programs[key] = made
+            return made
+
+
+def _sizes(argument: Any) -> Any:
+    """What a program depends on: how a tensor lies, or a number."""
+    if not isinstance(argument, torch.Tensor):
+        return argument
+    return (argument.shape, argument.stride() if argument.layout is torch.strided else ())
+
+
+def _varies(meta: Any) -> bool:
+    """Whether torch has not promised that an argument has the same sizes and lies the same way at each call."""
+    if isinstance(meta, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride()))
+    return True
+
+
+def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
+    """Compiles what torch has traced: `torch.compile(model, backend="onednn_graph")`.
+
+    Args:
+        module: a `torch.fx.GraphModule`.
+        inputs: examples.
+        given: `options` and `mode`, as torch.compile passes them on; see `Options`. The mode is `default`, or
+            `max-autotune` for the option `tune="measure"`.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: an option that there is none of.
+    """
+    aot_autograd = inner("torch._dynamo.backends.common", "aot_autograd")
+
+    options = Options.of(given.pop("options", None), given.pop("mode", None))
+    group = next(_groups)
+    compiler = partial(_compiler, group, options)
+    if options.precision == "bf16":
+        module = with_autocast(module)
+    return aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=partition,
+        keep_inference_input_mutations=True,
+    )(module, inputs)
+
+
+_groups = itertools.count()
+
+
+def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
+    def compiled(module: Any, inputs: Sequence[Any]) -> CompiledFunction:
+        metadata = _metadata()
+        static = frozenset[int]()
+        saved = frozenset[int]()
+        if role == "inference" and metadata is not None:
+            static = frozenset(metadata.static_input_indices or ())
+        if role == "forward" and metadata is not None:
+            saved = frozenset(range(metadata.num_forward_returns, _outputs(module)))
+        # Gradients come and go at each step, as what is saved does.
+        passing = frozenset(range(_outputs(module))) if role == "backward" else saved
+        function = CompiledFunction(module, role, Uses(static, saved, passing), options, group)
+        remember(function)
+        return function
+
+    return compiled
+
+
+def _outputs(module: Any) -> int:
+    return len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
+
+
+def _metadata() -> Any:
+    """What torch knows of the graph that it has compiled now: which inputs are weights, which outputs are saved."""
+    context = torch._guards.TracingContext.try_get()
+    return None if context is None else context.fw_metadata

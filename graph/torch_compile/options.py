@@ -1,0 +1,68 @@
+"""Options of `torch.compile(model, backend="onednn_graph", options={…})`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, fields, frozen
+
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.values import format_value
+from ..compile.options import CompileOptions, Tune
+from ..runtime.threads import get_num_threads
+
+PRECISIONS = ("f32", "bf16")
+
+
+@frozen(kw_only=True)
+class Options:
+    """How a torch model is compiled.
+
+    Attributes:
+        precision: `bf16` runs it as under `torch.autocast("cpu", torch.bfloat16)`, with results in the types that
+            they have without; `f32` leaves every type as the model has it.
+        tune: as for `Graph.compile`; `online` is `measure`, at the first call.
+        verify: check each chosen kernel on integer data against NumPy before using it.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: a value that is none.
+    """
+
+    precision: str = field(default="f32")
+    tune: Tune = field(default=Tune.off)
+    verify: bool = field(default=False)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None, mode: str | None = None) -> Options:
+        """What a user has passed to torch.compile."""
+        if mode not in (None, "default", "max-autotune"):
+            raise ArgumentError(
+                f"onednn_graph has the modes 'default' and 'max-autotune', got {format_value(mode)}"
+            )
+        known = [one.name for one in fields(cls)]
+        options = dict(given or {})
+        for name in options:
+            if name not in known:
+                raise ArgumentError(
+                    f"onednn_graph has no option {format_value(name)}{nearest(str(name), known)}; it takes "
+                    f"{', '.join(known)}"
+                )
+        precision = options.get("precision", "f32")
+        if precision not in PRECISIONS:
+            raise ArgumentError(f"precision must be 'f32' or 'bf16', got {format_value(precision)}")
+        verify = options.get("verify", False)
+        if not isinstance(verify, bool):
+            raise ArgumentTypeError(f"verify must be True or False, got {format_value(verify)}")
+        tune = options.get("tune", Tune.measure if mode == "max-autotune" else Tune.off)
+        tune = Tune.measure if tune == "online" else CompileOptions(tune=tune).tune
+        return cls(precision=precision, tune=tune, verify=verify)
+
+    def of_compilation(self, threads: int) -> CompileOptions:
+        """Those that regions are compiled with.
+
+        Args:
+            threads: as many as torch's own kernels use.
+        """
+        asked = None if threads == get_num_threads() else threads
+        return CompileOptions(tune=self.tune, verify=self.verify, threads=asked)

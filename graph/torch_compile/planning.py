@@ -1,0 +1,1040 @@
+"""Planning: from an ATen graph and sizes to a program.
+
+Values have levels. On each level torch's calls come first, in the graph's order, and then one region. What a region
+makes torch can have on the next level; what torch makes, the region of its own level. So an op goes into the first
+region that has all its inputs, and regions are as few as torch's calls between them allow.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from attrs import define, field, frozen
+
+from ...ops.errors import OneDNNGraphError
+from ..compile.backend import BACKENDS
+from ..importers.expressions import FLOATS, binary, reshape, transpose
+from ..importers.expressions import cast as cast_value
+from ..importers.recognition.recognise import recognise
+from ..importers.torch_sizes import Sizes
+from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
+from ..model.logical_tensor import PropertyType
+from ..runtime.arrays import numpy_type
+from .aten_table import VIEWS, translation_of
+from .framework import aten, torch
+from .options import Options
+from .region import Region
+from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall, slots_of
+from .tensors import DATA_TYPES, as_numpy, channels_last, is_dense, normal
+
+LARGEST_ON_HOST = 1 << 14
+"""Elements up to which an op that no primitive can do is NumPy's; beyond, torch's kernel does it."""
+LARGEST_FOLDED = 1 << 20
+"""Elements up to which what depends on nothing is computed once."""
+RANDOM = "its random numbers are torch's"
+EFFECTS = "it has effects"
+ATTEMPTS = 50
+"""Plans that are made anew without what could not be compiled."""
+
+
+class Refused(Exception):  # noqa: N818 -- never leaves the planner
+    """Ops that can't be compiled in a region.
+
+    Attributes:
+        nodes: name → reason.
+    """
+
+    def __init__(self, nodes: Mapping[str, str]) -> None:
+        super().__init__(", ".join(nodes))
+        self.nodes = dict(nodes)
+
+
+@define(eq=False)
+class Cell:
+    """One tensor of the ATen graph, and where it can be had.
+
+    Attributes:
+        node: that makes it. index: which of the node's results it is.
+        shape, strides, dtype: torch's, with all sizes known.
+        level: the first one on which torch can have it.
+        home: the region that makes it, if one does.
+        slot: that holds it as a tensor of torch, if one does.
+        constant: the tensor, if it depends on nothing.
+        base: what it is a view of, where torch has that before any region.
+        steady: whether it rarely changes from call to call.
+        spatial: whether it is the data of convolutions, or was made of such.
+        values: what it is in each region.
+    """
+
+    node: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+    level: int = 0
+    index: int | None = None
+    home: int | None = None
+    slot: int | None = None
+    constant: Any = None
+    base: Cell | None = None
+    steady: bool = False
+    spatial: bool = False
+    values: dict[int, Value] = field(factory=dict[int, Value])
+
+    @property
+    def name(self) -> str:
+        """For the region's inputs and outputs."""
+        return self.node.name if self.index is None else f"{self.node.name}.{self.index}"
+
+
+@frozen
+class Part:
+    """One result of a node with several.
+
+    Attributes:
+        cells: of all; None where a result is no tensor.
+    """
+
+    cells: tuple[Cell | None, ...]
+
+
+class _Building:
+    """A region while it is planned."""
+
+    def __init__(self) -> None:
+        self.t = Translation()
+        self.imports: dict[int, Cell] = {}
+        self.makers: dict[int, Any] = {}  # op id → node
+        self.outputs: dict[int, tuple[int, Cell]] = {}  # tensor id → slot, cell
+
+
+@frozen
+class Uses:
+    """What is known of a graph's arguments and outputs, by their numbers.
+
+    Attributes:
+        steady: arguments that rarely change: weights, in inference.
+        saved: outputs that only the backward pass will see, and that may lie as they like.
+        passing: outputs whose memory is wanted again at the next step.
+    """
+
+    steady: frozenset[int]
+    saved: frozenset[int]
+    passing: frozenset[int]
+
+
+def planned(
+    graph: Any,
+    module: Any,
+    arguments: Sequence[Any],
+    uses: Uses,
+    options: Options,
+) -> Program:
+    """The program of an ATen graph.
+
+    Args:
+        graph: of `torch.fx`.
+        module: that holds its constants.
+        arguments: of a call: sizes come from them.
+        uses: what is known of arguments and outputs.
+        options: the user's.
+    """
+    refused: dict[str, str] = {}
+    while True:
+        try:
+            return _Planner(graph, module, arguments, uses, options, refused).program()
+        except Refused as problem:
+            if len(refused) > ATTEMPTS:
+                problem.nodes.update({node.name: "too many others failed" for node in graph.nodes})
+            refused |= problem.nodes
+
+
+class _Planner:
+    def __init__(
+        self,
+        graph: Any,
+        module: Any,
+        arguments: Sequence[Any],
+        uses: Uses,
+        options: Options,
+        refused: Mapping[str, str],
+    ) -> None:
+        self.graph = graph
+        self.module = module
+        self.arguments = arguments
+        self.uses = uses
+        self.options = options
+        self.refused = refused
+        self.sizes = Sizes({})
+        self.of: dict[Any, Any] = {}
+        self.calls: dict[int, list[TorchCall]] = {}
+        self.regions: dict[int, _Building] = {}
+        self.count = len(arguments)
+        self.fixed: dict[int, Any] = {}
+        self.last_impure = 0
+        self.lasting: set[int] = set()  # slots that users see
+        self.writes: list[Any] = []
+        self.onednn = BACKENDS.get("onednn")
+
+    def program(self) -> Program:
+        """Everything in order."""
+        results: list[Any] = []
+        placeholders = (node for node in self.graph.nodes if node.op == "placeholder")
+        for number, node in enumerate(placeholders):
+            self.placeholder(number, node)
+        for node in self.graph.nodes:
+            if node.op == "get_attr":
+                self.attribute(node)
+            elif node.op == "call_function":
+                self.function(node)
+            elif node.op == "output":
+                results = self.outputs(node)
+        steps = _without_unread(self.steps(), slots_of(results))
+        return Program(steps, self.count, results, self.fixed)
+
+    # --- where values come from ---
+
+    def placeholder(self, number: int, node: Any) -> None:
+        """An argument."""
+        given = self.arguments[number]
+        meta = node.meta.get("val")
+        if not isinstance(given, torch.Tensor):
+            self.of[node] = given
+            if _symbol(meta):
+                self.sizes.bind(node.name, [meta], [given])
+            return
+        if isinstance(meta, torch.Tensor) and len(meta.shape) == len(given.shape):
+            # A size that is a number may be wrong: some shape rules of torch are.
+            open_sizes = [
+                pair
+                for pair in zip(meta.shape, given.shape, strict=True)
+                if isinstance(pair[0], torch.SymInt)
+            ]
+            self.sizes.bind(node.name, [dim for dim, _ in open_sizes], [size for _, size in open_sizes])
+        if given.layout is not torch.strided:
+            self.of[node] = Cell(node, tuple(given.shape), (), given.dtype, slot=number)
+            return
+        strides = normal(given.shape, given.stride())
+        steady = number in self.uses.steady
+        self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
+
+    def attribute(self, node: Any) -> None:
+        """A constant of the module, or a graph within it."""
+        value = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        self.of[node] = self.constant(node, value) if isinstance(value, torch.Tensor) else value
+
+    def constant(self, node: Any, tensor: Any, index: int | None = None) -> Cell:
+        """What is known now."""
+        return Cell(
+            node,
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            tensor.dtype,
+            index=index,
+            constant=tensor,
+        )
+
+    # --- node by node ---
+
+    def function(self, node: Any) -> None:
+        """One op: a number, a view, an op of a region, or a call of torch."""
+        meta = node.meta.get("val")
+        if node.target is operator.getitem:
+            parent = self.of[node.args[0]]
+            if isinstance(parent, Part):
+                self.of[node] = parent.cells[node.args[1]]
+                return
+        cells = list(self.cells((*node.args, *node.kwargs.values())))
+        if not isinstance(meta, torch.Tensor | list | tuple):
+            number = self.number(node, meta, cells)
+            if number is not None:
+                self.of[node] = number
+                return
+        shapes = self.described(node, meta)
+        strange = _strange(node)
+        if strange is not None:
+            self.call(node, shapes, cells, strange, pure=_is_pure(node.target))
+            return
+        _widen_statistics(node, shapes, cells)
+        if shapes is not None and node.name not in self.refused:
+            special = SPECIAL.get(str(node.target))
+            if special is not None and special(self, node, shapes):
+                return
+        pure = _is_pure(node.target) or _draws_nothing(node)
+        if shapes is not None and pure:
+            if all(cell.constant is not None for cell in cells) and self.folded(node, shapes):
+                return
+            if self.view(node, shapes, cells):
+                return
+            reason = self.translated(node, shapes, cells)
+            if reason is None:
+                return
+        else:
+            usual = "its sizes are known at execution only" if pure else EFFECTS
+            reason = self.refused.get(node.name, usual)
+        self.call(node, shapes, cells, reason, pure=pure)
+
+    def cells(self, arguments: Sequence[Any]) -> Iterator[Cell]:
+        """The tensors among arguments."""
+        for one in arguments:
+            if isinstance(one, torch.fx.Node):
+                value = self.of[one]
+                if isinstance(value, Cell):
+                    yield value
+                elif isinstance(value, Part):
+                    yield from (cell for cell in value.cells if cell is not None)
+            elif isinstance(one, list | tuple):
+                yield from self.cells(cast("Sequence[Any]", one))
+            elif isinstance(one, dict):
+                yield from self.cells(list(cast("dict[Any, Any]", one).values()))
+
+    def number(self, node: Any, meta: Any, cells: Sequence[Cell]) -> Any:
+        """What a node that makes a number makes, where that is known."""
+        if isinstance(meta, int | float | bool):
+            return meta
+        if isinstance(meta, torch.SymInt):
+            size = self.sizes.of(meta)
+            if size >= 0:
+                return size
+        if not cells and isinstance(meta, torch.SymInt | torch.SymFloat | torch.SymBool):
+            values = [self.plain(one) for one in node.args]
+            if not any(isinstance(one, Slot) for one in values):
+                return node.target(*values)
+        return None
+
+    def described(self, node: Any, meta: Any) -> list[Cell | None] | None:
+        """A cell for each result; None if sizes are not known or types are none that anybody but torch knows."""
+        several = isinstance(meta, list | tuple)
+        metas: list[Any] = list(cast("Sequence[Any]", meta)) if several else [meta]
+        made: list[Cell | None] = []
+        for index, one in enumerate(metas):
+            if not isinstance(one, torch.Tensor):
+                made.append(None)
+                if one is not None:
+                    return None
+                continue
+            if one.layout is not torch.strided:
+                return None
+            shape = tuple(self.sizes.of(size) for size in one.shape)
+            strides = tuple(self.sizes.of(size) for size in one.stride())
+            if -1 in shape or -1 in strides:
+                return None
+            made.append(
+                Cell(node, shape, normal(shape, strides), one.dtype, index=index if several else None)
+            )
+        return made
+
+    def put(self, node: Any, made: Sequence[Cell | None], several: bool) -> None:
+        self.of[node] = Part(tuple(made)) if several else made[0]
+
+    def folded(self, node: Any, shapes: Sequence[Cell | None]) -> bool:
+        """Computes what depends on nothing, unless it is large."""
+        if any(cell is not None and math.prod(cell.shape) > LARGEST_FOLDED for cell in shapes):
+            return False
+        args = self.tensors(node.args)
+        result = node.target(*args, **{name: self.tensors([one])[0] for name, one in node.kwargs.items()})
+        if isinstance(result, torch.Tensor):
+            self.of[node] = self.constant(node, result)
+        else:
+            several = cast("Sequence[Any]", result)
+            self.of[node] = Part(tuple(self.constant(node, one, i) for i, one in enumerate(several)))
+        return True
+
+    def tensors(self, arguments: Sequence[Any]) -> list[Any]:
+        """Arguments that are all constant."""
+        found: list[Any] = []
+        for one in arguments:
+            if isinstance(one, torch.fx.Node):
+                value = self.of[one]
+                found.append(value.constant if isinstance(value, Cell) else value)
+            elif isinstance(one, list | tuple):
+                found.append(self.tensors(cast("Sequence[Any]", one)))
+            else:
+                found.append(self.size(one))
+        return found
+
+    def size(self, value: Any) -> Any:
+        """A number for a size that is a symbol."""
+        return self.sizes.of(value) if isinstance(value, torch.SymInt) else value
+
+    def view(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> bool:
+        """Another look at memory that torch has: made where somebody asks for it."""
+        if len(cells) != 1 or not _is_view(node.target):
+            return False
+        base = cells[0]
+        if base.home is not None:
+            return False
+        for cell in shapes:
+            if cell is not None:
+                cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
+        self.put(node, shapes, _several(node))
+        return True
+
+    # --- regions ---
+
+    def region(self, level: int) -> _Building:
+        return self.regions.setdefault(level, _Building())
+
+    def translated(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> str | None:
+        """Adds an op to a region, or says why not."""
+        if node.name in self.refused:
+            return self.refused[node.name]
+        translate = translation_of(node.target)
+        if translate is None:
+            return "it has no translation"
+        read = _read(node)
+        everything = [*cells, *(c for i, c in enumerate(shapes) if c is not None and i in read)]
+        if any(0 in cell.shape for cell in everything):
+            return "it has no elements"
+        strange = next((cell for cell in cells if cell.dtype not in DATA_TYPES), None)
+        if strange is not None:
+            return f"its input is {strange.dtype}"
+        return self.in_region(node, shapes, cells, lambda t, level: translate(t, *self.bound(node, level)))
+
+    def in_region(
+        self,
+        node: Any,
+        shapes: Sequence[Cell | None],
+        cells: Sequence[Cell],
+        build: Callable[[Translation, int], Any],
+    ) -> str | None:
+        """Adds ops to the first region that can have all their inputs, or says why not.
+
+        Args:
+            node: that they are done for.
+            shapes: its results.
+            cells: the inputs.
+            build: takes the graph under construction and the level, and returns what is made.
+        """
+        level = max((cell.home if cell.home is not None else cell.level for cell in cells), default=0)
+        region = self.region(level)
+        before = len(region.t.graph.ops)
+        region.t.label = node.name
+        try:
+            made = build(region.t, level)
+            values: list[Any] = (
+                list(cast("Sequence[Any]", made)) if isinstance(made, list | tuple) else [made]
+            )
+            values = [_typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
+            _check_complete(node, values, shapes)
+            self.check(region, node, values, shapes, before)
+        except FAILURES as error:
+            return reason_of(error)
+        for op in region.t.graph.ops[before:]:
+            region.makers[op.id] = node
+        spatial = str(node.target).rpartition(".")[0] in SPATIAL or any(cell.spatial for cell in cells)
+        for cell, value in zip(shapes, [*values, *[None] * len(shapes)], strict=False):
+            if cell is not None and value is not None:
+                cell.home, cell.level = level, level + 1
+                cell.values[level] = value
+                cell.spatial = spatial and len(cell.shape) in (4, 5)
+        there = [c if c is not None and (c.home is not None or c.slot is not None) else None for c in shapes]
+        self.put(node, there, _several(node))
+        return None
+
+    def bound(self, node: Any, level: int) -> list[Any]:
+        """Arguments in the order of the op's schema, as translations take them."""
+        result: list[Any] = []
+        for place, argument in enumerate(node.target._schema.arguments):
+            if place < len(node.args) and not argument.kwarg_only:
+                given = node.args[place]
+            else:
+                given = node.kwargs.get(argument.name, argument.default_value)
+            result.append(self.operand(given, level))
+        return result
+
+    def operand(self, argument: Any, level: int) -> Any:
+        if isinstance(argument, torch.fx.Node):
+            value = self.of[argument]
+            return self.value(value, level) if isinstance(value, Cell) else value
+        if isinstance(argument, list | tuple):
+            return [self.operand(one, level) for one in cast("Sequence[Any]", argument)]
+        return self.size(argument)
+
+    def value(self, cell: Cell, level: int) -> Value:
+        """What a tensor is in a region."""
+        if level not in cell.values:
+            cell.values[level] = self._value(cell, level)
+        return cell.values[level]
+
+    def _value(self, cell: Cell, level: int) -> Value:
+        region = self.region(level)
+        if cell.constant is not None:
+            return as_numpy(cell.constant.contiguous())
+        if cell.base is not None and cell.node.name not in self.refused:
+            seen = self._seen(cell, level)
+            if seen is not None:
+                return seen
+        if cell.dtype not in DATA_TYPES:
+            raise Unmapped(f"its input is {cell.dtype}")
+        source = cell if is_dense(cell.shape, cell.strides) else self.dense(cell)
+        kind = PropertyType.constant if source.steady else PropertyType.undef
+        strides = None if source.strides == _row_major(source.shape) else source.strides
+        name = region.t.free_name(source.name)
+        tensor = region.t.input(
+            name, DATA_TYPES[source.dtype], source.shape, strides=strides, property_type=kind
+        )
+        region.imports[tensor.id] = source
+        return tensor
+
+    def _seen(self, cell: Cell, level: int) -> Value | None:
+        """A view, as ops of the region on what it is a view of; None where there are none for it."""
+        translate = translation_of(cell.node.target)
+        if translate is None or 0 in cell.shape:
+            return None
+        region = self.region(level)
+        label, region.t.label = region.t.label, cell.node.name
+        before = len(region.t.graph.ops)
+        try:
+            made = translate(region.t, *self.bound(cell.node, level))
+            seen = cast("Value", made if cell.index is None else made[cell.index])
+            _check_result(seen, cell)
+            self.check_makers(region, before)
+        except FAILURES:
+            return None
+        finally:
+            region.t.label = label
+        for op in region.t.graph.ops[before:]:
+            region.makers[op.id] = cell.node
+        return seen
+
+    def dense(self, cell: Cell) -> Cell:
+        """A copy by torch of what has no place of its own for each element."""
+        made = Cell(cell.node, cell.shape, _row_major(cell.shape), cell.dtype, level=cell.level, steady=False)
+        made.slot = self.new_slot()
+        self.add(
+            TorchCall("contiguous", _contiguous, (self.slot(cell),), {}, (made.slot,), False, "it overlaps"),
+            cell.level,
+        )
+        return made
+
+    # --- random numbers, which are torch's ---
+
+    def drawn(self, cell: Cell, ones: float) -> Cell:
+        """Has torch fill a tensor with ones, as often as `ones` says, and zeros."""
+        cell.level = self.last_impure
+        cell.slot = self.new_slot()
+        make = partial(_bernoulli, cell.shape, cell.strides, cell.dtype, ones)
+        self.add(
+            TorchCall("aten.bernoulli", make, (), {}, (cell.slot,), False, RANDOM, pure=False), cell.level
+        )
+        return cell
+
+    def kept(self, mask: Cell, dtype: Any) -> Cell:
+        """A mask of truths as ones and zeros."""
+        made = Cell(mask.node, mask.shape, mask.strides, dtype, level=mask.level, index=mask.index)
+        made.slot = self.new_slot()
+        call = TorchCall("to", _to, (self.slot(mask), dtype), {}, (made.slot,), False, RANDOM)
+        self.add(call, mask.level)
+        return made
+
+    def times(self, node: Any, results: Sequence[Cell | None], x: Cell, mask: Cell, scale: float) -> bool:
+        """Has a region do what a dropout does with its mask."""
+        ones = self.kept(mask, x.dtype)
+
+        def build(t: Translation, level: int) -> list[Value]:
+            some = t.op("Multiply", self.value(x, level), self.value(ones, level))
+            return [binary(t, "Multiply", some, scale)]
+
+        return self.in_region(node, results, [x, ones], build) is None
+
+    def check(
+        self,
+        region: _Building,
+        node: Any,
+        values: Sequence[Value],
+        shapes: Sequence[Cell | None],
+        before: int,
+    ) -> None:
+        """Results must be what torch says, and made by primitives where they are large.
+
+        Raises:
+            Unmapped: they are not.
+        """
+        read = _read(node)
+        for number, (value, cell) in enumerate(zip(values, shapes, strict=False)):
+            if value is None or cell is None or number not in read:  # pyright: ignore[reportUnnecessaryComparison] -- left out
+                continue
+            _check_result(value, cell)
+        self.check_makers(region, before)
+
+    def check_makers(self, region: _Building, before: int) -> None:
+        """What is large must be made by primitives.
+
+        Raises:
+            Unmapped: it is not.
+        """
+        for op in region.t.graph.ops[before:]:
+            largest = max(math.prod(t.shape or ()) for t in (*op.inputs, *op.outputs))
+            if largest > LARGEST_ON_HOST:
+                reason = self.onednn.why_not((op,))
+                if reason is not None:
+                    raise Unmapped(reason)
+
+    # --- torch's part ---
+
+    def add(self, call: TorchCall, level: int) -> None:
+        self.calls.setdefault(level, []).append(call)
+
+    def new_slot(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def call(
+        self,
+        node: Any,
+        shapes: Sequence[Cell | None] | None,
+        cells: Sequence[Cell],
+        reason: str,
+        *,
+        pure: bool = True,
+    ) -> None:
+        """Has torch do an op."""
+        if node.target is aten.copy_.default and not node.users and node.args[0].op == "placeholder":
+            self.writes.append(node)
+            return
+        level = max((cell.level for cell in cells), default=0)
+        if not pure:
+            level = self.last_impure = max(level, self.last_impure)
+            if _mutates(node.target):
+                level = self.last_impure = max(level, *self.regions, 0) + 1
+        several = _several(node)
+        slots: tuple[int | None, ...]
+        meta = node.meta.get("val")
+        if shapes is None:
+            metas: list[Any] = list(meta) if several else [meta]
+            made: list[Cell | None] = [
+                Cell(node, (), (), getattr(one, "dtype", None), index=i if several else None)
+                for i, one in enumerate(metas)
+            ]
+        else:
+            made = list(shapes)
+        for cell in made:
+            if cell is not None:
+                cell.level, cell.slot = level, self.new_slot()
+                cell.spatial = any(one.spatial for one in cells) and len(cell.shape) in (4, 5)
+        slots = tuple(None if cell is None else cell.slot for cell in made) or (None,)
+        args = tuple(self.plain(one) for one in node.args)
+        kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
+        self.add(
+            TorchCall(str(node.target), node.target, args, kwargs, slots, several, reason, pure=pure),
+            level,
+        )
+        self.put(node, made, several)
+
+    def plain(self, argument: Any) -> Any:
+        """An argument of a call of torch."""
+        if isinstance(argument, torch.fx.Node):
+            value = self.of[argument]
+            return Slot(self.slot_number(value)) if isinstance(value, Cell) else value
+        if isinstance(argument, list | tuple):
+            made = [self.plain(one) for one in cast("Sequence[Any]", argument)]
+            return made if isinstance(argument, list) else tuple(made)
+        if isinstance(argument, slice):
+            one: Any = argument  # pyright: ignore[reportUnknownVariableType] -- of what, nobody says
+            return slice(self.plain(one.start), self.plain(one.stop), self.plain(one.step))
+        return self.size(argument)
+
+    def slot(self, cell: Cell) -> Slot:
+        return Slot(self.slot_number(cell))
+
+    def slot_number(self, cell: Cell) -> int:
+        """Where a tensor is held for torch."""
+        if cell.slot is not None:
+            return cell.slot
+        if cell.constant is not None:
+            cell.slot = self.new_slot()
+            self.fixed[cell.slot] = cell.constant
+        elif cell.home is None or self.is_view_of_made(cell):
+            self._by_torch(cell, is_view=True)
+        else:
+            self._from_region(cell)
+        if cell.slot is None:
+            raise LookupError(f"{cell.name} is nowhere")
+        return cell.slot
+
+    def is_view_of_made(self, cell: Cell) -> bool:
+        """Whether all elements of something that the same region makes are seen in another way."""
+        if not _is_view(cell.node.target) or cell.index is not None:
+            return False
+        base = self.of[cell.node.args[0]]
+        return (
+            isinstance(base, Cell)
+            and base.home == cell.home
+            and math.prod(base.shape) == math.prod(cell.shape)
+        )
+
+    def _by_torch(self, cell: Cell, *, is_view: bool, reason: str = "") -> None:
+        """Has torch make what a region could have made: a view, or a copy."""
+        node = cell.node
+        function = VIEWS.get(str(node.target), node.target) if is_view else node.target
+        args = tuple(self.plain(one) for one in node.args)
+        kwargs = {name: self.plain(one) for name, one in node.kwargs.items()}
+        part = self.of[node] if cell.index is not None else None
+        slots: list[int | None] = []
+        for one in (cell,) if part is None else cast("Part", part).cells:
+            slots.append(None if one is None or one.slot is not None else self.new_slot())
+            if one is not None and one.slot is None:
+                one.slot = slots[-1]
+        several = part is not None
+        call = TorchCall(str(node.target), function, args, kwargs, tuple(slots), several, reason, is_view)
+        self.add(call, cell.level)
+
+    def _from_region(self, cell: Cell) -> None:
+        """Has the region hand out a tensor."""
+        home = cast("int", cell.home)
+        region = self.region(home)
+        region.t.label = cell.name
+        tensor = region.t.tensor(cell.values[home])
+        if tensor.id in region.imports or tensor.property_type is PropertyType.constant:
+            self._by_torch(cell, is_view=False, reason="it only copies")
+        elif tensor.id in region.outputs:
+            slot, _ = region.outputs[tensor.id]
+            cell.slot = self.new_slot()
+            same = TorchCall("clone", torch.clone, (Slot(slot),), {}, (cell.slot,), False, "it only copies")
+            self.add(same, home + 1)
+        else:
+            cell.slot = self.new_slot()
+            region.outputs[tensor.id] = (cell.slot, cell)
+
+    # --- the end ---
+
+    def outputs(self, node: Any) -> list[Any]:
+        """What the graph returns."""
+        listed = node.args[0]
+        wanted: list[Any] = (
+            list(cast("Sequence[Any]", listed)) if isinstance(listed, list | tuple) else [listed]
+        )
+        found: list[Any] = []
+        for number, one in enumerate(wanted):
+            value = self.of[one] if isinstance(one, torch.fx.Node) else self.size(one)
+            if isinstance(value, Cell):
+                if value.constant is not None:  # whoever gets it may write to it
+                    slot = self.new_slot()
+                    self.add(TorchCall("clone", torch.clone, (self.slot(value),), {}, (slot,), False), 0)
+                    found.append(Slot(slot))
+                    continue
+                if number in self.uses.saved and value.spatial and self.is_read_at_home_only(value):
+                    value.strides = channels_last(value.shape)
+                found.append(self.slot(value))
+                if number not in self.uses.passing:
+                    self.lasting.add(found[-1].number)
+            else:
+                found.append(value)
+        return found
+
+    def is_read_at_home_only(self, cell: Cell) -> bool:
+        """Whether nobody but the region that makes it has been promised how it lies."""
+        return cell.home is not None and cell.slot is None and cell.values.keys() == {cell.home}
+
+    def is_handed_out(self, cell: Cell) -> bool:
+        """Whether a region has made it, and not torch as a view of what a region has made."""
+        made = () if cell.home is None else self.regions[cell.home].outputs.values()
+        return any(slot == cell.slot for slot, _ in made)
+
+    def steps(self) -> list[Step]:
+        """Regions from the last to the first, for they say what those before them hand out; then all in order."""
+        writes = [self.write(node) for node in self.writes]
+        made: dict[int, RegionCall] = {}
+        for level in sorted(self.regions, reverse=True):
+            call = self.compiled(level)
+            if call is not None:
+                made[level] = call
+        steps: list[Step] = []
+        for level in range(max([*self.calls, *made, 0]) + 1):
+            steps += self.calls.get(level, [])
+            if level in made:
+                steps.append(made[level])
+        return [*steps, *writes]
+
+    def write(self, node: Any) -> TorchCall:
+        """What writes to an argument, which is done when everybody has read it."""
+        args = tuple(self.plain(one) for one in node.args)
+        return TorchCall(str(node.target), node.target, args, {}, (None,), False, EFFECTS, pure=False)
+
+    def compiled(self, level: int) -> RegionCall | None:
+        """A region with all that it hands out known."""
+        region = self.regions[level]
+        if not region.outputs:
+            return None
+        graph = region.t.graph
+        by_id = dict(region.outputs)
+        for tensor_id, (_, cell) in by_id.items():
+            graph.output(graph.tensor(tensor_id), name=cell.name)
+        graph.prune()
+        nodes = frozenset(region.makers[op.id].name for op in graph.ops if op.id in region.makers)
+        recognise(region.t)
+        needed = {number for _, number in graph.marked_outputs}
+        needed.update(tensor.id for op in graph.ops for tensor in op.inputs)
+        for tensor in [tensor for op in graph.ops for tensor in op.outputs]:
+            if tensor.id not in needed:
+                graph.drop_output(tensor)
+        strides = {
+            number: cell.strides
+            for number, (_, cell) in by_id.items()
+            if cell.strides != _row_major(cell.shape) and is_dense(cell.shape, cell.strides)
+        }
+        try:
+            compiled = Region(graph, strides, self.options.of_compilation(torch.get_num_threads()))
+        except OneDNNGraphError as error:
+            names = {node.name for op in graph.ops if (node := region.makers.get(op.id)) is not None}
+            raise Refused({name: str(error) for name in names}) from error
+        inputs: list[Taken] = []
+        for tensor in compiled.inputs:
+            cell = region.imports[tensor.id]
+            number = self.slot_number(cell)
+            # Torch guards the one, and we have made the other.
+            checked = cell.steady or self.is_handed_out(cell)
+            inputs.append(Taken(number, cell.shape, cell.strides, cell.dtype, checked))
+        outputs: list[Made] = []
+        for tensor in compiled.outputs:
+            slot, cell = by_id[tensor.id]
+            lies = tensor.element_strides
+            nbytes = 0 if slot in self.lasting else tensor.nbytes
+            outputs.append(Made(slot, cell.shape, lies, cell.dtype, nbytes))
+        constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
+        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, nodes)
+
+
+def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
+    """Floating-point numbers in the type that torch has for them: statistics of half weights may be half or not."""
+    dtype = None if cell is None else DATA_TYPES.get(cell.dtype)
+    if value is None or dtype is None or dtype_of(value) == numpy_type(dtype):
+        return value
+    both = dtype_of(value) in FLOATS and numpy_type(dtype) in FLOATS
+    return cast_value(t, value, numpy_type(dtype)) if both else value
+
+
+def _strange(node: Any) -> str | None:
+    """Why an op's tensors are none that anybody but torch can read: what lies elsewhere, and what is not strided."""
+    for one in (node, *node.all_input_nodes):
+        meta = one.meta.get("val")
+        for tensor in cast("Sequence[Any]", meta) if isinstance(meta, list | tuple) else [meta]:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if tensor.device.type != "cpu":
+                return f"it is on the device {tensor.device}"
+            if tensor.layout is not torch.strided:
+                return f"its layout is {tensor.layout}"
+    return None
+
+
+def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:
+    """Every result that somebody reads must be there, but for those that torch has made already.
+
+    Raises:
+        Unmapped: one is not.
+    """
+    for number in _read(node):
+        cell = shapes[number]
+        by_torch = cell is not None and cell.slot is not None
+        if not by_torch and (number >= len(values) or values[number] is None):
+            raise Unmapped(f"result {number} has no counterpart")
+
+
+def _check_result(value: Value, cell: Cell) -> None:
+    """A result must be what torch says.
+
+    Raises:
+        Unmapped: it is not.
+    """
+    have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
+    if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
+        raise Unmapped(
+            f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
+        )
+
+
+def _widen_statistics(node: Any, shapes: Sequence[Cell | None] | None, cells: Sequence[Cell]) -> None:
+    """Has statistics in f32 where weights are, as torch's kernels do; its shape rules have the data's type."""
+    if str(node.target).rpartition(".")[0] not in WITH_STATISTICS or shapes is None:
+        return
+    if any(cell.dtype == torch.float32 for cell in cells):
+        for cell in shapes[1:3]:
+            if cell is not None:
+                cell.dtype = torch.float32
+
+
+def _read(node: Any) -> set[int]:
+    """Numbers of the results that somebody reads."""
+    if not _several(node):
+        return {0}
+    if all(user.target is operator.getitem for user in node.users):
+        return {user.args[1] for user in node.users}
+    return set(range(len(node.meta["val"])))
+
+
+def _dropout(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`native_dropout`: a mask that torch draws, and a product."""
+    given: Any
+    p: Any
+    train: Any
+    given, p, train = [*node.args, None][:3]
+    x, mask = planner.of[given], results[1]
+    if train is False or p in (0, 1) or mask is None or x.dtype not in DATA_TYPES or 0 in x.shape:
+        return False
+    if not is_dense(x.shape, x.strides):
+        return False
+    mask.strides = x.strides
+    planner.drawn(mask, 1 - p)
+    if planner.times(node, results, x, mask, 1 / (1 - p)):
+        return True
+    raise Refused({node.name: "the product with its mask has no translation"})
+
+
+def _dropout_backward(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    gradient, mask = planner.of[node.args[0]], planner.of[node.args[1]]
+    if mask.home is not None or gradient.dtype not in DATA_TYPES or 0 in mask.shape:
+        return False
+    return planner.times(node, results, gradient, mask, node.args[2])
+
+
+def _drawn_alone(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`bernoulli` with a number: of its input there is only the shape, so that it need not wait for it."""
+    x, cell = planner.of[node.args[0]], results[0]
+    if len(node.args) != 2 or node.kwargs or cell is None or not is_dense(x.shape, x.strides):
+        return False
+    cell.strides = x.strides
+    planner.of[node] = planner.drawn(cell, planner.size(node.args[1]))
+    return True
+
+
+def _as_strided(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`as_strided` where all elements of a dense tensor are seen in another order, or under another shape."""
+    x, cell = planner.of[node.args[0]], results[0]
+    first = [*node.args[3:], 0][0]
+    if cell is None or not isinstance(x, Cell) or x.home is None or planner.size(first) not in (0, None):
+        return False
+    if math.prod(x.shape) != math.prod(cell.shape) or not (_is_packed(x) and _is_packed(cell)):
+        return False
+    order, wanted = _order(x), _order(cell)
+    back = [wanted.index(axis) for axis in range(len(wanted))]
+
+    def build(t: Translation, level: int) -> Value:
+        lying = transpose(t, planner.value(x, level), order)
+        return transpose(t, reshape(t, lying, [cell.shape[axis] for axis in wanted]), back)
+
+    return planner.in_region(node, results, [x], build) is None
+
+
+def _order(cell: Cell) -> list[int]:
+    """Axes from the outermost to the innermost."""
+    return sorted(range(len(cell.shape)), key=lambda axis: (-cell.strides[axis], axis))
+
+
+def _is_packed(cell: Cell) -> bool:
+    """Whether its elements fill a piece of memory without gaps."""
+    reach = 1
+    for axis in reversed(_order(cell)):
+        if cell.shape[axis] != 1 and cell.strides[axis] != reach:
+            return False
+        reach *= cell.shape[axis]
+    return 0 not in cell.shape
+
+
+SPECIAL: dict[str, Callable[[_Planner, Any, Sequence[Cell | None]], bool]] = {
+    "aten.native_dropout.default": _dropout,
+    "aten.native_dropout_backward.default": _dropout_backward,
+    "aten.bernoulli.p": _drawn_alone,
+    "aten.as_strided.default": _as_strided,
+}
+"""Ops of which torch does a part and a region another one."""
+
+
+def _bernoulli(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, ones: float) -> Any:
+    return torch.empty_strided(shape, strides, dtype=dtype).bernoulli_(ones)
+
+
+def _to(tensor: Any, dtype: Any) -> Any:
+    return tensor.to(dtype)
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
+    """Without calls of torch whose results nobody reads."""
+    kept: list[Step] = []
+    needed = set(wanted)
+    for step in reversed(steps):
+        if isinstance(step, TorchCall) and step.pure and not step.writes & needed:
+            continue
+        needed |= step.reads
+        kept.append(step)
+    return kept[::-1]
+
+
+def _contiguous(tensor: Any) -> Any:
+    return tensor.contiguous()
+
+
+def _symbol(meta: Any) -> bool:
+    return isinstance(meta, torch.SymInt) and not meta.node.expr.is_Integer
+
+
+def _several(node: Any) -> bool:
+    return isinstance(node.meta.get("val"), list | tuple)
+
+
+def _is_view(target: Any) -> bool:
+    return str(target) in VIEWS
+
+
+def _mutates(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _is_pure(target: Any) -> bool:
+    """Whether it may be computed once, or at another time."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return target in (operator.getitem,) or getattr(target, "__module__", "") in ("_operator", "math")
+    random = torch.Tag.nondeterministic_seeded in target.tags
+    return not random and not _mutates(target)
+
+
+def _draws_nothing(node: Any) -> bool:
+    """Whether an op that may draw random numbers draws none."""
+    place = CHANCE.get(str(node.target))
+    return place is not None and (len(node.args) <= place or node.args[place] == 0)
+
+
+CHANCE = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 3}
+"""Op → which of its arguments is the chance to drop an element."""
+
+WITH_STATISTICS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit",
+        "native_batch_norm",
+        "native_layer_norm",
+        "native_group_norm",
+    )
+)
+"""Normalisations that return mean and inverse deviation beside the data."""
+SPATIAL = frozenset(
+    f"aten.{name}"
+    for name in (
+        "convolution",
+        "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit_no_training",
+        "native_batch_norm",
+        "max_pool2d_with_indices",
+        "avg_pool2d",
+        "convolution_backward",
+        "native_batch_norm_backward",
+    )
+)
+"""Ops whose results are data of convolutions."""

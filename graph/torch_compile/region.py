@@ -1,0 +1,156 @@
+"""A region: ops of an ATen graph that are one graph of oneDNN Graph, compiled, on the memory of torch's tensors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from ...ops.errors import UnsupportedError
+from ..compile.compiled_partition import CompiledPartition
+from ..compile.options import CompileOptions
+from ..compile.program import program
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, evolve_tensor
+from ..runtime.arrays import Array, address, itemsize, numpy_type
+from ..runtime.engine import default_engine
+from ..runtime.executable import AtAddresses, Executable, Explanation
+from ..runtime.tensor import allocate
+
+
+def array_at(tensor: LogicalTensor, place: int) -> Array:
+    """The array of a tensor whose memory is at an address."""
+    dtype, size = numpy_type(tensor.data_type), itemsize(tensor.data_type)
+    memory: Any = (ctypes.c_char * max(tensor.nbytes, 1)).from_address(place)
+    return np.ndarray(tensor.dims, dtype, memory, strides=[s * size for s in tensor.element_strides])
+
+
+@frozen(eq=False)
+class Section:
+    """What runs of a region at one go.
+
+    Attributes:
+        run: takes addresses of inputs and outputs, and what `prepare` made.
+        prepare: takes the addresses of the inputs.
+        inputs, outputs: places among the region's memory.
+    """
+
+    run: Callable[[Sequence[int], object], None]
+    prepare: Callable[[Sequence[int]], object]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Region:
+    """A compiled graph on memory that torch holds.
+
+    Args:
+        graph: finalized or not; its inputs have their strides.
+        strides: of outputs, by tensor id; row-major where missing.
+
+    Attributes:
+        inputs, outputs: in the order in which `run` takes their addresses.
+        graph: what it computes.
+    """
+
+    def __init__(self, graph: Graph, strides: Mapping[int, tuple[int, ...]], options: CompileOptions) -> None:
+        graph.finalize()
+        self.graph = graph
+        self.engine = default_engine()
+        self.inputs = graph.inputs
+        self.outputs = tuple(
+            evolve_tensor(t, strides=strides[t.id]) if t.id in strides else t for t in graph.outputs
+        )
+        self.partitions = tuple(graph.get_partitions())
+        parts = program(self.partitions, {t.id for t in self.outputs}, {}, {}, together=True)
+        described = {t.id: t for t in (*self.inputs, *self.outputs)}
+        self.compiled = tuple(
+            part.compile_with(
+                [described.get(t.id, t) for t in part.input_ports],
+                [described.get(t.id, t) for t in part.output_ports],
+                self.engine,
+                options,
+            )
+            for part in parts
+        )
+        places = {t.id: number for number, t in enumerate((*self.inputs, *self.outputs))}
+        self._between: list[LogicalTensor] = []
+        for part in parts:
+            for tensor in part.output_ports:
+                if tensor.id not in places:
+                    places[tensor.id] = len(self.inputs) + len(self.outputs) + len(self._between)
+                    self._between.append(tensor)
+        held = {i: array for part in parts for i, array in part.constants.items()}
+        self._held = [np.ascontiguousarray(array) for array in held.values()]
+        self._held_at = [address(array) for array in self._held]
+        places |= {number: len(places) + place for place, number in enumerate(held)}
+        self._sections = tuple(self._section(one, places) for one in self.compiled)
+
+    @staticmethod
+    def _section(compiled: CompiledPartition, places: Mapping[int, int]) -> Section:
+        executable = compiled.executable
+        if executable is None:
+            raise UnsupportedError(
+                f"{compiled.partition.ops[0]}: shapes depend on values that are known at execution only"
+            )
+        inputs = tuple(places[t.id] for t in executable.inputs)
+        outputs = tuple(places[t.id] for t in executable.outputs)
+        if isinstance(executable, AtAddresses):
+            return Section(executable.run_at, executable.prepare, inputs, outputs)
+        return Section(_on_arrays(executable), _nothing, inputs, outputs)
+
+    def prepare(self, addresses: Sequence[int]) -> tuple[object, ...]:
+        """What is made of the constant inputs as they are now, for `run`: weights in the library's layouts.
+
+        Args:
+            addresses: of the inputs; only those of constants are read.
+        """
+        memory = [*addresses, *[0] * (len(self.outputs) + len(self._between)), *self._held_at]
+        return tuple(
+            section.prepare([memory[place] for place in section.inputs]) for section in self._sections
+        )
+
+    def run(self, addresses: Sequence[int], prepared: Sequence[object]) -> None:
+        """Computes the outputs. Thread-safe.
+
+        Args:
+            addresses: of the inputs and the outputs.
+            prepared: what `prepare` made of the same constants.
+        """
+        between = [allocate(t) for t in self._between]  # kept alive until the end
+        memory = [*addresses, *map(address, between), *self._held_at]
+        for section, ready in zip(self._sections, prepared, strict=True):
+            section.run([memory[place] for place in (*section.inputs, *section.outputs)], ready)
+
+    def ops_by_backend(self) -> dict[str, int]:
+        """How many ops each backend runs."""
+        counts: dict[str, int] = {}
+        for compiled in self.compiled:
+            told = compiled.explanations_of_parts()
+            for part in compiled.partition.parts:
+                explained = told.get(part.id)
+                name = str(part.backend) if explained is None else explained.backend
+                counts[name] = counts.get(name, 0) + len(part.ops)
+        return counts
+
+    @property
+    def explanations(self) -> tuple[Explanation | None, ...]:
+        """What was chosen, section by section."""
+        return tuple(one.explanation for one in self.compiled)
+
+
+def _on_arrays(executable: Executable) -> Callable[[Sequence[int], object], None]:
+    def run(addresses: Sequence[int], prepared: object) -> None:
+        tensors = (*executable.inputs, *executable.outputs)
+        arrays = [array_at(tensor, place) for tensor, place in zip(tensors, addresses, strict=True)]
+        count = len(executable.inputs)
+        executable.run(arrays[:count], arrays[count:])
+
+    return run
+
+
+def _nothing(addresses: Sequence[int]) -> None:
+    return None

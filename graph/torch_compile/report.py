@@ -1,0 +1,165 @@
+"""What was made of a torch model: who does what, and how long it takes."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from .framework import torch
+from .steps import Program, RegionCall
+
+
+@frozen
+class FunctionReport:
+    """One ATen graph.
+
+    Attributes:
+        role: `forward`, `backward` or `inference`.
+        programs: how many there are, for different sizes.
+        compile_seconds: that making them took.
+        calls: how often the latest program has run.
+        regions: how many graphs of oneDNN Graph the latest program has.
+        ops: backend → how many of their ops it runs.
+        torch_steps: ATen op → how many calls of torch the latest program has, views apart.
+        reasons: ATen op → why it is torch's; several reasons are joined.
+        seconds: mean time of a call, but for the first one: of regions under `regions`, of views under `views`, of
+            torch's ops under their names.
+    """
+
+    role: str
+    programs: int
+    compile_seconds: float
+    calls: int
+    regions: int
+    ops: dict[str, int]
+    torch_steps: dict[str, int]
+    reasons: dict[str, str]
+    seconds: dict[str, float]
+
+    def __str__(self) -> str:
+        total = sum(self.seconds.values())
+        ops = ", ".join(f"{count} {_BACKENDS.get(name, name)}" for name, count in sorted(self.ops.items()))
+        lines = [
+            f"{self.role}: {_counted(self.programs, 'program')}, compiled in {self.compile_seconds:.2f} s; "
+            f"{_counted(self.calls, 'call')} of {total * 1e3:.2f} ms",
+            _line(
+                self.seconds.get("regions", 0.0),
+                total,
+                f"{_counted(self.regions, 'region')}, ops: {ops or 'none'}",
+            ),
+        ]
+        for name, count in sorted(self.torch_steps.items(), key=lambda pair: -self.seconds.get(pair[0], 0.0)):
+            why = f": {self.reasons[name]}" if self.reasons.get(name) else ""
+            lines.append(_line(self.seconds.get(name, 0.0), total, f"torch: {name} ×{count}{why}"))
+        return "\n".join(lines)
+
+
+_BACKENDS = {"onednn": "on oneDNN", "numpy": "on NumPy"}
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _line(seconds: float, total: float, text: str) -> str:
+    return f"  {seconds * 1e3:9.2f} ms {seconds / total if total else 0:4.0%}  {text}"
+
+
+@frozen
+class Report:
+    """What was made of a model. Print it.
+
+    Attributes:
+        functions: its ATen graphs, in the order in which they were compiled.
+        graph_breaks: where torch's own tracing has cut a model: reason → how often, in all models since the process
+            began or torch's counters were cleared.
+    """
+
+    functions: tuple[FunctionReport, ...]
+    graph_breaks: dict[str, int]
+
+    def __str__(self) -> str:
+        if not self.functions:
+            return "nothing was compiled yet; call the model first"
+        breaks = [
+            f"graph break ×{count}: {' '.join(reason.split())}" for reason, count in self.graph_breaks.items()
+        ]
+        return "\n".join([*map(str, self.functions), *breaks])
+
+
+_compiled: list[weakref.ref[Any]] = []
+
+
+def remember(function: Any) -> None:
+    """Has reports know an ATen graph that was compiled, as long as torch keeps it."""
+    _compiled[:] = [one for one in _compiled if one() is not None]
+    _compiled.append(weakref.ref(function))
+
+
+def _alive() -> Iterator[Any]:
+    for one in _compiled:
+        function = one()
+        if function is not None:
+            yield function
+
+
+def report(model: Any = None) -> Report:
+    """What was made of a model that torch.compile has compiled with this backend.
+
+    Args:
+        model: the module, compiled or as it was; all that was compiled in this process if None. Graphs belong to it
+            by the parameters that they were called with; what has none is told of in every report.
+
+    Returns:
+        A report; times are means over the calls so far.
+    """
+    wanted: set[int | None] | None = (
+        None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
+    )
+    functions = list(_alive())
+    groups = {function.group: set[int | None]() for function in functions}
+    for function in functions:
+        groups[function.group] |= function.weights()
+    found = tuple(
+        _told(function)
+        for function in functions
+        if wanted is None or not groups[function.group] or wanted & groups[function.group]
+    )
+    counters = torch._dynamo.utils.counters
+    return Report(found, dict(counters["graph_break"]))
+
+
+def _told(function: Any) -> FunctionReport:
+    programs: Sequence[Program] = list(function.programs.values())
+    latest = programs[-1].steps if programs else ()
+    ops: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    reasons: dict[str, dict[str, None]] = {}
+    regions = 0
+    for step in latest:
+        if isinstance(step, RegionCall):
+            regions += 1
+            ops.update(step.region.ops_by_backend())
+            seconds["regions"] += step.timing.mean
+        elif step.is_view:
+            seconds["views"] += step.timing.mean
+        else:
+            calls[step.name] += 1
+            reasons.setdefault(step.name, {})[step.reason] = None
+            seconds[step.name] += step.timing.mean
+    return FunctionReport(
+        role=function.role,
+        programs=len(programs),
+        compile_seconds=function.seconds,
+        calls=max((step.timing.calls for step in latest), default=0),
+        regions=regions,
+        ops=dict(ops),
+        torch_steps=dict(calls),
+        reasons={name: "; ".join(one for one in given if one) for name, given in reasons.items()},
+        seconds=dict(seconds),
+    )

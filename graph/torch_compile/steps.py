@@ -1,0 +1,269 @@
+"""Steps of a program: calls of torch, and regions, on slots that hold tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, cast
+
+from attrs import Factory, define, field, frozen
+
+from ...ops.errors import UnsupportedError
+from .framework import torch
+from .pool import POOL
+from .region import Region
+from .tensors import normal, placed
+from .weights import Weights
+
+
+@frozen
+class Slot:
+    """Stands among the arguments of a call for what a slot holds."""
+
+    number: int
+
+
+@define
+class Timing:
+    """How often a step has run, and how long that took.
+
+    Attributes:
+        calls: how many.
+        seconds: all together.
+        first: of the first call, at which memory is touched and weights are packed.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    first: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more call."""
+        if self.calls == 0:
+            self.first = seconds
+        self.calls += 1
+        self.seconds += seconds
+
+    @property
+    def mean(self) -> float:
+        """Of a call, but for the first one where there were more."""
+        return (self.seconds - self.first) / (self.calls - 1) if self.calls > 1 else self.seconds
+
+
+@frozen(eq=False)
+class TorchCall:
+    """One op that torch does itself.
+
+    Attributes:
+        name: of the op, for reports.
+        function: what is called.
+        args, kwargs: with `Slot` where a tensor stands.
+        outputs: slots for the result, or for each of several; None where nobody reads one.
+        several: whether the result is a sequence.
+        reason: why it is torch's.
+        is_view: whether it only looks at memory in another way.
+        pure: whether it can be left out where nobody reads its results.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: tuple[int | None, ...]
+    several: bool
+    reason: str = ""
+    is_view: bool = False
+    pure: bool = True
+    timing: Timing = Factory(Timing)
+
+    def run(self, slots: list[Any], program: object) -> None:
+        """Calls it."""
+        made = self.function(
+            *[filled(one, slots) for one in self.args],
+            **{name: filled(one, slots) for name, one in self.kwargs.items()},
+        )
+        if not self.several:
+            if self.outputs[0] is not None:
+                slots[self.outputs[0]] = made
+            return
+        for slot, value in zip(self.outputs, made, strict=False):
+            if slot is not None:
+                slots[slot] = value
+
+    @property
+    def reads(self) -> set[int]:
+        """The slots that it reads."""
+        return slots_of([*self.args, *self.kwargs.values()])
+
+    @property
+    def writes(self) -> set[int]:
+        """The slots that it fills."""
+        return {slot for slot in self.outputs if slot is not None}
+
+
+def filled(argument: Any, slots: Sequence[Any]) -> Any:
+    """An argument with what slots hold."""
+    if type(argument) is Slot:
+        return slots[argument.number]
+    if type(argument) is list or type(argument) is tuple:  # pyright: ignore[reportUnknownArgumentType]
+        made = [filled(one, slots) for one in cast("Sequence[Any]", argument)]
+        return made if type(cast("object", argument)) is list else tuple(made)
+    return argument
+
+
+def slots_of(arguments: Sequence[Any]) -> set[int]:
+    """The slots that stand among arguments."""
+    found: set[int] = set()
+    for one in arguments:
+        if isinstance(one, Slot):
+            found.add(one.number)
+        elif isinstance(one, list | tuple):
+            found |= slots_of(cast("Sequence[Any]", one))
+    return found
+
+
+@frozen
+class Taken:
+    """An input of a region.
+
+    Attributes:
+        slot: that holds it.
+        shape, strides, dtype: as the region was compiled for, `dtype` being torch's.
+        checked: whether they are known to be these, so that nobody need look. What torch has traced of its own
+            ops is not always what these return.
+    """
+
+    slot: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+    checked: bool
+    dtype: Any
+
+    def fitted(self, tensor: Any) -> Any:
+        """The tensor as the region takes it.
+
+        Raises:
+            UnsupportedError: it has another shape.
+        """
+        if self.checked:
+            return tensor
+        if tensor.shape != self.shape:
+            raise UnsupportedError(
+                f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says "
+                f"{list(self.shape)}; leave it out of what is compiled, by torch.compiler.disable"
+            )
+        if tensor.dtype == self.dtype and _lies(tensor, self.strides):
+            return tensor
+        return placed(tensor, self.strides, self.dtype)
+
+
+@frozen
+class Made:
+    """An output of a region.
+
+    Attributes:
+        slot: that is filled.
+        shape, strides, dtype: of the tensor, `dtype` being torch's.
+        nbytes: of the tensor if its memory comes from the pool; 0 where a user may want to resize it.
+    """
+
+    slot: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+    nbytes: int = 0
+
+    def tensor(self) -> Any:
+        """Memory for it."""
+        if self.nbytes:
+            return POOL.tensor(self.shape, self.strides, self.dtype, self.nbytes)
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+
+
+@frozen(eq=False)
+class RegionCall:
+    """A region on slots.
+
+    Attributes:
+        constant: places among `inputs` of those that rarely change.
+        nodes: names of those of the ATen graph that it does.
+    """
+
+    region: Region
+    inputs: tuple[Taken, ...]
+    outputs: tuple[Made, ...]
+    constant: tuple[int, ...]
+    nodes: frozenset[str] = frozenset()
+    name: str = field(default="region")
+    weights: Weights = Factory(Weights)
+    timing: Timing = Factory(Timing)
+
+    def run(self, slots: list[Any], program: object) -> None:
+        """Makes tensors for the results and has the region fill them."""
+        given = [taken.fitted(slots[taken.slot]) for taken in self.inputs]
+        made = [one.tensor() for one in self.outputs]
+        places = [tensor.data_ptr() for tensor in (*given, *made)]
+        weights = [given[place] for place in self.constant]
+        self.region.run(places, self.weights.of(weights, partial(self.region.prepare, places[: len(given)])))
+        for one, tensor in zip(self.outputs, made, strict=True):
+            slots[one.slot] = tensor
+
+    @property
+    def reads(self) -> set[int]:
+        """The slots that it reads."""
+        return {taken.slot for taken in self.inputs}
+
+    @property
+    def writes(self) -> set[int]:
+        """The slots that it fills."""
+        return {made.slot for made in self.outputs}
+
+
+def _lies(tensor: Any, strides: tuple[int, ...]) -> bool:
+    """Whether a tensor has these strides, as far as they matter."""
+    have = tensor.stride()
+    return have == strides or normal(tensor.shape, have) == strides
+
+
+Step = TorchCall | RegionCall
+
+
+class Program:
+    """Steps in order, for one set of sizes.
+
+    Attributes:
+        steps: what runs.
+        count: of slots.
+        results: for each output of the graph a `Slot`, or what is returned as it is.
+        fixed: slots that are filled from the start: constants.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], count: int, results: Sequence[Any], fixed: dict[int, Any]
+    ) -> None:
+        self.steps = tuple(steps)
+        self.results = tuple(results)
+        self._blank = [fixed.get(number) for number in range(count)]
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for slot in step.reads | step.writes:
+                last[slot] = number
+        kept = slots_of(self.results) | fixed.keys()
+        self._frees = [
+            tuple(slot for slot in step.reads | step.writes if last[slot] == number and slot not in kept)
+            for number, step in enumerate(self.steps)
+        ]
+
+    def run(self, arguments: list[Any]) -> list[Any]:
+        """The graph's outputs; `arguments` are dropped as soon as nobody needs them."""
+        slots = [*arguments, *self._blank[len(arguments) :]]
+        arguments.clear()
+        for step, frees in zip(self.steps, self._frees, strict=True):
+            start = perf_counter()
+            step.run(slots, self)
+            step.timing.add(perf_counter() - start)
+            for slot in frees:
+                slots[slot] = None
+        return [filled(one, slots) for one in self.results]

@@ -1,0 +1,77 @@
+"""Tensors of torch as oneDNN Graph's logical tensors, and as NumPy's arrays, over the same memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...ops.data_types import DataType
+from ..model.logical_tensor import may_overlap
+from ..runtime.arrays import Array
+from .framework import torch
+
+DATA_TYPES: dict[Any, DataType] = {
+    torch.float32: DataType.f32,
+    torch.bfloat16: DataType.bf16,
+    torch.float16: DataType.f16,
+    torch.int64: DataType.s64,
+    torch.int32: DataType.s32,
+    torch.int8: DataType.s8,
+    torch.uint8: DataType.u8,
+    torch.bool: DataType.boolean,
+}
+"""The types of elements that regions take; all else is torch's."""
+CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+"""Axes from the outermost to the innermost, by rank."""
+
+
+def as_numpy(tensor: Any) -> Array:
+    """A tensor's elements where they lie."""
+    plain = tensor.detach().resolve_neg().resolve_conj()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return plain.numpy()
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether each element has a place of its own, so that a primitive can read or write it."""
+    used = [(d, s) for d, s in zip(shape, strides, strict=True) if d > 1]
+    return all(s > 0 for _, s in used) and not may_overlap([d for d, _ in used], [s for _, s in used])
+
+
+def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor whose channels are innermost."""
+    strides = [0] * len(shape)
+    step = 1
+    for axis in reversed(CHANNELS_LAST[len(shape)]):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def normal(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides, with those of axes of one element as a dense tensor would have them: nothing depends on them."""
+    if 0 in shape:
+        return tuple(strides)
+    result = list(strides)
+    for axis in reversed(range(len(shape))):
+        if shape[axis] == 1:
+            inner = axis + 1
+            result[axis] = result[inner] * shape[inner] if inner < len(shape) else 1
+    return tuple(result)
+
+
+def placed(tensor: Any, strides: Sequence[int], dtype: Any) -> Any:
+    """A copy that lies as it should, in a type."""
+    made = torch.empty_strided(tensor.shape, strides, dtype=dtype)
+    return made.copy_(tensor)
+
+
+def as_bytes(tensor: Any) -> Array:
+    """The memory of a dense tensor, byte by byte."""
+    memory: Any = (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
+    return np.frombuffer(memory, np.uint8)

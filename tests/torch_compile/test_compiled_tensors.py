@@ -1,0 +1,304 @@
+"""Tensors in all ways in which they lie and alias, and in types that only torch has."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
+
+from torch_compiled import (  # noqa: E402 -- torch comes first
+    Network,
+    assert_near,
+    assert_same_state,
+    compiled,
+    functions,
+    in_double,
+    normal,
+    seeded,
+)
+
+nn = torch.nn
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore:Complex modules are a new feature:UserWarning"),
+]
+
+
+def cloned(x):
+    y = x.clone()
+    x.add_(1)
+    return y
+
+
+def exchanged(x, y):
+    kept = x.clone()
+    x.copy_(y)
+    y.copy_(kept)
+    return x + y
+
+
+def copied_and_emptied(x, y):
+    y.copy_(x.view_as(x))
+    x.zero_()
+    return y * 2
+
+
+def transposed_into_itself(x):
+    x.copy_(x.t().contiguous())
+    return x.sum()
+
+
+def shifted(x, y):
+    x[1:].copy_(y[:-1])
+    return x.relu()
+
+
+def doubled_view(x):
+    view = x.view(-1)
+    view.mul_(2)
+    return view
+
+
+def input_twice(x):
+    return x, x
+
+
+def views_of_one_result(x):
+    y = x + 1
+    return y, y, y.view(-1), y.t()
+
+
+def views_of_the_input(x):
+    return x.t(), x[1:], x.view(2, 8), x * 2
+
+
+def turned_in_place(x):
+    x.t_()
+    return x
+
+
+def chained(x, y):
+    z = x * 2
+    z.add_(y)
+    z[0] = 7
+    x.relu_()
+    return z, x - y
+
+
+def constant_result(x):
+    return torch.zeros(3), x + torch.arange(4.0)
+
+
+def empty_result(x):
+    return x[:0] * 2, x
+
+
+ALIASING = [
+    cloned, exchanged, copied_and_emptied, transposed_into_itself, shifted, doubled_view, input_twice,
+    views_of_one_result, views_of_the_input, turned_in_place, chained, constant_result, empty_result,
+]  # fmt: skip
+
+
+def sharing(tensors):
+    """Which tensors share their memory."""
+    return [[a.untyped_storage()._cdata == b.untyped_storage()._cdata for a in tensors] for b in tensors]
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("function", ALIASING)
+def test_what_aliases_and_is_written_to_is_as_in_eager(function, mode):
+    count = function.__code__.co_argcount
+    mine = [
+        torch.randint(-9, 9, (4, 4), generator=torch.Generator().manual_seed(n)).float() for n in range(count)
+    ]
+    theirs = [x.clone() for x in mine]
+    run = compiled(function)
+    with mode():
+        for _ in range(3):
+            made, expected = run(*mine), function(*theirs)
+            made = [*made, *mine] if isinstance(made, tuple) else [made, *mine]
+            expected = [*expected, *theirs] if isinstance(expected, tuple) else [expected, *theirs]
+            for a, b in zip(made, expected, strict=True):
+                assert a.dtype == b.dtype
+                assert a.stride() == b.stride()
+                assert torch.equal(a, b)
+            assert sharing(made) == sharing(expected)
+
+
+def test_results_are_new_at_each_call():
+    module = seeded(Network).eval()
+    run = compiled(module)
+    with torch.no_grad():
+        first = run(normal(2, 3, 8, 8))
+        kept = first.clone()
+        second = run(normal(2, 3, 8, 8, seed=1))
+        second.zero_()
+        assert torch.equal(first, kept)
+
+
+def test_a_constant_result_may_be_written_to():
+    run = compiled(constant_result)
+    x = torch.ones(4)
+    run(x)[0].add_(5)
+    assert torch.equal(run(x)[0], torch.zeros(3))
+
+
+def test_in_place_on_what_has_a_gradient():
+    def function(x, y):
+        z = x * 2
+        z.add_(y).relu_()
+        y.mul_(3)
+        return (z * y).sum()
+
+    x, y = normal(4, 4), normal(4, 4, seed=1)
+    mine, theirs = x.clone().requires_grad_(), x.double().requires_grad_()
+    made, other = y.clone(), y.double()
+    compiled(function)(mine, made).backward()
+    function(theirs, other).backward()
+    assert_near(mine.grad, theirs.grad)
+    assert_near(made, other)
+
+
+LAYOUTS = {
+    "channels last": lambda x: x.to(memory_format=torch.channels_last),
+    "transposed": lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+    "every second": lambda x: x.repeat_interleave(2, 3)[..., ::2],
+    "cut out": lambda x: torch.nn.functional.pad(x, (1, 2, 3, 4))[:, :, 3:-4, 1:-2],
+    "expanded": lambda x: x[:1].expand(x.shape),
+    "with offset": lambda x: torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape),
+}
+
+
+@pytest.mark.parametrize("weights", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout, weights):
+    module = seeded(Network).to(memory_format=weights)
+    expected, x = in_double(module, normal(4, 3, 8, 8))
+    x = LAYOUTS[layout](x)
+    mine = LAYOUTS[layout](x.float().contiguous())
+    assert mine.stride() == x.stride()
+    made, other = compiled(module)(mine), expected(x)
+    assert_near(made, other)
+    made.square().mean().backward()
+    other.square().mean().backward()
+    assert_same_state(module, expected)
+
+
+def test_images_stay_channels_last():
+    convolution = seeded(lambda: nn.Conv2d(3, 8, 3)).to(memory_format=torch.channels_last)
+    x = normal(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    made = compiled(convolution)(x)
+    assert made.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64, torch.float16, torch.bfloat16])
+def test_models_of_other_types(dtype):
+    module = seeded(lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))).to(dtype)
+    expected = copy.deepcopy(module)
+    x = normal(3, 6).to(dtype)
+    made, other = compiled(module)(x), expected(x)
+    assert made.dtype == dtype
+    made.abs().square().sum().backward()
+    other.abs().square().sum().backward()
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    tolerance = max(1e-6, 4 * torch.finfo(dtype).eps)
+    pairs = [
+        (made, other),
+        *zip(*[[p.grad for p in m.parameters()] for m in (module, expected)], strict=True),
+    ]
+    for a, b in pairs:
+        assert a.dtype == b.dtype
+        a, b = a.detach().to(wide), b.detach().to(wide)
+        assert (a - b).norm() <= tolerance * b.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool])
+def test_integers(dtype):
+    def function(x, y):
+        return x + y, x * y, x // (y | 1), (x > y).sum(), x.cumsum(0), torch.where(x == y, x, y), x.max()
+
+    x, y = (torch.randint(0, 2 if dtype is torch.bool else 9, (5, 4)).to(dtype) for _ in range(2))
+    if dtype is torch.bool:
+        function = lambda x, y: (x ^ y, x & y, x.sum(), x.any(), torch.where(x, y, ~y))  # noqa: E731
+    for made, other in zip(compiled(function)(x, y), function(x, y), strict=True):
+        assert made.dtype == other.dtype
+        assert torch.equal(made, other)
+
+
+def test_double_precision_is_torchs():
+    module = seeded(Network).double()
+    compiled(module)(normal(2, 3, 8, 8).double()).sum().backward()
+    for function in functions(module):
+        [program] = function.programs.values()
+        regions = [step for step in program.steps if hasattr(step, "region")]
+        assert not [made for step in regions for made in step.outputs if made.dtype.is_floating_point]
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 8, 8), (1, 3, 8, 8)])
+def test_small_batches(shape):
+    module = seeded(Network)
+    module.norm = nn.GroupNorm(2, 8)
+    expected, x = in_double(module, normal(*shape))
+    made, other = compiled(module)(x.float()), expected(x)
+    assert made.shape == other.shape
+    made.sum().backward()
+    other.sum().backward()
+    assert_same_state(module, expected)
+    module.eval()
+    with torch.no_grad():
+        assert compiled(module)(x.float()).shape == other.shape
+
+
+def test_scalars_and_numbers():
+    def function(x, scale, power):
+        return x * scale + power, x.sum() ** power, x.mean().item()
+
+    x = normal(3)
+    made, expected = compiled(function)(x, 2.5, 3), function(x.double(), 2.5, 3)
+    assert_near(made[0], expected[0])
+    assert_near(made[1], expected[1])
+    assert made[2] == pytest.approx(expected[2])
+
+
+def test_trees_of_arguments():
+    def function(given, *, factor=None):
+        x, [y, z] = given["x"], given["pair"]
+        return {"sum": x + y, "rest": (z * 2 if factor is None else z * factor, None, "text")}
+
+    x, y, z = (normal(3, seed=seed) for seed in range(3))
+    given = {"x": x, "pair": [y, z]}
+    made = compiled(function)(given, factor=y)
+    assert torch.equal(made["sum"], x + y)
+    assert torch.equal(made["rest"][0], z * y)
+    assert made["rest"][1:] == (None, "text")
+
+
+def test_a_model_on_no_gpu_is_told_so_by_torch():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|cuda|NVIDIA"):
+        compiled(lambda x: x.cuda() + 1)(normal(3))
+    assert torch.equal(compiled(lambda x: x + 1)(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_tensors_without_memory_are_torchs():
+    x = torch.empty(3, 4, device="meta")
+    made = compiled(lambda x: (x @ x.t()).relu())(x)
+    assert made.device.type == "meta"
+    assert made.shape == (3, 3)
+
+
+def test_sparse_matrices_are_torchs():
+    dense, x = normal(4, 4).relu(), normal(4, 3, seed=1)
+    run = compiled(lambda matrix, x: (torch.sparse.mm(matrix, x) + 1).relu())
+    assert_near(run(dense.to_sparse(), x), (dense.double() @ x.double() + 1).relu())
+
+
+def test_complex_parts_are_torchs():
+    def function(x):
+        spectrum = torch.fft.rfft(x)
+        return torch.fft.irfft(spectrum * spectrum.conj()).relu(), spectrum.abs()
+
+    x = normal(4, 8)
+    for made, other in zip(compiled(function)(x), function(x.double()), strict=True):
+        assert_near(made, other)
