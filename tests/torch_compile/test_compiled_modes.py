@@ -294,7 +294,7 @@ def test_random_numbers_are_torchs():
     assert torch.rand(1) == after
 
 
-def test_gradients_of_each_example_by_functions(module):
+def test_gradients_of_each_example():
     """`torch.func` goes through torch's tracing, not around it."""
     w = normal(4, 3)
 
