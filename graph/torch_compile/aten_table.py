@@ -10,10 +10,15 @@ from .aten_backward import BACKWARD
 from .framework import aten
 
 LEFT_TO_TORCH = frozenset(
-    f"aten.{name}" for name in ("native_dropout", "bernoulli", "dropout", "sort", "topk", "sign")
+    f"aten.{name}"
+    for name in (
+        *("native_dropout", "bernoulli", "dropout"),
+        *("embedding", "gather", "index_select"),
+        *("sort", "topk", "sign"),
+    )
 )
-"""Ops that importers translate and that are torch's here: its random numbers are wanted, its order of equal
-elements, and zero for the sign of NaN."""
+"""Ops that importers translate and that are torch's here: its random numbers are wanted, its errors where an index is
+beyond the elements or negative, its order of equal elements, and zero for the sign of NaN."""
 INEXACT = frozenset(
     f"aten.{name}"
     for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")

@@ -10,24 +10,38 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from ...ops.errors import OneDNNGraphError
 from ..compile.backend import BACKENDS
-from ..importers.expressions import FLOATS, binary, reshape, transpose
+from ..importers.expressions import FLOATS
 from ..importers.expressions import cast as cast_value
 from ..importers.recognition.recognise import recognise
 from ..importers.torch_sizes import Sizes
 from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
-from ..model.logical_tensor import PropertyType
+from ..model.logical_tensor import PropertyType, row_major
 from ..runtime.arrays import numpy_type
 from .aten_table import VIEWS, translation_of
+from .cells import Cell, Part
 from .framework import aten, torch
+from .nodes import (
+    SPATIAL,
+    WITH_STATISTICS,
+    draws_nothing,
+    has_several,
+    is_pure,
+    is_symbol,
+    is_view,
+    mutates,
+    read_results,
+    strangeness,
+)
 from .options import Options
+from .refused import Refused
 from .region import Region
+from .special import SPECIAL
 from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall, slots_of
 from .tensors import DATA_TYPES, as_numpy, channels_last, is_dense, normal
 
@@ -35,70 +49,9 @@ LARGEST_ON_HOST = 1 << 14
 """Elements up to which an op that no primitive can do is NumPy's; beyond, torch's kernel does it."""
 LARGEST_FOLDED = 1 << 20
 """Elements up to which what depends on nothing is computed once."""
-RANDOM = "its random numbers are torch's"
 EFFECTS = "it has effects"
 ATTEMPTS = 50
 """Plans that are made anew without what could not be compiled."""
-
-
-class Refused(Exception):  # noqa: N818 -- never leaves the planner
-    """Ops that can't be compiled in a region.
-
-    Attributes:
-        nodes: name → reason.
-    """
-
-    def __init__(self, nodes: Mapping[str, str]) -> None:
-        super().__init__(", ".join(nodes))
-        self.nodes = dict(nodes)
-
-
-@define(eq=False)
-class Cell:
-    """One tensor of the ATen graph, and where it can be had.
-
-    Attributes:
-        node: that makes it. index: which of the node's results it is.
-        shape, strides, dtype: torch's, with all sizes known.
-        level: the first one on which torch can have it.
-        home: the region that makes it, if one does.
-        slot: that holds it as a tensor of torch, if one does.
-        constant: the tensor, if it depends on nothing.
-        base: what it is a view of, where torch has that before any region.
-        steady: whether it rarely changes from call to call.
-        spatial: whether it is the data of convolutions, or was made of such.
-        values: what it is in each region.
-    """
-
-    node: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
-    level: int = 0
-    index: int | None = None
-    home: int | None = None
-    slot: int | None = None
-    constant: Any = None
-    base: Cell | None = None
-    steady: bool = False
-    spatial: bool = False
-    values: dict[int, Value] = field(factory=dict[int, Value])
-
-    @property
-    def name(self) -> str:
-        """For the region's inputs and outputs."""
-        return self.node.name if self.index is None else f"{self.node.name}.{self.index}"
-
-
-@frozen
-class Part:
-    """One result of a node with several.
-
-    Attributes:
-        cells: of all; None where a result is no tensor.
-    """
-
-    cells: tuple[Cell | None, ...]
 
 
 class _Building:
@@ -203,7 +156,7 @@ class _Planner:
         meta = node.meta.get("val")
         if not isinstance(given, torch.Tensor):
             self.of[node] = given
-            if _symbol(meta):
+            if is_symbol(meta):
                 self.sizes.bind(node.name, [meta], [given])
             return
         if isinstance(meta, torch.Tensor) and len(meta.shape) == len(given.shape):
@@ -256,16 +209,16 @@ class _Planner:
                 self.of[node] = number
                 return
         shapes = self.described(node, meta)
-        strange = _strange(node)
+        strange = strangeness(node)
         if strange is not None:
-            self.call(node, shapes, cells, strange, pure=_is_pure(node.target))
+            self.call(node, shapes, cells, strange, pure=is_pure(node.target))
             return
         _widen_statistics(node, shapes, cells)
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
                 return
-        pure = _is_pure(node.target) or _draws_nothing(node)
+        pure = is_pure(node.target) or draws_nothing(node)
         if shapes is not None and pure:
             if all(cell.constant is not None for cell in cells) and self.folded(node, shapes):
                 return
@@ -364,7 +317,7 @@ class _Planner:
 
     def view(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> bool:
         """Another look at memory that torch has: made where somebody asks for it."""
-        if len(cells) != 1 or not _is_view(node.target):
+        if len(cells) != 1 or not is_view(node.target):
             return False
         base = cells[0]
         if base.home is not None:
@@ -372,7 +325,7 @@ class _Planner:
         for cell in shapes:
             if cell is not None:
                 cell.base, cell.level, cell.steady, cell.spatial = base, base.level, base.steady, base.spatial
-        self.put(node, shapes, _several(node))
+        self.put(node, shapes, has_several(node))
         return True
 
     # --- regions ---
@@ -387,7 +340,7 @@ class _Planner:
         translate = translation_of(node.target)
         if translate is None:
             return "it has no translation"
-        read = _read(node)
+        read = read_results(node)
         everything = [*cells, *(c for i, c in enumerate(shapes) if c is not None and i in read)]
         if any(0 in cell.shape for cell in everything):
             return "it has no elements"
@@ -434,7 +387,7 @@ class _Planner:
                 cell.values[level] = value
                 cell.spatial = spatial and len(cell.shape) in (4, 5)
         there = [c if c is not None and (c.home is not None or c.slot is not None) else None for c in shapes]
-        self.put(node, there, _several(node))
+        self.put(node, there, has_several(node))
         return None
 
     def bound(self, node: Any, level: int) -> list[Any]:
@@ -474,7 +427,7 @@ class _Planner:
             raise Unmapped(f"its input is {cell.dtype}")
         source = cell if is_dense(cell.shape, cell.strides) else self.dense(cell)
         kind = PropertyType.constant if source.steady else PropertyType.undef
-        strides = None if source.strides == _row_major(source.shape) else source.strides
+        strides = None if source.strides == row_major(source.shape) else source.strides
         name = region.t.free_name(source.name)
         tensor = region.t.input(
             name, DATA_TYPES[source.dtype], source.shape, strides=strides, property_type=kind
@@ -505,43 +458,13 @@ class _Planner:
 
     def dense(self, cell: Cell) -> Cell:
         """A copy by torch of what has no place of its own for each element."""
-        made = Cell(cell.node, cell.shape, _row_major(cell.shape), cell.dtype, level=cell.level, steady=False)
+        made = Cell(cell.node, cell.shape, row_major(cell.shape), cell.dtype, level=cell.level, steady=False)
         made.slot = self.new_slot()
         self.add(
             TorchCall("contiguous", _contiguous, (self.slot(cell),), {}, (made.slot,), False, "it overlaps"),
             cell.level,
         )
         return made
-
-    # --- random numbers, which are torch's ---
-
-    def drawn(self, cell: Cell, ones: float) -> Cell:
-        """Has torch fill a tensor with ones, as often as `ones` says, and zeros."""
-        cell.level = self.last_impure
-        cell.slot = self.new_slot()
-        make = partial(_bernoulli, cell.shape, cell.strides, cell.dtype, ones)
-        self.add(
-            TorchCall("aten.bernoulli", make, (), {}, (cell.slot,), False, RANDOM, pure=False), cell.level
-        )
-        return cell
-
-    def kept(self, mask: Cell, dtype: Any) -> Cell:
-        """A mask of truths as ones and zeros."""
-        made = Cell(mask.node, mask.shape, mask.strides, dtype, level=mask.level, index=mask.index)
-        made.slot = self.new_slot()
-        call = TorchCall("to", _to, (self.slot(mask), dtype), {}, (made.slot,), False, RANDOM)
-        self.add(call, mask.level)
-        return made
-
-    def times(self, node: Any, results: Sequence[Cell | None], x: Cell, mask: Cell, scale: float) -> bool:
-        """Has a region do what a dropout does with its mask."""
-        ones = self.kept(mask, x.dtype)
-
-        def build(t: Translation, level: int) -> list[Value]:
-            some = t.op("Multiply", self.value(x, level), self.value(ones, level))
-            return [binary(t, "Multiply", some, scale)]
-
-        return self.in_region(node, results, [x, ones], build) is None
 
     def check(
         self,
@@ -556,7 +479,7 @@ class _Planner:
         Raises:
             Unmapped: they are not.
         """
-        read = _read(node)
+        read = read_results(node)
         for number, (value, cell) in enumerate(zip(values, shapes, strict=False)):
             if value is None or cell is None or number not in read:  # pyright: ignore[reportUnnecessaryComparison] -- left out
                 continue
@@ -601,9 +524,9 @@ class _Planner:
         level = max((cell.level for cell in cells), default=0)
         if not pure:
             level = self.last_impure = max(level, self.last_impure)
-            if _mutates(node.target):
+            if mutates(node.target):
                 level = self.last_impure = max(level, *self.regions, 0) + 1
-        several = _several(node)
+        several = has_several(node)
         slots: tuple[int | None, ...]
         meta = node.meta.get("val")
         if shapes is None:
@@ -660,7 +583,7 @@ class _Planner:
 
     def is_view_of_made(self, cell: Cell) -> bool:
         """Whether all elements of something that the same region makes are seen in another way."""
-        if not _is_view(cell.node.target) or cell.index is not None:
+        if not is_view(cell.node.target) or cell.index is not None:
             return False
         base = self.of[cell.node.args[0]]
         return (
@@ -777,7 +700,7 @@ class _Planner:
         strides = {
             number: cell.strides
             for number, (_, cell) in by_id.items()
-            if cell.strides != _row_major(cell.shape) and is_dense(cell.shape, cell.strides)
+            if cell.strides != row_major(cell.shape) and is_dense(cell.shape, cell.strides)
         }
         try:
             compiled = Region(graph, strides, self.options.of_compilation(torch.get_num_threads()))
@@ -810,27 +733,13 @@ def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
     return cast_value(t, value, numpy_type(dtype)) if both else value
 
 
-def _strange(node: Any) -> str | None:
-    """Why an op's tensors are none that anybody but torch can read: what lies elsewhere, and what is not strided."""
-    for one in (node, *node.all_input_nodes):
-        meta = one.meta.get("val")
-        for tensor in cast("Sequence[Any]", meta) if isinstance(meta, list | tuple) else [meta]:
-            if not isinstance(tensor, torch.Tensor):
-                continue
-            if tensor.device.type != "cpu":
-                return f"it is on the device {tensor.device}"
-            if tensor.layout is not torch.strided:
-                return f"its layout is {tensor.layout}"
-    return None
-
-
 def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:
     """Every result that somebody reads must be there, but for those that torch has made already.
 
     Raises:
         Unmapped: one is not.
     """
-    for number in _read(node):
+    for number in read_results(node):
         cell = shapes[number]
         by_torch = cell is not None and cell.slot is not None
         if not by_torch and (number >= len(values) or values[number] is None):
@@ -860,109 +769,6 @@ def _widen_statistics(node: Any, shapes: Sequence[Cell | None] | None, cells: Se
                 cell.dtype = torch.float32
 
 
-def _read(node: Any) -> set[int]:
-    """Numbers of the results that somebody reads."""
-    if not _several(node):
-        return {0}
-    if all(user.target is operator.getitem for user in node.users):
-        return {user.args[1] for user in node.users}
-    return set(range(len(node.meta["val"])))
-
-
-def _dropout(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
-    """`native_dropout`: a mask that torch draws, and a product."""
-    given: Any
-    p: Any
-    train: Any
-    given, p, train = [*node.args, None][:3]
-    x, mask = planner.of[given], results[1]
-    if train is False or p in (0, 1) or mask is None or x.dtype not in DATA_TYPES or 0 in x.shape:
-        return False
-    if not is_dense(x.shape, x.strides):
-        return False
-    mask.strides = x.strides
-    planner.drawn(mask, 1 - p)
-    if planner.times(node, results, x, mask, 1 / (1 - p)):
-        return True
-    raise Refused({node.name: "the product with its mask has no translation"})
-
-
-def _dropout_backward(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
-    gradient, mask = planner.of[node.args[0]], planner.of[node.args[1]]
-    if mask.home is not None or gradient.dtype not in DATA_TYPES or 0 in mask.shape:
-        return False
-    return planner.times(node, results, gradient, mask, node.args[2])
-
-
-def _drawn_alone(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
-    """`bernoulli` with a number: of its input there is only the shape, so that it need not wait for it."""
-    x, cell = planner.of[node.args[0]], results[0]
-    if len(node.args) != 2 or node.kwargs or cell is None or not is_dense(x.shape, x.strides):
-        return False
-    cell.strides = x.strides
-    planner.of[node] = planner.drawn(cell, planner.size(node.args[1]))
-    return True
-
-
-def _as_strided(planner: _Planner, node: Any, results: Sequence[Cell | None]) -> bool:
-    """`as_strided` where all elements of a dense tensor are seen in another order, or under another shape."""
-    x, cell = planner.of[node.args[0]], results[0]
-    first = [*node.args[3:], 0][0]
-    if cell is None or not isinstance(x, Cell) or x.home is None or planner.size(first) not in (0, None):
-        return False
-    if math.prod(x.shape) != math.prod(cell.shape) or not (_is_packed(x) and _is_packed(cell)):
-        return False
-    order, wanted = _order(x), _order(cell)
-    back = [wanted.index(axis) for axis in range(len(wanted))]
-
-    def build(t: Translation, level: int) -> Value:
-        lying = transpose(t, planner.value(x, level), order)
-        return transpose(t, reshape(t, lying, [cell.shape[axis] for axis in wanted]), back)
-
-    return planner.in_region(node, results, [x], build) is None
-
-
-def _order(cell: Cell) -> list[int]:
-    """Axes from the outermost to the innermost."""
-    return sorted(range(len(cell.shape)), key=lambda axis: (-cell.strides[axis], axis))
-
-
-def _is_packed(cell: Cell) -> bool:
-    """Whether its elements fill a piece of memory without gaps."""
-    reach = 1
-    for axis in reversed(_order(cell)):
-        if cell.shape[axis] != 1 and cell.strides[axis] != reach:
-            return False
-        reach *= cell.shape[axis]
-    return 0 not in cell.shape
-
-
-SPECIAL: dict[str, Callable[[_Planner, Any, Sequence[Cell | None]], bool]] = {
-    "aten.native_dropout.default": _dropout,
-    "aten.native_dropout_backward.default": _dropout_backward,
-    "aten.bernoulli.p": _drawn_alone,
-    "aten.as_strided.default": _as_strided,
-}
-"""Ops of which torch does a part and a region another one."""
-
-
-def _bernoulli(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, ones: float) -> Any:
-    return torch.empty_strided(shape, strides, dtype=dtype).bernoulli_(ones)
-
-
-def _to(tensor: Any, dtype: Any) -> Any:
-    return tensor.to(dtype)
-
-
-def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 def _without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
     """Without calls of torch whose results nobody reads."""
     kept: list[Step] = []
@@ -977,64 +783,3 @@ def _without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
 
 def _contiguous(tensor: Any) -> Any:
     return tensor.contiguous()
-
-
-def _symbol(meta: Any) -> bool:
-    return isinstance(meta, torch.SymInt) and not meta.node.expr.is_Integer
-
-
-def _several(node: Any) -> bool:
-    return isinstance(node.meta.get("val"), list | tuple)
-
-
-def _is_view(target: Any) -> bool:
-    return str(target) in VIEWS
-
-
-def _mutates(target: Any) -> bool:
-    schema = getattr(target, "_schema", None)
-    return schema is not None and schema.is_mutable
-
-
-def _is_pure(target: Any) -> bool:
-    """Whether it may be computed once, or at another time."""
-    if not isinstance(target, torch._ops.OpOverload):
-        return target in (operator.getitem,) or getattr(target, "__module__", "") in ("_operator", "math")
-    random = torch.Tag.nondeterministic_seeded in target.tags
-    return not random and not _mutates(target)
-
-
-def _draws_nothing(node: Any) -> bool:
-    """Whether an op that may draw random numbers draws none."""
-    place = CHANCE.get(str(node.target))
-    return place is not None and (len(node.args) <= place or node.args[place] == 0)
-
-
-CHANCE = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 3}
-"""Op → which of its arguments is the chance to drop an element."""
-
-WITH_STATISTICS = frozenset(
-    f"aten.{name}"
-    for name in (
-        "_native_batch_norm_legit_functional",
-        "_native_batch_norm_legit",
-        "native_batch_norm",
-        "native_layer_norm",
-        "native_group_norm",
-    )
-)
-"""Normalisations that return mean and inverse deviation beside the data."""
-SPATIAL = frozenset(
-    f"aten.{name}"
-    for name in (
-        "convolution",
-        "_native_batch_norm_legit_functional",
-        "_native_batch_norm_legit_no_training",
-        "native_batch_norm",
-        "max_pool2d_with_indices",
-        "avg_pool2d",
-        "convolution_backward",
-        "native_batch_norm_backward",
-    )
-)
-"""Ops whose results are data of convolutions."""

@@ -302,3 +302,10 @@ def test_complex_parts_are_torchs():
     x = normal(4, 8)
     for made, other in zip(compiled(function)(x), function(x.double()), strict=True):
         assert_near(made, other)
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_an_index_beyond_a_table_is_torchs_error(index):
+    module = nn.Embedding(4, 3)
+    with torch.no_grad(), pytest.raises(IndexError):
+        compiled(module)(torch.tensor([1, index]))
