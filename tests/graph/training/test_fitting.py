@@ -83,7 +83,9 @@ def test_fit_tells_of_validation_data_after_each_epoch() -> None:
     for epoch in told:
         assert epoch.validation["accuracy"] == 1
         # The library's logarithms are right to 4e-6.
-        np.testing.assert_allclose(epoch.validation["loss"], cross_entropy(SECOND).mean(), rtol=1e-5, atol=4e-6)
+        np.testing.assert_allclose(
+            epoch.validation["loss"], cross_entropy(SECOND).mean(), rtol=1e-5, atol=4e-6
+        )
         np.testing.assert_allclose(epoch.loss, cross_entropy(FIRST).mean(), rtol=1e-5, atol=4e-6)
     assert T.Epoch(
         number=4, loss=0.5, steps=9, seconds=1.26, validation={"loss": 0.25, "f1": 0.75}
