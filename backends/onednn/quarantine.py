@@ -256,6 +256,12 @@ def _reaches_all(case: Case) -> bool:
     )
 
 
+def _strided_with_more(case: Case) -> bool:
+    """Whether a deconvolution by the strided kernel does more than products: its bias stands among four tensors."""
+    tensors = sum(isinstance(one, MemoryDesc) for one in case.arguments)
+    return "brgconv_strided" in case.desc.implementation and (tensors > 3 or bool(case.attributes.post_ops))
+
+
 def _otherwise_ordered(case: Case) -> bool:
     """Whether plain data lie neither in rows nor channels-last, without gaps."""
     source = case.layout(Query.src_md)
@@ -378,6 +384,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "deconvolution_forward": (
         INTEGERS,
+        Entry(
+            "brg",
+            "it goes by the strided kernel and has a bias or post-ops",
+            _strided_with_more,
+            "a bias and ReLU for each part of the input channels instead of once, from 512 channels on: most elements "
+            "wrong with 512×4×4 under 4×4 taps and stride 2",
+        ),
         *(
             Entry[[Case]](
                 kernel,

@@ -12,9 +12,11 @@ from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine, PostOp, PrimitiveAttributes
 from onednn_graph.backends.onednn.plan.choice import chosen
 from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, Case, refused, unaskable
+from onednn_graph.graph.runtime.arrays import numpy_type
 from onednn_graph.ops.data_types import DataType
 
 DECONVOLUTION = "deconvolution_forward"
+STRIDED = "brg_conv:avx512_core+brgconv_strided:avx512_core"
 F32, BF16, U8, S8 = DataType.f32, DataType.bf16, DataType.u8, DataType.s8
 
 
@@ -85,6 +87,12 @@ def multiplied(
         dims(more.get("pads", (0, 0))),
     ]
     return Case(Offered(function, implementation, layouts, isa), (*steps, dims((0, 0)), attributes))
+
+
+def with_bias(case):
+    """The same with the tensors that it is made of, a bias among them."""
+    layouts = [case.layout(one) for one in (Query.src_md, Query.weights_md, Query.dst_md)]
+    return Case(case.desc, (layouts[0], layouts[1], rows((8,)), layouts[2], *case.arguments))
 
 
 def product(target, operand):
@@ -280,6 +288,16 @@ BOUNDS = [
         multiplied(
             "convolution_forward", "jit_uni_int8:avx2_vnni", weights=(4, 2, 2, 3, 3), operand=(1, 1, 1, 1)
         ),
+    ),
+    (
+        "strided deconvolution with a post-op",
+        multiplied(DECONVOLUTION, STRIDED, F32, operand=(1, 8, 1, 1)),
+        multiplied(DECONVOLUTION, STRIDED, F32),
+    ),
+    (
+        "strided deconvolution with a bias",
+        with_bias(multiplied(DECONVOLUTION, STRIDED, F32)),
+        with_bias(multiplied(DECONVOLUTION, "conv:any+brgconv_strided:avx512_core", F32)),
     ),
     *(
         (f"{kernel} reaches {what}", reaching(kernel, **few), reaching(kernel, **all_))
@@ -495,3 +513,19 @@ def test_another_name_of_a_proven_function_is_not_proven():
     assert not proven.is_proven("reorder", "jit:uni_2")
     assert not proven.is_proven("matmul", "brg:avx512_core_amx")
     assert not proven.is_proven("shuffle", "jit:uni")
+
+
+@pytest.mark.parametrize("more", ["bias", "relu", "both"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_wide_transposed_convolutions_do_more_once_and_not_for_each_part_of_the_channels(more, dtype):
+    graph = og.Graph()
+    shapes = {"x": (2, 512, 4, 4), "weights": (512, 64, 4, 4)} | ({"bias": (64,)} if more != "relu" else {})
+    given = [graph.input(name, dtype, shape) for name, shape in shapes.items()]
+    window = {"strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    made = graph.op("ConvTranspose", *given, **window, data_format="NCX", weights_format="IOX")
+    graph.output(made if more == "bias" else graph.op("ReLU", made), name="y")
+    rng = np.random.default_rng(3)
+    kind = numpy_type(DataType(dtype))
+    arrays = {name: rng.integers(-1, 2, shape).astype(kind) for name, shape in shapes.items()}
+    expected = graph.compile(backend="numpy")(arrays)["y"]
+    np.testing.assert_array_equal(graph.compile()(arrays)["y"], expected)
