@@ -18,6 +18,7 @@ from .planning import Uses, planned
 from .precision import with_autocast
 from .report import remember
 from .steps import Program
+from .tracing import resizings_whole
 
 KEPT_PROGRAMS = 16
 """Programs that a graph keeps for different sizes."""
@@ -118,13 +119,14 @@ def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., A
     compiler = partial(_compiler, group, options)
     if options.precision == "bf16":
         module = with_autocast(module)
-    return aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
-        partition_fn=partition,
-        keep_inference_input_mutations=True,
-    )(module, inputs)
+    with resizings_whole():
+        return aot_autograd(
+            fw_compiler=compiler("forward"),
+            bw_compiler=compiler("backward"),
+            inference_compiler=compiler("inference"),
+            partition_fn=partition,
+            keep_inference_input_mutations=True,
+        )(module, inputs)
 
 
 _groups = itertools.count()
