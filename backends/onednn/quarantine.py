@@ -385,6 +385,12 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     "deconvolution_forward": (
         INTEGERS,
         Entry(
+            "conv:any",
+            "it goes by the strided kernel and has post-ops",
+            lambda case: "brgconv_strided" in case.desc.implementation and bool(case.attributes.post_ops),
+            "a reference loop over the result, that takes as long as the products; an op of its own takes a tenth",
+        ),
+        Entry(
             "brg",
             "it goes by the strided kernel and has a bias or post-ops",
             _strided_with_more,

@@ -295,6 +295,11 @@ BOUNDS = [
         multiplied(DECONVOLUTION, STRIDED, F32),
     ),
     (
+        "strided deconvolution that adds a loop for post-ops",
+        multiplied(DECONVOLUTION, "conv:any+brgconv_strided:avx512_core", F32, operand=(1, 8, 1, 1)),
+        multiplied(DECONVOLUTION, "conv:any+jit:avx512_core", F32, operand=(1, 8, 1, 1)),
+    ),
+    (
         "strided deconvolution with a bias",
         with_bias(multiplied(DECONVOLUTION, STRIDED, F32)),
         with_bias(multiplied(DECONVOLUTION, "conv:any+brgconv_strided:avx512_core", F32)),
