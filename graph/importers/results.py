@@ -39,14 +39,19 @@ def finished(
         t.graph.output(tensor, name=name)
     t.graph.prune()
     recognise(t)
-    needed = {number for _, number in t.graph.marked_outputs}
-    needed.update(tensor.id for op in t.graph.ops for tensor in op.inputs)
-    for tensor in [tensor for op in t.graph.ops for tensor in op.outputs]:
-        if tensor.id not in needed:  # what an op makes beside what is wanted
-            t.graph.drop_output(tensor)
+    drop_unread(t.graph)
     if not t.graph.ops:
         raise UnsupportedError(
             f"{importer}: the model computes nothing; its outputs {', '.join(map(repr, results))} are inputs of it or "
             "constants, so that there is no op to run"
         )
     return t.graph
+
+
+def drop_unread(graph: Graph) -> None:
+    """Leaves out what ops make beside what is read or marked as an output."""
+    needed = {number for _, number in graph.marked_outputs}
+    needed.update(tensor.id for op in graph.ops for tensor in op.inputs)
+    for tensor in [tensor for op in graph.ops for tensor in op.outputs]:
+        if tensor.id not in needed:
+            graph.drop_output(tensor)

@@ -27,7 +27,7 @@ from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 __all__ = ["TABLE"]
 
 
-def _spread(values: int | Sequence[int], count: int) -> list[int]:
+def spread(values: int | Sequence[int], count: int) -> list[int]:
     """One value per spatial axis: torch lets one stand for all."""
     listed = [values] if isinstance(values, int) else list(values)
     return listed * count if len(listed) == 1 else listed
@@ -61,7 +61,7 @@ def _convolution(
             groups,
         )
         return squeeze(t, whole, [0])
-    strides, pads, dilations = (_spread(v, count) for v in (stride, padding, dilation))
+    strides, pads, dilations = (spread(v, count) for v in (stride, padding, dilation))
     if transposed:
         return transposed_convolution(
             t,
@@ -72,7 +72,7 @@ def _convolution(
             begin=pads,
             end=pads,
             dilations=dilations,
-            output_padding=_spread(output_padding, count),
+            output_padding=spread(output_padding, count),
             groups=groups,
         )
     return convolution(
@@ -122,16 +122,16 @@ def _max_pool(
     ceil: bool,
     count: int,
 ) -> Value:
-    window, pads = _spread(kernel, count), _spread(padding, count)
+    window, pads = spread(kernel, count), spread(padding, count)
     return pooling(
         t,
         "MaxPool",
         x,
         kernel=window,
-        strides=_spread(stride or window, count),
+        strides=spread(stride or window, count),
         begin=pads,
         end=pads,
-        dilations=_spread(dilation, count),
+        dilations=spread(dilation, count),
         ceil=ceil,
     )
 
@@ -147,7 +147,7 @@ def _avg_pool(
     divisor: int | None,
     count: int,
 ) -> Value:
-    window, pads = _spread(kernel, count), _spread(padding, count)
+    window, pads = spread(kernel, count), spread(padding, count)
     if divisor not in (None, math.prod(window)):
         raise Unmapped(f"an average pooling that divides by {divisor}")
     if divisor is not None and (ceil or (any(pads) and not count_pads)):
@@ -157,7 +157,7 @@ def _avg_pool(
         "AvgPool",
         x,
         kernel=window,
-        strides=_spread(stride or window, count),
+        strides=spread(stride or window, count),
         begin=pads,
         end=pads,
         dilations=[1] * count,
@@ -207,7 +207,7 @@ def _enter_poolings(count: int) -> None:
 def _adaptive(t: Translation, x: Value, wanted: Sequence[int], kind: str, count: int) -> Value:
     """A pooling to a size: windows are equal where the size divides, and reduced one by one otherwise."""
     have = sizes(x)[-count:]
-    target = [old if new is None else new for new, old in zip(_spread(wanted, count), have, strict=True)]  # pyright: ignore[reportUnnecessaryComparison] -- torch takes None
+    target = [old if new is None else new for new, old in zip(spread(wanted, count), have, strict=True)]  # pyright: ignore[reportUnnecessaryComparison] -- torch takes None
     reduction = "ReduceMean" if kind == "AvgPool" else "ReduceMax"
     if all(size == 1 for size in target):
         return reduce(t, reduction, x, range(-count, 0), keep=True)

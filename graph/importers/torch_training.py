@@ -40,7 +40,7 @@ def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # --- statistics of the batch -----------------------------------------------------------------------------
 
 
-def normalised(
+def _normalised(
     t: Translation,
     x: Value,
     gamma: Value | None,
@@ -85,7 +85,8 @@ def normalised(
     return dst, [running_mean, running_variance, batch_mean, batch_variance]
 
 
-def _inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
+def inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
+    """1 / √(variance + epsilon)."""
     return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
 
 
@@ -103,10 +104,10 @@ def _batch_norm_moving(
 ) -> list[Value]:
     if not training:
         raise Unmapped("a batch normalisation by given statistics that is to return them too")
-    dst, (new_mean, new_variance, batch_mean, batch_variance) = normalised(
+    dst, (new_mean, new_variance, batch_mean, batch_variance) = _normalised(
         t, x, gamma, beta, (mean, variance), momentum, epsilon
     )
-    return [dst, batch_mean, _inverse_deviation(t, batch_variance, epsilon), new_mean, new_variance]
+    return [dst, batch_mean, inverse_deviation(t, batch_variance, epsilon), new_mean, new_variance]
 
 
 @_enter("_native_batch_norm_legit.no_stats")
@@ -119,8 +120,8 @@ def _batch_norm_alone(
     momentum: float,
     epsilon: float,
 ) -> list[Value]:
-    dst, (_, _, batch_mean, batch_variance) = normalised(t, x, gamma, beta, None, momentum, epsilon)
-    return [dst, batch_mean, _inverse_deviation(t, batch_variance, epsilon)]
+    dst, (_, _, batch_mean, batch_variance) = _normalised(t, x, gamma, beta, None, momentum, epsilon)
+    return [dst, batch_mean, inverse_deviation(t, batch_variance, epsilon)]
 
 
 # --- what is dropped at random ---------------------------------------------------------------------------

@@ -321,6 +321,17 @@ def pinned(arrays: Iterable[Array]) -> tuple[object, ...]:
     return tuple(pins)
 
 
+ALIGNMENT = 64
+"""Bytes of a cache line."""
+
+
+def aligned_bytes(nbytes: int) -> Array:
+    """Uninitialised memory that begins at a cache line, so that no two such arrays share one."""
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + nbytes]
+
+
 def address(array: Array) -> int:
     """Address of the first element."""
     return cast("int", array.__array_interface__["data"][0])

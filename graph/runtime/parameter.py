@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, address
+from .arrays import Array, aligned_bytes
 from .locking import Lock
-
-ALIGNMENT = 64
-"""Parameters start at a cache line, so that no two share one."""
 
 
 class Parameter:
@@ -22,9 +19,7 @@ class Parameter:
     """
 
     def __init__(self, content: Array, dtype: np.dtype[Any]) -> None:
-        memory = np.empty(content.size * dtype.itemsize + ALIGNMENT, np.uint8)
-        start = -address(memory) % ALIGNMENT
-        own = memory[start : start + content.size * dtype.itemsize].view(dtype)
+        own = aligned_bytes(content.size * dtype.itemsize).view(dtype)
         self.array: Array = own.reshape(content.shape)
         self.version = 0
         self._lock = Lock()

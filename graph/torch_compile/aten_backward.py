@@ -25,8 +25,9 @@ from ..importers.expressions import (
     unsqueeze,
 )
 from ..importers.layers import nearest_agrees
+from ..importers.torch_layers import spread
 from ..importers.torch_ops import numpy_type_of
-from ..importers.torch_training import TRAINING, normalised
+from ..importers.torch_training import TRAINING, inverse_deviation
 from ..importers.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 BACKWARD: dict[str, Callable[..., Any]] = {}
@@ -72,7 +73,7 @@ def _convolution(
         if made[0] is not None:
             made[0] = reshape(t, made[0], shape_of(x))
         return made
-    strides, pads, dilations = (_spread(v, spatial) for v in (stride, padding, dilation))
+    strides, pads, dilations = (spread(v, spatial) for v in (stride, padding, dilation))
     if min(pads, default=0) < 0:
         raise Unmapped(f"negative padding, {pads}")
     window: dict[str, Any] = {
@@ -92,17 +93,12 @@ def _convolution(
         whole = {} if transposed else {"dst_shape": list(sizes(x))}
         data = t.op(f"{family}BackwardData", gradient, weight, **window, **whole)
     if mask[1]:
-        more = {"output_padding": _spread(output_padding, spatial)} if transposed else {}
+        more = {"output_padding": spread(output_padding, spatial)} if transposed else {}
         shape = {"weights_shape": list(sizes(weight))}
         weights = t.op(f"{family}BackwardWeights", x, gradient, **window, **shape, **more)
     if mask[2]:
         bias = t.op("BiasAddBackward", gradient, data_format="NCX")
     return [data, weights, bias]
-
-
-def _spread(values: int | Sequence[int], count: int) -> list[int]:
-    listed = [values] if isinstance(values, int) else list(values)
-    return listed * count if len(listed) == 1 else listed
 
 
 # --- poolings -------------------------------------------------------------------------------
@@ -163,8 +159,8 @@ def _average(
     spatial = len(shape) - 2 if len(shape) > 3 else 2
     if len(shape) != spatial + 2:
         raise Unmapped("a pooling without a batch")
-    window, pads = _spread(kernel, spatial), _spread(padding, spatial)
-    steps = _spread(stride or window, spatial)
+    window, pads = spread(kernel, spatial), spread(padding, spatial)
+    steps = spread(stride or window, spatial)
     if divisor is not None:
         raise Unmapped(f"an average pooling that divides by {divisor}")
     if ceil and any(
@@ -427,10 +423,6 @@ def _variance(t: Translation, inverse: Value) -> Value:
     return t.op("Pow", inverse, beta=-2.0)
 
 
-def _inverse(t: Translation, variance: Value, epsilon: float) -> Value:
-    return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
-
-
 def _along(t: Translation, vector: Value, rank: int) -> Value:
     """One value per channel, with as many axes as the data."""
     return reshape(t, vector, [1, -1, *[1] * (rank - 2)])
@@ -485,7 +477,7 @@ def _batch_norm_by_statistics(
         raise Unmapped("running statistics are missing")
     kept, rank = dtype_of(mean if gamma is None else gamma), len(shape_of(x))
     wide = cast(t, gradient, _WIDE)
-    inverse = _inverse(t, cast(t, variance, _WIDE), epsilon)
+    inverse = inverse_deviation(t, cast(t, variance, _WIDE), epsilon)
     data: Value | None = None
     scale: Value | None = None
     if mask[0]:
@@ -511,15 +503,11 @@ def _batch_norm_moving(
     momentum: float,
     epsilon: float,
 ) -> list[Value]:
-    """Statistics are made in f32, also where weights and running statistics are half."""
-    if not training:
-        raise Unmapped("given statistics that are to be returned too")
-    wide = np.dtype(np.float32)
-    scale, shift = (None if one is None else cast(t, one, wide) for one in (gamma, beta))
-    running = (cast(t, mean, wide), cast(t, variance, wide))
-    dst, moved = normalised(t, x, scale, shift, running, momentum, epsilon)
-    new_mean, new_variance, batch_mean, batch_variance = moved
-    return [dst, batch_mean, _inverse(t, batch_variance, epsilon), new_mean, new_variance]
+    """The importers' with statistics in f32, also where weights and running statistics are half."""
+    scale, shift = (None if one is None else cast(t, one, _WIDE) for one in (gamma, beta))
+    running = (cast(t, one, _WIDE) for one in (mean, variance))
+    importers = TRAINING["aten._native_batch_norm_legit_functional"]
+    return importers(t, x, scale, shift, *running, training, momentum, epsilon)
 
 
 @_enter("native_layer_norm")
@@ -549,7 +537,7 @@ def _layer_norm_kept(
         epsilon=epsilon,
     )
     column = [*shape_of(x)[:axis], *[1] * len(normalised)]
-    inverse = _inverse(t, variance, epsilon)
+    inverse = inverse_deviation(t, variance, epsilon)
     return [dst, *(cast(t, reshape(t, one, column), kept) for one in (mean, inverse))]
 
 
@@ -599,11 +587,6 @@ def _rows(x: Value, groups: int) -> list[int]:
     return [shape[0] * groups, math.prod(shape) // (shape[0] * groups)]
 
 
-def _of_channels(t: Translation, x: Value, vector: Value) -> Value:
-    """One value per channel, as many axes as the data have."""
-    return reshape(t, vector, [-1, *[1] * (len(shape_of(x)) - 2)])
-
-
 @_enter("native_group_norm")
 def _group_norm_kept(
     t: Translation,
@@ -629,8 +612,8 @@ def _group_norm_kept(
     dst = reshape(t, made, shape_of(x))
     for kind, vector in (("Multiply", gamma), ("Add", beta)):
         if vector is not None:
-            dst = binary(t, kind, dst, _of_channels(t, x, cast(t, vector, _WIDE)))
-    inverse = _inverse(t, variance, epsilon)
+            dst = binary(t, kind, dst, _along(t, cast(t, vector, _WIDE), len(shape_of(x))))
+    inverse = inverse_deviation(t, variance, epsilon)
     kept = [cast(t, reshape(t, one, [batch, groups]), own) for one in (mean, inverse)]
     return [cast(t, dst, dtype_of(x)), *kept]
 
@@ -655,7 +638,7 @@ def _group_norm(
     if mask[0]:
         scaled = cast(t, gradient, _WIDE)
         if gamma is not None:
-            scaled = binary(t, "Multiply", scaled, _of_channels(t, x, cast(t, gamma, _WIDE)))
+            scaled = binary(t, "Multiply", scaled, _along(t, cast(t, gamma, _WIDE), len(shape_of(x))))
         made = t.ops(
             "LayerNormBackward",
             reshape(t, cast(t, x, _WIDE), rows),

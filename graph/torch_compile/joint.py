@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ..importers.torch_layers import spread
 from .framework import aten, inner, torch
 
 MAX_POOLS = {
@@ -62,10 +63,10 @@ def simplified(graph: Any) -> None:
             continue
         rank = len(x.meta["val"].shape) - 2 if len(x.meta["val"].shape) > 3 else 2
         window = [
-            _spread(kernel, rank),
-            _spread(stride or kernel, rank),
-            _spread(padding, rank),
-            _spread(dilation, rank),
+            spread(kernel, rank),
+            spread(stride or kernel, rank),
+            spread(padding, rank),
+            spread(dilation, rank),
         ]
         with graph.inserting_before(node):
             made = graph.call_function(
@@ -75,11 +76,6 @@ def simplified(graph: Any) -> None:
         node.replace_all_uses_with(made)
         graph.erase_node(node)
     graph.eliminate_dead_code()
-
-
-def _spread(values: int | Sequence[int], count: int) -> list[int]:
-    listed = [values] if isinstance(values, int) else list(values)
-    return listed * count if len(listed) == 1 else listed
 
 
 def partition(module: Any, inputs: Sequence[Any], **how: Any) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ from ..compile.backend import BACKENDS
 from ..importers.expressions import FLOATS
 from ..importers.expressions import cast as cast_value
 from ..importers.recognition.recognise import recognise
+from ..importers.results import drop_unread
 from ..importers.torch_sizes import Sizes
 from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
 from ..model.logical_tensor import PropertyType, row_major
@@ -692,11 +693,7 @@ class _Planner:
         graph.prune()
         nodes = frozenset(region.makers[op.id].name for op in graph.ops if op.id in region.makers)
         recognise(region.t)
-        needed = {number for _, number in graph.marked_outputs}
-        needed.update(tensor.id for op in graph.ops for tensor in op.inputs)
-        for tensor in [tensor for op in graph.ops for tensor in op.outputs]:
-            if tensor.id not in needed:
-                graph.drop_output(tensor)
+        drop_unread(graph)
         strides = {
             number: cell.strides
             for number, (_, cell) in by_id.items()

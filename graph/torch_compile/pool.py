@@ -12,12 +12,9 @@ from collections import OrderedDict
 from threading import RLock
 from typing import Any
 
-import numpy as np
-
-from ..runtime.arrays import Array, address
+from ..runtime.arrays import Array, aligned_bytes
 from .framework import torch
 
-ALIGNMENT = 64
 LEAST = 1 << 16
 """Bytes from which on a block is worth it."""
 
@@ -49,7 +46,7 @@ class Pool:
             if blocks:
                 self._free_bytes -= nbytes
                 return blocks.pop()
-        return _new(nbytes)
+        return aligned_bytes(nbytes)
 
     def _returned(self, block: Array) -> None:
         with self._lock:
@@ -80,12 +77,6 @@ class Pool:
     def free_bytes(self) -> int:
         """Bytes that are kept and that nobody uses."""
         return self._free_bytes
-
-
-def _new(nbytes: int) -> Array:
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -address(memory) % ALIGNMENT
-    return memory[start : start + nbytes]
 
 
 POOL = Pool()

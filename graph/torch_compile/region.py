@@ -64,8 +64,7 @@ class Region:
         self.outputs = tuple(
             evolve_tensor(t, strides=strides[t.id]) if t.id in strides else t for t in graph.outputs
         )
-        self.partitions = tuple(graph.get_partitions())
-        parts = program(self.partitions, {t.id for t in self.outputs}, {}, {}, together=True)
+        parts = program(graph.get_partitions(), {t.id for t in self.outputs}, {}, {}, together=True)
         described = {t.id: t for t in (*self.inputs, *self.outputs)}
         self.compiled = tuple(
             part.compile_with(

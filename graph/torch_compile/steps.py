@@ -77,7 +77,7 @@ class TorchCall:
     pure: bool = True
     timing: Timing = Factory(Timing)
 
-    def run(self, slots: list[Any], program: object) -> None:
+    def run(self, slots: list[Any]) -> None:
         """Calls it."""
         made = self.function(
             *[filled(one, slots) for one in self.args],
@@ -200,7 +200,7 @@ class RegionCall:
     weights: Weights = Factory(Weights)
     timing: Timing = Factory(Timing)
 
-    def run(self, slots: list[Any], program: object) -> None:
+    def run(self, slots: list[Any]) -> None:
         """Makes tensors for the results and has the region fill them."""
         given = [taken.fitted(slots[taken.slot]) for taken in self.inputs]
         made = [one.tensor() for one in self.outputs]
@@ -262,7 +262,7 @@ class Program:
         arguments.clear()
         for step, frees in zip(self.steps, self._frees, strict=True):
             start = perf_counter()
-            step.run(slots, self)
+            step.run(slots)
             step.timing.add(perf_counter() - start)
             for slot in frees:
                 slots[slot] = None

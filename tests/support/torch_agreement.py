@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import onednn_graph.torch
+import pytest
 import torch
 import torch.utils._pytree
 
@@ -246,3 +247,30 @@ def compared(ours, eager, exact):
             x, y, z = everything
             rows.append(Compared("all gradients", distance(x, z), distance(y, z), distance(x, y)))
     return rows
+
+
+def listed(cases, precisions=("f32", "bf16", "autocast")):
+    """All models at all precisions, with a mark where continuous integration leaves them out."""
+    return [
+        pytest.param(
+            case,
+            precision,
+            id=f"{case}-{precision}",
+            marks=() if case.in_ci and precision in ("f32", "autocast") else pytest.mark.torch_models,
+        )
+        for case in cases
+        for precision in precisions
+    ]
+
+
+def assert_near_double(case, precision):
+    """A step and an evaluation are as near to double precision as eager torch's."""
+    wrong, report = agree(case, precision)
+    assert not wrong, "\n".join(map(str, wrong))
+    assert bool(report.functions) == case.traced
+
+
+def assert_same_curve(case):
+    """Ten steps descend as eager torch's. Roundings grow there from step to step as well: the curve is held as one."""
+    expected = curve(case, compiled=False)
+    assert curve(case, compiled=True) == pytest.approx(expected, rel=1e-3, abs=1e-3 * expected[0])
