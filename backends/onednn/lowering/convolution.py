@@ -24,7 +24,7 @@ from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
-from .points import is_of_points, product_of_points
+from .points import PointProduct, is_of_points, point_product
 from .tensors import Quantized
 
 
@@ -55,10 +55,11 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
     weights, weights_desc = _weights(low, op, p, quantized[1])
     if not all(integers) and is_of_points(op, p):
-        if links:
-            raise Unfit("a product of points has no post-op per channel")
         vector = None if bias is None else _bias_vector(low, bias.tensor, integers=False)
-        product_of_points(low, op, source, weights, vector, result, order)
+        product = PointProduct(
+            source=source, weights=weights, bias=vector, links=links, result=result, order=order
+        )
+        point_product(low, op, product)
         return
     scales, points = _scales(op, quantized, p)
     wanted = _wanted(low, result, output, order, links)

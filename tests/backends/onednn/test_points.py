@@ -1,4 +1,4 @@
-"""Transposed convolutions of images of one position: products with the weights, exact, in every format and type."""
+"""Convolutions between whole images and single positions: products, exact, in every format and type."""
 
 import numpy as np
 import onednn_graph as og
@@ -6,34 +6,41 @@ import pytest
 
 pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
 
-KERNELS = {"1-D": (5,), "2-D": (4, 3), "3-D": (2, 3, 2), "1 × 1": (1, 1)}
+KERNELS = {"1-D": (5,), "2-D": (4, 3), "3-D": (2, 3, 2)}
 BATCH, READ, MADE = 5, 70, 34
 
 
-def case(kind, data_type, layout, weights_format, kernel, after, strides=2, pads=0):
-    """A graph, its arrays, and what is expected: each point times the weights at each position."""
+SPREADS = ("ConvTranspose", "ConvolutionBackwardData")
+
+
+def case(kind, data_type, layout, weights_format, kernel, after, pads=0):
+    """A graph, its arrays, and what is expected: points times the weights of each position, or the sum of all."""
     rng = np.random.default_rng(len(kernel) + len(after))
-    points = rng.integers(-1, 2, (BATCH, READ)).astype(np.float32)
-    weights = rng.integers(-1, 2, (READ, MADE, *kernel)).astype(np.float32)
+    spreads, ones = kind in SPREADS, [1] * len(kernel)
+    data = rng.integers(-1, 2, (BATCH, READ, *(ones if spreads else kernel))).astype(np.float32)
+    weights = (rng.integers(-1, 2, (READ, MADE, *kernel)) * (rng.random((READ, MADE, *kernel)) < 0.4)).astype(
+        np.float32
+    )
     bias = rng.integers(-3, 4, MADE).astype(np.float32)
-    expected = np.einsum("nr,rm...->nm...", points, weights)
+    if spreads:
+        expected = np.einsum("nr,rm...->nm...", data.reshape(BATCH, READ), weights)
+    else:
+        product = data.reshape(BATCH, -1) @ weights.swapaxes(0, 1).reshape(MADE, -1).T
+        expected = product.reshape(BATCH, MADE, *ones)
     numpy_type = np.float32 if data_type == "f32" else pytest.importorskip("ml_dtypes").bfloat16
-    orders = {"I": 0, "O": 1} if kind == "ConvTranspose" else {"O": 0, "I": 1}
-    rest = tuple(range(2, weights.ndim))
-    at = {"X": rest, **{letter: (axis,) for letter, axis in orders.items()}}
+    forward = kind in ("ConvTranspose", "Convolution")
+    at = {"X": tuple(range(2, weights.ndim)), "I": (0 if forward else 1,), "O": (1 if forward else 0,)}
     lying = weights.transpose([axis for letter in weights_format for axis in at[letter]])
-    ones = [1] * len(kernel)
-    image = points.reshape((BATCH, *ones, READ) if layout == "NXC" else (BATCH, READ, *ones))
+    image = np.moveaxis(data, 1, -1) if layout == "NXC" else data
     arrays = {"x": image, "w": lying, "b": bias}
     graph = og.Graph()
     inputs = [graph.input(name, data_type, arrays[name].shape) for name in ("x", "w")]
     if after == "bias":
         inputs.append(graph.input("b", data_type, bias.shape))
-        expected = expected + bias.reshape(-1, *[1] * len(kernel))
+        expected = expected + bias.reshape(-1, *ones)
     y = graph.op(
         kind, *inputs, data_format=layout, weights_format=weights_format, name="y",
-        strides=[strides] * len(kernel), dilations=[1] * len(kernel),
-        pads_begin=[pads] * len(kernel), pads_end=[0] * len(kernel),
+        strides=[2] * len(kernel), dilations=ones, pads_begin=[pads] * len(kernel), pads_end=[0] * len(kernel),
     )  # fmt: skip
     if after == "ReLU":
         graph.op("ReLU", y)
@@ -44,27 +51,52 @@ def case(kind, data_type, layout, weights_format, kernel, after, strides=2, pads
     return graph, given, np.moveaxis(expected, 1, -1) if layout == "NXC" else expected
 
 
-@pytest.mark.parametrize("after", ["", "ReLU", "bias"])
+KINDS = [
+    *(
+        (kind, form, after)
+        for kind, form in (("ConvTranspose", "IOX"), ("ConvTranspose", "XOI"))
+        for after in ("", "ReLU", "bias")
+    ),
+    *(
+        (kind, form, after)
+        for kind, form in (("Convolution", "OIX"), ("Convolution", "XIO"))
+        for after in ("", "ReLU", "bias")
+    ),
+    *(
+        (kind, form, "")
+        for kind, form in (("ConvolutionBackwardData", "OIX"), ("ConvolutionBackwardData", "XIO"))
+    ),
+    *(
+        (kind, form, "")
+        for kind, form in (("ConvTransposeBackwardData", "IOX"), ("ConvTransposeBackwardData", "XOI"))
+    ),
+]
+
+
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 @pytest.mark.parametrize("data_type", ["f32", "bf16"])
-@pytest.mark.parametrize(
-    ("kind", "weights_format"),
-    [
-        ("ConvTranspose", "IOX"),
-        ("ConvTranspose", "XOI"),
-        ("ConvolutionBackwardData", "OIX"),
-        ("ConvolutionBackwardData", "XIO"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "weights_format", "after"), KINDS)
 def test_exact(kind, weights_format, data_type, layout, name, after):
-    if kind != "ConvTranspose" and after == "bias":
-        pytest.skip("a gradient has no bias")
     graph, arrays, expected = case(kind, data_type, layout, weights_format, KERNELS[name], after)
     compiled = graph.compile()
     (made,) = compiled(arrays).values()
-    np.testing.assert_array_equal(made.astype(np.float32), expected)
+    np.testing.assert_array_equal(made, expected.astype(made.dtype))
     assert "matmul" in str(next(iter(compiled.explain().values())))
+
+
+def test_exact_where_the_weights_are_constant():
+    graph, arrays, expected = case("Convolution", "f32", "NCX", "OIX", (4, 3), "")
+    declared = og.Graph()
+    x = declared.input("x", "f32", arrays["x"].shape)
+    given = {
+        key: graph.ops[0].attributes.get(key) for key in ("strides", "pads_begin", "pads_end", "dilations")
+    }
+    declared.op(
+        "Convolution", x, declared.constant(arrays["w"]), data_format="NCX", weights_format="OIX", **given
+    )
+    (made,) = declared.compile()(arrays["x"]).values()
+    np.testing.assert_array_equal(made, expected)
 
 
 def test_what_is_cut_off_is_a_transposed_convolution():
