@@ -242,7 +242,7 @@ class Lowering(Tensors):
                     post_ops.append(PostOp(Algorithm.eltwise_linear, 1 / scale, zero_point))
             if link.normalize is not None:
                 for algorithm, vector in zip(
-                    (Algorithm.binary_mul, Algorithm.binary_add), self._folded(link.normalize), strict=True
+                    (Algorithm.binary_mul, Algorithm.binary_add), self.folded(link.normalize), strict=True
                 ):
                     operand = seen(self.spread(vector, rank, link.axis))
                     place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
@@ -326,7 +326,7 @@ class Lowering(Tensors):
         found = self.quantized(link.operand)
         return found if found is not None and len(found.scales) == 1 else None
 
-    def _folded(self, op: Op) -> tuple[Buffer, Buffer]:
+    def folded(self, op: Op) -> tuple[Buffer, Buffer]:
         """The factor and the summand per channel that a BatchNormInference is, made on the host."""
         vectors = [self.dense(tensor, DataType.f32) for tensor in op.inputs[1:]]
         made = [self.temporary(vectors[0].desc.shape, DataType.f32) for _ in range(2)]

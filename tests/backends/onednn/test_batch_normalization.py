@@ -58,6 +58,10 @@ def strategies(model):
     return " ".join(str(told.strategy) for told in model.explain().values() if told is not None)
 
 
+def kernels(model):
+    return [name for told in model.explain().values() for name in told.implementations]
+
+
 def check(data_type, layout, channels, **options):
     """Compares with NumPy, exactly: all sums and quotients are numbers that both can hold."""
     graph, tensors = step(data_type, layout, channels, **options)
@@ -87,19 +91,52 @@ def test_a_relu_stays_apart_where_its_input_is_read(data_type, layout, options):
     assert "BatchNormForwardTraining+ReLU" not in strategies(model)
 
 
+def test_the_relu_goes_along():
+    model = check("f32", "NXC", 64)
+    fuses = any("bnorm_jit:avx" in name for name in kernels(model))  # that of SSE4.1 has no ReLU
+    assert ("BatchNormForwardTraining+ReLU" in strategies(model)) is fuses
+
+
+def test_the_relu_stays_apart_where_the_kernel_would_keep_signs_one_by_one():
+    told = strategies(check("f32", "NCX", 64))
+    assert "BatchNormForwardTraining+ReLU" not in told
+
+
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("layout", FORMATS)
-def test_the_relu_goes_along(layout):
-    assert "BatchNormForwardTraining+ReLU" in strategies(check("f32", layout, 64))
+@pytest.mark.parametrize("channels", [5, 58])
+@pytest.mark.parametrize("relu", [False, True])
+def test_inference_by_factors_is_exact(data_type, layout, channels, relu):
+    graph = og.Graph()
+    shape = (2, channels, 3, 5) if layout == "NCX" else (2, 3, 5, channels)
+    x = graph.input("x", data_type, shape)
+    vectors = [graph.input(name, "f32", (channels,)) for name in ("gamma", "beta", "mean", "variance")]
+    y = graph.op("BatchNormInference", x, *vectors, epsilon=1.0, data_format=layout)
+    if relu:
+        graph.op("ReLU", y)
+    rng = np.random.default_rng(channels)
+    numpy_type = np.float32 if data_type == "f32" else pytest.importorskip("ml_dtypes").bfloat16
+    arrays = {t.name: rng.integers(-3, 4, t.dims).astype(np.float32) for t in graph.inputs}
+    arrays["x"] = arrays["x"].astype(numpy_type)
+    arrays["variance"] = np.where(rng.random(channels) < 0.5, 3, 15).astype(np.float32)
+    model = graph.compile()
+    (mine,), (expected,) = (each(arrays).values() for each in (model, graph.compile(backend="numpy")))
+    np.testing.assert_array_equal(mine, expected)
+    assert any("folded" in name for name in kernels(model))
 
 
 def test_the_gradients_of_both_are_one_where_one_kernel_does_both():
-    told = strategies(check("f32", "NCX", 64))  # each instruction set has one for these
-    assert "ReLUBackward+BatchNormTrainingBackward" in told
+    model = check("f32", "NXC", 64)
+    normalizations = {name.split("(")[1] for name in kernels(model) if "normalization" in name}
+    one = len(normalizations) == 1 and "ncsp" not in str(
+        normalizations
+    )  # on AVX2 forward and backward have two
+    assert ("ReLUBackward+BatchNormTrainingBackward" in strategies(model)) is one
 
 
 def test_images_stay_as_they_lie():
     model = check("f32", "NXC", 64)
-    names = [name for told in model.explain().values() for name in told.implementations]
+    names = kernels(model)
     if any("bnorm_jit:avx" in name for name in names):
         assert not any("ncsp" in name or "nspc" in name for name in names)
 
