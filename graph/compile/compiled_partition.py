@@ -285,7 +285,7 @@ class CompiledPartition:
         found = self._specialised(inputs)
         if not profiling.profiles:
             return found.arguments.execute(inputs, outputs)
-        with profiling.in_partitions(self._owners(found.explanation)):
+        with profiling.in_partitions(self.owners(found.explanation)):
             return found.arguments.execute(inputs, outputs)
 
     def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
@@ -300,7 +300,7 @@ class CompiledPartition:
         self.engine.check_open()
         found = self._specialised(inputs)
         call, keep = found.arguments.bind(inputs, outputs)
-        return profiling.watched(call, partial(self._owners, found.explanation), keep)
+        return profiling.watched(call, partial(self.owners, found.explanation), keep)
 
     def explanations_of_parts(self) -> dict[int, Explanation | None]:
         """What `explanation` tells of each of the partitions that run together here, by its id."""
@@ -310,9 +310,15 @@ class CompiledPartition:
         told = whole.of([part.ops for part in parts])
         return {part.id: one for part, one in zip(parts, told, strict=True)}
 
-    def _owners(self, explanation: Explanation) -> list[profiling.Owner]:
-        """The partitions that run together, for profiles."""
-        parts = self.partition.parts
+    def owners(self, explanation: Explanation | None = None) -> list[profiling.Owner]:
+        """The partitions that run together, for profiles.
+
+        Args:
+            explanation: of what runs, where it was compiled for the sizes of a call.
+        """
+        parts, explanation = self.partition.parts, explanation or self.explanation
+        if explanation is None:
+            return []
         if len(parts) == 1:
             return [profiling.Owner(self.partition.id, self.partition.label, explanation.backend)]
         told = explanation.of([part.ops for part in parts])

@@ -18,6 +18,7 @@ from ..importers.expressions import (
     cast,
     concat,
     cut,
+    matmul,
     negative,
     pad,
     reduce,
@@ -654,17 +655,21 @@ def _group_norm(
     if not any(mask[1:]):
         return results
     own = dtype_of(x if gamma is None else gamma)
-    parts = [batch, groups, channels // groups, elements]
-    given = reshape(t, cast(t, gradient, _WIDE), parts)
+    images, ones = [batch * channels, elements], np.ones((elements, 1), _WIDE)
+    given = reshape(t, cast(t, gradient, _WIDE), images)
+    parts = [batch, groups, channels // groups]
+    shifted = reshape(t, matmul(t, given, ones), parts)
     if mask[1]:
-        away = binary(
-            t, "Subtract", reshape(t, cast(t, x, _WIDE), parts), reshape(t, mean, [batch, groups, 1, 1])
+        # Σ dy·(x − mean) as Σ dy·x − mean · Σ dy, as torch has it: products with ones, and no image that is shifted.
+        both = binary(t, "Multiply", given, reshape(t, cast(t, x, _WIDE), images))
+        scaled = reshape(t, matmul(t, both, ones), parts)
+        away = binary(t, "Multiply", shifted, reshape(t, mean, [batch, groups, 1]))
+        total = binary(
+            t, "Multiply", binary(t, "Subtract", scaled, away), reshape(t, inverse, [batch, groups, 1])
         )
-        total = reduce(t, "ReduceSum", binary(t, "Multiply", given, away), [3], keep=False)
-        total = binary(t, "Multiply", total, reshape(t, inverse, [batch, groups, 1]))
         results[1] = cast(t, reshape(t, reduce(t, "ReduceSum", total, [0], keep=False), [channels]), own)
     if mask[2]:
-        results[2] = cast(t, reshape(t, reduce(t, "ReduceSum", given, [0, 3], keep=False), [channels]), own)
+        results[2] = cast(t, reshape(t, reduce(t, "ReduceSum", shifted, [0], keep=False), [channels]), own)
     return results
 
 

@@ -199,3 +199,12 @@ def test_an_error_in_the_backward_pass():
 
 def test_the_backend_is_found_by_its_name():
     assert "onednn_graph" in torch._dynamo.list_backends()
+
+
+def test_a_profile_shows_the_kernels_of_regions():
+    compiled = torch.compile(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), backend="onednn_graph")
+    with torch.no_grad():
+        compiled(torch.ones(2, 8))
+        with og.profile() as prof:
+            compiled(torch.ones(2, 8))
+    assert [line.calls for line in prof.partitions if "MatMul" in line.name] == [1]
