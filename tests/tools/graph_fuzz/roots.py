@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from wide_draws import INNER
 
 from .drawing import Draw, Impossible
 from .elementwise import (
@@ -37,7 +38,7 @@ def is_image(draw: Draw, x: int) -> bool:
 
 def matmul(draw: Draw, kind: str, x: int | None) -> list[int]:
     rng = draw.rng
-    sizes = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 64, 65)
+    sizes = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 64, 65, *(INNER if draw.deep else ()))
     if x is None:
         batch = [rng.choice((1, 1, 2, 3, 4)) for _ in range(rng.choice((0, 0, 1, 1, 2, 2, 3)))]
         rows, inner = rng.choice(sizes), rng.choice(sizes)
