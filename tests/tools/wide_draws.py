@@ -35,6 +35,8 @@ CHANNELS = (
     2047,
     2048,
 )
+DEEP = tuple(c for c in CHANNELS if c >= 512)
+"""Where kernels begin to take the channels in parts."""
 LENGTHS = (768, 1000, 1024, 4096, 4099, 10_007, 50_000, 100_003)
 """Of one axis that is normalized, summed or copied."""
 INNER = (255, 256, 384, 512, 513, 768, 1000, 1024, 1536, 2048, 3072, 4096, 4100, 8192)
@@ -137,7 +139,7 @@ TAPS, UNIT = (1, 1, 2, 3, 3, 4, 5), (1,)
 
 
 def _wide(rng: random.Random, rank: int) -> tuple[int, int, int, tuple[Axis, ...]]:
-    wide, other = rng.choice(CHANNELS), rng.choice([*FEW, 32, 64, *CHANNELS])
+    wide, other = rng.choice([*CHANNELS, *DEEP, *DEEP]), rng.choice([*FEW, *FEW, 32, 64, *CHANNELS])
     rows, columns = rng.sample([wide, other], 2)
     return 1, rows, columns, _axes(rng, rank, SMALL, rng.choice([TAPS, UNIT]))
 
