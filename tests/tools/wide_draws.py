@@ -43,8 +43,10 @@ INNER = (255, 256, 384, 512, 513, 768, 1000, 1024, 1536, 2048, 3072, 4096, 4100,
 """Of what products add up."""
 ELEMENTS = 1 << 18
 """Most of one tensor."""
-WEIGHTS = 1 << 20
+WEIGHTS = 1 << 21
 """Most of one tensor of weights."""
+MANY_WEIGHTS = 1 << 18
+"""More than the second-level cache holds, so that kernels take the taps in parts."""
 WINDOWS = 1 << 22
 """Most elements of all windows of a problem."""
 PRODUCTS = 1 << 27
@@ -106,8 +108,11 @@ def product(rng: random.Random) -> tuple[int, int, int]:
             columns = rng.choice(INNER)
         if kind in ("rows", "all"):
             rows = rng.choice(INNER)
-        sizes = rows * inner, inner * columns
-        if max(sizes) <= WEIGHTS and rows * columns <= ELEMENTS and rows * inner * columns <= PRODUCTS:
+        if (
+            inner * max(rows, columns) <= WEIGHTS
+            and rows * columns <= ELEMENTS
+            and rows * inner * columns <= PRODUCTS
+        ):
             return rows, inner, columns
 
 
@@ -144,6 +149,16 @@ def _wide(rng: random.Random, rank: int) -> tuple[int, int, int, tuple[Axis, ...
     return 1, rows, columns, _axes(rng, rank, SMALL, rng.choice([TAPS, UNIT]))
 
 
+def _weights(rng: random.Random, rank: int) -> tuple[int, int, int, tuple[Axis, ...]]:
+    sizes = (48, 64, 96, 128, 192, 256, 384, 512, 512, 513, 768, 1024)
+    taps = {1: (4, 9, 15), 2: (2, 3, 4, 4, 5), 3: (2, 3)}[rank]
+    while True:
+        rows, columns = rng.choices(sizes, k=2)
+        axes = _axes(rng, rank, SMALL[1:], taps)
+        if rows * columns * math.prod(one[0] for one in axes) >= MANY_WEIGHTS:
+            return 1, rows, columns, axes
+
+
 def _grouped(rng: random.Random, rank: int) -> tuple[int, int, int, tuple[Axis, ...]]:
     groups = rng.choice([2, 3, 4, 8, 32, 64, 100])
     return (
@@ -176,6 +191,7 @@ def _batch(rng: random.Random, rank: int) -> tuple[int, int, int, tuple[Axis, ..
 
 KINDS: dict[str, Callable[[random.Random, int], tuple[int, int, int, tuple[Axis, ...]]]] = {
     "wide": _wide,
+    "many weights": _weights,
     "wide groups": _grouped,
     "wide depthwise": _depthwise,
     "large image": _image,
@@ -183,7 +199,7 @@ KINDS: dict[str, Callable[[random.Random, int], tuple[int, int, int, tuple[Axis,
     "large batch": _batch,
 }
 """What is large → groups, rows and columns of each, and the axes."""
-WEIGHT_OF_KINDS = (5, 2, 2, 2, 2, 1)
+WEIGHT_OF_KINDS = (4, 4, 2, 2, 2, 2, 1)
 
 
 def convolution(rng: random.Random) -> Window:
