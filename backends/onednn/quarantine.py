@@ -176,6 +176,16 @@ def _gaps(desc: MemoryDesc) -> bool:
     return desc.strides is not None and desc.nbytes > math.prod(desc.shape) * desc.itemsize
 
 
+def _sums_off_fours(case: Case) -> bool:
+    """Whether sums of 8-bit weights go behind them, and 4 does not divide their innermost axis."""
+    target = case.layout(Query.dst_md)
+    if target.strides is None or target.data_type is not DataType.s8:
+        return False
+    reach = 1 + sum((d - 1) * s for d, s in zip(target.shape, target.strides, strict=True))
+    innermost = [d for d, s in zip(target.shape, target.strides, strict=True) if s == 1 and d > 1]
+    return target.nbytes > reach and any(d % 4 for d in innermost)
+
+
 def _elements_apart(desc: MemoryDesc) -> bool:
     """Whether no two elements are adjacent."""
     steps = [s for s, d in zip(desc.strides or (), desc.shape, strict=False) if d > 1]
@@ -394,8 +404,8 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "brg",
             "it goes by the strided kernel and has a bias or post-ops",
             _strided_with_more,
-            "a bias and ReLU for each part of the input channels instead of once, from 512 channels on: most elements "
-            "wrong with 512×4×4 under 4×4 taps and stride 2",
+            "a bias and ReLU for each part of the taps instead of once, where it takes them in parts as its cost model "
+            "likes: most elements wrong in f32 with 480 to 1000 input channels of 4×4 under 4×4 taps and stride 2",
         ),
         *(
             Entry[[Case]](
@@ -477,6 +487,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             ),
             "zero points left out, where four adjacent elements of the source go to four places: "
             "f32 channels-last to plain u8 with channels a multiple of 64 and odd spatial sizes",
+        ),
+        Entry(
+            "jit:uni",
+            "sums of 8-bit weights go behind them, elements move, and 4 does not divide the innermost axis",
+            lambda case: _sums_off_fours(case) and _moves(case),
+            "wrong sums, and so all results of x64:gemm_s8s8s32:jit convolutions, from 17 output channels on where 64 "
+            "divides the input channels: 64 to 33 and 768 to 127 say, with taps 1×1",
         ),
         Entry(
             "jit:blk",

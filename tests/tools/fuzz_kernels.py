@@ -20,6 +20,7 @@ import sys
 
 from children import restarted
 from guarded import Guarded
+from wide_draws import SHARE, convolution
 
 
 def draw(rng: random.Random, dtype: str) -> dict:
@@ -83,6 +84,24 @@ def draw(rng: random.Random, dtype: str) -> dict:
     }
 
 
+def draw_wide(rng: random.Random, dtype: str) -> dict:
+    """The same with something large, as in `wide_draws.py`."""
+    p = convolution(rng)
+    names = ("kernel", "strides", "dilations", "begin", "end", "src", "dst")
+    return {
+        "dtype": dtype,
+        "batch": p.batch,
+        "groups": p.groups,
+        "in": p.groups * p.rows,
+        "out": p.groups * p.columns,
+        **{name: list(sizes) for name, sizes in zip(names, zip(*p.axes, strict=True), strict=True)},
+        "format": rng.choice(["NXC", "NXC", "NCX"]),
+        "wformat": rng.choice(["XIO", "OIX"]),
+        "seed": rng.randrange(2**31),
+        "bias": rng.random() < 0.4,
+    }
+
+
 def exact(x, dy, q):
     """dW (g, o, i, k…) in float64, a tap at a time; x is (n, c, …), dy is (n, c, …)."""
     import itertools
@@ -130,7 +149,8 @@ def child(args) -> None:
     skip = args.skip
     schema, _ = REGISTRY.resolve("ConvolutionBackwardWeights")
     for number in range(args.problems):
-        q = draw(rng, rng.choice(args.dtypes.split(",")))
+        drawn = draw_wide if rng.random() < args.wide else draw
+        q = drawn(rng, rng.choice(args.dtypes.split(",")))
         if number < skip:
             continue
         attributes = canonical_attributes(
@@ -278,6 +298,8 @@ def parent(args) -> int:
                     args.strategy,
                     "--which",
                     args.which,
+                    "--wide",
+                    str(args.wide),
                 ]
 
             for run in restarted(command, environment, args.timeout):
@@ -334,6 +356,7 @@ def main() -> int:
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     parser.add_argument("--out", default="fuzz-findings.jsonl")
     parser.add_argument("--which", default="all", choices=["all", "trusted", "chosen"])
+    parser.add_argument("--wide", type=float, default=SHARE, help="share of problems with something large")
     parser.add_argument("--fpmath", default="strict", help="fpmath mode of the problems")
     parser.add_argument("--strategy", default="", help="beginning of the strategies' names to run")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import wide_draws
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
@@ -29,6 +30,10 @@ SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 28)
 
 
 MOST = 1 << 16
+
+
+MOST_BYTES = 1 << 23
+"""Of one tensor with the padding of its blocks."""
 
 
 class Undrawn(Exception):  # noqa: N818 -- it ends an attempt
@@ -63,10 +68,15 @@ class Trial:
 
 
 class Maker:
-    """Draws trials for one engine."""
+    """Draws trials for one engine.
 
-    def __init__(self, engine, rng):
+    Attributes:
+        wide: whether something about the trial is large, as in `wide_draws.py`; so is a `share` of them.
+    """
+
+    def __init__(self, engine, rng, share=wide_draws.SHARE):
         self.engine, self.lib, self.rng = engine, engine.lib, rng
+        self.wide = rng.random() < share
         self.data = np.random.default_rng(rng.randrange(2**31))
         self.tags = {}
 
@@ -87,6 +97,8 @@ class Maker:
 
     def shape(self, rank=None, most=MOST):
         rank = rank or self.rng.choice([2, 3, 4, 4, 4, 5])
+        if self.wide:
+            return wide_draws.shape(self.rng, rank)
         while True:
             made = [self.rng.choice([1, 1, 2, 3, 5]), self.rng.choice(CHANNELS)]
             made += [self.rng.choice(SIZES) for _ in range(rank - 2)]
@@ -153,7 +165,10 @@ class Maker:
             )
         except LibraryError as error:
             raise Undrawn(str(error)) from error
-        return MemoryDesc(self.lib, new)
+        made = MemoryDesc(self.lib, new)
+        if made.nbytes > MOST_BYTES:
+            raise Undrawn("mostly padding")
+        return made
 
     def tags_of(self, rank):
         """Blocked layouts by their names, as numbers of the library."""

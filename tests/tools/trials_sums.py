@@ -14,6 +14,7 @@ from trial_maker import (
     Undrawn,
     name_of,
 )
+from wide_draws import ELEMENTS, LENGTHS, product
 
 
 def batch_normalization(m, backward=False):
@@ -101,7 +102,7 @@ def batch_normalization(m, backward=False):
         {Arg.DIFF_SRC: (Query.diff_src_md, dx), Arg.DIFF_SCALE: (f32, dgamma), Arg.DIFF_SHIFT: (f32, dbeta)},
         words,
         16.0,
-        4e-3,
+        4e-3 * max(1, count / 4096) ** 0.5,
     )
 
 
@@ -112,6 +113,10 @@ def layer_normalization(m, backward=False):
         rng.choice([1, 2, 3, 17, 64, 200]),
         rng.choice([1, 2, 3, 7, 8, 15, 16, 17, 31, 64, 100, 129]),
     )
+    if m.wide:
+        inner = rng.choice(LENGTHS)
+        rows = rng.choice([n for n in (1, 2, 3, 17, 64, 300) if n * inner <= ELEMENTS])
+        rows, inner = (inner, rows) if rng.random() < 0.2 else (rows, inner)
     shape = (rows, inner)
     x = m.values(shape)
     epsilon = 0.5
@@ -206,6 +211,11 @@ def matmul(m):
     rows, inner, columns = (
         rng.choice([1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 48, 64, 65, 100]) for _ in range(3)
     )
+    if m.wide:
+        batch = rng.choice([(), (), (), (2,), (64,), (8, 16)])
+        rows, inner, columns = product(rng)
+        if math.prod(batch) * max(rows * inner, inner * columns, rows * columns) > ELEMENTS:
+            batch = ()
     kinds = [(D.f32, D.f32, D.f32)] * 3 + [
         (D.bf16, D.bf16, D.bf16),
         (D.bf16, D.bf16, D.f32),
@@ -236,6 +246,9 @@ def matmul(m):
     large = integers and rng.random() < 0.3
     if large:
         x, w = m.full(first, a), m.full(second, b)
+    if large and m.wide and rng.random() < 0.5:
+        # Sums beyond what f32 holds exactly.
+        x, w = np.minimum(np.abs(x), 127), np.minimum(np.abs(w), 127)
     scales, points, quantize = m.quantization(dst) if integers else ({}, {}, lambda r: r)
     if integers and rng.random() < 0.7:
         scales[Arg.SRC] = (0, np.array([0.5]))

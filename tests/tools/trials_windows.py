@@ -18,6 +18,9 @@ from trial_maker import (
     Undrawn,
     name_of,
 )
+from wide_draws import convolution as wide_convolution
+from wide_draws import pooling as wide_pooling
+from wide_draws import shape as wide_shape
 
 
 def windows(m, rank, unit=False):
@@ -105,11 +108,18 @@ def _data_layout(m, shape, dtype, blocked=0.15):
 
 def pooling(m, backward=False):
     rng = m.rng
-    rank = rng.choice([1, 2, 2, 2, 3])
-    geometry = windows(m, rank)
+    if m.wide:
+        n, c, axes = wide_pooling(rng)
+        geometry = [tuple(column) for column in zip(*axes, strict=True)]
+        rank = len(axes)
+    else:
+        rank = rng.choice([1, 2, 2, 2, 3])
+        geometry = windows(m, rank)
+        n, c = rng.choice([1, 2, 3]), rng.choice(CHANNELS)
     size, out = geometry[5], geometry[6]
-    n, c = rng.choice([1, 2, 3]), rng.choice(CHANNELS)
-    while n * c * math.prod(size) > MOST or n * c * math.prod(out) * math.prod(geometry[0]) > 16 * MOST:
+    while not m.wide and (
+        n * c * math.prod(size) > MOST or n * c * math.prod(out) * math.prod(geometry[0]) > 16 * MOST
+    ):
         c = max(1, c // 2)
         n = 1
         if c == 1 and n == 1:
@@ -117,6 +127,8 @@ def pooling(m, backward=False):
     shape, result = (n, c, *size), (n, c, *out)
     name = rng.choice(["pooling_max", "pooling_avg_include_padding", "pooling_avg_exclude_padding"])
     a = rng.choice([D.f32, D.f32, D.bf16, D.f16] if backward else [D.f32, D.f32, D.bf16, D.f16, D.s8, D.u8])
+    if backward and any(d * (k - 1) >= s for k, s, d in zip(*geometry[:3], strict=True)):
+        a = D.f32  # halves are rounded after each window that an element is in: lowerings don't ask for that
     dst = a if backward or a in FLOATS else rng.choice([a, D.f32])
     source = _data_layout(m, shape, a)
     x = (
@@ -204,6 +216,10 @@ def resampling(m, backward=False):
     n, c = rng.choice([1, 2]), rng.choice([x for x in CHANNELS if x <= 65])
     size = tuple(rng.choice([1, 2, 3, 4, 5, 7, 8]) for _ in range(rank))
     out = tuple(rng.choice([1, 2, 3, 4, 6, 7, 8, 14, 16]) for _ in range(rank))
+    if m.wide:
+        n, c, *size = wide_shape(rng, 2 + rank, MOST)
+        size = tuple(min(d, 300) for d in size)
+        out = tuple(rng.choice([d, 2 * d, max(1, d // 2), rng.randint(1, 2 * d)]) for d in size)
     linear = rng.random() < 0.5
     shape, result = (n, c, *size), (n, c, *out)
     a = rng.choice([D.f32, D.f32, D.bf16, D.f16, D.s8, D.u8] if not backward else FLOATS)
@@ -273,10 +289,23 @@ def resampling(m, backward=False):
     )
 
 
-def convolution(m, way="convolution_forward"):
+def _wide_problem(rng):
+    """As `_problem`, with something large."""
+    p = wide_convolution(rng)
+    return (
+        p.kind,
+        p.batch,
+        p.groups,
+        p.rows,
+        p.columns,
+        [tuple(column) for column in zip(*p.axes, strict=True)],
+    )
+
+
+def _problem(m):
+    """Kind, batch, groups, channels of a group on both sides, and the geometry, of a convolution."""
     rng = m.rng
-    rank = rng.choice([1, 2, 2, 2, 3])
-    geometry = windows(m, rank, rng.random() < 0.2)
+    geometry = windows(m, rng.choice([1, 2, 2, 2, 3]), rng.random() < 0.2)
     kernel, size, out = geometry[0], geometry[5], geometry[6]
     kind = rng.choice(["dense", "dense", "few", "grouped", "depthwise", "first"])
     groups, i, o = 1, rng.choice([1, 3, 8, 16, 17, 32, 48, 64]), rng.choice([1, 4, 8, 16, 20, 32, 64])
@@ -298,6 +327,14 @@ def convolution(m, way="convolution_forward"):
         or math.prod(size) * groups * max(i, o) * n > 4 * MOST
     ):
         raise Undrawn("too large")
+    return kind, n, groups, i, o, geometry
+
+
+def convolution(m, way="convolution_forward"):
+    rng = m.rng
+    kind, n, groups, i, o, geometry = _wide_problem(rng) if m.wide else _problem(m)
+    kernel, size, out = geometry[0], geometry[5], geometry[6]
+    rank = len(kernel)
     kinds = [(D.f32, D.f32, D.f32)] * 3 + [
         (D.bf16, D.bf16, D.bf16),
         (D.bf16, D.bf16, D.f32),
@@ -331,6 +368,9 @@ def convolution(m, way="convolution_forward"):
     large_values = integers and rng.random() < 0.3
     if large_values:
         x, w = m.full(source_shape, a), m.full(weights, b)
+        if m.wide and rng.random() < 0.5:
+            # Sums beyond what f32 holds exactly.
+            x, w = np.minimum(np.abs(x), 127), np.minimum(np.abs(w), 127)
     scales, points, quantize = m.quantization(dst) if integers else ({}, {}, lambda r: r)
     if integers and rng.random() < 0.7:
         scales[Arg.SRC] = (0, np.array([0.5]))
@@ -353,10 +393,12 @@ def convolution(m, way="convolution_forward"):
             if not points.get(Arg.SRC)
             else patches(x, geometry, points[Arg.SRC]) - points[Arg.SRC]
         )
-        found = found.reshape(n, groups, i, math.prod(out), math.prod(kernel))
-        y = np.einsum("ngipk,goik->ngop", found, w.reshape(groups, o, i, -1)).reshape(small)
+        found = found.reshape(n, groups, i, math.prod(out), math.prod(kernel)).swapaxes(-1, -2)
+        found = found.reshape(n, groups, -1, math.prod(out))
+        y = np.matmul(w.reshape(groups, o, -1), found).reshape(small)
     else:
-        grads = np.einsum("ngop,goik->ngipk", shifted.reshape(n, groups, o, -1), w.reshape(groups, o, i, -1))
+        grads = np.matmul(w.reshape(groups, o, -1).swapaxes(1, 2), shifted.reshape(n, groups, o, -1))
+        grads = grads.reshape(n, groups, i, math.prod(kernel), math.prod(out)).swapaxes(-1, -2)
         y = scattered(grads.reshape(n, groups * i, *out, *kernel), geometry, large)
     per = (1, -1, *[1] * rank)
     if Arg.SRC in scales:

@@ -5,13 +5,26 @@ import onednn_graph as og
 import pytest
 from attrs import field, frozen
 from onednn_graph.backends.onednn import proven
-from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Query
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
 from onednn_graph.backends.onednn.library.implementations import REFERENCE
 from onednn_graph.backends.onednn.library.loading import dims, load
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
-from onednn_graph.backends.onednn.library.primitive import NativeEngine, PostOp, PrimitiveAttributes
-from onednn_graph.backends.onednn.plan.choice import chosen
-from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, Case, refused, unaskable
+from onednn_graph.backends.onednn.library.primitive import (
+    NativeEngine,
+    PostOp,
+    PrimitiveAttributes,
+    described,
+    implementations,
+)
+from onednn_graph.backends.onednn.plan.choice import chosen, reorder
+from onednn_graph.backends.onednn.quarantine import (
+    PRIMITIVES,
+    UNASKED,
+    WITHOUT_VNNI,
+    Case,
+    refused,
+    unaskable,
+)
 from onednn_graph.graph.runtime.arrays import numpy_type
 from onednn_graph.ops.data_types import DataType
 
@@ -93,6 +106,13 @@ def with_bias(case):
     """The same with the tensors that it is made of, a bias among them."""
     layouts = [case.layout(one) for one in (Query.src_md, Query.weights_md, Query.dst_md)]
     return Case(case.desc, (layouts[0], layouts[1], rows((8,)), layouts[2], *case.arguments))
+
+
+def summed(outputs, inputs=64):
+    """8-bit weights by input channels, with a sum for each output channel behind them."""
+    made = MemoryDesc.clone(load(), desc((outputs, inputs), (1, outputs), S8).handle)
+    made.nbytes += 4 * outputs
+    return made
 
 
 def product(target, operand):
@@ -381,6 +401,14 @@ BOUNDS = [
             ("linear", resampled_back(28, 2, Algorithm.resampling_linear)),
         )
     ),
+    *(
+        (f"sums of weights, not {what}", reordered("jit:uni", rows((33, 64), S8), summed(33)), right)
+        for what, right in (
+            ("of fours", reordered("jit:uni", rows((36, 64), S8), summed(36))),
+            ("of any", reordered("jit:uni", rows((33, 64), S8), desc((33, 64), (1, 33), S8))),
+            ("in place", reordered("jit:uni", desc((33, 64), (1, 33), S8), summed(33))),
+        )
+    ),
     ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
     (
         "reference loops within",
@@ -518,6 +546,43 @@ def test_another_name_of_a_proven_function_is_not_proven():
     assert not proven.is_proven("reorder", "jit:uni_2")
     assert not proven.is_proven("matmul", "brg:avx512_core_amx")
     assert not proven.is_proven("shuffle", "jit:uni")
+
+
+def test_weights_are_not_packed_with_wrong_sums(onednn):
+    engine = NativeEngine()
+
+    def packed(rows_, columns):
+        """The reorder, and why there is none, of weights for the convolution that wants plain ones and their sums."""
+        source, target, weights = (
+            MemoryDesc.any(load(), shape, DataType.s8)
+            for shape in ((2, rows_, 5, 5), (2, columns, 5, 5), (columns, rows_, 1, 1))
+        )
+        steps = [dims((1, 1)), dims((0, 0)), dims((0, 0)), dims((0, 0))]
+        first = described(
+            engine,
+            "convolution_forward",
+            engine,
+            Propagation.forward_inference,
+            Algorithm.convolution_direct,
+            source,
+            weights,
+            None,
+            target,
+            *steps,
+            PrimitiveAttributes(load()),
+        )
+        plain = [d for d in implementations(first) if "gemm_s8s8s32" in d.implementation]
+        assert bool(plain) is (engine.lib.effective_isa not in WITHOUT_VNNI)
+        if not plain:
+            return None, ["jit:uni is barred: no kernel asks for such weights here"]
+        reasons = []
+        own = plain[0].memory_desc(Query.weights_md)
+        return reorder(engine, rows((columns, rows_, 1, 1), S8), own, reasons=reasons), reasons
+
+    made, reasons = packed(64, 33)
+    assert made is None or made.implementation != "jit:uni"
+    assert "jit:uni is barred" in reasons[0]
+    assert (packed(64, 36)[0] is None) is (engine.lib.effective_isa in WITHOUT_VNNI)
 
 
 @pytest.mark.parametrize("more", ["bias", "relu", "both"])

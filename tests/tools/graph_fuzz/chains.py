@@ -124,8 +124,8 @@ def int8(draw: Draw) -> int:
     draw.type = draw.rng.choice(("f32", "f32", "f32", "bf16"))
     anchor = draw.rng.choice(ANCHORS)
     if anchor in ("Convolution", "ConvTranspose", "MatMul"):
-        probe = Draw(draw.rng)
-        probe.format, probe.batch, probe.type = draw.format, draw.batch, "f32"
+        probe = draw.probe()
+        probe.type = "f32"
         ROOTS[anchor](probe, anchor, None)
         node = probe.case.nodes[-1]
         x = dequantized(draw, probe.wire(node.inputs[0]).shape)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import onednn_graph as og
+import wide_draws
 
 from .case import Case, Layout, Node, Wire, inferred, logical
 from .data import array_of
 from .oracle import held, run_kernel
 
-MOST_ELEMENTS = 40_000
-"""Of one tensor."""
+MOST_ELEMENTS, MOST_DEEP_ELEMENTS = 40_000, 250_000
+"""Of one tensor; of one in a graph with many channels."""
 FLOATS = ("f32", "f32", "bf16", "f16")
 SPATIAL = (1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16)
 CHANNELS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 24, 32, 33, 48, 64, 96, 128)
@@ -37,6 +38,7 @@ class Draw:
         type: floating-point type of what is drawn next.
         empty: whether sizes may be zero.
         wide: whether spatial sizes are large.
+        deep: whether there are many channels, and sizes that products add up over, on small images.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -47,9 +49,21 @@ class Draw:
         self.type = rng.choice(FLOATS)
         self.empty = rng.random() < 0.015
         self.wide = not self.empty and rng.random() < 0.07
+        self.deep = not self.empty and not self.wide and rng.random() < 0.15
         self.format = rng.choice(("NCX", "NXC"))
         self.batch = 0 if self.empty and rng.random() < 0.7 else rng.choice(BATCHES)
         self.batched: list[tuple[int, int]] = []
+
+    @property
+    def most(self) -> int:
+        """Most elements of one tensor."""
+        return MOST_DEEP_ELEMENTS if self.deep else MOST_ELEMENTS
+
+    def probe(self) -> Draw:
+        """A draw like this one, to find out about sizes."""
+        made = Draw(self.rng)
+        made.format, made.batch, made.type, made.deep = self.format, self.batch, self.type, self.deep
+        return made
 
     # --- sizes -------------------------------------------------------------------------------------------
 
@@ -59,6 +73,8 @@ class Draw:
     def spatial(self, rank: int) -> list[int]:
         if self.wide:
             return [self.rng.choice(WIDE) if a == rank - 1 or rank < 3 else 2 for a in range(rank)]
+        if self.deep:
+            return [self.rng.choice(SPATIAL[:8]) for _ in range(rank)]
         if self.chance(0.12):
             return [1] * rank
         if self.chance(0.25):
@@ -66,7 +82,7 @@ class Draw:
         return [self.rng.choice(SPATIAL) for _ in range(rank)]
 
     def channels(self) -> int:
-        return self.rng.choice(CHANNELS)
+        return self.rng.choice(wide_draws.CHANNELS if self.deep and self.chance(0.7) else CHANNELS)
 
     def rank(self) -> int:
         return self.rng.choice((1, 2, 2, 2, 3))
@@ -79,7 +95,7 @@ class Draw:
             shape = (
                 [self.batch, channels, *spatial] if self.format == "NCX" else [self.batch, *spatial, channels]
             )
-            if np.prod(shape) <= MOST_ELEMENTS:
+            if np.prod(shape) <= self.most:
                 return shape
             rank = 1 if rank is None else rank
 
@@ -91,6 +107,8 @@ class Draw:
         if r < 0.75:
             return [self.batch, self.channels()]
         rank = self.rng.choice((0, 1, 1, 2, 3, 3, 4, 5, 6))
+        if self.deep and rank:
+            return list(wide_draws.shape(self.rng, rank, self.most))
         while True:
             shape = [self.rng.choice(SPATIAL + CHANNELS) for _ in range(rank)]
             if np.prod(shape) <= MOST_ELEMENTS:
@@ -106,7 +124,7 @@ class Draw:
         self, shape: Sequence[int], kind: str | None = None, data: str = "any", values: Any = None
     ) -> int:
         """A new input of the graph."""
-        if np.prod(shape, dtype=float) > MOST_ELEMENTS:
+        if np.prod(shape, dtype=float) > self.most:
             raise Impossible
         number = len(self.case.wires)
         self.case.wires[number] = Wire(kind or self.type, list(shape), data, values)
@@ -168,7 +186,7 @@ class Draw:
                 case.wires[len(case.wires)] = Wire(data_type.value, [])
             for wire, shape in zip(node.outputs, inferred(case, node, tensors), strict=True):
                 case.wires[wire].shape = list(shape)
-                if np.prod(shape, dtype=float) > MOST_ELEMENTS:
+                if np.prod(shape, dtype=float) > self.most:
                     raise Impossible
         except og.OneDNNGraphError as error:
             raise Impossible(f"{kind}: {error}") from error

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from wide_draws import INNER
 
 from .drawing import Draw, Impossible
 from .elementwise import (
@@ -28,6 +29,9 @@ from .windows import convolution, interpolate, pool
 
 REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
+MOST_POWERS = 120
+"""Of two, in a product that f32 holds."""
+
 Root = Callable[[Draw, str, "int | None"], list[int]]
 
 
@@ -37,7 +41,7 @@ def is_image(draw: Draw, x: int) -> bool:
 
 def matmul(draw: Draw, kind: str, x: int | None) -> list[int]:
     rng = draw.rng
-    sizes = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 64, 65)
+    sizes = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 64, 65, *(INNER if draw.deep else ()))
     if x is None:
         batch = [rng.choice((1, 1, 2, 3, 4)) for _ in range(rng.choice((0, 0, 1, 1, 2, 2, 3)))]
         rows, inner = rng.choice(sizes), rng.choice(sizes)
@@ -81,10 +85,19 @@ def reduction(draw: Draw, kind: str, x: int | None) -> list[int]:
     if draw.chance(0.4) and rank > 2:
         axes = [a for a in range(rank) if a not in (0, draw.channel_axis(rank))]
     axes = [a - rank if draw.chance(0.2) else a for a in axes]
+    if kind == "ReduceProd" and not _stays_finite(draw.values[x], axes):
+        raise Impossible
     keep = draw.chance(0.6)
     if draw.chance(0.06):
         return draw.ops(kind, x, draw.integers(axes), keep_dims=keep)
     return draw.ops(kind, x, axes=axes, keep_dims=keep)
+
+
+def _stays_finite(values: np.ndarray, axes: list[int]) -> bool:
+    """Whether a product along axes neither overflows nor vanishes on its way, in whatever order it is taken."""
+    factors = np.abs(values.astype(np.float64))
+    powers = np.abs(np.log2(np.where(factors > 0, factors, 1.0)))
+    return bool((powers.sum(tuple(axes)) < MOST_POWERS).all())
 
 
 def softmax(draw: Draw, kind: str, x: int | None) -> list[int]:

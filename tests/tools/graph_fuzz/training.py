@@ -16,7 +16,7 @@ from onednn_graph.graph.training.optimizers import Numbers
 
 from . import elementwise
 from .case import FLOATS, Node, Wire, build_unfinished, inferred
-from .drawing import MOST_ELEMENTS, Draw, Impossible
+from .drawing import Draw, Impossible
 from .roots import IMAGES, ROOTS, is_image
 
 FIRST = (
@@ -252,7 +252,7 @@ def take(draw: Draw, graph: og.Graph, fills: Mapping[int, Wire]) -> None:
             case.wires[wire] = Wire(tensor.data_type.value, [])
         for wire, shape in zip(node.outputs, inferred(case, node), strict=True):
             case.wires[wire].shape = list(shape)
-            if np.prod(shape, dtype=float) > MOST_ELEMENTS:
+            if np.prod(shape, dtype=float) > draw.most:
                 raise Impossible
         draw.run(node)
         for wire in node.outputs:

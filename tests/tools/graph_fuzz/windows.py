@@ -46,13 +46,18 @@ def convolution(draw: Draw, kind: str, x: int | None) -> list[int]:
         if not groups:
             raise Impossible
     else:
-        if draw.chance(0.15):
+        if draw.deep:
+            base = draw.channels() if draw.chance(0.7) else 1
+            groups = rng.choice((1, 1, 1, 2, draw.channels())) if base == 1 else rng.choice((1, 1, 1, 2, 4))
+        elif draw.chance(0.15):
             groups, base = rng.choice((2, 3, 8, 16, 17, 32, 64)), 1
-        channels = groups * base if groups * base <= 128 else groups
+        channels = groups * base if draw.deep or groups * base <= 128 else groups
         x = draw.input(draw.image(channels))
         shape = draw.dims(x)
     out = groups * rng.choice((1, 1, 2, 3, 4, 8, 16, 32, 64) if groups < 5 else (1, 1, 2))
-    if channels * out > 8192 or out > 256:
+    if draw.deep and groups < 5 and draw.chance(0.5):
+        out = groups * draw.channels()
+    if channels * out // groups > draw.most if draw.deep else channels * out > 8192 or out > 256:
         out = groups
     spatial = spatial_of(draw, shape)
     attributes = window(draw, spatial)
@@ -80,8 +85,7 @@ def convolution(draw: Draw, kind: str, x: int | None) -> list[int]:
         return draw.ops(kind, x, draw.weights(weights_shape(out, channels)), **attributes)
     shapes = weights_shape(channels, out)
     forward = kind.removesuffix("BackwardWeights")
-    probe = Draw(rng)
-    probe.format, probe.batch, probe.type = draw.format, draw.batch, draw.type
+    probe = draw.probe()
     produced = probe.op(forward, probe.input(shape), probe.input(shapes), **attributes)
     dst = draw.input(probe.dims(produced))
     if draw.chance(0.2):
@@ -99,8 +103,7 @@ def pool(draw: Draw, kind: str, x: int | None) -> list[int]:
     if not kind.endswith("Backward"):
         attributes["rounding_type"] = draw.rng.choice(("floor", "floor", "ceil"))
         return draw.ops(kind, x, **attributes)
-    probe = Draw(draw.rng)
-    probe.format, probe.batch, probe.type = draw.format, draw.batch, draw.type
+    probe = draw.probe()
     more = {"exclude_pad": True} if kind.startswith("Avg") else {}
     produced = probe.op(kind.removesuffix("Backward"), probe.input(shape), **{**attributes, **more})
     dst = draw.input(probe.dims(produced))
