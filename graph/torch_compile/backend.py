@@ -88,6 +88,8 @@ class CompiledFunction:
 
 def _sizes(argument: Any) -> Any:
     """What a program depends on: how a tensor lies, or a number."""
+    if isinstance(argument, torch.SymInt):
+        return None  # another one for each nested tensor
     if not isinstance(argument, torch.Tensor):
         return argument
     return (argument.shape, argument.stride() if argument.layout is torch.strided else ())

@@ -61,9 +61,11 @@ def mutates(target: Any) -> bool:
 
 
 def is_pure(target: Any) -> bool:
-    """Whether it may be computed once, or at another time."""
+    """Whether it may be computed once, at another time, or, where nobody reads its results, never."""
     if not isinstance(target, torch._ops.OpOverload):
         return target in (operator.getitem,) or getattr(target, "__module__", "") in ("_operator", "math")
+    if not target._schema.returns:
+        return False  # it is there for what it does: most check something
     random = torch.Tag.nondeterministic_seeded in target.tags
     return not random and not mutates(target)
 

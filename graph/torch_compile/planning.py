@@ -155,6 +155,9 @@ class _Planner:
         """An argument."""
         given = self.arguments[number]
         meta = node.meta.get("val")
+        if isinstance(given, torch.SymInt):  # names how a nested tensor is cut, and is no number
+            self.of[node] = Cell(node, (), (), None, slot=number)
+            return
         if not isinstance(given, torch.Tensor):
             self.of[node] = given
             if is_symbol(meta):
@@ -209,6 +212,8 @@ class _Planner:
             if number is not None:
                 self.of[node] = number
                 return
+        if node.target is aten._assert_scalar.default and self.plain(node.args[0]) is True:
+            return  # sizes are known by now, and stay so for the program
         shapes = self.described(node, meta)
         strange = strangeness(node)
         if strange is not None:

@@ -100,6 +100,55 @@ def test_shapes_that_depend_on_values():
             assert torch.equal(made[2], expected[2].float())
 
 
+def test_gradients_through_shapes_that_depend_on_values():
+    def function(x, w):
+        z = x[x[:, 0] > 0] @ w
+        rows = torch.zeros(z.shape[0], dtype=torch.long)
+        return torch.zeros(3, 2, dtype=w.dtype).index_add(0, rows, z.relu())
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        run = compiled(function, fullgraph=True)
+        for seed in range(3):
+            x, w = normal(6, 4, seed=seed), normal(4, 2).requires_grad_()
+            exact = w.detach().double().requires_grad_()
+            made, expected = run(x, w), function(x.double(), exact)
+            assert_near(made, expected)
+            made.sum().backward()
+            expected.sum().backward()
+            assert_near(w.grad, exact.grad)
+
+
+def test_what_a_model_checks_is_checked():
+    def function(x):
+        many = x.max().item()
+        torch._check(many < 3, lambda: "too many")
+        return x * many
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        run = compiled(function, fullgraph=True)
+        assert run(torch.tensor([1, 2])).tolist() == [2, 4]
+        with pytest.raises(RuntimeError, match=r"assertion failed|too many"):
+            run(torch.tensor([1, 7]))
+
+
+def test_nested_tensors():
+    layer = seeded(lambda: nn.Linear(4, 3))
+
+    def function(x):
+        return layer(x).relu()
+
+    run = compiled(function)
+    for lengths in ((3, 5), (2, 6), (4, 1, 2)):
+        parts = [normal(length, 4, seed=length) for length in lengths]
+        x = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+        made = run(x)
+        for one, part in zip(made.unbind(), parts, strict=True):
+            torch.testing.assert_close(one, function(part))
+        [found] = torch.autograd.grad(made.values().square().sum(), [layer.weight])
+        [expected] = torch.autograd.grad(function(torch.cat(parts)).square().sum(), [layer.weight])
+        torch.testing.assert_close(found, expected)
+
+
 def test_numbers_that_change_are_arguments():
     run = compiled(lambda x, scale: x * scale, dynamic=True)
     x = normal(3)
