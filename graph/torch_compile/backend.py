@@ -152,4 +152,3 @@ def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequenc
 
 def _outputs(module: Any) -> int:
     return len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
-
