@@ -136,11 +136,12 @@ _groups = itertools.count()
 def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
     def compiled(module: Any, inputs: Sequence[Any]) -> CompiledFunction:
         context = tracing()
-        known = context is not None and context.fw_metadata is not None
-        static = steady_arguments(context) if role == "inference" and known else frozenset[int]()
-        saved = frozenset[int]()
-        if role == "forward" and known:
-            saved = frozenset(range(context.fw_metadata.num_forward_returns, _outputs(module)))
+        static = saved = frozenset[int]()
+        if context is not None and context.fw_metadata is not None:
+            if role == "inference":
+                static = steady_arguments(context)
+            elif role == "forward":
+                saved = frozenset(range(context.fw_metadata.num_forward_returns, _outputs(module)))
         # Gradients come and go at each step, as what is saved does.
         passing = frozenset(range(_outputs(module))) if role == "backward" else saved
         function = CompiledFunction(module, role, Uses(static, saved, passing), options, group)
