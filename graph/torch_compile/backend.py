@@ -19,6 +19,7 @@ from .precision import with_autocast
 from .report import remember
 from .steps import Program
 from .tracing import resizings_whole
+from .versions import steady_arguments, tracing
 
 KEPT_PROGRAMS = 16
 """Programs that a graph keeps for different sizes."""
@@ -136,13 +137,13 @@ _groups = itertools.count()
 
 def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
     def compiled(module: Any, inputs: Sequence[Any]) -> CompiledFunction:
-        metadata = _metadata()
-        static = frozenset[int]()
-        saved = frozenset[int]()
-        if role == "inference" and metadata is not None:
-            static = frozenset(metadata.static_input_indices or ())
-        if role == "forward" and metadata is not None:
-            saved = frozenset(range(metadata.num_forward_returns, _outputs(module)))
+        context = tracing()
+        static = saved = frozenset[int]()
+        if context is not None and context.fw_metadata is not None:
+            if role == "inference":
+                static = steady_arguments(context)
+            elif role == "forward":
+                saved = frozenset(range(context.fw_metadata.num_forward_returns, _outputs(module)))
         # Gradients come and go at each step, as what is saved does.
         passing = frozenset(range(_outputs(module))) if role == "backward" else saved
         function = CompiledFunction(module, role, Uses(static, saved, passing), options, group)
@@ -154,9 +155,3 @@ def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequenc
 
 def _outputs(module: Any) -> int:
     return len(next(node for node in reversed(module.graph.nodes) if node.op == "output").args[0])
-
-
-def _metadata() -> Any:
-    """What torch knows of the graph that it has compiled now: which inputs are weights, which outputs are saved."""
-    context = torch._guards.TracingContext.try_get()
-    return None if context is None else context.fw_metadata

@@ -13,6 +13,8 @@ from ..compile.options import CompileOptions, Tune
 from ..runtime.threads import get_num_threads
 
 PRECISIONS = ("f32", "bf16")
+TUNES = {"off": Tune.off, "online": Tune.measure, "measure": Tune.measure, "cached": Tune.cached}
+"""What may be asked for; `measure` is the word of `Graph.compile`."""
 
 
 @frozen(kw_only=True)
@@ -54,9 +56,10 @@ class Options:
         verify = options.get("verify", False)
         if not isinstance(verify, bool):
             raise ArgumentTypeError(f"verify must be True or False, got {format_value(verify)}")
-        tune = options.get("tune", Tune.measure if mode == "max-autotune" else Tune.off)
-        tune = Tune.measure if tune == "online" else CompileOptions(tune=tune).tune
-        return cls(precision=precision, tune=tune, verify=verify)
+        tune = options.get("tune", "online" if mode == "max-autotune" else "off")
+        if not isinstance(tune, str) or tune not in TUNES:
+            raise ArgumentError(f"tune must be 'off', 'online' or 'cached', got {format_value(tune)}")
+        return cls(precision=precision, tune=TUNES[tune], verify=verify)
 
     def of_compilation(self, threads: int) -> CompileOptions:
         """Those that regions are compiled with.

@@ -6,6 +6,7 @@ Graphs are made by aot_autograd without dynamo, which takes longer than all else
 from __future__ import annotations
 
 import itertools
+import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -417,7 +418,10 @@ def _as_close(made: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor | 
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    return torch._prims_common.is_non_overlapping_and_dense_or_false(tensor) and tensor.numel() > 0
+    """Whether its elements fill the memory that they lie in."""
+    spans = sorted((s, d) for d, s in zip(tensor.shape, tensor.stride(), strict=True) if d > 1)
+    sizes = itertools.accumulate((d for _, d in spans), operator.mul, initial=1)
+    return tensor.numel() > 0 and all(s == size for (s, _), size in zip(spans, sizes, strict=False))
 
 
 def _normal(tensor: torch.Tensor) -> list[int]:

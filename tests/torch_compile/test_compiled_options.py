@@ -20,7 +20,12 @@ WRONG = [
     ({"options": {"precison": "bf16"}}, og.ArgumentError, "no option 'precison' (did you mean 'precision'?)"),
     ({"options": {"precision": "int8"}}, og.ArgumentError, "precision must be 'f32' or 'bf16', got 'int8'"),
     ({"options": {"verify": 1}}, og.ArgumentTypeError, "verify must be True or False, got 1"),
-    ({"options": {"tune": "sometimes"}}, og.ArgumentError, "tune"),
+    (
+        {"options": {"tune": "sometimes"}},
+        og.ArgumentError,
+        "tune must be 'off', 'online' or 'cached', got 'sometimes'",
+    ),
+    ({"options": {"tune": True}}, og.ArgumentError, "tune must be 'off', 'online' or 'cached', got True"),
     (
         {"mode": "reduce-overhead"},
         og.ArgumentError,

@@ -266,7 +266,7 @@ def test_a_state_goes_through_a_file():
     torch.save(module.state_dict(), file)
     file.seek(0)
     other = Network()
-    other.load_state_dict(torch.load(file))
+    other.load_state_dict(torch.load(file, weights_only=True))
     assert torch.equal(compiled(other.eval())(x), compiled(module.eval())(x))
 
 
