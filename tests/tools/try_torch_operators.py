@@ -10,7 +10,9 @@ What does not agree with eager torch is printed. Needs the extra `test-oracles`.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -58,44 +60,55 @@ def main() -> int:
     parser.add_argument("--inplace", action="store_true", help="the forms that write into their input")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--out", type=Path, help="where what differs goes, too")
+    parser.add_argument(
+        "--resume", type=Path, help="file of outcomes, JSON lines: what is there is not run again"
+    )
     given = parser.parse_args()
-    lines, failures = run(given)
-    if given.out:
-        given.out.write_text("".join(f"{one}\n" for one in failures), encoding="utf-8")
+    outcomes = run(given)
     if given.write:
         import torch
 
-        PAGE.write_text(page(lines, torch.__version__), encoding="utf-8")
-    return int(bool(failures))
+        PAGE.write_text(page([one for one, _ in outcomes], torch.__version__), encoding="utf-8")
+    return int(any(told for _, told in outcomes))
 
 
-def run(given: argparse.Namespace) -> tuple[list[Line], list[str]]:
-    """Trials in child processes, operator by operator, so that one that ends its process ends the run with its name."""
+def run(given: argparse.Namespace) -> list[tuple[Line, list[str]]]:
+    """Trials in child processes, operator by operator: what came of each, and what is not as eager.
+
+    Raises:
+        RuntimeError: a child was ended, by a kernel say.
+    """
     start = time.perf_counter()
-    lines: list[Line] = []
-    failures: list[str] = []
+    known: dict[tuple[str, str], tuple[Line, list[str]]] = {}
+    if given.resume and given.resume.exists():
+        for text in given.resume.read_text(encoding="utf-8").splitlines():
+            line, told = json.loads(text)
+            known[line[0], line[1]] = (tuple(line), told)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, context, _alone) as pool:
+    with (
+        open(given.resume or os.devnull, "a", encoding="utf-8") as kept,
+        ProcessPoolExecutor(given.jobs, context, _alone) as pool,
+    ):
         names = pool.submit(_names, given.operators).result()
+        wanted = [(name, dtype) for dtype in given.dtypes for name in names]
         tried = {
-            pool.submit(_tried, name, dtype, given.limit, given.layout, given.inplace): f"{name} {dtype}"
-            for dtype in given.dtypes
-            for name in names
+            pool.submit(_tried, *one, given.limit, given.layout, given.inplace): one
+            for one in wanted
+            if one not in known
         }
-        for one in as_completed(tried):
+        for future in as_completed(tried):
+            one = tried[future]
             try:
-                line, told = one.result()
+                known[one] = future.result()
             except BrokenProcessPool as error:
-                raise RuntimeError(f"{tried[one]}, or another at that time, ended its process") from error
-            lines += [] if line is None else [line]
-            failures += told
-            for failure in told:
+                raise RuntimeError(f"{one}, or what ran at that time, ended its process") from error
+            print(json.dumps(known[one]), file=kept, flush=True)
+            for failure in known[one][1]:
                 print(failure, flush=True)
-    ran = sum(line[2]["all"] for line in lines)
-    seconds = time.perf_counter() - start
-    print(f"{ran} samples, {len(failures)} of them not as eager torch, in {seconds:.0f} s")
-    return lines, failures
+    outcomes = [known[one] for one in wanted]
+    ran, failed = sum(line[2]["all"] for line, _ in outcomes), sum(len(told) for _, told in outcomes)
+    print(f"{ran} samples, {failed} of them not as eager torch, in {time.perf_counter() - start:.0f} s")
+    return outcomes
 
 
 def _alone() -> None:
@@ -111,18 +124,16 @@ def _names(operators: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(op.formatted_name for op in torch_operators.named(*operators)))
 
 
-def _tried(
-    name: str, dtype: str, limit: int | None, layout: str, inplace: bool
-) -> tuple[Line | None, list[str]]:
+def _tried(name: str, dtype: str, limit: int | None, layout: str, inplace: bool) -> tuple[Line, list[str]]:
     """An operator in a type: what came of it, and what is not as eager."""
     import torch
     import torch_operators
 
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(LONGEST)
+    counts = Counter[str](all=0)
+    told: list[str] = []
     try:
-        counts = Counter[str]()
-        told: list[str] = []
         for op in torch_operators.formatted(name):
             given = list(torch_operators.trials(op, getattr(torch, dtype), limit, layout, inplace))
             for trial, outcome in zip(given, torch_operators.ran_unless_unmapped(given), strict=True):
@@ -138,10 +149,10 @@ def _tried(
                 if outcome.failures:
                     told.append(f"{trial.name}: {'; '.join(outcome.failures)}")
     except TimeoutError as error:
-        return None, [f"{name} {dtype}: {error}"]
+        told.append(f"{name} {dtype}: {error}")
     finally:
         signal.alarm(0)
-    return ((name, dtype, dict(counts)) if counts["all"] else None), told
+    return (name, dtype, dict(counts)), told
 
 
 def _too_long(number: int, frame: object) -> None:
