@@ -36,7 +36,8 @@ HEAD = """# Torch's operators
 Which of torch's operators `torch.compile(model, backend="onednn_graph")` computes itself, and how that was tested: by
 torch's own sample inputs (`torch.testing._internal.common_methods_invocations.op_db`), against eager torch, forward and
 backward. An element must agree to the tolerances of `torch.testing.assert_close`, or no element may be farther from
-double precision than eager's worst; shapes, types, strides and shared memory must be eager's.
+double precision than twice eager's worst, for these inputs or for such that are a rounding away; shapes, types, strides
+and shared memory must be eager's.
 
 An operator is here if one of the ATen ops that it falls into has a translation. *In regions* are calls of ATen ops that
 ran as ops of oneDNN Graph, *by torch* those that torch's kernels did within the same program: empty tensors, types and

@@ -183,6 +183,43 @@ def test_views_of_what_a_region_makes_share_its_memory(function):
         assert a.stride() == b.stride()
 
 
+OTHER_TYPES = ["float64", "complex64", "complex128", "float16", "bool", "int8", "int16", "int32", "uint8"]
+
+
+@pytest.mark.parametrize("dtype", OTHER_TYPES)
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 4)])
+def test_types_and_sizes_beside_the_usual(dtype, shape):
+    """What regions don't take is torch's."""
+
+    def function(x):
+        return torch.where(x == x, x + x, x).sum(), (x * x).t() if x.dim() else x * x
+
+    x = normal(*shape).mul(3).to(getattr(torch, dtype)) if "complex" not in dtype else None
+    if x is None:
+        x = torch.complex(normal(*shape), normal(*shape) + 1).to(getattr(torch, dtype))
+    theirs, mine = function(x), torch.compile(function, backend="onednn_graph")(x)
+    for a, b in zip(mine, theirs, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
+def test_gradients_of_some_inputs_only(wanted):
+    results = []
+    for compiled in (False, True):
+        given = [normal(2, 3, 6, 6), normal(4, 3, 3, 3), normal(4)]
+        for place in wanted:
+            given[place].requires_grad_()
+        function = torch.nn.functional.conv2d
+        made = (torch.compile(function, backend="onednn_graph") if compiled else function)(*given)
+        made.pow(2).sum().backward()
+        results.append([one.grad for one in given])
+    for mine, theirs in zip(results[1], results[0], strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
 def test_together_as_alone():
     """Some samples in one graph: the same is counted, and what is wrong with one of them is told of that one alone."""
     (op,) = torch_operators.named("sub")
@@ -231,6 +268,12 @@ def test_what_is_as_close_as_eager():
     assert as_close(torch.tensor([1.0 + 2**-8, 2.0]), eager, exact, lambda: 2**-9)
     assert not as_close(torch.tensor([1.0, float("inf")]), eager, exact, lambda: 1.0)
     assert not as_close(torch.tensor([1.0, 2.0]), eager, None, lambda: 1.0)
+    overflowed = torch.tensor([1.0, float("inf")])
+    assert as_close(torch.tensor([1.0, 2.0]), overflowed, exact, lambda: 0.0)
+    assert not as_close(torch.tensor([1.0, 2.1]), overflowed, exact, lambda: 1.0)
+    assert not as_close(
+        torch.tensor([1.0, 2.0]), overflowed, torch.full((2,), 1e40, dtype=torch.float64), lambda: 1.0
+    )
 
 
 def test_the_page_is_of_the_table():
