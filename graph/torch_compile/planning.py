@@ -216,6 +216,7 @@ class _Planner:
             self.call(node, shapes, cells, strange, pure=is_pure(node.target))
             return
         _widen_statistics(node, shapes, cells)
+        _lay_as_kernel(node, shapes)
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -740,6 +741,20 @@ def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
         return value
     both = dtype_of(value) in FLOATS and numpy_type(dtype) in FLOATS
     return cast_value(t, value, numpy_type(dtype)) if both else value
+
+
+def _lay_as_kernel(node: Any, shapes: Sequence[Cell | None] | None) -> None:
+    """Has the gradient of a batch norm's data lie as torch's kernel has it: row-major or channels last, as nothing
+    else; its shape rule has the strides of the data.
+    """
+    if str(node.target) != "aten.native_batch_norm_backward.default" or not shapes or shapes[0] is None:
+        return
+    cell = shapes[0]
+    usual = [normal(cell.shape, row_major(cell.shape))]
+    if len(cell.shape) in (4, 5):
+        usual.append(normal(cell.shape, channels_last(cell.shape)))
+    if cell.strides not in usual:
+        cell.strides = usual[0]
 
 
 def _looked_at(node: Any) -> tuple[Any, list[Any]]:

@@ -73,7 +73,19 @@ def test_as_eager(op):
 
 @pytest.mark.parametrize("layout", ["offset", "permuted", "expanded"])
 @pytest.mark.parametrize(
-    "op", described(["add", "matmul", "sum", "where", "nn.functional.conv2d", "cat", "softmax"])
+    "op",
+    described(
+        [
+            "add",
+            "matmul",
+            "sum",
+            "where",
+            "nn.functional.conv2d",
+            "cat",
+            "softmax",
+            "nn.functional.batch_norm",
+        ]
+    ),
 )
 def test_inputs_that_lie_in_another_way(op, layout):
     assert failures(op, torch.float32, 2, layout=layout) == {}
