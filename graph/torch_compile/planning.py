@@ -130,6 +130,7 @@ class _Planner:
         self.fixed: dict[int, Any] = {}
         self.last_impure = 0
         self.lasting: set[int] = set()  # slots that users see
+        self.overlaid: set[Any] = set()  # nodes whose results share memory with another one that users see
         self.writes: list[Any] = []
         self.onednn = BACKENDS.get("onednn")
 
@@ -220,6 +221,7 @@ class _Planner:
             self.call(node, shapes, cells, strange, pure=is_pure(node.target))
             return
         _widen_statistics(node, shapes, cells)
+        _lay_as_kernel(node, shapes)
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -588,15 +590,25 @@ class _Planner:
         return cell.slot
 
     def is_view_of_made(self, cell: Cell) -> bool:
-        """Whether all elements of something that the same region makes are seen in another way."""
-        if not is_view(cell.node.target) or cell.index is not None:
+        """Whether something that the same region makes is seen in another way, by all of its elements or by users."""
+        if not is_view(cell.node.target):
             return False
         base = self.of[cell.node.args[0]]
-        return (
-            isinstance(base, Cell)
-            and base.home == cell.home
-            and math.prod(base.shape) == math.prod(cell.shape)
-        )
+        if not isinstance(base, Cell) or base.home != cell.home:
+            return False
+        whole = cell.index is None and math.prod(base.shape) == math.prod(cell.shape)
+        return whole or cell.node in self.overlaid
+
+    def overlaid_by(self, wanted: Sequence[Any]) -> set[Any]:
+        """Views on the way to outputs of which several look at one tensor: they must do so for users, too."""
+        chains: dict[Any, list[list[Any]]] = {}
+        for number, node in enumerate(wanted):
+            if isinstance(node, torch.fx.Node) and number not in self.uses.saved:
+                root, views = _looked_at(node)
+                chains.setdefault(root, []).append(views)
+        return {
+            view for several in chains.values() if len(several) > 1 for views in several for view in views
+        }
 
     def _by_torch(self, cell: Cell, *, is_view: bool, reason: str = "") -> None:
         """Has torch make what a region could have made: a view, or a copy."""
@@ -639,6 +651,7 @@ class _Planner:
         wanted: list[Any] = (
             list(cast("Sequence[Any]", listed)) if isinstance(listed, list | tuple) else [listed]
         )
+        self.overlaid = self.overlaid_by(wanted)
         found: list[Any] = []
         for number, one in enumerate(wanted):
             value = self.of[one] if isinstance(one, torch.fx.Node) else self.size(one)
@@ -733,6 +746,30 @@ def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
         return value
     both = dtype_of(value) in FLOATS and numpy_type(dtype) in FLOATS
     return cast_value(t, value, numpy_type(dtype)) if both else value
+
+
+def _lay_as_kernel(node: Any, shapes: Sequence[Cell | None] | None) -> None:
+    """Has the gradient of a batch norm's data lie as torch's kernel has it: row-major or channels last, as nothing
+    else; its shape rule has the strides of the data.
+    """
+    if str(node.target) != "aten.native_batch_norm_backward.default" or not shapes or shapes[0] is None:
+        return
+    cell = shapes[0]
+    usual = [normal(cell.shape, row_major(cell.shape))]
+    if len(cell.shape) in (4, 5):
+        usual.append(normal(cell.shape, channels_last(cell.shape)))
+    if cell.strides not in usual:
+        cell.strides = usual[0]
+
+
+def _looked_at(node: Any) -> tuple[Any, list[Any]]:
+    """What a node is a view of in the end, and the views on the way there."""
+    views: list[Any] = []
+    while node.op == "call_function" and (node.target is operator.getitem or is_view(node.target)):
+        if is_view(node.target):
+            views.append(node)
+        node = node.args[0]
+    return node, views
 
 
 def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:

@@ -1,8 +1,6 @@
 """Torch's own sample inputs of operators through the backend, against eager; `tests/tools/try_torch_operators.py` runs
 all of them."""
 
-import json
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
@@ -53,12 +51,13 @@ def _one_thread():
 
 
 def failures(op, dtype, limit, **how):
-    found = {}
-    for trial in torch_operators.trials(op, dtype, limit, **how):
-        outcome = torch_operators.ran(trial)
-        if outcome.failures:
-            found[trial.name] = outcome.failures
-    return found
+    given = list(torch_operators.trials(op, dtype, limit, **how))
+    outcomes = torch_operators.ran_unless_unmapped(given)
+    return {
+        trial.name: outcome.failures
+        for trial, outcome in zip(given, outcomes, strict=True)
+        if outcome.failures
+    }
 
 
 def described(names):
@@ -74,7 +73,19 @@ def test_as_eager(op):
 
 @pytest.mark.parametrize("layout", ["offset", "permuted", "expanded"])
 @pytest.mark.parametrize(
-    "op", described(["add", "matmul", "sum", "where", "nn.functional.conv2d", "cat", "softmax"])
+    "op",
+    described(
+        [
+            "add",
+            "matmul",
+            "sum",
+            "where",
+            "nn.functional.conv2d",
+            "cat",
+            "softmax",
+            "nn.functional.batch_norm",
+        ]
+    ),
 )
 def test_inputs_that_lie_in_another_way(op, layout):
     assert failures(op, torch.float32, 2, layout=layout) == {}
@@ -156,15 +167,140 @@ def test_logarithms_have_all_digits():
         )
 
 
+def shares(tensors):
+    places = [one.untyped_storage().data_ptr() for one in tensors]
+    return [places.index(place) for place in places]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 2).unbind(),
+        lambda x: (x * 2).split(1)[::2],
+        lambda x: (lambda y: (y, y[0], y[:, 1:]))(x * 2),
+        lambda x: (lambda y: (y[0].view(2, 2), y.t()[1]))(x * 2),
+        lambda x: (lambda y: (y[0] + 1, y[1]))(x * 2),
+    ],
+)
+def test_views_of_what_a_region_makes_share_its_memory(function):
+    """Whoever writes to one of them changes the others."""
+    x = torch.arange(12.0).reshape(3, 4)
+    theirs = function(x)
+    mine = torch.compile(function, backend="onednn_graph")(x)
+    assert shares(mine) == shares(theirs)
+    for results in (mine, theirs):
+        results[0].fill_(-1.0)
+    for a, b in zip(mine, theirs, strict=True):
+        assert a.tolist() == b.tolist()
+        assert a.stride() == b.stride()
+
+
+OTHER_TYPES = ["float64", "complex64", "complex128", "float16", "bool", "int8", "int16", "int32", "uint8"]
+
+
+@pytest.mark.parametrize("dtype", OTHER_TYPES)
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 4)])
+def test_types_and_sizes_beside_the_usual(dtype, shape):
+    """What regions don't take is torch's."""
+
+    def function(x):
+        return torch.where(x == x, x + x, x).sum(), (x * x).t() if x.dim() else x * x
+
+    x = normal(*shape).mul(3).to(getattr(torch, dtype)) if "complex" not in dtype else None
+    if x is None:
+        x = torch.complex(normal(*shape), normal(*shape) + 1).to(getattr(torch, dtype))
+    theirs, mine = function(x), torch.compile(function, backend="onednn_graph")(x)
+    for a, b in zip(mine, theirs, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
+def test_gradients_of_some_inputs_only(wanted):
+    results = []
+    for compiled in (False, True):
+        given = [normal(2, 3, 6, 6), normal(4, 3, 3, 3), normal(4)]
+        for place in wanted:
+            given[place].requires_grad_()
+        function = torch.nn.functional.conv2d
+        made = (torch.compile(function, backend="onednn_graph") if compiled else function)(*given)
+        made.pow(2).sum().backward()
+        results.append([one.grad for one in given])
+    for mine, theirs in zip(results[1], results[0], strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_together_as_alone():
+    """Some samples in one graph: the same is counted, and what is wrong with one of them is told of that one alone."""
+    (op,) = torch_operators.named("sub")
+    given = list(torch_operators.trials(op, torch.float32, 6))
+    alone = [torch_operators.ran(trial) for trial in given]
+    together = torch_operators.ran_together(given, 4)
+    for a, b in zip(alone, together, strict=True):
+        assert (a.forward, a.backward, a.ran) == (b.forward, b.backward, b.ran)
+    for where in ("regions", "torch"):
+        assert sum(getattr(one, where).total() for one in alone) == sum(
+            getattr(one, where).total() for one in together
+        )
+
+
+def test_a_wrong_sample_is_found_among_others(monkeypatch):
+    """A translation that is wrong for one shape only."""
+    from onednn_graph.graph.torch_compile import aten_table
+
+    right = (
+        aten_table.TABLE["aten.sub"]
+        if "aten.sub" in aten_table.TABLE
+        else aten_table.TABLE["aten.sub.Tensor"]
+    )
+
+    def wrong(t, a, b, *rest):
+        return right(t, a, b, *rest) if len(a.dims) == 2 else right(t, b, a, *rest)
+
+    for name in ("aten.sub", "aten.sub.Tensor"):
+        if name in aten_table.TABLE:
+            monkeypatch.setitem(aten_table.TABLE, name, wrong)
+    (op,) = torch_operators.named("sub")
+    given = list(torch_operators.trials(op, torch.float32, 6))
+    outcomes = torch_operators.ran_together(given, 6)
+    assert any(outcome.failures for outcome in outcomes)
+    for trial, outcome in zip(given, outcomes, strict=True):
+        assert not outcome.failures or trial.sample.input.dim() != 2
+
+
+def test_what_is_as_close_as_eager():
+    """A bit more than eager's worst error is told apart from two, and infinities must be where eager's are."""
+    exact = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    eager = torch.tensor([1.0, 2.0 + 2**-10])
+    as_close = torch_operators._as_close
+    assert as_close(torch.tensor([1.0 + 2**-9, 2.0]), eager, exact, lambda: 0.0)
+    assert not as_close(torch.tensor([1.0 + 2**-8, 2.0]), eager, exact, lambda: 0.0)
+    assert as_close(torch.tensor([1.0 + 2**-8, 2.0]), eager, exact, lambda: 2**-9)
+    assert not as_close(torch.tensor([1.0, float("inf")]), eager, exact, lambda: 1.0)
+    assert not as_close(torch.tensor([1.0, 2.0]), eager, None, lambda: 1.0)
+    overflowed = torch.tensor([1.0, float("inf")])
+    assert as_close(torch.tensor([1.0, 2.0]), overflowed, exact, lambda: 0.0)
+    assert not as_close(torch.tensor([1.0, 2.1]), overflowed, exact, lambda: 1.0)
+    assert not as_close(
+        torch.tensor([1.0, 2.0]), overflowed, torch.full((2,), 1e40, dtype=torch.float64), lambda: 1.0
+    )
+
+
 def test_the_page_is_of_the_table():
     """Each row says what it was made of, and rows are for operators that have a translation."""
+
+    def counted(passed, regions, by_torch, mapped):
+        names = ("all", "forward", "gradients", "backward", "regions", "torch", "mapped")
+        return dict(zip(names, (2, 2, 2, passed, regions, by_torch, mapped), strict=True))
+
     lines = [
-        ["add", "float32", True, True, 2, 1, True],
-        ["add", "bfloat16", True, False, 2, 0, True],
-        ["svd", "float32", True, True, 0, 3, False],
+        ("add", "float32", counted(2, 4, 1, 2)),
+        ("add", "bfloat16", counted(1, 2, 0, 2)),
+        ("svd", "float32", counted(2, 0, 3, 0)),
     ]
-    text = try_torch_operators.page(
-        json.loads(json.dumps(lines)), "2.13.0+cpu", {"float32": 1, "bfloat16": 1}
-    )
-    assert "| `add` | 1 | 1 | 1 | **0 of 1** |  | 4 | 1 |" in text
+    text = try_torch_operators.page(lines, "2.13.0+cpu")
+    assert "| `add` | 2 | 2 | 2 | **1 of 2** |  | 6 | 1 |" in text
     assert "svd" not in text
+    assert "all samples, 4 of them" in text
