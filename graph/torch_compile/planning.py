@@ -16,20 +16,16 @@ from attrs import frozen
 
 from ...ops.errors import OneDNNGraphError
 from ..compile.backend import BACKENDS
-from ..importers.expressions import FLOATS
-from ..importers.expressions import cast as cast_value
 from ..importers.recognition.recognise import recognise
 from ..importers.results import drop_unread
 from ..importers.torch_sizes import Sizes
-from ..importers.translation import FAILURES, Translation, Unmapped, Value, dtype_of, reason_of, shape_of
+from ..importers.translation import FAILURES, Translation, Unmapped, Value, reason_of
 from ..model.logical_tensor import PropertyType, row_major
-from ..runtime.arrays import numpy_type
 from .aten_table import VIEWS, translation_of
 from .cells import Cell, Part
 from .framework import aten, torch
 from .nodes import (
     SPATIAL,
-    WITH_STATISTICS,
     draws_nothing,
     has_several,
     is_pure,
@@ -42,6 +38,7 @@ from .nodes import (
 from .options import Options
 from .refused import Refused
 from .region import Region
+from .results import check_complete, check_result, lay_as_kernel, typed, widen_statistics
 from .special import SPECIAL
 from .steps import Made, Program, RegionCall, Slot, Step, Taken, TorchCall, slots_of
 from .tensors import DATA_TYPES, as_numpy, channels_last, is_dense, normal
@@ -220,8 +217,8 @@ class _Planner:
         if strange is not None:
             self.call(node, shapes, cells, strange, pure=is_pure(node.target))
             return
-        _widen_statistics(node, shapes, cells)
-        _lay_as_kernel(node, shapes)
+        widen_statistics(node, shapes, cells)
+        lay_as_kernel(node, shapes)
         if shapes is not None and node.name not in self.refused:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
@@ -381,8 +378,8 @@ class _Planner:
             values: list[Any] = (
                 list(cast("Sequence[Any]", made)) if isinstance(made, list | tuple) else [made]
             )
-            values = [_typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
-            _check_complete(node, values, shapes)
+            values = [typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
+            check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
             return reason_of(error)
@@ -454,7 +451,7 @@ class _Planner:
         try:
             made = translate(region.t, *self.bound(cell.node, level))
             seen = cast("Value", made if cell.index is None else made[cell.index])
-            _check_result(seen, cell)
+            check_result(seen, cell)
             self.check_makers(region, before)
         except FAILURES:
             return None
@@ -491,7 +488,7 @@ class _Planner:
         for number, (value, cell) in enumerate(zip(values, shapes, strict=False)):
             if value is None or cell is None or number not in read:  # pyright: ignore[reportUnnecessaryComparison] -- left out
                 continue
-            _check_result(value, cell)
+            check_result(value, cell)
         self.check_makers(region, before)
 
     def check_makers(self, region: _Building, before: int) -> None:
@@ -739,29 +736,6 @@ class _Planner:
         return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, nodes)
 
 
-def _typed(t: Translation, value: Any, cell: Cell | None) -> Any:
-    """Floating-point numbers in the type that torch has for them: statistics of half weights may be half or not."""
-    dtype = None if cell is None else DATA_TYPES.get(cell.dtype)
-    if value is None or dtype is None or dtype_of(value) == numpy_type(dtype):
-        return value
-    both = dtype_of(value) in FLOATS and numpy_type(dtype) in FLOATS
-    return cast_value(t, value, numpy_type(dtype)) if both else value
-
-
-def _lay_as_kernel(node: Any, shapes: Sequence[Cell | None] | None) -> None:
-    """Has the gradient of a batch norm's data lie as torch's kernel has it: row-major or channels last, as nothing
-    else; its shape rule has the strides of the data.
-    """
-    if str(node.target) != "aten.native_batch_norm_backward.default" or not shapes or shapes[0] is None:
-        return
-    cell = shapes[0]
-    usual = [normal(cell.shape, row_major(cell.shape))]
-    if len(cell.shape) in (4, 5):
-        usual.append(normal(cell.shape, channels_last(cell.shape)))
-    if cell.strides not in usual:
-        cell.strides = usual[0]
-
-
 def _looked_at(node: Any) -> tuple[Any, list[Any]]:
     """What a node is a view of in the end, and the views on the way there."""
     views: list[Any] = []
@@ -770,42 +744,6 @@ def _looked_at(node: Any) -> tuple[Any, list[Any]]:
             views.append(node)
         node = node.args[0]
     return node, views
-
-
-def _check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:
-    """Every result that somebody reads must be there, but for those that torch has made already.
-
-    Raises:
-        Unmapped: one is not.
-    """
-    for number in read_results(node):
-        cell = shapes[number]
-        by_torch = cell is not None and cell.slot is not None
-        if not by_torch and (number >= len(values) or values[number] is None):
-            raise Unmapped(f"result {number} has no counterpart")
-
-
-def _check_result(value: Value, cell: Cell) -> None:
-    """A result must be what torch says.
-
-    Raises:
-        Unmapped: it is not.
-    """
-    have, dtype = shape_of(value), DATA_TYPES.get(cell.dtype)
-    if have != cell.shape or dtype is None or dtype_of(value) != numpy_type(dtype):
-        raise Unmapped(
-            f"it would come out as {dtype_of(value)} {list(have)} instead of {cell.dtype} {list(cell.shape)}"
-        )
-
-
-def _widen_statistics(node: Any, shapes: Sequence[Cell | None] | None, cells: Sequence[Cell]) -> None:
-    """Has statistics in f32 where weights are, as torch's kernels do; its shape rules have the data's type."""
-    if str(node.target).rpartition(".")[0] not in WITH_STATISTICS or shapes is None:
-        return
-    if any(cell.dtype == torch.float32 for cell in cells):
-        for cell in shapes[1:3]:
-            if cell is not None:
-                cell.dtype = torch.float32
 
 
 def _without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
