@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.convolution_geometry import (
     ConvolutionAttributes,
@@ -25,7 +25,7 @@ from ..plan.plan import Buffer
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .points import PointProduct, is_of_points, point_product
-from .tensors import Quantized
+from .tensors import HALVES, Quantized
 
 
 @frozen(kw_only=True)
@@ -70,18 +70,18 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             wanted = low.channels_last(tuple(output.dims[a] for a in order), low.type_of(result))
     attributes, more = low.attributes(links, output, order, scales, points, like=wanted)
     bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
-    desc = _described(
-        low,
-        op,
-        p,
-        _Operands(
-            data=data,
-            weights=weights_desc,
-            bias=None if bias_buffer is None else bias_buffer.desc,
-            result=wanted,
-        ),
-        attributes,
+    operands = _Operands(
+        data=data,
+        weights=weights_desc,
+        bias=None if bias_buffer is None else bias_buffer.desc,
+        result=wanted,
     )
+    if bias_buffer is not None and not all(integers) and _adds_a_bias_slowly(low, op, p, operands):
+        _with_bias_behind(
+            low, op, p, operands, source, weights, bias_buffer, (attributes, more), result, order
+        )
+        return
+    desc = _described(low, op, p, operands, attributes)
     if links and "gemm" in desc.implementation:
         raise Unfit("an operand in the user's layout drives the library to im2col")
     data_arg, data_query, out_arg, out_query = _places(op)
@@ -94,6 +94,51 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         arguments.append((Arg.BIAS, bias_buffer))
     role = "deconvolution" if op.kind == "ConvTranspose" else "convolution"
     low.single(role, desc, arguments, result, order, out_arg, out_query)
+
+
+def _adds_a_bias_slowly(low: Lowering, op: Op, p: ConvolutionGeometry, operands: _Operands) -> bool:
+    """Whether the library's deconvolution has a reference loop for the bias, ten times as long as the rest."""
+    if op.kind != "ConvTranspose":
+        return False
+    alone = PrimitiveAttributes(low.engine.lib, low.fpmath)
+    return _described(low, op, p, operands, alone).implementation.startswith("conv:any")
+
+
+def _with_bias_behind(
+    low: Lowering,
+    op: Op,
+    p: ConvolutionGeometry,
+    operands: _Operands,
+    source: Buffer,
+    weights: Buffer,
+    bias: Buffer,
+    behind: tuple[PrimitiveAttributes, Sequence[tuple[int, Buffer]]],
+    result: LogicalTensor,
+    order: Sequence[int],
+) -> None:
+    """A deconvolution, in f32 where that can be, and a primitive that adds the bias and does what follows.
+
+    Args:
+        behind: attributes of that primitive, and the arguments that they need.
+    """
+    alone = PrimitiveAttributes(low.engine.lib, low.fpmath)
+    desc = _described(low, op, p, evolve(operands, bias=None), alone)
+    target = desc.memory_desc(Query.dst_md)
+    if target.strides is not None and target.data_type in HALVES:
+        plain = low.desc(target.shape, target.strides, DataType.f32)
+        desc = _described(low, op, p, evolve(operands, bias=None, result=plain), alone)
+    sums = Buffer(desc.memory_desc(Query.dst_md))
+    arguments = [
+        (Arg.SRC, low.bring("data", source, desc.memory_desc(Query.src_md))),
+        (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
+        (Arg.DST, sums),
+    ]
+    low.run("deconvolution", desc, arguments)
+    attributes, more = behind
+    shape = (1, sums.desc.shape[1], *(1 for _ in sums.desc.shape[2:]))
+    bias = low.look(bias, low.desc(shape, row_major(shape), bias.desc.data_type))
+    added = low.describe("binary", low.engine, Algorithm.binary_add, sums.desc, bias.desc, target, attributes)
+    low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *more], result, order)
 
 
 @frozen

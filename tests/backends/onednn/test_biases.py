@@ -1,0 +1,61 @@
+"""Biases of transposed convolutions, exact: the library adds some in a reference loop, and these go behind."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+
+pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+
+# groups, input and output channels of each, kernel, strides, size
+CASES = {
+    "doubling": (1, 64, 32, (2, 2), (2, 2), (6, 5)),
+    "doubling, odd channels": (1, 17, 5, (2, 2), (2, 2), (6, 5)),
+    "overlapping": (1, 32, 48, (4, 4), (2, 2), (5, 5)),
+    "unstrided": (1, 16, 32, (3, 3), (1, 1), (6, 6)),
+    "wide": (1, 512, 64, (4, 4), (2, 2), (3, 3)),
+    "grouped": (4, 8, 8, (3, 3), (2, 2), (5, 5)),
+    "depthwise": (32, 1, 1, (3, 3), (2, 2), (5, 5)),
+    "1-D": (1, 32, 16, (8,), (4,), (20,)),
+    "3-D": (1, 16, 16, (2, 2, 2), (2, 2, 2), (3, 4, 3)),
+}
+
+
+@pytest.mark.parametrize("behind", ["", "ReLU", "all"])
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+@pytest.mark.parametrize("data_type", ["f32", "bf16"])
+@pytest.mark.parametrize("name", CASES)
+def test_exact(name, data_type, layout, behind):
+    groups, inputs, outputs, kernel, strides, size = CASES[name]
+    channels, none = groups * inputs, [0] * len(size)
+    shape = (2, channels, *size) if layout == "NCX" else (2, *size, channels)
+    graph = og.Graph()
+    x = graph.input("x", data_type, shape)
+    w = graph.input("w", data_type, (channels, outputs, *kernel))
+    b = graph.input("b", data_type, (groups * outputs,))
+    y = graph.op(
+        "ConvTranspose", x, w, b, data_format=layout, weights_format="IOX", groups=groups, strides=strides,
+        dilations=[1] * len(size), pads_begin=none, pads_end=none,
+    )  # fmt: skip
+    if behind:
+        y = graph.op("ReLU", y)
+    if behind == "all":
+        y = graph.op("Add", y, graph.input("z", data_type, y.dims))
+    rng = np.random.default_rng(len(name))
+    dtype = np.float32 if data_type == "f32" else pytest.importorskip("ml_dtypes").bfloat16
+    arrays = {t.name: rng.integers(-3, 4, t.dims).astype(np.float32) for t in graph.inputs}
+    arrays["x"] *= rng.random(shape) < 8 / channels
+    arrays["w"] = np.sign(arrays["w"])
+    arrays = {key: array.astype(dtype) for key, array in arrays.items()}
+    model = graph.compile()
+    (mine,), (expected,) = (each(arrays).values() for each in (model, graph.compile(backend="numpy")))
+    np.testing.assert_array_equal(mine, expected)
+
+
+def test_no_reference_loop_adds_it():
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", (2, 64, 16, 16)), graph.input("w", "f32", (64, 32, 2, 2))
+    both = {"data_format": "NCX", "weights_format": "IOX", "pads_begin": [0, 0], "pads_end": [0, 0]}
+    bias = graph.input("b", "f32", (32,))
+    graph.op("ConvTranspose", x, w, bias, strides=[2, 2], dilations=[1, 1], **both)
+    (told,) = graph.compile().explain().values()
+    assert not any("conv:any+brgconv" in name for name in told.implementations)
