@@ -31,8 +31,15 @@ def _bert() -> nn.Module:
     return Logits()
 
 
+def _vit() -> nn.Module:
+    """ViT-B/16 whose head isn't zero, as torchvision leaves it, so that there is a result to compare."""
+    module = zoo.vit_b_16()
+    nn.init.normal_(module.heads.head.weight, std=0.02)
+    return module
+
+
 OTHERS: Mapping[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
-    "vit_b_16": (lambda: zoo.vit_b_16(), (3, 224, 224), 4),
+    "vit_b_16": (_vit, (3, 224, 224), 4),
     "bert": (_bert, (WORDS,), 8),
 }
 """What `training.py` has not: how it is made, the shape of an input, and the usual batch."""
