@@ -3,7 +3,8 @@
 The library offers kernels that give wrong numbers or write out of bounds. `barred` is asked for every
 implementation of a weight gradient before it is chosen, and `refused` for those of every other primitive; the next
 implementation, or another lowering, takes its place. New entries come from `tests/tools/fuzz_kernels.py` and
-`tests/tools/fuzz_primitives.py`, which run every implementation in a child process.
+`tests/tools/fuzz_primitives.py`, which run every implementation in a child process. Entries carry versions: what was
+seen on one holds for all later ones until a sweep proves it gone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
 from .library.enumerators import Algorithm, Query
 from .library.implementations import LANES, REFERENCE, is_reference
-from .library.loading import Dims
+from .library.loading import Dims, Version, load
 from .library.memory import MemoryDesc
 from .library.primitive import PrimitiveAttributes, PrimitiveDesc
 
@@ -36,12 +37,21 @@ class Entry(Generic[What]):
         applies: the condition: on problem and primitive data type of a weight gradient, on the `Case` of another
             primitive.
         seen: what happened.
+        since: first version of the library that is known for it. What later versions do wrong is not held against
+            those before, where the fuzzers have covered these.
+        fixed: first version that is proven to be free of it; None where none is, so that it holds for all that come.
     """
 
     implementation: str
     condition: str
     applies: Callable[What, bool]
     seen: str
+    since: Version = (3, 2)
+    fixed: Version | None = None
+
+    def holds(self, version: Version) -> bool:
+        """Whether a version of the library does it, as far as anybody knows."""
+        return self.since <= version and (self.fixed is None or version < self.fixed)
 
 
 @frozen(eq=False)
@@ -554,7 +564,10 @@ def barred(implementation: str, problem: ConvolutionGeometry, data_type: DataTyp
 def _first(
     table: Sequence[Entry[What]], implementation: str, *what: What.args, **also: What.kwargs
 ) -> str | None:
+    version = load().version[:2]
     for entry in table:
+        if not entry.holds(version):
+            continue
         if implementation.startswith(entry.implementation) and entry.applies(*what, **also):
             return f"{implementation} is barred when {entry.condition}: {entry.seen}"
     return None
