@@ -41,7 +41,7 @@ def information() -> dict[str, Any]:
             "named by": library.source,
             "runs on": library.runtime.name,
             "proven": "yes" if is_swept(library) else "no: what runs on it is verified at each compile",
-            "beyond 3.2": ", ".join(library.capabilities.later) or "nothing",
+            "beyond 3.2": ", ".join(sorted(library.capabilities.later)) or "nothing",
             "instruction set": library.effective_isa,
             "threads": get_num_threads(),
             "waiting threads": library.waiting,

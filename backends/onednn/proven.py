@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .library.loading import OLDEST, Library, Version
+from .library.loading import Library, Version
 from .library.runtimes import TBB_NAME
 
-PROVEN: Mapping[str, frozenset[str]] = {
+_OF_3_2: Mapping[str, frozenset[str]] = {
     "batch_normalization_backward": frozenset(
         {
             "bnorm_jit:avx2",
@@ -304,10 +304,10 @@ PROVEN: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""What made the primitive → names of implementations, of 3.2, the version of the wheel."""
+"""What made the primitive → names of implementations."""
 
-LATER: Mapping[Version, Mapping[str, frozenset[str]]] = {}
-"""The same of later versions, each swept for itself."""
+PROVEN: Mapping[Version, Mapping[str, frozenset[str]]] = {(3, 2): _OF_3_2}
+"""The same by version, each swept for itself."""
 
 
 def is_proven(lib: Library, function: str, implementation: str) -> bool:
@@ -324,5 +324,4 @@ def _covered(lib: Library) -> Mapping[str, frozenset[str]]:
     """What the fuzzers have covered: OpenMP and not TBB, for which kernels divide their work otherwise."""
     if lib.runtime.name == TBB_NAME:
         return {}
-    version = lib.version[:2]
-    return PROVEN if version == OLDEST else LATER.get(version, {})
+    return PROVEN.get(lib.version[:2], {})

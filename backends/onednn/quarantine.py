@@ -338,6 +338,18 @@ def _result_elsewhere(case: Case) -> bool:
     return False
 
 
+def _one_position(case: Case) -> bool:
+    """Whether some spatial axis of what goes in or comes out has one element."""
+    backward = case.desc.function.endswith("backward")
+    ends = (Query.diff_src_md, Query.diff_dst_md) if backward else (Query.src_md, Query.dst_md)
+    return any(1 in case.layout(end).shape[2:] for end in ends)
+
+
+AMBIGUOUS = (
+    "takes images whose axes of one element have another stride than its own for images in the other order"
+)
+
+
 WITHOUT_VNNI = ("sse41", "avx", "avx2", "avx512_core")
 """Instruction sets whose 8-bit products are added up in 16 bits."""
 INTEGERS = Entry[[Case]](
@@ -354,6 +366,14 @@ NOT_PER_CHANNEL = Entry[[Case]](
         window_post_op_is_wrong(case.layout(Query.dst_md).shape, operand.shape) for operand in _operands(case)
     ),
     "elements of the operand taken from the wrong places, also where it has one for each of (1, 8, 1)",
+)
+
+RESAMPLED = Entry[[Case]](
+    "",
+    "a spatial axis of data or result has one element",
+    _one_position,
+    f"{AMBIGUOUS}: wrong values and writes out of bounds in all types, (1, 8, 7, 1) to (1, 8, 1, 1) say, seen with 3.6",
+    since=(3, 3),
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
@@ -390,6 +410,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     "convolution_forward": (
         INTEGERS,
         Entry(
+            "x64:gemm_s8",
+            "a spatial axis of data or result has one element",
+            _one_position,
+            f"{AMBIGUOUS}: most elements wrong in u8 to f32 channels-last (2, 512, 3, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
             "jit_uni_int8",
             "it is depthwise with a second operand of a post-op",
             _depthwise_with_operand,
@@ -404,6 +431,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "deconvolution_forward": (
         INTEGERS,
+        Entry(
+            "conv:any+x64:gemm_s8",
+            "a spatial axis of data or result has one element",
+            _one_position,
+            f"{AMBIGUOUS}: half the elements wrong in s8 to u8 channels-last (1, 3, 8, 1), seen with 3.6",
+            since=(3, 3),
+        ),
         Entry(
             "conv:any",
             "it goes by the strided kernel and has post-ops",
@@ -455,6 +489,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "resampling_backward": (
+        RESAMPLED,
         Entry(
             "jit",
             "it is nearest, and a position lies halfway between two by a ratio of sizes that f32 rounds",
@@ -464,6 +499,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "resampling_forward": (
         NOT_PER_CHANNEL,
+        RESAMPLED,
         *(
             Entry[[Case]](
                 kernel,

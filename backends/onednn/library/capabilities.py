@@ -11,6 +11,12 @@ from typing import Any
 
 from attrs import frozen
 
+GROUP_NORMALIZATION = "group normalization"
+SINCE: dict[str, tuple[tuple[int, int], str]] = {
+    GROUP_NORMALIZATION: ((3, 3), "dnnl_group_normalization_forward_primitive_desc_create"),
+}
+"""What came after 3.2 and is used → the version that brought it, and a function that is there with it."""
+
 
 @frozen(kw_only=True)
 class Capabilities:
@@ -18,25 +24,22 @@ class Capabilities:
 
     Attributes:
         graph_api: oneDNN Graph, which a build may leave out (`ONEDNN_BUILD_GRAPH=OFF`).
-        group_normalization: the primitive, since 3.3.
-        select: a binary primitive of three operands, since 3.8.
+        later: the names of `SINCE` that are there.
     """
 
     graph_api: bool
-    group_normalization: bool
-    select: bool
+    later: frozenset[str] = frozenset()
 
-    @property
-    def later(self) -> tuple[str, ...]:
-        """What is there that 3.2 has not, in words."""
-        found = {"group normalization": self.group_normalization, "select": self.select}
-        return tuple(name for name, there in found.items() if there)
+    def lacks(self, name: str | None) -> str | None:
+        """Why something of `SINCE` can't be used, or None when it can or is None."""
+        if name is None or name in self.later:
+            return None
+        return f"oneDNN has a {name} from {'.'.join(map(str, SINCE[name][0]))} on, and this one has none"
 
 
 def capabilities_of(c: Any) -> Capabilities:
     """What a loaded library exports."""
     return Capabilities(
         graph_api=hasattr(c, "dnnl_graph_graph_create"),
-        group_normalization=hasattr(c, "dnnl_group_normalization_forward_primitive_desc_create"),
-        select=hasattr(c, "dnnl_binary_primitive_desc_create_v2"),
+        later=frozenset(name for name, (_, function) in SINCE.items() if hasattr(c, function)),
     )

@@ -1,6 +1,6 @@
 """Prototypes of the library's C functions, all of which return a status: argument types by name.
 
-Source: `dnnl.h` of oneDNN 3.2, and of 3.8 for what is later.
+Source: `dnnl.h` of oneDNN 3.2, and of 3.3 for what is later.
 """
 
 from __future__ import annotations
@@ -324,16 +324,6 @@ LATER_PROTOTYPES: dict[str, tuple[Any, ...]] = {
         c_int64,
         c_float,
         c_uint,
-        c_void_p,
-    ),
-    "dnnl_binary_primitive_desc_create_v2": (
-        _OUT,
-        c_void_p,
-        c_int,
-        c_void_p,
-        c_void_p,
-        c_void_p,
-        c_void_p,
         c_void_p,
     ),
 }
