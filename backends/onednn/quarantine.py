@@ -345,6 +345,12 @@ def _one_position(case: Case) -> bool:
     return any(1 in case.layout(end).shape[2:] for end in ends)
 
 
+def _weights_of_all_batches(case: Case) -> bool:
+    """Whether batches share the second matrix of a product, and a second operand of a post-op differs between them."""
+    weights, target = case.layout(Query.weights_md).shape[:-2], case.layout(Query.dst_md).shape[:-2]
+    return weights != target and any(math.prod(operand.shape[:-2]) > 1 for operand in _operands(case))
+
+
 AMBIGUOUS = (
     "takes images whose axes of one element have another stride than its own for images in the other order"
 )
@@ -463,6 +469,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "matmul": (
         INTEGERS,
+        Entry(
+            "brg",
+            "batches share the second matrix, and a second operand of a post-op differs between them",
+            _weights_of_all_batches,
+            "reads beyond the operand from the second batch on: s8 (2, 1, 100, 48) by (1, 1, 48, 64), seen with 3.6",
+            since=(3, 3),
+        ),
         Entry(
             "",
             "a second operand has more than one element and the result is not dense rows",

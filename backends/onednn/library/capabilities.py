@@ -18,6 +18,11 @@ SINCE: dict[str, tuple[tuple[int, int], str]] = {
 """What came after 3.2 and is used → the version that brought it, and a function that is there with it."""
 
 
+def since(name: str) -> str:
+    """`from 3.3 on`, say, for a name of `SINCE`."""
+    return f"from {'.'.join(map(str, SINCE[name][0]))} on"
+
+
 @frozen(kw_only=True)
 class Capabilities:
     """What there is.
@@ -34,7 +39,7 @@ class Capabilities:
         """Why something of `SINCE` can't be used, or None when it can or is None."""
         if name is None or name in self.later:
             return None
-        return f"oneDNN has a {name} from {'.'.join(map(str, SINCE[name][0]))} on, and this one has none"
+        return f"oneDNN has a {name} {since(name)}, and this one has none"
 
 
 def capabilities_of(c: Any) -> Capabilities:

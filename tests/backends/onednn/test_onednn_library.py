@@ -580,7 +580,7 @@ def test_verify_passes_what_is_right(problem, dtype, onednn):
     check(sized, model({"x": src, "dy": diff_dst})["dw"], fast=True)
 
 
-def test_verify_finds_a_wrong_kernel_and_takes_the_next(onednn, monkeypatch):
+def test_verify_finds_a_wrong_kernel_and_takes_the_next(onednn, monkeypatch, swept):
     src, diff_dst = FINE.arrays()
 
     def compiled(**options):

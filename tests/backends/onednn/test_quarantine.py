@@ -1,10 +1,12 @@
 """What must not run of the library's primitives: each rule with cases on both sides, and what happens instead."""
 
+from functools import partial
+
 import numpy as np
 import onednn_graph as og
 import pytest
 from attrs import evolve, field, frozen
-from onednn_graph.backends.onednn import proven
+from onednn_graph.backends.onednn import proven, quarantine
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
 from onednn_graph.backends.onednn.library.implementations import REFERENCE
 from onednn_graph.backends.onednn.library.loading import dims, load
@@ -118,6 +120,12 @@ def summed(outputs, inputs=64):
 def product(target, operand):
     """A matrix product with an operand added to it."""
     return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
+
+
+def batched(weights, operand):
+    """Products of two matrices with weights, and an operand added to them."""
+    data = rows((2, 8, 8))
+    return multiplied("matmul", "brg:x", F32, weights=weights, operand=operand, source=data, target=data)
 
 
 def sloped(data, slopes):
@@ -418,8 +426,54 @@ BOUNDS = [
 ]
 
 
+LATER_BOUNDS = [
+    *(
+        (
+            f"{function} of integers to one column",
+            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last((1, 8, 4, 1))),
+            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last((1, 8, 4, 2))),
+        )
+        for function, before in (("convolution_forward", ""), (DECONVOLUTION, "conv:any+"))
+    ),
+    (
+        "resampling of one column",
+        resampled("simple:any", last((1, 8, 7, 1)), None, target=last((1, 8, 7, 2))),
+        resampled("simple:any", last((1, 8, 7, 3)), None, target=last((1, 8, 7, 2))),
+    ),
+    ("gradient of a resampling to one", resampled_back(16, 1), resampled_back(16, 4)),
+    (
+        "a product with weights of all batches and an operand of each",
+        batched((1, 8, 8), (2, 8, 8)),
+        batched((2, 8, 8), (2, 8, 8)),
+    ),
+    (
+        "a product with weights of all batches and an operand of all",
+        batched((1, 8, 8), (2, 8, 8)),
+        batched((1, 8, 8), (1, 1, 8)),
+    ),
+]
+"""What 3.2 does right and 3.6 does not."""
+
+
+@pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in LATER_BOUNDS])
+def test_a_rule_of_later_versions_holds_on_its_side_and_from_its_version_on(
+    onednn, monkeypatch, wrong, right
+):
+    of_version(monkeypatch, (3, 6, 2))
+    assert refused(wrong) is not None
+    assert refused(right) is None
+    of_version(monkeypatch, (3, 2, 0))
+    assert refused(wrong) is None
+
+
+def of_version(monkeypatch, version):
+    """The quarantine as it is for a version of the library."""
+    monkeypatch.setattr(quarantine, "load", partial(evolve, load(), version=version))
+
+
 @pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
-def test_a_rule_holds_on_its_side_only(onednn, wrong, right):
+def test_a_rule_holds_on_its_side_only(onednn, monkeypatch, wrong, right):
+    of_version(monkeypatch, (3, 2, 0))
     reason = refused(wrong)
     assert reason is not None
     assert refused(right) is None
@@ -430,7 +484,7 @@ def test_every_rule_has_cases_on_both_sides(onednn):
         for entry in entries:
             sides = {
                 entry.applies(case)
-                for _, *both in BOUNDS
+                for _, *both in (*BOUNDS, *LATER_BOUNDS)
                 for case in both
                 if case.desc.function == function
                 and case.desc.implementation.startswith(entry.implementation)
@@ -514,7 +568,7 @@ def answers(model):
     return model.explain()[0]
 
 
-def test_what_is_proven_is_not_verified(onednn):
+def test_what_is_proven_is_not_verified(onednn, swept):
     explanation = answers(chained())
     assert explanation.backend == "onednn"
     assert not explanation.verified
