@@ -353,10 +353,12 @@ def _weights_of_all_batches(case: Case) -> bool:
 
 def _vector_with_gaps(case: Case) -> bool:
     """Whether a matrix of a product has a single row or column whose elements are not adjacent."""
-    for what in (Query.src_md, Query.weights_md, Query.dst_md):
-        desc = case.layout(what)
-        pairs = list(zip(desc.shape, desc.strides or (), strict=False))[-2:]
-        if any(d == 1 and size > 1 and s != 1 for (d, _), (size, s) in (pairs, pairs[::-1]) if pairs):
+    layouts = [case.layout(what) for what in (Query.src_md, Query.weights_md, Query.dst_md)]
+    for desc in layouts:
+        if desc.strides is None:
+            continue
+        (rows, step), (columns, along) = list(zip(desc.shape, desc.strides, strict=True))[-2:]
+        if (columns == 1 < rows and step != 1) or (rows == 1 < columns and along != 1):
             return True
     return False
 

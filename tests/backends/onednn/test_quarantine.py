@@ -454,6 +454,11 @@ LATER_BOUNDS = [
             ("result", "target", (4, 16, 1), (2, 1), (1, 16)),
         )
     ),
+    (
+        "a product with a column with gaps, not in blocks",
+        multiplied("matmul", "brg:x", F32, **{**VECTORS, "right": desc((4, 16, 1), [32, 2, 1])}),
+        multiplied("matmul", "brg:x", F32, **{**VECTORS, "right": blocked(F32)}),
+    ),
     *(
         (
             f"group normalisation by {kernel}",
