@@ -363,6 +363,11 @@ def _vector_with_gaps(case: Case) -> bool:
     return False
 
 
+def _some_positions(case: Case) -> bool:
+    """Whether some spatial axes of what goes in or comes out have one element, and not all."""
+    return any({1} < set(case.layout(end).shape[2:]) for end in (Query.src_md, Query.dst_md))
+
+
 AMBIGUOUS = (
     "takes images whose axes of one element have another stride than its own for images in the other order"
 )
@@ -427,6 +432,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "convolution_forward": (
         INTEGERS,
+        Entry(
+            "brg_conv_fwd",
+            "some spatial axes of data or result have one element and others more",
+            _some_positions,
+            f"{AMBIGUOUS}: most elements wrong in bf16 to f32 channels-last (3, 64, 1, 3, 1), seen with 3.6",
+            since=(3, 3),
+        ),
         Entry(
             "x64:gemm_s8",
             "a spatial axis of data or result has one element",

@@ -437,6 +437,11 @@ LATER_BOUNDS = [
         for function, before in (("convolution_forward", ""), (DECONVOLUTION, "conv:any+"))
     ),
     (
+        "a convolution to one column",
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 4, 1))),
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
+    ),
+    (
         "resampling of one column",
         resampled("simple:any", last((1, 8, 7, 1)), None, target=last((1, 8, 7, 2))),
         resampled("simple:any", last((1, 8, 7, 3)), None, target=last((1, 8, 7, 2))),
