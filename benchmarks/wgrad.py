@@ -4,11 +4,13 @@
     python benchmarks/wgrad.py --shapes shapes.json --markdown benchmarks/RESULTS.md
     python benchmarks/wgrad.py --random 30
     python benchmarks/wgrad.py --quick
+    python benchmarks/wgrad.py --quick --library /opt/a/libdnnl.so --library /opt/b/libdnnl.so
 
 `--shapes` is a JSON list of layers; without it a built-in list of common layers is used. Every result is compared
 exactly on integer data before anything is timed. Ratios above 1 mean that ours is faster. Ours is bound once and
 called; `tuned` has measured its candidates before. Set OMP_NUM_THREADS for the number of threads, and
-OMP_PROC_BIND=true for less noise.
+OMP_PROC_BIND=true for less noise. `--library`, given more than once, compares builds of oneDNN; an empty one is the
+wheel's.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 
 import layers
 import numpy as np
+from builds import compare
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.tools.information import cpu_name, installed
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
@@ -253,6 +256,14 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
+def measuring(args: argparse.Namespace) -> list[str]:
+    """The options that say what is measured, for another process."""
+    shapes = [] if args.shapes is None else ["--shapes", str(args.shapes)]
+    names = ("random", "seed", "dtypes", "formats", "seconds", "only")
+    given = [f"--{name}={getattr(args, name)}" for name in names]
+    return [*given, "--peers=", *(["--quick"] if args.quick else []), *shapes]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Weight gradients beside native oneDNN Graph and torch.")
     parser.add_argument("--backend", default=None, help="numpy, onednn, or the default choice")
@@ -267,10 +278,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.7, help="per line of the table, at least")
     parser.add_argument("--quick", action="store_true", help="the built-in layers, briefly")
     parser.add_argument("--only", default="", help="part of the layers' names")
+    parser.add_argument(
+        "--library",
+        action="append",
+        default=[],
+        help="a libdnnl to compare with the others given; empty: the wheel's",
+    )
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     parser.add_argument("--png", type=Path, default=None, help="draw them here")
     parser.add_argument("--markdown", type=Path, default=None, help="append the tables here")
     args = parser.parse_args()
+    if args.library:
+        if len(args.library) < 2:
+            parser.error("--library compares builds: give it twice; for one alone set ONEDNN_GRAPH_LIBRARY")
+        print(*compare(args.library, measuring(args)), sep="\n")
+        return
     if args.quick:
         args.seconds = 0.15
     if args.random:

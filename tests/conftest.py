@@ -8,6 +8,8 @@ import onednn_graph as og
 import pytest
 from c_headers import text_of_headers
 from hypothesis import HealthCheck, settings
+from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.proven import is_swept
 
 settings.register_profile(
     "tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -61,6 +63,13 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def _shown(value):
     return f"{value:.1e}" if isinstance(value, float) else str(value)
+
+
+@pytest.fixture
+def swept(onednn):
+    """Skips what only holds for versions of oneDNN that the fuzzers have swept: on others all is verified."""
+    if not is_swept(load()):
+        pytest.skip(f"no fuzzer has swept oneDNN {load().version}: all that runs on it is verified")
 
 
 @pytest.fixture(scope="session")

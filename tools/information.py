@@ -12,6 +12,7 @@ import onednn_graph
 
 from ..backends.onednn.library import f16c
 from ..backends.onednn.library.loading import load
+from ..backends.onednn.proven import is_swept
 from ..backends.onednn.tuning_cache import cache_folder
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
 from ..graph.runtime.threads import get_num_threads
@@ -37,6 +38,10 @@ def information() -> dict[str, Any]:
         data |= {
             "oneDNN": ".".join(map(str, library.version)),
             "library": str(library.path),
+            "named by": library.source,
+            "runs on": library.runtime.name,
+            "proven": "yes" if is_swept(library) else "no: what runs on it is verified at each compile",
+            "beyond 3.2": ", ".join(sorted(library.capabilities.later)) or "nothing",
             "instruction set": library.effective_isa,
             "threads": get_num_threads(),
             "waiting threads": library.waiting,

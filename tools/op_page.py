@@ -14,7 +14,7 @@ from .op_examples import example, has_example
 
 def has_primitive(kind: str) -> bool:
     """Whether the oneDNN backend lowers the op to primitives."""
-    return kind in LOWERED
+    return kind in LOWERED and LOWERED[kind].needs is None
 
 
 def op_data(schema: OpSchema) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..backends.native.api import KINDS
+from ..backends.onednn.library.capabilities import since
 from ..backends.onednn.lowering.patterns import FUSIONS, Fusion
 from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
@@ -68,7 +69,8 @@ def op_table() -> str:
         if schema.family == "custom":
             continue
         old = "".join(f" (`{names.kind}`)" for names in schema.aliases)
-        lowered = "yes" if schema.kind in LOWERED else ""
+        how = LOWERED.get(schema.kind)
+        lowered = "" if how is None else "yes" if how.needs is None else since(how.needs)
         rows.append(
             f"| `{schema.kind}`{old} | {lowered} | {_types(schema)} | {_roles(schema.kind)} | {_native(schema.kind)} |"
         )

@@ -136,11 +136,13 @@ class NativeBackend:
         return lambda op, topology: self._partitions.starting_at(op, topology, policy)
 
     def unavailable(self) -> str | None:
-        """Why the library can't be loaded, or None."""
+        """Why the library can't be loaded, or has no Graph API, or None."""
         try:
-            load()
+            library = load()
         except LibraryError as error:
             return str(error)
+        if not library.capabilities.graph_api:
+            return f"{library.path} was built without oneDNN Graph, ONEDNN_BUILD_GRAPH=OFF"
         return None
 
     def why_not(self, ops: Sequence[Op]) -> str | None:

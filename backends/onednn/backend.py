@@ -203,7 +203,9 @@ def _change(step: AnyStep) -> str:
 
 def _is_proven(step: AnyStep) -> bool:
     """Whether the fuzzers have covered what a step runs; what runs on the host is no kernel of the library."""
-    return not isinstance(step, Step) or is_proven(step.desc.function, step.implementation)
+    return not isinstance(step, Step) or is_proven(
+        step.desc.engine.lib, step.desc.function, step.implementation
+    )
 
 
 def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:

@@ -1,15 +1,18 @@
 """Implementations of the library that the fuzzers have covered, so that the quarantine tells all that is known of them.
 
-Every other one, of a CPU that no sweep has run on, say, is verified on integer data at each compile. Names come from
-`tests/tools/fuzz_kernels.py` for weight gradients and `tests/tools/fuzz_primitives.py` for all others, run with every
-instruction set up to AVX-512 with bf16 and VNNI.
+Every other one, of a CPU or a version that no sweep has run on, say, is verified on integer data at each compile.
+Names come from `tests/tools/fuzz_kernels.py` for weight gradients and `tests/tools/fuzz_primitives.py` for all others,
+run with every instruction set up to AVX-512 with bf16 and VNNI.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-PROVEN: Mapping[str, frozenset[str]] = {
+from .library.loading import Library, Version
+from .library.runtimes import TBB_NAME
+
+_OF_3_2: Mapping[str, frozenset[str]] = {
     "batch_normalization_backward": frozenset(
         {
             "bnorm_jit:avx2",
@@ -303,7 +306,22 @@ PROVEN: Mapping[str, frozenset[str]] = {
 }
 """What made the primitive → names of implementations."""
 
+PROVEN: Mapping[Version, Mapping[str, frozenset[str]]] = {(3, 2): _OF_3_2}
+"""The same by version, each swept for itself."""
 
-def is_proven(function: str, implementation: str) -> bool:
+
+def is_proven(lib: Library, function: str, implementation: str) -> bool:
     """Whether the fuzzers have covered an implementation of what `function` makes."""
-    return implementation in PROVEN.get(function, ())
+    return implementation in _covered(lib).get(function, ())
+
+
+def is_swept(lib: Library) -> bool:
+    """Whether the fuzzers have covered anything of a library."""
+    return bool(_covered(lib))
+
+
+def _covered(lib: Library) -> Mapping[str, frozenset[str]]:
+    """What the fuzzers have covered: OpenMP and not TBB, for which kernels divide their work otherwise."""
+    if lib.runtime.name == TBB_NAME:
+        return {}
+    return PROVEN.get(lib.version[:2], {})

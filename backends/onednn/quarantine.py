@@ -3,7 +3,8 @@
 The library offers kernels that give wrong numbers or write out of bounds. `barred` is asked for every
 implementation of a weight gradient before it is chosen, and `refused` for those of every other primitive; the next
 implementation, or another lowering, takes its place. New entries come from `tests/tools/fuzz_kernels.py` and
-`tests/tools/fuzz_primitives.py`, which run every implementation in a child process.
+`tests/tools/fuzz_primitives.py`, which run every implementation in a child process. Entries carry versions: what was
+seen on one holds for all later ones until a sweep proves it gone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
 from .library.enumerators import Algorithm, Query
 from .library.implementations import LANES, REFERENCE, is_reference
-from .library.loading import Dims
+from .library.loading import Dims, Version, load
 from .library.memory import MemoryDesc
 from .library.primitive import PrimitiveAttributes, PrimitiveDesc
 
@@ -36,12 +37,21 @@ class Entry(Generic[What]):
         applies: the condition: on problem and primitive data type of a weight gradient, on the `Case` of another
             primitive.
         seen: what happened.
+        since: first version of the library that is known for it. What later versions do wrong is not held against
+            those before, where the fuzzers have covered these.
+        fixed: first version that is proven to be free of it; None where none is, so that it holds for all that come.
     """
 
     implementation: str
     condition: str
     applies: Callable[What, bool]
     seen: str
+    since: Version = (3, 2)
+    fixed: Version | None = None
+
+    def holds(self, version: Version) -> bool:
+        """Whether a version of the library does it, as far as anybody knows."""
+        return self.since <= version and (self.fixed is None or version < self.fixed)
 
 
 @frozen(eq=False)
@@ -328,6 +338,41 @@ def _result_elsewhere(case: Case) -> bool:
     return False
 
 
+def _one_position(case: Case) -> bool:
+    """Whether some spatial axis of what goes in or comes out has one element."""
+    backward = case.desc.function.endswith("backward")
+    ends = (Query.diff_src_md, Query.diff_dst_md) if backward else (Query.src_md, Query.dst_md)
+    return any(1 in case.layout(end).shape[2:] for end in ends)
+
+
+def _weights_of_all_batches(case: Case) -> bool:
+    """Whether batches share the second matrix of a product, and a second operand of a post-op differs between them."""
+    weights, target = case.layout(Query.weights_md).shape[:-2], case.layout(Query.dst_md).shape[:-2]
+    return weights != target and any(math.prod(operand.shape[:-2]) > 1 for operand in _operands(case))
+
+
+def _vector_with_gaps(case: Case) -> bool:
+    """Whether a matrix of a product has a single row or column whose elements are not adjacent."""
+    layouts = [case.layout(what) for what in (Query.src_md, Query.weights_md, Query.dst_md)]
+    for desc in layouts:
+        if desc.strides is None:
+            continue
+        (rows, step), (columns, along) = list(zip(desc.shape, desc.strides, strict=True))[-2:]
+        if (columns == 1 < rows and step != 1) or (rows == 1 < columns and along != 1):
+            return True
+    return False
+
+
+def _some_positions(case: Case) -> bool:
+    """Whether some spatial axes of what goes in or comes out have one element, and not all."""
+    return any({1} < set(case.layout(end).shape[2:]) for end in (Query.src_md, Query.dst_md))
+
+
+AMBIGUOUS = (
+    "takes images whose axes of one element have another stride than its own for images in the other order"
+)
+
+
 WITHOUT_VNNI = ("sse41", "avx", "avx2", "avx512_core")
 """Instruction sets whose 8-bit products are added up in 16 bits."""
 INTEGERS = Entry[[Case]](
@@ -344,6 +389,14 @@ NOT_PER_CHANNEL = Entry[[Case]](
         window_post_op_is_wrong(case.layout(Query.dst_md).shape, operand.shape) for operand in _operands(case)
     ),
     "elements of the operand taken from the wrong places, also where it has one for each of (1, 8, 1)",
+)
+
+RESAMPLED = Entry[[Case]](
+    "",
+    "a spatial axis of data or result has one element",
+    _one_position,
+    f"{AMBIGUOUS}: wrong values and writes out of bounds in all types, (1, 8, 7, 1) to (1, 8, 1, 1) say, seen with 3.6",
+    since=(3, 3),
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
@@ -380,6 +433,20 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     "convolution_forward": (
         INTEGERS,
         Entry(
+            "brg_conv_fwd",
+            "some spatial axes of data or result have one element and others more",
+            _some_positions,
+            f"{AMBIGUOUS}: most elements wrong in bf16 to f32 channels-last (3, 64, 1, 3, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "x64:gemm_s8",
+            "a spatial axis of data or result has one element",
+            _one_position,
+            f"{AMBIGUOUS}: most elements wrong in u8 to f32 channels-last (2, 512, 3, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
             "jit_uni_int8",
             "it is depthwise with a second operand of a post-op",
             _depthwise_with_operand,
@@ -394,6 +461,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "deconvolution_forward": (
         INTEGERS,
+        Entry(
+            "conv:any+x64:gemm_s8",
+            "a spatial axis of data or result has one element",
+            _one_position,
+            f"{AMBIGUOUS}: half the elements wrong in s8 to u8 channels-last (1, 3, 8, 1), seen with 3.6",
+            since=(3, 3),
+        ),
         Entry(
             "conv:any",
             "it goes by the strided kernel and has post-ops",
@@ -420,12 +494,36 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     "matmul": (
         INTEGERS,
         Entry(
+            "brg",
+            "a matrix is one row or column whose elements are not adjacent",
+            _vector_with_gaps,
+            "takes them as adjacent: all elements wrong in f32 and bf16 for columns (16, 1) of stride 2, seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "brg",
+            "batches share the second matrix, and a second operand of a post-op differs between them",
+            _weights_of_all_batches,
+            "reads beyond the operand from the second batch on: s8 (2, 1, 100, 48) by (1, 1, 48, 64), seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
             "",
             "a second operand has more than one element and the result is not dense rows",
             _result_elsewhere,
             "takes the operand's elements by where the result lies, as if that were row-major: wrong values and "
             "crashes with gaps between batches and with transposed ones, by gemm and brg alike",
         ),
+    ),
+    "group_normalization_forward": tuple(
+        Entry[[Case]](
+            kernel,
+            "always",
+            lambda case: True,
+            "sums one after the other, slower than NumPy, and variances of ten thousand numbers are off by 1e-5",
+            since=(3, 3),
+        )
+        for kernel in ("ncsp_gnorm", "nspc_gnorm")
     ),
     "pooling_forward": (
         NOT_PER_CHANNEL,
@@ -445,6 +543,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "resampling_backward": (
+        RESAMPLED,
         Entry(
             "jit",
             "it is nearest, and a position lies halfway between two by a ratio of sizes that f32 rounds",
@@ -454,6 +553,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "resampling_forward": (
         NOT_PER_CHANNEL,
+        RESAMPLED,
         *(
             Entry[[Case]](
                 kernel,
@@ -554,7 +654,10 @@ def barred(implementation: str, problem: ConvolutionGeometry, data_type: DataTyp
 def _first(
     table: Sequence[Entry[What]], implementation: str, *what: What.args, **also: What.kwargs
 ) -> str | None:
+    version = load().version[:2]
     for entry in table:
+        if not entry.holds(version):
+            continue
         if implementation.startswith(entry.implementation) and entry.applies(*what, **also):
             return f"{implementation} is barred when {entry.condition}: {entry.seen}"
     return None

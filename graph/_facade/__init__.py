@@ -24,6 +24,7 @@ from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
+from onednn_graph.backends.onednn.library.loading import use_library
 from onednn_graph.graph import training
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.compile.compiled_graph import CompiledGraph
@@ -240,5 +241,6 @@ __all__ = [
     "shape_of_first_input",
     "training",
     "unregister_op",
+    "use_library",
 ]
 __all__ += _functions.__all__

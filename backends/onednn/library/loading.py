@@ -1,16 +1,15 @@
 """Finds and binds libdnnl through ctypes: enumerators, structs, prototypes, statuses.
 
 Source of every number and prototype: the C headers of oneDNN 3.2 (`dnnl.h`, `dnnl_types.h`,
-`dnnl_common_types.h`); a test compares the numbers with the headers where these are installed.
+`dnnl_common_types.h`), which later versions only add to; a test compares the numbers with the headers where these are
+installed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.metadata
-import platform
-import sys
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
@@ -21,13 +20,17 @@ from attrs import frozen
 
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
+from .capabilities import Capabilities, capabilities_of
 from .enumerators import Algorithm, CpuIsa
-from .prototypes import PROTOTYPES
+from .finding import DISTRIBUTION, DISTRIBUTION_VERSION, VARIABLE, find_library, name_library
+from .prototypes import LATER_PROTOTYPES, PROTOTYPES
+from .runtimes import GNU_OPENMP, Runtime, runtime_of
 from .waiting import short_waits
 
-DISTRIBUTION = "onednn-cpu-gomp"
-DISTRIBUTION_VERSION = "2023.2.0"
-SUPPORTED_VERSION = (3, 2)
+Version = tuple[int, int]
+"""Major and minor: what one of them does, its patches do."""
+OLDEST, TOO_NEW = (3, 2), (4, 0)
+"""Versions that can be used: from the first on, and before the second."""
 MAX_NDIMS = 12
 MAX_SPATIAL_RANK = 3
 """Spatial axes that its convolutions have at most."""
@@ -95,12 +98,21 @@ class Library:
         path: file that was loaded.
         version: (major, minor, patch).
         c: the ctypes handle, with prototypes set.
+        runtime: its threads.
+        capabilities: what it has beside what 3.2 has.
+        source: who named the file, in words.
+        build: what remembered times belong to: the version, and of another build than the wheel's the commit and the
+            threads.
         waiting: in words, how its threads wait for work.
     """
 
     path: Path
     version: tuple[int, int, int]
     c: Any
+    runtime: Runtime
+    capabilities: Capabilities
+    source: str
+    build: tuple[int | str, ...]
     waiting: str = ""
 
     def check(self, status: int, what: str) -> None:
@@ -130,21 +142,24 @@ class Library:
 
     @property
     def threads(self) -> int:
-        """How many threads a kernel that is made now will use: GNU OpenMP's setting for the calling thread."""
-        return int(self.c.omp_get_max_threads())
+        """How many threads a kernel that is made now will use, by the setting of the calling thread."""
+        return int(self.runtime.count())
 
     @contextmanager
     def using(self, threads: int) -> Generator[None, None, None]:
-        """Within the block, the calling thread's kernels are made for so many threads, and run on them."""
-        before = self.threads
-        if before == threads:
+        """Within the block, the calling thread's kernels are made for so many threads, and run on them.
+
+        Builds whose threads have no such setting always run on all of theirs.
+        """
+        before, set_count = self.threads, self.runtime.set_count
+        if before == threads or set_count is None:
             yield
             return
-        self.c.omp_set_num_threads(threads)
+        set_count(threads)
         try:
             yield
         finally:
-            self.c.omp_set_num_threads(before)
+            set_count(before)
 
     @property
     def effective_isa(self) -> str:
@@ -153,59 +168,32 @@ class Library:
         return next((isa.name for isa in CpuIsa if isa == value), hex(value))
 
 
-def find_library() -> Path:
-    """The file `libdnnl.so.3` of the installed distribution.
-
-    Raises:
-        LibraryError: the platform has none, or the distribution is not installed.
-    """
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
-        raise LibraryError(
-            f"oneDNN's wheel is for Linux x86-64, and this is {sys.platform} {platform.machine()}"
-        )
-    try:
-        files = importlib.metadata.files(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        raise LibraryError(
-            f"the distribution {DISTRIBUTION} is not installed; "
-            f"pip install {DISTRIBUTION}=={DISTRIBUTION_VERSION}"
-        ) from None
-    for file in files:
-        if file.name == "libdnnl.so.3":
-            path = Path(str(file.locate())).resolve()
-            if path.exists():
-                return path
-    raise LibraryError(
-        f"the distribution {DISTRIBUTION} is installed without its libdnnl.so.3; "
-        f"pip install --force-reinstall {DISTRIBUTION}=={DISTRIBUTION_VERSION}"
-    )
-
-
 @functools.cache
 def load() -> Library:
     """Loads the library once per process.
 
     Raises:
-        LibraryError: it is not there, can't be loaded, or is not version 3.2.
+        LibraryError: it is not there, can't be loaded, or is not of version 3.2 or a later 3.x.
     """
-    path = find_library()
+    found = find_library()
     try:
         with short_waits() as waiting:
-            c = ctypes.CDLL(str(path))
+            c = ctypes.CDLL(str(found.path))
     except OSError as error:
-        raise LibraryError(f"{path} can't be loaded: {error}") from error
-    c.dnnl_version.restype = POINTER(_Version)
-    found = c.dnnl_version().contents
-    version = (int(found.major), int(found.minor), int(found.patch))
-    if version[:2] != SUPPORTED_VERSION:
-        raise LibraryError(
-            f"{path} is oneDNN {'.'.join(map(str, version))}, and only 3.2 has been proven here; "
-            f"pip install {DISTRIBUTION}=={DISTRIBUTION_VERSION}"
-        )
+        raise LibraryError(f"{found.path} can't be loaded: {error}{_hint(str(error))}") from error
+    told = _version(c, found.path)
+    version = (int(told.major), int(told.minor), int(told.patch))
+    runtime = runtime_of(c, int(told.cpu_runtime), found.path)
     for name, argtypes in PROTOTYPES.items():
         function = getattr(c, name)
         function.argtypes = argtypes
         function.restype = c_int
+    capabilities = capabilities_of(c)
+    for name, argtypes in LATER_PROTOTYPES.items():
+        if hasattr(c, name):
+            function = getattr(c, name)
+            function.argtypes = argtypes
+            function.restype = c_int
     c.dnnl_memory_desc_get_size.argtypes = (c_void_p,)
     c.dnnl_memory_desc_get_size.restype = c_size_t
     c.dnnl_memory_desc_equal.argtypes = (c_void_p, c_void_p)
@@ -213,8 +201,66 @@ def load() -> Library:
     c.dnnl_primitive_desc_query_md.argtypes = (c_void_p, c_int, c_int)
     c.dnnl_primitive_desc_query_md.restype = c_void_p
     c.dnnl_get_effective_cpu_isa.restype = c_int
-    c.omp_get_max_threads.argtypes = ()
-    c.omp_get_max_threads.restype = c_int
-    c.omp_set_num_threads.argtypes = (c_int,)
-    c.omp_set_num_threads.restype = None
-    return Library(path, version, c, waiting)
+    if runtime.name != GNU_OPENMP:
+        waiting = f"as {runtime.name} has it"
+    build = () if found.is_wheel else ((told.hash or b"").decode(), runtime.name)
+    return Library(found.path, version, c, runtime, capabilities, found.source, (*version, *build), waiting)
+
+
+def _hint(error: str) -> str:
+    """What may help where a library that the library needs is not found."""
+    if "cannot open shared object file" in error and "libdnnl" not in error.partition(":")[0]:
+        return "; put the folder of that file on LD_LIBRARY_PATH before Python starts"
+    return ""
+
+
+def _version(c: Any, path: Path) -> _Version:
+    """The version of a loaded library.
+
+    Raises:
+        LibraryError: it has none, or one that can't be used.
+    """
+    try:
+        function = c.dnnl_version
+    except AttributeError:
+        raise LibraryError(f"{path} is no libdnnl: it has no function dnnl_version") from None
+    function.restype = POINTER(_Version)
+    told = function().contents
+    version = (int(told.major), int(told.minor))
+    if not OLDEST <= version < TOO_NEW:
+        age = "old" if version < OLDEST else "new"
+        raise LibraryError(
+            f"{path} is oneDNN {told.major}.{told.minor}.{told.patch}, which is too {age}; use one from "
+            f"{OLDEST[0]}.{OLDEST[1]} to any {OLDEST[0]}.x, or none but the wheel's: pip install "
+            f"{DISTRIBUTION}=={DISTRIBUTION_VERSION}"
+        )
+    return told
+
+
+def use_library(path: str | os.PathLike[str]) -> None:
+    """Loads another libdnnl than the wheel's, 3.2 to any 3.x, for all that this process runs on oneDNN.
+
+    It is to be called before anything is compiled or asked of the backends; the environment variable
+    `ONEDNN_GRAPH_LIBRARY` does the same without a call.
+
+    Args:
+        path: of the file, `libdnnl.so`.
+
+    Raises:
+        LibraryError: another one is loaded already, or this one can't be used; nothing has changed then.
+    """
+    wanted = Path(path).expanduser()
+    if load.cache_info().currsize:
+        loaded = load()
+        if wanted.exists() and wanted.resolve() == loaded.path:
+            return
+        raise LibraryError(
+            f"{loaded.path} is loaded already, and a process has one oneDNN: call og.use_library({str(path)!r}) "
+            f"before anything else of onednn_graph, or set {VARIABLE}"
+        )
+    before = name_library(wanted)
+    try:
+        load()
+    except LibraryError:
+        name_library(before)
+        raise

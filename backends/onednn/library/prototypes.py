@@ -1,6 +1,6 @@
 """Prototypes of the library's C functions, all of which return a status: argument types by name.
 
-Source: `dnnl.h` of oneDNN 3.2.
+Source: `dnnl.h` of oneDNN 3.2, and of 3.3 for what is later.
 """
 
 from __future__ import annotations
@@ -313,3 +313,18 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
         c_void_p,
     ),
 }
+
+LATER_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "dnnl_group_normalization_forward_primitive_desc_create": (
+        _OUT,
+        c_void_p,
+        c_int,
+        c_void_p,
+        c_void_p,
+        c_int64,
+        c_float,
+        c_uint,
+        c_void_p,
+    ),
+}
+"""Those that came after 3.2; `Capabilities` tells which a library has."""

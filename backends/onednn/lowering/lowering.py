@@ -26,7 +26,7 @@ from ....graph.runtime.progress import progressing
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
-from ..library.loading import MAX_NDIMS
+from ..library.loading import MAX_NDIMS, load
 from ..library.memory import MemoryDesc, OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
@@ -66,6 +66,7 @@ class Lowered:
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
         takes_empty: whether there is something to do where a tensor has no elements.
         channels_last: whether it has a way of its own for images that lie so, which is tried first.
+        needs: what the library must have beside what 3.2 has, by its name in `Capabilities`.
     """
 
     lower: Lower
@@ -74,6 +75,7 @@ class Lowered:
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
     channels_last: bool = False
+    needs: str | None = None
 
 
 @frozen(kw_only=True)
@@ -105,6 +107,9 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
     lowered = table.get(op.kind)
     if lowered is None:
         return f"no lowering of {op.kind}"
+    lacking = load().capabilities.lacks(lowered.needs)
+    if lacking is not None:
+        return lacking
     for port, tensor in (
         *zip(op.input_ports, op.inputs, strict=True),
         *zip(op.output_ports, op.outputs, strict=True),
@@ -112,7 +117,7 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
         if port.shape_operand:
             continue
         if tensor.data_type not in PRIMITIVE_TYPES:
-            return f"oneDNN 3.2's primitives take no {tensor.data_type.value}, as '{port.name}' is"
+            return f"oneDNN's primitives take no {tensor.data_type.value}, as '{port.name}' is"
         if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
             return f"oneDNN's tensors have at most {MAX_NDIMS} axes, '{port.name}' has {len(tensor.shape)}"
         if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:

@@ -9,6 +9,7 @@ from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ....ops.formats import data_axes
+from ..library.capabilities import GROUP_NORMALIZATION
 from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
 from ..library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
@@ -400,6 +401,37 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         _shaped(low, buffer, tensor)
 
 
+def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Group normalisation, of images as they lie."""
+    src, order = _canonical(low, op, op.inputs[0])
+    flags = NormalizationFlags.none
+    vectors: list[tuple[int, Buffer]] = []
+    if op.attributes.flag("use_affine") and len(op.inputs) > 2:
+        flags = _AFFINE
+        places = (Arg.SCALE, Arg.SHIFT)
+        vectors = [(place, low.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
+    keeps, groups = len(op.outputs) > 1, op.attributes.integer("groups")
+    attributes, _ = low.attributes((), op.outputs[0])
+    desc = low.describe(
+        "group_normalization_forward",
+        low.engine,
+        Propagation.forward_training if keeps else Propagation.forward_inference,
+        src.desc,
+        src.desc,
+        groups,
+        op.attributes.real("epsilon"),
+        flags,
+        attributes,
+    )
+    statistics = [low.temporary((src.desc.shape[0], groups), F32) for _ in op.outputs[1:]]
+    made = list(zip((Arg.MEAN, Arg.VARIANCE), statistics, strict=False))
+    dst = Buffer(desc.memory_desc(Query.dst_md))
+    low.run("group normalization", desc, [(Arg.SRC, src), *vectors, (Arg.DST, dst), *made])
+    low.produce(op.outputs[0], dst, order)
+    for tensor, buffer in zip(op.outputs[1:], statistics, strict=True):
+        low.produce(tensor, buffer)
+
+
 def takes(op: Op, link: Link) -> bool:
     """What a layer normalisation takes along: another type of its result, scaled or not."""
     return link.algorithm is None and link.normalize is None
@@ -412,4 +444,5 @@ LOWERED = {
     "ReLUBackward": Lowered(relu_backward),
     "LayerNorm": Lowered(layer, fuses=True, takes=takes),
     "LayerNormBackward": Lowered(layer_backward),
+    "GroupNorm": Lowered(group, needs=GROUP_NORMALIZATION),
 }

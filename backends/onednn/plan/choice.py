@@ -68,7 +68,7 @@ def _kept_out(case: Case, references: bool, proven_only: bool) -> str | None:
     """Why an implementation may not run, or None."""
     reason = refused(case, references=references)
     name = case.desc.implementation
-    if reason is None and proven_only and not is_proven(case.desc.function, name):
+    if reason is None and proven_only and not is_proven(case.desc.engine.lib, case.desc.function, name):
         return f"no fuzzer has covered {name} of {case.desc.function}"
     return reason
 

@@ -68,7 +68,7 @@ def key_of(case: Case) -> dict[str, Any]:
         "described": [text for text in map(_told, case.arguments) if text],
         "threads": lib.threads,
         "isa": lib.effective_isa,
-        "library": list(lib.version),
+        "library": list(lib.build),
     }
 
 

@@ -471,9 +471,11 @@ class Frame:
     def run(self) -> None:
         """Executes every primitive, on the plan's number of threads."""
         lib, threads = self._plan.engine.lib, self._plan.threads
-        before = lib.threads
-        if before != threads:
-            lib.c.omp_set_num_threads(threads)
+        before, set_count = lib.threads, lib.runtime.set_count
+        if before == threads:
+            set_count = None
+        if set_count is not None:
+            set_count(threads)
         try:
             if profiling.profiles:
                 self._profiled_run()
@@ -486,8 +488,8 @@ class Frame:
                 if status:
                     lib.check(status, "dnnl_primitive_execute")
         finally:
-            if before != threads:
-                lib.c.omp_set_num_threads(before)
+            if set_count is not None:
+                set_count(before)
 
     def _profiled_run(self) -> None:
         """The same, and each step is recorded."""

@@ -43,7 +43,7 @@ def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
         "bias": problem.bias is not None,
         "threads": engine.lib.threads,
         "isa": engine.lib.effective_isa,
-        "library": list(engine.lib.version),
+        "library": list(engine.lib.build),
         "machine_code": engine.machine_code,
     }
 

@@ -5,11 +5,14 @@ import random
 import numpy as np
 import onednn_graph as og
 import pytest
+from attrs import evolve
 from error_bounds import UNIT, beyond, bounded, check, check_graph, rounded
 from hypothesis import given
 from hypothesis import strategies as st
 from onednn_graph.backends.numpy.kernels import KERNELS
+from onednn_graph.backends.onednn.library.capabilities import Capabilities
 from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.lowering import lowering, table
 from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.backends.onednn.quarantine import WITHOUT_VNNI
 from op_calls import EXAMPLES
@@ -23,7 +26,6 @@ NOT_HERE = {
     "Dropout",
     "End",
     "Wildcard",
-    "GroupNorm",
     "RMSNorm",
 }
 """Ops that library 3.2 has no primitive for."""
@@ -36,6 +38,42 @@ IMPRECISE = {"Log": {"arithmetic": 128}, "LogSoftmax": {"arithmetic": 128}, "Sof
 def test_the_table_covers_the_op_set():
     assert set(LOWERED) - VIEWS | NOT_HERE == {schema.kind for schema in og.ops()}
     assert not set(LOWERED) & NOT_HERE
+
+
+LATER = sorted(kind for kind, lowered in LOWERED.items() if lowered.needs is not None)
+
+
+@pytest.mark.parametrize("kind", LATER)
+def test_what_came_later_is_lowered_where_the_library_has_it(onednn, monkeypatch, kind):
+    lib, needs = load(), LOWERED[kind].needs
+    example = next(one for one in EXAMPLES[kind] if set(one.types) == {"f32"})
+    op = example.op()
+    for later, says in (
+        (frozenset(), f"oneDNN has a {needs} from 3.3 on, and this one has none"),
+        (frozenset({needs}), None),
+    ):
+        with_those = evolve(lib, capabilities=Capabilities(graph_api=True, later=later))
+        monkeypatch.setattr(lowering, "load", lambda lib=with_those: lib)
+        assert table.why_not(op) == says
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("stats", [True, False])
+@pytest.mark.parametrize(
+    ("data_format", "shape"), [("NCX", (2, 12, 5, 7)), ("NXC", (2, 5, 7, 12)), ("NCX", (3, 8, 6))]
+)
+def test_group_normalization(onednn, data_format, shape, affine, stats):
+    """The same numbers as NumPy's, by the library's kernel for images channels-last where it has that."""
+    channels = shape[1] if data_format == "NCX" else shape[-1]
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-3, 4, shape).astype("f4")]
+    given += [rng.integers(1, 4, channels).astype("f4") for _ in range(2 * affine)]
+    more = {"groups": 4, "keep_stats": stats, "use_affine": affine, "data_format": data_format}
+    there = data_format == "NXC" and not load().capabilities.lacks(LOWERED["GroupNorm"].needs)
+    want = og.run_op("GroupNorm", given, more, backend="numpy")
+    got = og.run_op("GroupNorm", given, more, backend="onednn" if there else None)
+    for one, other in zip(*(x if isinstance(x, list | tuple) else [x] for x in (got, want)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def compiled(example, dtype, backend):
@@ -56,7 +94,7 @@ def compiled(example, dtype, backend):
 LOWERABLE = [
     pytest.param(example, id=f"{kind} {i}")
     for kind, examples in EXAMPLES.items()
-    if kind in LOWERED
+    if kind in LOWERED and LOWERED[kind].needs is None
     for i, example in enumerate(examples)
 ]
 
@@ -88,7 +126,7 @@ def test_each_op_gives_what_numpy_gives(onednn, example, dtype):
             np.testing.assert_array_equal(have, exact)
 
 
-@pytest.mark.parametrize("kind", sorted(set(LOWERED) - VIEWS))
+@pytest.mark.parametrize("kind", sorted(kind for kind in set(LOWERED) - VIEWS if LOWERED[kind].needs is None))
 def test_each_op_can_be_forced_onto_the_library(onednn, kind):
     """On some example of each op the library itself computes."""
     reasons = []
@@ -457,7 +495,7 @@ def test_verification_allows_for_roundings_but_sees_a_wrong_kernel(onednn, monke
     assert y.shape == (2, 4, 24, 16)
 
 
-def test_opaque_tensors_pass_from_partition_to_partition(onednn):
+def test_opaque_tensors_pass_from_partition_to_partition(onednn, swept):
     """A convolution's own layout goes into the next convolution as it lies."""
     same = {
         "strides": [1, 1],

@@ -1,10 +1,13 @@
 """The binding of the library: its numbers, finding it, plans, and the kernels that must not run."""
 
+import ctypes.util
 import importlib.metadata
 import re
+import subprocess
 import sys
 from ctypes import c_int, c_size_t, c_uint
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import PurePosixPath
 from types import SimpleNamespace
@@ -16,6 +19,7 @@ import pytest
 from attrs import evolve
 from c_headers import enumerators
 from onednn_graph.backends.onednn import proven, quarantine
+from onednn_graph.backends.onednn.library import finding, runtimes
 from onednn_graph.backends.onednn.library import loading as library
 from onednn_graph.backends.onednn.library.enumerators import (
     Algorithm,
@@ -88,7 +92,7 @@ def test_statuses_are_named(onednn):
         lib.check(library.INVALID_ARGUMENTS, "dnnl_x")
     with pytest.raises(og.LibraryError, match="status 99"):
         lib.check(99, "dnnl_x")
-    assert lib.version[:2] == (3, 2)
+    assert (3, 2) <= lib.version[:2] < (4, 0)
     assert isinstance(lib.effective_isa, str)
 
 
@@ -96,38 +100,86 @@ def test_statuses_are_named(onednn):
 
 
 def test_other_platforms(monkeypatch):
-    monkeypatch.setattr(library.sys, "platform", "darwin")
+    monkeypatch.setattr(finding.sys, "platform", "darwin")
     with pytest.raises(og.LibraryError, match="Linux"):
-        library.find_library()
+        finding.find_library()
 
 
 def test_other_machines(monkeypatch):
-    monkeypatch.setattr(library.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(finding.platform, "machine", lambda: "aarch64")
     with pytest.raises(og.LibraryError, match="aarch64"):
-        library.find_library()
+        finding.find_library()
 
 
 @pytest.fixture
 def linux(monkeypatch):
-    monkeypatch.setattr(library.sys, "platform", "linux")
-    monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(finding.sys, "platform", "linux")
+    monkeypatch.setattr(finding.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("ONEDNN_GRAPH_LIBRARY", raising=False)
 
 
 def test_the_distribution_is_missing(monkeypatch, linux):
     def files(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(library.importlib.metadata, "files", files)
+    monkeypatch.setattr(finding.importlib.metadata, "files", files)
     with pytest.raises(og.LibraryError, match="pip install onednn-cpu-gomp==2023.2.0"):
-        library.find_library()
+        finding.find_library()
 
 
 @pytest.mark.parametrize("files", [None, [], ["other.txt"]])
 def test_the_file_is_missing(monkeypatch, linux, files):
     listed = files and [SimpleNamespace(name=PurePosixPath(f).name, locate=lambda: "/nowhere") for f in files]
-    monkeypatch.setattr(library.importlib.metadata, "files", lambda name: listed)
+    monkeypatch.setattr(finding.importlib.metadata, "files", lambda name: listed)
     with pytest.raises(og.LibraryError, match="force-reinstall"):
-        library.find_library()
+        finding.find_library()
+
+
+# --- a library of the user's own -----------------------------------------------------------------------
+
+
+def elf(machine, big=False):
+    """The beginning of a shared library for a machine."""
+    order = "big" if big else "little"
+    return b"\x7fELF\x02" + bytes([2 if big else 1]) + bytes(12) + machine.to_bytes(2, order) + bytes(40)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "there is no such file"),
+        ("folder", "is a folder; name the file libdnnl.so in it"),
+        (b"not a library", "is no shared library"),
+        (b"MZ\x90\x00" + bytes(60), "is no shared library"),
+        (elf(183), "is for aarch64; name a libdnnl.so for x86_64"),
+        (elf(22, big=True), "is for s390x"),
+        (elf(9999), "is for machine number 9999"),
+    ],
+)
+def test_what_is_no_library_for_this_machine(monkeypatch, linux, tmp_path, content, says):
+    path = tmp_path / "libdnnl.so.3"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv("ONEDNN_GRAPH_LIBRARY", str(path))
+    with pytest.raises(og.LibraryError, match=f"ONEDNN_GRAPH_LIBRARY names .*{says}"):
+        finding.find_library()
+
+
+def test_the_name_in_the_environment_is_a_link_or_of_the_home_folder(monkeypatch, linux, tmp_path):
+    (tmp_path / "libdnnl.so.3.6").write_bytes(elf(62))
+    (tmp_path / "libdnnl.so").symlink_to("libdnnl.so.3.6")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ONEDNN_GRAPH_LIBRARY", "~/libdnnl.so")
+    found = finding.find_library()
+    assert found == finding.Found((tmp_path / "libdnnl.so.3.6").resolve(), "ONEDNN_GRAPH_LIBRARY")
+    assert not found.is_wheel
+
+
+def test_an_empty_name_is_none(monkeypatch, onednn, linux):
+    monkeypatch.setenv("ONEDNN_GRAPH_LIBRARY", "")
+    assert finding.find_library().is_wheel
 
 
 @pytest.fixture
@@ -136,18 +188,142 @@ def loading(monkeypatch):
     return library.load.__wrapped__
 
 
+def found(monkeypatch, path):
+    monkeypatch.setattr(library, "find_library", lambda: finding.Found(path, "a test"))
+
+
 def test_a_file_that_is_no_library(monkeypatch, tmp_path, loading):
     path = tmp_path / "libdnnl.so.3"
     path.write_bytes(b"not a library")
-    monkeypatch.setattr(library, "find_library", lambda: path)
+    found(monkeypatch, path)
     with pytest.raises(og.LibraryError, match="can't be loaded"):
         loading()
 
 
-def test_another_version(monkeypatch, loading, onednn):
-    monkeypatch.setattr(library, "SUPPORTED_VERSION", (3, 99))
-    with pytest.raises(og.LibraryError, match="only 3.2 has been proven"):
+def test_a_library_that_is_not_onednn(monkeypatch, loading, onednn):
+    found(monkeypatch, ctypes.util.find_library("m"))
+    with pytest.raises(og.LibraryError, match="is no libdnnl: it has no function dnnl_version"):
         loading()
+
+
+@pytest.mark.parametrize(("bounds", "says"), [(((3, 99), (4, 0)), "too old"), (((2, 0), (3, 2)), "too new")])
+def test_another_version(monkeypatch, loading, onednn, bounds, says):
+    monkeypatch.setattr(library, "OLDEST", bounds[0])
+    monkeypatch.setattr(library, "TOO_NEW", bounds[1])
+    with pytest.raises(og.LibraryError, match=rf"is oneDNN 3\.\d+\.\d+, which is {says}; use one from"):
+        loading()
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (runtimes.NONE, "runs on GPUs alone"),
+        (runtimes.THREAD_POOL, "an application's thread pool"),
+        (runtimes.SYCL, "by SYCL"),
+        (77, "has threads of kind 77"),
+    ],
+)
+def test_builds_whose_threads_are_of_no_use(number, says):
+    with pytest.raises(og.LibraryError, match=f"{says}.*; use one .*ONEDNN_CPU_RUNTIME=OMP, TBB or SEQ"):
+        runtimes.runtime_of(SimpleNamespace(), number, "libdnnl.so")
+
+
+def test_threads_of_builds():
+    class Function:
+        def __init__(self, value):
+            self.value = value
+
+        def __call__(self, *args):
+            return self.value
+
+    openmp = {"omp_get_max_threads": Function(5), "omp_set_num_threads": Function(None)}
+    gnu = runtimes.runtime_of(SimpleNamespace(**openmp), runtimes.OPENMP, "x")
+    other = runtimes.runtime_of(
+        SimpleNamespace(kmp_get_blocktime=Function(0), **openmp), runtimes.OPENMP, "x"
+    )
+    tbb = runtimes.runtime_of(SimpleNamespace(**{runtimes.TBB_CONCURRENCY: Function(3)}), runtimes.TBB, "x")
+    alone = runtimes.runtime_of(SimpleNamespace(), runtimes.SEQUENTIAL, "x")
+    assert [one.count() for one in (gnu, other, tbb, alone)] == [5, 5, 3, 1]
+    assert [one.set_count is None for one in (gnu, other, tbb, alone)] == [False, False, True, True]
+    assert (gnu.name, other.name) == ("GNU OpenMP", "Intel's or LLVM's OpenMP")
+
+
+def test_builds_without_a_setting_keep_their_threads(onednn):
+    lib = evolve(library.load(), runtime=runtimes.Runtime("x", lambda: 3))
+    with lib.using(1):
+        assert lib.threads == 3
+
+
+IN_A_PROCESS = """
+import sys
+import onednn_graph as og
+from onednn_graph.backends.onednn.library.loading import load
+
+path = sys.argv[1]
+for wrong, says in ((path + "-not", "no such file"), (__file__, "no shared library")):
+    try:
+        og.use_library(wrong)
+    except og.LibraryError as error:
+        assert f"og.use_library names {wrong}" in str(error) and says in str(error), error
+    else:
+        raise SystemExit("a file that is no library was taken")
+og.use_library(path)
+assert load().source == "og.use_library" and not load().build[3:] == ()
+og.use_library(path)
+try:
+    og.use_library(__file__)
+except og.LibraryError as error:
+    assert "is loaded already" in str(error) and "ONEDNN_GRAPH_LIBRARY" in str(error), error
+else:
+    raise SystemExit("a second library was taken")
+print(*og.relu(__import__("numpy").array([-1.0, 2.0], "f4"), backend="onednn"))
+"""
+
+
+def test_a_program_names_a_library_before_it_uses_any(onednn, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(IN_A_PROCESS)
+    path = str(library.load().path)
+    done = subprocess.run([sys.executable, str(script), path], capture_output=True, text=True, timeout=120)
+    assert (done.stdout.split(), done.returncode) == (["0.0", "2.0"], 0), done.stderr
+
+
+# --- what holds for which version -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("since", "fixed", "holds"),
+    [
+        ((3, 2), None, [(3, 2), (3, 6), (3, 13)]),
+        ((3, 3), None, [(3, 6), (3, 13)]),
+        ((3, 2), (3, 6), [(3, 2)]),
+        ((3, 6), (3, 13), [(3, 6)]),
+    ],
+)
+def test_entries_hold_for_versions(since, fixed, holds):
+    entry = quarantine.Entry("jit", "always", lambda: True, "x", since, fixed)
+    assert [version for version in ((3, 2), (3, 6), (3, 13)) if entry.holds(version)] == holds
+
+
+def test_entries_are_asked_for_the_version_that_is_loaded(monkeypatch, onednn):
+    entry = quarantine.Entry("jit", "always", lambda: True, "x", since=(3, 5))
+    of = {(3, 4, 9): None, (3, 5, 0): "jit:uni is barred when always: x"}
+    for version, says in of.items():
+        monkeypatch.setattr(quarantine, "load", partial(evolve, library.load(), version=version))
+        assert quarantine._first((entry,), "jit:uni") == says
+
+
+def test_what_is_proven_of_one_version_is_not_of_another(monkeypatch, onednn):
+    lib = evolve(library.load(), version=(3, 2, 9))
+    assert proven.is_proven(lib, "reorder", "jit:uni")
+    assert proven.is_swept(lib)
+    later = evolve(lib, version=(3, 99, 0))
+    assert not proven.is_proven(later, "reorder", "jit:uni")
+    assert not proven.is_swept(later)
+    monkeypatch.setattr(proven, "PROVEN", {(3, 99): {"reorder": frozenset({"jit:uni"})}})
+    assert proven.is_proven(later, "reorder", "jit:uni")
+    assert not proven.is_proven(later, "reorder", "jit:blk")
+    assert not proven.is_swept(evolve(lib, runtime=runtimes.Runtime("TBB", lambda: 1)))
 
 
 def test_unavailable_is_a_reason_not_an_error(monkeypatch):
@@ -332,10 +508,9 @@ def test_known_bad_kernels_are_barred(implementation, problem):
     assert implementation in reason
 
 
-@pytest.mark.parametrize("implementation", sorted(proven.PROVEN["convolution_backward_weights"]))
+@pytest.mark.parametrize("implementation", sorted(proven.PROVEN[3, 2]["convolution_backward_weights"]))
 def test_every_proven_kernel_may_run_something(implementation):
     assert quarantine.barred(implementation, gradient(FINE), DataType.f32) is None
-    assert proven.is_proven("convolution_backward_weights", implementation)
 
 
 @pytest.mark.parametrize("problem", [p for name, p in BARRED if not name.startswith("ref")], ids=str)
@@ -405,7 +580,7 @@ def test_verify_passes_what_is_right(problem, dtype, onednn):
     check(sized, model({"x": src, "dy": diff_dst})["dw"], fast=True)
 
 
-def test_verify_finds_a_wrong_kernel_and_takes_the_next(onednn, monkeypatch):
+def test_verify_finds_a_wrong_kernel_and_takes_the_next(onednn, monkeypatch, swept):
     src, diff_dst = FINE.arrays()
 
     def compiled(**options):

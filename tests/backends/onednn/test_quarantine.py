@@ -1,10 +1,12 @@
 """What must not run of the library's primitives: each rule with cases on both sides, and what happens instead."""
 
+from functools import partial
+
 import numpy as np
 import onednn_graph as og
 import pytest
-from attrs import field, frozen
-from onednn_graph.backends.onednn import proven
+from attrs import evolve, field, frozen
+from onednn_graph.backends.onednn import proven, quarantine
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
 from onednn_graph.backends.onednn.library.implementations import REFERENCE
 from onednn_graph.backends.onednn.library.loading import dims, load
@@ -91,7 +93,7 @@ def multiplied(
     attributes = PrimitiveAttributes(load(), post_ops=post)
     layouts = {
         Query.src_md: source,
-        Query.weights_md: rows(weights, S8),
+        Query.weights_md: more.get("right", rows(weights, S8)),
         Query.dst_md: more.get("target", last((1, 8, 4, 4))),
     }
     steps = [
@@ -118,6 +120,12 @@ def summed(outputs, inputs=64):
 def product(target, operand):
     """A matrix product with an operand added to it."""
     return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
+
+
+def batched(weights, operand):
+    """Products of two matrices with weights, and an operand added to them."""
+    data = rows((2, 8, 8))
+    return multiplied("matmul", "brg:x", F32, weights=weights, operand=operand, source=data, target=data)
 
 
 def sloped(data, slopes):
@@ -418,8 +426,85 @@ BOUNDS = [
 ]
 
 
+VECTORS = {"source": rows((4, 8, 8)), "right": rows((4, 8, 8)), "target": rows((4, 8, 8))}
+LATER_BOUNDS = [
+    *(
+        (
+            f"{function} of integers to one column",
+            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last((1, 8, 4, 1))),
+            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last((1, 8, 4, 2))),
+        )
+        for function, before in (("convolution_forward", ""), (DECONVOLUTION, "conv:any+"))
+    ),
+    (
+        "a convolution to one column",
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 4, 1))),
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
+    ),
+    (
+        "resampling of one column",
+        resampled("simple:any", last((1, 8, 7, 1)), None, target=last((1, 8, 7, 2))),
+        resampled("simple:any", last((1, 8, 7, 3)), None, target=last((1, 8, 7, 2))),
+    ),
+    ("gradient of a resampling to one", resampled_back(16, 1), resampled_back(16, 4)),
+    *(
+        (
+            f"a product with a {what} with gaps",
+            multiplied("matmul", "brg:x", F32, **{**VECTORS, place: desc(shape, [32, *strides])}),
+            multiplied("matmul", "brg:x", F32, **{**VECTORS, place: desc(shape, [32, *adjacent])}),
+        )
+        for what, place, shape, strides, adjacent in (
+            ("column", "right", (4, 16, 1), (2, 1), (1, 1)),
+            ("row", "source", (4, 1, 16), (1, 2), (16, 1)),
+            ("result", "target", (4, 16, 1), (2, 1), (1, 16)),
+        )
+    ),
+    (
+        "a product with a column with gaps, not in blocks",
+        multiplied("matmul", "brg:x", F32, **{**VECTORS, "right": desc((4, 16, 1), [32, 2, 1])}),
+        multiplied("matmul", "brg:x", F32, **{**VECTORS, "right": blocked(F32)}),
+    ),
+    *(
+        (
+            f"group normalisation by {kernel}",
+            Case(Offered("group_normalization_forward", kernel), ()),
+            Case(Offered("group_normalization_forward", "jit_group:uni"), ()),
+        )
+        for kernel in ("ncsp_gnorm:any", "nspc_gnorm:any")
+    ),
+    (
+        "a product with weights of all batches and an operand of each",
+        batched((1, 8, 8), (2, 8, 8)),
+        batched((2, 8, 8), (2, 8, 8)),
+    ),
+    (
+        "a product with weights of all batches and an operand of all",
+        batched((1, 8, 8), (2, 8, 8)),
+        batched((1, 8, 8), (1, 1, 8)),
+    ),
+]
+"""What 3.2 does right and 3.6 does not."""
+
+
+@pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in LATER_BOUNDS])
+def test_a_rule_of_later_versions_holds_on_its_side_and_from_its_version_on(
+    onednn, monkeypatch, wrong, right
+):
+    of_version(monkeypatch, (3, 6, 2))
+    assert refused(wrong) is not None
+    assert refused(right) is None
+    of_version(monkeypatch, (3, 2, 0))
+    assert refused(wrong) is None
+
+
+def of_version(monkeypatch, version):
+    """The quarantine as it is for a version of the library."""
+    monkeypatch.setattr(quarantine, "load", partial(evolve, load(), version=version))
+
+
 @pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
-def test_a_rule_holds_on_its_side_only(onednn, wrong, right):
+def test_a_rule_holds_on_its_side_only(onednn, monkeypatch, wrong, right):
+    of_version(monkeypatch, (3, 2, 0))
     reason = refused(wrong)
     assert reason is not None
     assert refused(right) is None
@@ -430,12 +515,13 @@ def test_every_rule_has_cases_on_both_sides(onednn):
         for entry in entries:
             sides = {
                 entry.applies(case)
-                for _, *both in BOUNDS
+                for _, *both in (*BOUNDS, *LATER_BOUNDS)
                 for case in both
                 if case.desc.function == function
                 and case.desc.implementation.startswith(entry.implementation)
             }
-            assert sides == {True, False}, (function, entry.condition)
+            always = entry.condition == "always"
+            assert sides == ({True} if always else {True, False}), (function, entry.condition)
 
 
 def test_reference_loops_run_where_that_is_allowed(onednn):
@@ -514,7 +600,7 @@ def answers(model):
     return model.explain()[0]
 
 
-def test_what_is_proven_is_not_verified(onednn):
+def test_what_is_proven_is_not_verified(onednn, swept):
     explanation = answers(chained())
     assert explanation.backend == "onednn"
     assert not explanation.verified
@@ -541,11 +627,12 @@ def test_a_plan_that_fails_in_every_way_is_numpys(onednn, monkeypatch):
     assert answers(chained(lambda strategy: True, monkeypatch)).backend == "numpy"
 
 
-def test_another_name_of_a_proven_function_is_not_proven():
-    assert proven.is_proven("reorder", "jit:uni")
-    assert not proven.is_proven("reorder", "jit:uni_2")
-    assert not proven.is_proven("matmul", "brg:avx512_core_amx")
-    assert not proven.is_proven("shuffle", "jit:uni")
+def test_another_name_of_a_proven_function_is_not_proven(onednn):
+    lib = evolve(load(), version=(3, 2, 0))
+    assert proven.is_proven(lib, "reorder", "jit:uni")
+    assert not proven.is_proven(lib, "reorder", "jit:uni_2")
+    assert not proven.is_proven(lib, "matmul", "brg:avx512_core_amx")
+    assert not proven.is_proven(lib, "shuffle", "jit:uni")
 
 
 def test_weights_are_not_packed_with_wrong_sums(onednn):
