@@ -126,7 +126,7 @@ def choose(
         return wanted
     found = _within(problem, found, options, rejected)
     _sort(problem, found)
-    if options.tune is not Tune.off:
+    if options.tune in (Tune.cached, Tune.measure):
         found = tuning.tuned(engine, problem, found, options)
     return found
 
