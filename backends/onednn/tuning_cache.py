@@ -66,3 +66,11 @@ def remember(key: dict[str, Any], times: dict[str, float]) -> None:
         os.replace(file.name, path)
     except OSError as error:
         warnings.warn(f"times can't be kept in {path} ({error})", TuningCacheWarning, stacklevel=2)
+
+
+def forget(key: dict[str, Any]) -> bool:
+    """Removes what is remembered of it; whether there was something."""
+    path = _file(key)
+    there = path.exists()
+    path.unlink(missing_ok=True)
+    return there

@@ -27,8 +27,9 @@ AGREE = 1.2
 """Times that differ by no more than this are seen as the same."""
 CLEARLY_SLOWER = 1.15
 """What is so many times slower than the fastest is dropped."""
-FIRST_SLOWER, FIRST_SECONDS = 4.0, 0.05
-"""A first execution may take so many times the least known time, and so much for generating code."""
+STRANGE = 3.0
+"""What seems to be so many times slower has more executions before that: likely candidates are not, and something else
+may have been running."""
 BUDGET_RUNS = 10
 """A trial may lose the time of so many executions, where that is more than the seconds that it has."""
 MOST_BEGUN = 4
@@ -177,17 +178,17 @@ class Trial:
             self._settled = True
 
     def _take_in(self, way: _Way, seconds: float) -> None:
-        known = [one for other in self._ways for one in other.seconds]
-        least = min([*known, seconds])
+        least = min([seconds, *(one for other in self._ways for one in other.seconds)])
         self._lost += seconds - least
         if not way.begun:
             way.begun = True
-            if known and seconds > FIRST_SLOWER * least + FIRST_SECONDS:
-                way.out = f"its first execution took {seconds * 1e3:.1f} ms"
             return
         way.seconds.append(seconds)
         for one in self._ways:
-            if not one.out and one.seen(LEAST_ROUNDS) and min(one.seconds) > CLEARLY_SLOWER * least:
+            if one.out or not one.seconds:
+                continue
+            ratio = min(one.seconds) / least
+            if ratio > CLEARLY_SLOWER and one.seen(LEAST_ROUNDS if ratio < STRANGE else ROUNDS):
                 one.out = f"dropped after {len(one.seconds)} executions"
 
     def _is_over(self) -> bool:
@@ -205,8 +206,8 @@ class Trial:
 
     def _leader(self) -> int:
         """Number of the fastest way so far, of those with more than one time; the first one where there are none."""
-        usable = [number for number, way in enumerate(self._ways) if len(way.seconds) > 1]
         going = [number for number, way in enumerate(self._ways) if not way.out]
+        usable = [number for number in going if len(self._ways[number].seconds) > 1]
         return min(usable, key=lambda number: self._ways[number].figure, default=(going or [0])[0])
 
 
