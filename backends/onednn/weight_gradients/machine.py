@@ -45,6 +45,8 @@ class MachineCost:
 
     def seconds(self, works: Iterable[Work]) -> float:
         """The estimated time of these steps together."""
+        if not self.factors:
+            return self.model.seconds(works)
         return sum(self._factor(work) * self.model.seconds((work,)) for work in works)
 
     def _factor(self, work: Work) -> float:
