@@ -27,6 +27,7 @@ from .compile.partition import Partition
 from .compile.partitioner import Policy, needed_by_others, partition
 from .compile.program import program, sections
 from .compile.signature import Signature
+from .compile.trials import Choices
 from .functions.op_methods import OpMethods
 from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode
@@ -823,6 +824,7 @@ class Graph(OpMethods):
         strategy: str | None = None,
         scratch_limit: int | None = None,
         threads: int | None = None,
+        choices: Choices | None = None,
     ) -> CompiledGraph:
         """Finalizes, partitions and compiles everything.
 
@@ -831,6 +833,7 @@ class Graph(OpMethods):
             policy, backend: as for `get_partitions`.
             verify: check each chosen kernel on integer data against NumPy before using it.
             tune, tune_seconds, strategy, scratch_limit, threads: see `CompileOptions`.
+            choices: what `tune="online"` has settled and tries, shared with other compilations; its own if None.
 
         Returns:
             A callable from arrays to arrays. Partitions whose shapes are known only at execution are compiled
@@ -859,6 +862,7 @@ class Graph(OpMethods):
                 strategy=strategy,
                 scratch_limit=scratch_limit,
                 threads=threads,
+                choices=Choices() if choices is None else choices,
             ),
         )
 

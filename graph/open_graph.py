@@ -12,6 +12,7 @@ from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
 from .compile.options import CompileOptions, Tune
 from .compile.partitioner import Policy
 from .compile.signature import Signature
+from .compile.trials import Choices
 from .graph import Graph
 from .model.logical_tensor import LogicalTensor, format_shape, label
 from .runtime.engine import Engine
@@ -79,6 +80,7 @@ class OpenGraph(Graph):
         strategy: str | None = None,
         scratch_limit: int | None = None,
         threads: int | None = None,
+        choices: Choices | None = None,
     ) -> CompiledGraph:
         """Prepares it to be made and compiled for the sizes of each call; see `Graph`."""
         options = CompileOptions(
@@ -88,6 +90,7 @@ class OpenGraph(Graph):
             strategy=strategy,
             scratch_limit=scratch_limit,
             threads=threads,
+            choices=Choices() if choices is None else choices,
         )
 
         def made(shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
@@ -101,6 +104,7 @@ class OpenGraph(Graph):
                 strategy=options.strategy,
                 scratch_limit=options.scratch_limit,
                 threads=options.threads,
+                choices=options.choices,
             )
 
         compiled = CompiledOpenGraph(Signature(self.inputs, self._known_outputs, ()), engine, made)

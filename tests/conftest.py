@@ -22,6 +22,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MODEL_TABLE = pytest.StashKey[list]()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def tuning_cache_of_tests(tmp_path_factory):
+    """No test reads or writes the user's own measurements."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path_factory.mktemp("tuned")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def onednn():
     """The oneDNN backend, or a skip."""

@@ -28,9 +28,12 @@ from .console import (
 )
 from .data_files import inputs_of, save_outputs
 from .information import information
+from .machine import MOST_SECONDS, Layer, fitted, forgotten, measured
 from .op_page import has_primitive, op_data, op_page
 from .tables import lines_of, print_benchmark, print_compared, print_graph, short
 
+MACHINE_SECONDS = 300.0
+"""That `tune --machine` measures by default."""
 VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """For commands that take options of their own syntax: they get their arguments as they were written."""
 
@@ -322,20 +325,43 @@ def _compare(
 @app.command("tune")
 @command
 def _tune(
-    file: File,
-    seconds: Annotated[float, typer.Option(help="For all partitions together.")] = 30.0,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A graph; or give --machine.")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="For all partitions together, 30 by default; with --machine at most 600, and 300."),
+    ] = None,
+    machine: Annotated[
+        bool, typer.Option("--machine", help="Fit the cost data of weight gradients to this machine.")
+    ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="With --machine: go back to the package's cost data.")
+    ] = False,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Measure the ways to run weight gradients, convolutions and products; remember the fastest.
 
-    Programs that compile with tune="cached" take what is remembered.
+    Programs that compile with tune="cached" or tune="online" take what is remembered. With --machine, random layers are
+    measured, and the data by which weight gradients are chosen are fitted to this machine: every program takes them
+    from then on, whatever it compiles. Ctrl-C ends the measuring and keeps what is there.
 
     \b
-    Example:
+    Examples:
       onednn-graph tune graph.json --seconds 10
+      onednn-graph tune --machine
+      onednn-graph tune --machine --forget
     """
+    if (file is None) != machine:
+        raise failure("tune takes a FILE or --machine, one of them", Exit.usage)
+    if forget and not machine:
+        raise failure("--forget goes with --machine", Exit.usage)
+    if seconds is not None and not seconds > 0:
+        raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
+    if file is None:
+        _tune_machine(seconds, seed, forget=forget, as_json=as_json)
+        return
     graph = loaded(file)
-    found = graph.tune(seconds)
+    found = graph.tune(30.0 if seconds is None else seconds)
     labels = {partition.id: partition.label for partition in graph.get_partitions()}
     if as_json:
         emit_json(
@@ -378,6 +404,35 @@ def _tune(
                 )
             )
     table("", ("partition", "ops", "strategy", "ms", ""), rows, right=("ms",))
+
+
+def _tune_machine(seconds: float | None, seed: int, *, forget: bool, as_json: bool) -> None:
+    """What `tune --machine` does."""
+    if forget:
+        there = forgotten()
+        if as_json:
+            emit_json({"forgotten": there})
+        else:
+            console.print("forgotten" if there else "there was nothing to forget", markup=False)
+        return
+    budget = MACHINE_SECONDS if seconds is None else min(seconds, MOST_SECONDS)
+    layers: list[Layer] = []
+    try:
+        with errors.status("measuring …") as status:
+            for layer in measured(
+                budget, seed, lambda part, count: status.update(f"measuring {part:.0%}, {count} layers …")
+            ):
+                layers.append(layer)  # noqa: PERF402 -- an interrupt must find those that are there
+    except KeyboardInterrupt:
+        errors.print("stopped; what was measured is kept", markup=False)
+    fit = fitted(layers)
+    if as_json:
+        emit_json({"layers": fit.layers, "before": fit.before, "after": fit.after, "kept": fit.kept})
+        return
+    told = f"{fit.layers} layers: the choice took {fit.before:.3f} times the best one's time, fitted {fit.after:.3f}"
+    console.print(
+        f"{told}; {'used from now on' if fit.kept else 'the data of the package stay'}", markup=False
+    )
 
 
 @app.command("info")

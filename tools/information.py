@@ -11,9 +11,11 @@ from typing import Any
 import onednn_graph
 
 from ..backends.onednn.library import f16c
-from ..backends.onednn.library.loading import load
+from ..backends.onednn.library.cpu import cpu_name
+from ..backends.onednn.library.loading import Library, load
 from ..backends.onednn.proven import is_swept
 from ..backends.onednn.tuning_cache import cache_folder
+from ..backends.onednn.weight_gradients.machine import factors_of
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
 from ..graph.runtime.threads import get_num_threads
 from ..ops.errors import LibraryError
@@ -46,6 +48,7 @@ def information() -> dict[str, Any]:
             "threads": get_num_threads(),
             "waiting threads": library.waiting,
             "machine code": "allowed" if allowed else f"forbidden by {MACHINE_CODE}",
+            "cost data": _cost_data(library),
             "f16 conversion": "F16C" if allowed and f16c.load() is not None else "integer operations",
         }
     data["backends"] = {name: reason or "available" for name, reason in onednn_graph.backends().items()}
@@ -61,19 +64,17 @@ def information() -> dict[str, Any]:
     return data
 
 
+def _cost_data(library: Library) -> str:
+    """By which data weight gradients are chosen where nothing else is known."""
+    kinds = len(factors_of(library))
+    if not kinds:
+        return "of the package; `onednn-graph tune --machine` fits them to this machine"
+    return f"fitted to this machine ({kinds} kinds of primitives)"
+
+
 def installed(name: str) -> str:
     """The version of a distribution."""
     try:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-def cpu_name() -> str:
-    """The CPU's name, where the system says it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,15 +28,18 @@ from .lowering import table
 from .lowering.blocks import in_blocks
 from .lowering.lowering import Limits, Lowering
 from .lowering.patterns import HOSTED, PATTERNS
+from .online import Made, OnlineExecutable, Problem
 from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
 from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
 from .proven import is_proven
 from .threads import threads_for
+from .weight_gradients.online import TrialRun
 
 RESULTS = (Arg.DST, Arg.DIFF_SRC, Arg.DIFF_WEIGHTS)
 """Where primitives have their results."""
 NO_LAYOUTS: Mapping[int, OpaqueLayout] = {}
+_Pair = tuple[Lowering, PlanExecutable]
 
 
 class OnednnBackend:
@@ -76,18 +79,34 @@ class OnednnBackend:
         library = native_engine(request.engine).lib
         threads = threads_for(request)
 
-        def lowered(limits: Limits) -> tuple[Lowering, PlanExecutable]:
+        def lowered(limits: Limits, layouts: Mapping[int, OpaqueLayout]) -> _Pair:
             with library.using(threads):  # kernels and their memory are made for so many
-                return _lowered(request, opaque, limits)
+                return _lowered(request, layouts, limits)
 
+        def learning(
+            low: Lowering, executable: PlanExecutable, version: int, remake: Callable[[], _Pair]
+        ) -> Executable:
+            """The plan, which its executions may make better where they have a choice."""
+            first = _made(low, executable, version)
+            if not first.problems:
+                return executable
+
+            def make() -> Made:
+                version = choices.version
+                return _made(*remake(), version)
+
+            return OnlineExecutable(first, make, choices)
+
+        choices = request.options.choices
         for way in (Limits(), Limits(proven_only=True), Limits(fuses=False)):
             doubts = fused = False
             in_doubt: frozenset[int] = frozenset()
             for choice in itertools.count():
                 choosing = None if request.options.verify else in_doubt
                 limits = evolve(way, choice=choice, choosing=choosing)
+                version = choices.version
                 try:
-                    low, executable = lowered(limits)
+                    low, executable = lowered(limits, opaque)
                 except UnsupportedError:
                     if way.proven_only:  # it needs one that is not
                         doubts = True
@@ -97,8 +116,8 @@ class OnednnBackend:
                 fused |= bool(low.fused)
                 if opaque and (request.options.verify or doubts):
                     opaque = NO_LAYOUTS  # what verifies it has plain inputs
-                    low, executable = lowered(limits)
-                yield executable
+                    low, executable = lowered(limits, opaque)
+                yield learning(low, executable, version, partial(lowered, limits, opaque))
                 in_doubt |= {
                     step.op
                     for step in executable.explanation.steps
@@ -111,9 +130,7 @@ class OnednnBackend:
                 return
 
 
-def _lowered(
-    request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits: Limits
-) -> tuple[Lowering, PlanExecutable]:
+def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits: Limits) -> _Pair:
     """A plan of primitives, and how it was made.
 
     Args:
@@ -159,6 +176,21 @@ def _lowered(
         () if blocks is None else blocks.offsets,
     )
     return low, executable
+
+
+def _made(low: Lowering, executable: PlanExecutable, version: int) -> Made:
+    """A plan with the problems that executions choose for."""
+    trials = {
+        step.op: step.run.trial
+        for step in executable.plan.steps
+        if isinstance(step, HostStep) and isinstance(step.run, TrialRun)
+    }
+    problems: dict[str, Problem] = {}
+    for op, (name, taken) in low.decided.items():
+        if taken is not None or op in trials:
+            ops = problems[name].ops if name in problems else ()
+            problems[name] = Problem((*ops, op), taken, trials.get(op))
+    return Made(executable, problems, version)
 
 
 def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tuple[ExplainedStep, ...]:

@@ -27,9 +27,13 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else user_cache_path("onednn_graph") / "tuned"
 
 
+def digest(key: dict[str, Any]) -> str:
+    """A short name of a problem: a hash of everything that its times depend on."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+
+
 def _file(key: dict[str, Any]) -> Path:
-    text = json.dumps(key, sort_keys=True)
-    return cache_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    return cache_folder() / f"{digest(key)}.json"
 
 
 def remembered(key: dict[str, Any]) -> dict[str, float]:
@@ -62,3 +66,11 @@ def remember(key: dict[str, Any], times: dict[str, float]) -> None:
         os.replace(file.name, path)
     except OSError as error:
         warnings.warn(f"times can't be kept in {path} ({error})", TuningCacheWarning, stacklevel=2)
+
+
+def forget(key: dict[str, Any]) -> bool:
+    """Removes what is remembered of it; whether there was something."""
+    path = _file(key)
+    there = path.exists()
+    path.unlink(missing_ok=True)
+    return there

@@ -34,6 +34,7 @@ from onednn_graph.graph.compile.partition import Partition
 from onednn_graph.graph.compile.partitioner import Policy
 from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.compile.signature import Results
+from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.gradients.context import GradientContext
@@ -48,7 +49,7 @@ from onednn_graph.graph.precision.quantization import quantize as _quantize_grap
 from onednn_graph.graph.precision.ranges import Method as _Method
 from onednn_graph.graph.runtime.arrays import Array as _Array
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
-from onednn_graph.graph.runtime.executable import Considered, Explanation
+from onednn_graph.graph.runtime.executable import Considered, Explanation, OnlineChoice, Tried
 from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
 from onednn_graph.graph.runtime.tensor import Tensor
 from onednn_graph.graph.runtime.threads import get_num_threads, set_num_threads
@@ -178,6 +179,7 @@ __all__ = [
     "AttributeValueError",
     "Attributes",
     "BackendUnavailableWarning",
+    "Choices",
     "CompileOptions",
     "CompiledGraph",
     "CompiledPartition",
@@ -203,6 +205,7 @@ __all__ = [
     "LogicalTensor",
     "OneDNNGraphError",
     "OneOf",
+    "OnlineChoice",
     "Op",
     "OpNames",
     "OpSchema",
@@ -223,6 +226,7 @@ __all__ = [
     "SkippedStepWarning",
     "Stream",
     "Tensor",
+    "Tried",
     "Tune",
     "UnknownOpError",
     "UnsupportedError",

@@ -7,17 +7,29 @@ from collections.abc import Callable, Sequence
 from attrs import evolve, frozen
 
 from ...ops.errors import UnsupportedError
-from ..runtime.executable import Executable, Explanation
+from ..runtime.executable import Executable, Explanation, InTurns
 from .backend import Backend, CompileRequest
 from .verification import wrong_on_integers
 
 
 @frozen
 class Built:
-    """An executable, and its explanation with everything that was passed over before it."""
+    """An executable, and what came before it.
+
+    Attributes:
+        passed_over: reasons.
+        verified: whether it was checked on integer data.
+    """
 
     executable: Executable
-    explanation: Explanation
+    passed_over: tuple[str, ...]
+    verified: bool
+
+    @property
+    def explanation(self) -> Explanation:
+        """The executable's as it stands now, with everything that was passed over before it."""
+        told = self.executable.explanation
+        return evolve(told, rejected=(*self.passed_over, *told.rejected), verified=self.verified)
 
 
 @frozen
@@ -68,16 +80,9 @@ def build(
                 if must_verify and parts:
                     wrong = _wrong_in_parts(executable, parts, every=request.options.verify)
                 elif must_verify:
-                    wrong = wrong_on_integers(request, executable)
+                    wrong = _wrong_in_some_turn(request, executable)
                 if wrong is None:
-                    return Built(
-                        executable,
-                        evolve(
-                            explanation,
-                            rejected=(*reasons, *failures, *explanation.rejected),
-                            verified=must_verify,
-                        ),
-                    )
+                    return Built(executable, (*reasons, *failures), must_verify)
                 failures.append(f"{explanation.strategy} failed verification, {wrong}")
             reasons.append(f"{backend.name}: no kernel is left ({'; '.join(failures)})")
         except UnsupportedError as error:
@@ -88,6 +93,12 @@ def build(
         forced = f"backend '{backends[0].name}' was forced; "
         way = "; leave backend out to let another one do it"
     raise UnsupportedError(f"{request.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
+
+
+def _wrong_in_some_turn(request: CompileRequest, executable: Executable) -> str | None:
+    """What is wrong with an executable on integers, whichever way it goes, or None."""
+    every = executable.turns() if isinstance(executable, InTurns) else (executable,)
+    return next((wrong for one in every if (wrong := wrong_on_integers(request, one)) is not None), None)
 
 
 def _wrong_in_parts(executable: Executable, parts: Sequence[Part], *, every: bool) -> str | None:

@@ -45,7 +45,12 @@ class Specialised:
     """What runs for one specialisation: arguments around an executable, and why it is this one."""
 
     arguments: Arguments
-    explanation: Explanation
+    built: Built
+
+    @property
+    def explanation(self) -> Explanation:
+        """Why it is this one; with `tune="online"` that changes as it is executed."""
+        return self.built.explanation
 
 
 class Compilable(Protocol):
@@ -150,7 +155,7 @@ class CompiledPartition:
         built = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
         part = self.partition
         arguments = Arguments(built.executable, part.ops, self.engine, part.constants, part.in_place)
-        return Specialised(arguments, built.explanation)
+        return Specialised(arguments, built)
 
     def _specialised(self, inputs: Sequence[object]) -> Specialised:
         """The executable for the shapes of these inputs and the values of the shape operands among them."""

@@ -11,16 +11,19 @@ from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value, integer
 from ..runtime.threads import checked_threads
+from .trials import Choices
 
 
 class Tune(StrEnum):
     """Whether measurements decide about kernels: `off` for the cost model alone, `cached` for what was measured
-    before, `measure` to measure what was not.
+    before, `measure` to measure what was not, when it is compiled; `online` to take what was measured before for weight
+    gradients, and else have the first executions try the likely ways in turn, on the user's own data.
     """
 
     off = "off"
     cached = "cached"
     measure = "measure"
+    online = "online"
 
 
 def _tune(value: Tune | str | None) -> Tune:
@@ -35,7 +38,9 @@ class CompileOptions:
         verify: check each chosen kernel on integer data against NumPy before handing it out.
         tune: see `Tune`.
         tune_seconds: time that measuring one op may take, about: the candidates of a weight gradient, or the
-            implementations of a convolution or matrix product.
+            implementations of a convolution or matrix product. With `tune="online"`, what the executions of one op may
+            lose on slower candidates, or the time of ten executions where that is more.
+        choices: what `tune="online"` has settled and tries; compilations that are to choose alike share one.
         strategy: take this one of the backend's strategies, as `explain()` names it, and no other.
         scratch_limit: bytes of temporary memory that a kernel may take; by default twice what inputs and outputs
             take, and 1 MiB at least. If nothing stays below it, what takes least is chosen.
@@ -52,6 +57,7 @@ class CompileOptions:
     strategy: str | None = None
     scratch_limit: int | None = None
     threads: int | None = field(default=None, converter=checked_threads)
+    choices: Choices = field(factory=Choices, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         seconds = self.tune_seconds

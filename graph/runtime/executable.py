@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from attrs import evolve, frozen
@@ -36,6 +36,49 @@ class Considered:
         if self.measured_seconds is not None:
             time = f"measured {self.measured_seconds * 1e3:.3f} ms, {time}"
         return f"{self.strategy}: {time}, {self.scratch_bytes / 2**20:.1f} MiB"
+
+
+@frozen
+class Tried:
+    """One candidate that executions have tried.
+
+    Attributes:
+        strategy: its name.
+        seconds: of each timed execution.
+        dropped: why it was tried no more; empty for what was not dropped.
+    """
+
+    strategy: str
+    seconds: tuple[float, ...]
+    dropped: str = ""
+
+    def __str__(self) -> str:
+        times = ", ".join(f"{one * 1e3:.3f}" for one in self.seconds)
+        return f"{self.strategy}: {f'{times} ms' if times else 'not timed'}" + (
+            f", {self.dropped}" if self.dropped else ""
+        )
+
+
+@frozen
+class OnlineChoice:
+    """A choice among candidates that executions try in turn.
+
+    Attributes:
+        ops: ids of the ops that it decides about.
+        taken: the candidate that leads, or stays.
+        settled: whether it is over.
+        tried: all of them.
+    """
+
+    ops: tuple[int, ...]
+    taken: str
+    settled: bool
+    tried: tuple[Tried, ...]
+
+    def __str__(self) -> str:
+        head = f"{'stays' if self.settled else 'leads, and others are still tried'}: {self.taken}"
+        lines = [f"  tried in use for {', '.join(f'op {op}' for op in self.ops)}; {head}"]
+        return "\n".join([*lines, *(f"    {one}" for one in self.tried)])
 
 
 @frozen(kw_only=True)
@@ -82,6 +125,7 @@ class Explanation:
         steps: every kernel, with the op that it belongs to and whether it is proven.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
         threads: how many threads its kernels run on; None where the backend does not say.
+        online: what executions have tried, for `tune="online"`.
     """
 
     backend: str
@@ -95,6 +139,7 @@ class Explanation:
     prepared_bytes: int = 0
     steps: tuple[ExplainedStep, ...] = ()
     threads: int | None = None
+    online: tuple[OnlineChoice, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -114,9 +159,14 @@ class Explanation:
             mine = place.get(reason.partition(": ")[0])
             for group in range(len(groups)) if mine is None else (mine,):
                 rejected[group].append(reason)
-        return [self._part(tuple(s), tuple(r)) for s, r in zip(steps, rejected, strict=True)]
+        return [
+            self._part(tuple(s), tuple(r), frozenset(op.id for op in ops))
+            for s, r, ops in zip(steps, rejected, groups, strict=True)
+        ]
 
-    def _part(self, mine: tuple[ExplainedStep, ...], rejected: tuple[str, ...]) -> Explanation:
+    def _part(
+        self, mine: tuple[ExplainedStep, ...], rejected: tuple[str, ...], ops: frozenset[int]
+    ) -> Explanation:
         fused = [step.fused for step in mine if step.fused]
         on_host = bool(mine) and all(step.host for step in mine)
         way = "NumPy kernels" if on_host else "primitives in order" if mine else "views, or done by others"
@@ -128,6 +178,7 @@ class Explanation:
             prepared=tuple(step.name for step in mine if step.prepared),
             steps=mine,
             rejected=rejected,
+            online=tuple(one for one in self.online if ops.intersection(one.ops)),
         )
 
     @property
@@ -154,6 +205,7 @@ class Explanation:
         lines += [f"  {number}. {one}" for number, one in enumerate(self.considered[:SHOWN], 1)]
         if len(self.considered) > SHOWN:
             lines.append(f"  … and {len(self.considered) - SHOWN} more candidates")
+        lines += map(str, self.online)
         if self.verified:
             lines.append("  verified exactly on integer data")
         lines += [f"  passed over: {reason}" for reason in self.rejected]
@@ -186,6 +238,15 @@ class Executable(Protocol):
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with the arguments prepared once. The callable is for one thread at a time."""
+        ...
+
+
+@runtime_checkable
+class InTurns(Protocol):
+    """An executable whose executions try candidates in turn."""
+
+    def turns(self) -> Iterable[Executable]:
+        """Executables of which each goes one way, so that together they go all; for proving it."""
         ...
 
 

@@ -13,8 +13,8 @@ from ..compile.options import CompileOptions, Tune
 from ..runtime.threads import get_num_threads
 
 PRECISIONS = ("f32", "bf16")
-TUNES = {"off": Tune.off, "online": Tune.measure, "measure": Tune.measure, "cached": Tune.cached}
-"""What may be asked for; `measure` is the word of `Graph.compile`."""
+TUNES = {one.value: one for one in Tune}
+"""What may be asked for."""
 
 
 @frozen(kw_only=True)
@@ -24,7 +24,7 @@ class Options:
     Attributes:
         precision: `bf16` runs it as under `torch.autocast("cpu", torch.bfloat16)`, with results in the types that
             they have without; `f32` leaves every type as the model has it.
-        tune: as for `Graph.compile`; `online` is `measure`, at the first call.
+        tune: as for `Graph.compile`; the mode `max-autotune` is `measure`.
         verify: check each chosen kernel on integer data against NumPy before using it.
 
     Raises:
@@ -56,9 +56,9 @@ class Options:
         verify = options.get("verify", False)
         if not isinstance(verify, bool):
             raise ArgumentTypeError(f"verify must be True or False, got {format_value(verify)}")
-        tune = options.get("tune", "online" if mode == "max-autotune" else "off")
+        tune = options.get("tune", "measure" if mode == "max-autotune" else "off")
         if not isinstance(tune, str) or tune not in TUNES:
-            raise ArgumentError(f"tune must be 'off', 'online' or 'cached', got {format_value(tune)}")
+            raise ArgumentError(f"tune must be one of {', '.join(TUNES)}, got {format_value(tune)}")
         return cls(precision=precision, tune=TUNES[tune], verify=verify)
 
     def of_compilation(self, threads: int) -> CompileOptions:

@@ -17,12 +17,20 @@ from ..runtime.text_files import file_name, reason_of
 
 KEY = "onednn_graph.training"
 """The entry of a file's metadata that is ours."""
+WAYS = "ways"
+"""In it: which way weight gradients go, by problem; files that were written before there were any lack it."""
 
 
 def write_checkpoint(
-    path: str | os.PathLike[str], contents: Mapping[str, Parameter], numbers: Mapping[str, int]
+    path: str | os.PathLike[str],
+    contents: Mapping[str, Parameter],
+    numbers: Mapping[str, int],
+    ways: Mapping[str, str],
 ) -> None:
     """Writes a file beside, to the disk, and then puts it in its place.
+
+    Args:
+        ways: that weight gradients go, see `Choices.settled`.
 
     Raises:
         GraphFileError: it can't be written.
@@ -33,7 +41,8 @@ def write_checkpoint(
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         content: bytes = numpy.save(
-            {name: one.array for name, one in contents.items()}, metadata={KEY: json.dumps(dict(numbers))}
+            {name: one.array for name, one in contents.items()},
+            metadata={KEY: json.dumps({**numbers, WAYS: dict(ways)})},
         )
         with part.open("wb") as file:
             file.write(content)
@@ -59,8 +68,8 @@ def _settle(folder: Path) -> None:
 
 def read_checkpoint(
     path: str | os.PathLike[str], contents: Mapping[str, Parameter], numbers: Collection[str]
-) -> tuple[dict[str, int], list[tuple[Parameter, Array]]]:
-    """The numbers of a file, and the arrays for each of `contents`.
+) -> tuple[dict[str, int], dict[str, str], list[tuple[Parameter, Array]]]:
+    """The numbers of a file, the ways that weight gradients go, and the arrays for each of `contents`.
 
     Raises:
         GraphFileError: it can't be read, or does not have these very contents.
@@ -74,7 +83,7 @@ def read_checkpoint(
             arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
     except Exception as error:  # the package has an exception of its own
         raise GraphFileError(f"{name}: can't be read: {_reason(error)}") from error
-    found = _numbers(name, metadata.get(KEY), numbers)
+    found, ways = _numbers(name, metadata.get(KEY), numbers)
     for what, there, here in (("lacks", contents, arrays), ("has", arrays, contents)):
         different = [key for key in there if key not in here]
         if different:
@@ -88,10 +97,10 @@ def read_checkpoint(
                 f"{name}: {key!r} must be {want.dtype} of shape {list(want.shape)}, got {have.dtype} of "
                 f"{list(have.shape)}; load the file of the same model"
             )
-    return found, [(parameter, arrays[key]) for key, parameter in contents.items()]
+    return found, ways, [(parameter, arrays[key]) for key, parameter in contents.items()]
 
 
-def _numbers(name: str, text: str | None, wanted: Collection[str]) -> dict[str, int]:
+def _numbers(name: str, text: str | None, wanted: Collection[str]) -> tuple[dict[str, int], dict[str, str]]:
     if text is None:
         raise GraphFileError(
             f"{name}: was not written by Trainer.save, for its metadata has no '{KEY}'; give a file of Trainer.save"
@@ -104,9 +113,12 @@ def _numbers(name: str, text: str | None, wanted: Collection[str]) -> dict[str, 
             if number is None:
                 raise ValueError(f"{key} must be an integer")
             found[key] = number
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        ways: dict[object, object] = dict(content.get(WAYS, {}))
+        if not all(isinstance(text, str) for pair in ways.items() for text in pair):
+            raise ValueError(f"{WAYS} must be texts by texts")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise GraphFileError(f"{name}: its metadata is damaged ({one_line(error)})") from error
-    return found
+    return found, {str(problem): str(way) for problem, way in ways.items()}
 
 
 def _reason(error: Exception) -> str:

@@ -15,7 +15,9 @@ from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, SkippedStepWarning, nearest
 from ...ops.values import format_value, integer
 from ..compile.compiled_graph import CompiledGraph
+from ..compile.options import Tune
 from ..compile.signature import Results
+from ..compile.trials import Choices
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph
@@ -31,6 +33,7 @@ from .optimizers import Choice, Optimizer, chosen
 from .program import Feeds, Program
 from .state_dict import state_dict
 from .step import PREFIX, Communicator, Step, check_trainable, training_step
+from .ways import of_first
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 KEPT_SHAPES = 4
@@ -63,6 +66,9 @@ class Trainer:
             gradients are not finite is skipped, with a warning. See `Graph.to`.
         seed: of random numbers.
         engine, threads: as for `Graph.compile`.
+        deterministic: whether two runs of the same steps compute the same bits. Otherwise the first steps try the
+            likely ways of each weight gradient in turn and keep the fastest (`tune="online"` of `Graph.compile`), and
+            which one that is, is a matter of time. Each process of several chooses for itself.
 
     Attributes:
         steps: how many are done.
@@ -83,6 +89,7 @@ class Trainer:
         seed: int = 0,
         engine: Engine | None = None,
         threads: int | None = None,
+        deterministic: bool = False,
     ) -> None:
         if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
@@ -93,6 +100,9 @@ class Trainer:
         number = None if isinstance(seed, bool) else integer(seed)
         if number is None:
             raise ArgumentTypeError(f"seed must be an integer, got {format_value(seed)}")
+        if not isinstance(deterministic, bool):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise ArgumentTypeError(f"deterministic must be True or False, got {format_value(deterministic)}")
+        self.deterministic = deterministic
         self.precision = parse_enum(Precision, precision, "precision")
         self.optimizer = optimizer
         self.seed = number
@@ -106,6 +116,9 @@ class Trainer:
             )
         self._comm = comm
         self._options: dict[str, Any] = {"engine": engine, "threads": threads}
+        self._choices = Choices()
+        tune = Tune.off if deterministic else Tune.online
+        self._tuned: dict[str, Any] = {**self._options, "tune": tune, "choices": self._choices}
         held = self._graph.held_parameters
         self._parameters = {label(t): held[t.id] for t in self._graph.parameter_tensors}
         trained = {label(t): t for t in check_trainable(self._graph, self._loss)}
@@ -258,7 +271,7 @@ class Trainer:
                 )
             if len(self._programs) >= KEPT_SHAPES:
                 del self._programs[next(iter(self._programs))]
-            self._programs[shapes] = step, Program(step.graph, self._options)
+            self._programs[shapes] = step, Program(step.graph, self._tuned)
         return self._programs[shapes]
 
     # --- evaluation ----------------------------------------------------------------------------------
@@ -324,7 +337,11 @@ class Trainer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes parameters, the optimizer's state, the number of steps and the seed to one safetensors file.
 
-        Of several processes all call it, and process 0 writes.
+        What steps still try in turn is settled by what is known so far, and nothing is tried from here on: the ways
+        that weight gradients go are in the file too, so that what goes on from there computes the same bits as this
+        trainer.
+
+        Of several processes all call it, and process 0 writes; its ways become those of all.
 
         A file of that name is replaced when the new one is complete on the disk. Needs the package safetensors, the
         extra `weights`.
@@ -334,13 +351,18 @@ class Trainer:
             UnsupportedError: the package is not installed.
         """
         numbers = {"steps": self.steps, "skipped": self.skipped, "seed": self.seed}
+        self._choices.settle()
+        if self._comm is not None:
+            self._choices.take_over(of_first(self._comm, self._choices.settled))
         if self._comm is None or self._comm.rank == 0:
-            write_checkpoint(path, self._contents(), numbers)
+            write_checkpoint(path, self._contents(), numbers, self._choices.settled)
         if self._comm is not None:
             self._comm.barrier()
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Takes up what `save` wrote; training then goes on as if it had never stopped, bit for bit.
+
+        That holds on the same machine, library and number of threads, and nothing is tried in turn any more.
 
         Of several processes all call it.
 
@@ -348,10 +370,11 @@ class Trainer:
             GraphFileError: it can't be read, or is of another model or optimizer; nothing is changed then.
             UnsupportedError: the package safetensors is not installed.
         """
-        numbers, arrays = read_checkpoint(path, self._contents(), ("steps", "skipped", "seed"))
+        numbers, ways, arrays = read_checkpoint(path, self._contents(), ("steps", "skipped", "seed"))
         for parameter, array in arrays:
             parameter.write(array)
         self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+        self._choices.take_over(ways)
         self._take_over()
 
     def export_state_dict(self) -> dict[str, Any]:

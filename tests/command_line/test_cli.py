@@ -17,6 +17,7 @@ pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
 from onednn_graph.tools.cli import app
 from onednn_graph.tools.data_files import save_outputs
+from onednn_graph.tools.machine import Fit
 from typer.testing import CliRunner
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -324,6 +325,54 @@ class TestTune:
 
     def test_where_there_is_nothing_to_choose(self, file):
         assert "there is nothing to choose" in call("tune", file, "--seconds", "0.1")
+
+
+class TestTuneMachine:
+    """The times themselves are tested elsewhere; here is what people type."""
+
+    @pytest.fixture(autouse=True)
+    def made_up(self, monkeypatch):
+        if og.backends()["onednn"] is not None:
+            pytest.skip("the oneDNN library is not here")
+        self.asked = []
+
+        def measured(seconds, seed, show):
+            self.asked.append(seconds)
+            show(0.5, 1)
+            yield ()
+            if seed == 7:
+                raise KeyboardInterrupt
+
+        def fitted(layers):
+            return Fit(len(layers), 1.2, 1.1, {}, True)
+
+        monkeypatch.setattr("onednn_graph.tools.cli.measured", measured)
+        monkeypatch.setattr("onednn_graph.tools.cli.fitted", fitted)
+
+    def test_it_says_what_came_of_it(self):
+        assert "1 layers: the choice took 1.200 times" in call("tune", "--machine")
+        data = json.loads(call("tune", "--machine", "--seconds", "5000", "--json"))
+        assert data == {"layers": 1, "before": 1.2, "after": 1.1, "kept": True}
+        assert self.asked == [300.0, 600.0]
+
+    def test_an_interrupt_keeps_what_is_there(self):
+        assert json.loads(call("tune", "--machine", "--seed", "7", "--json"))["layers"] == 1
+
+    def test_forgetting(self):
+        assert "nothing to forget" in call("tune", "--machine", "--forget")
+        assert json.loads(call("tune", "--machine", "--forget", "--json")) == {"forgotten": False}
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            ([], "a FILE or --machine"),
+            (["g.json", "--machine"], "a FILE or --machine"),
+            (["g.json", "--forget"], "--forget goes with --machine"),
+            (["--machine", "--seconds", "0"], "--seconds must be above 0"),
+        ],
+    )
+    def test_bad_command_lines(self, arguments, text):
+        assert text in call("tune", *arguments, code=2)
 
 
 class TestInfo:

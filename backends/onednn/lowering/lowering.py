@@ -171,6 +171,8 @@ class Lowering(Tensors):
         fused: for each primitive that took others along, its op and theirs.
         choices: op → how many candidates it has.
         considered: candidates, for the explanation. ways: names of those that were taken.
+        decided: for each op that executions choose for, its problem and the name of what it takes; None for what is on
+            trial.
         hosted: ops that became steps on the host.
         reasons: why something was not done in the first way tried.
         rectified: a ReLU's result → the batch normalisation that made it.
@@ -194,6 +196,7 @@ class Lowering(Tensors):
         self.choices: dict[int, int] = {}
         self.considered: list[Considered] = []
         self.ways: list[str] = []
+        self.decided: dict[int, tuple[str, str | None]] = {}
         self.rectified: JournalledDict[int, Rectified] = JournalledDict(self._journal)
         self._limits = limits
         self._wanted = fastest(request.options)
@@ -394,6 +397,10 @@ class Lowering(Tensors):
         """The candidate whose turn it is, of those that an op has, best first."""
         self.choices[op.id] = len(candidates)
         return candidates[min(self._limits.choice_of(op.id), len(candidates) - 1)]
+
+    def is_first(self, op: Op) -> bool:
+        """Whether it is the turn of the op's first candidate, which nothing has proved wrong."""
+        return self._limits.choice_of(op.id) == 0
 
     def splice(self, steps: Sequence[AnyStep], arguments: Sequence[Buffer]) -> None:
         """Adds steps that were made aside, with these buffers in the place of their arguments."""

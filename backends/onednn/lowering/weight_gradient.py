@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from ....graph.compile.options import Tune
 from ....graph.model.logical_tensor import LayoutType, LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.convolution_geometry import ConvolutionGeometry, geometry
+from ....ops.data_types import DataType
 from ....ops.spatial import reached
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.plan import Buffer, HostArray, HostStep
+from ..weight_gradients.online import TrialRun, decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
 from ..weight_gradients.selection import candidates, choose
 from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
@@ -50,7 +53,17 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if not found:
         raise Unfit("; ".join(reasons))
     low.reasons += reasons
+    trial = None
+    if low.request.options.tune is Tune.online and low.request.options.strategy is None and low.is_first(op):
+        name, found, trial = decided(low.engine, problem, found, low.request.options)
+        low.decided[op.id] = name, found[0].name if trial is None else None
     taken = low.choose(op, found)
+    if trial is not None:
+        low.considered += [candidate.considered for candidate in found]
+        _try(low, op, TrialRun(trial, found), made, targets)
+        for tensor, buffer in zip((weights, *bias), targets, strict=True):
+            low.produce(tensor, buffer)
+        return
     low.considered += [candidate.considered for candidate in found]
     low.ways.append(taken.name)
     opaque = taken.opaque[0]
@@ -63,6 +76,27 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.produce(weights, targets[0])
     for tensor, buffer in zip(bias, targets[1:], strict=True):
         low.produce(tensor, buffer)
+
+
+def _try(low: Lowering, op: Op, trial: TrialRun, made: Sequence[Buffer], targets: Sequence[Buffer]) -> None:
+    """Adds the step that does the op as the trial says, with memory for whichever candidate that is."""
+    scratch = low.temporary((max(trial.scratch_bytes, 1),), DataType.u8)
+    buffers = (*made, *targets, scratch)
+    seen = [HostArray.of(buffer) for buffer in buffers]
+    arrays = tuple(array for array in seen if array is not None)  # all are plain
+    names = trial.trial.names
+    low.steps.append(
+        HostStep(
+            "weight gradient, candidates in turn",
+            trial,
+            tuple(enumerate(buffers)),
+            arrays,
+            len(made),
+            implementation=", ".join(names),
+            op=op.id,
+        )
+    )
+    low.ways.append(f"{len(names)} candidates in turn")
 
 
 def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:

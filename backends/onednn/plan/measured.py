@@ -38,12 +38,13 @@ OPERANDS = ((Arg.SRC, Query.src_md), (Arg.WEIGHTS, Query.weights_md), (Arg.DST, 
 
 
 def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
-    """What tells the name of the implementation to take, `preferred` for what has no times; None without tuning.
+    """What tells the name of the implementation to take, `preferred` for what has no times; None without tuning, and
+    where executions tune, which try weight gradients alone.
 
     Args:
         options: with `tune` and `tune_seconds`, the time for one primitive.
     """
-    if options.tune is Tune.off:
+    if options.tune in (Tune.off, Tune.online):
         return None
 
     def found(case: Case) -> str | None:

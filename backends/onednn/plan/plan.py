@@ -30,7 +30,7 @@ from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive, PrimitiveDesc
 from ..library.prototypes import ExecArg
-from .arena import GUARDS, aligned
+from .arena import GUARDS, Arena, aligned
 from .choice import reorder
 from .placement import FreeBytes
 from .work import Work, reorder_work
@@ -367,13 +367,17 @@ class Plan:
 
 
 class Frame:
-    """Memory objects and argument arrays for one execution at a time of a plan."""
+    """Memory objects and argument arrays for one execution at a time of a plan.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        arena: memory of its temporaries, `plan.scratch_bytes` of it at least; its own if None.
+    """
+
+    def __init__(self, plan: Plan, arena: Arena | None = None) -> None:
         lib = plan.engine.lib
         self._destroy = partial(lib.destroy, "dnnl_memory_destroy")
         self._memories: list[int] = []
-        self._arena = GUARDS.arena(plan.scratch_bytes)
+        self._arena = GUARDS.arena(plan.scratch_bytes) if arena is None else arena
         base = self._arena.start
         self._plan = plan
         self._set_handle = lib.c.dnnl_memory_set_data_handle

@@ -19,8 +19,9 @@ from ..plan.assembly import Unfit
 from ..quarantine import barred
 from . import tuning
 from .candidate import Candidate
-from .cost import CostModel, model_for
+from .cost import model_for
 from .draft import Draft, Exhausted
+from .machine import MachineCost, fitted
 from .problem import Problem, is_small, lifted
 from .strategies import Strategy, usual
 
@@ -88,10 +89,10 @@ def candidates(
                 break
 
 
-def cost_model(engine: NativeEngine) -> CostModel:
-    """The cost model that fits this process best."""
+def cost_model(engine: NativeEngine) -> MachineCost:
+    """The cost model that fits this process best, with what was measured on this machine."""
     lib = engine.lib
-    return model_for(lib.effective_isa, lib.threads, [isa.name for isa in CpuIsa])
+    return fitted(lib, model_for(lib.effective_isa, lib.threads, [isa.name for isa in CpuIsa]))
 
 
 def choose(
@@ -126,7 +127,7 @@ def choose(
         return wanted
     found = _within(problem, found, options, rejected)
     _sort(problem, found)
-    if options.tune is not Tune.off:
+    if options.tune in (Tune.cached, Tune.measure):
         found = tuning.tuned(engine, problem, found, options)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -64,6 +64,11 @@ def tuned(
         ]
         times = fork.run(measure, problem, likely, options.tune_seconds)
         remember(key, times)
+    return by_times(found, times)
+
+
+def by_times(found: Sequence[Candidate], times: Mapping[str, float]) -> list[Candidate]:
+    """The candidates with their times, the fastest first; those without keep their order behind them."""
     result = [attrs.evolve(one, measured_seconds=times.get(one.name)) for one in found]
     return sorted(result, key=lambda one: (one.measured_seconds is None, one.measured_seconds or 0.0))
 
