@@ -90,19 +90,19 @@ class Assembly:
     def _otherwise(self, what: str, source: Buffer, target: Buffer) -> bool:
         """From or to f16, and into gaps, on the host: many times faster than the library does it element by element.
 
-        Another layout and the other half are reached through a plain copy in the other type, or in f32, and gaps
-        through a dense copy.
+        Another layout, plain or blocked, and the other half are reached through a plain copy in the other type, or in
+        f32, and gaps through a dense copy.
         """
         types = (source.desc.data_type, target.desc.data_type)
         plain = source.desc.strides is not None and target.desc.strides is not None
         if types[0] is types[1] and plain:
             self._cast(what, source, target)
             return True
-        if DataType.f16 in types and plain and set(types) <= FLOATS:
-            short, other = (source, target) if types[0] is DataType.f16 else (target, source)
-            strides = short.desc.strides or ()
+        short, other = (source, target) if types[0] is DataType.f16 else (target, source)
+        strides = short.desc.strides
+        if DataType.f16 in types and strides is not None and set(types) <= FLOATS:
             dense = not short.desc.has_gaps
-            if DataType.f32 in types and (strides == other.desc.strides or not dense):
+            if DataType.f32 in types and plain and (strides == other.desc.strides or not dense):
                 self._cast(what, source, target)
                 return True
             between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
