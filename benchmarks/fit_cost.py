@@ -5,7 +5,7 @@
     python benchmarks/fit_cost.py --fit samples.pkl --check other_samples.pkl
 
 The first draws random layers and times every step of every candidate on them. The second solves for the seconds per
-unit of work by a robust fit of the logarithm, a kind of primitive at a time, and grows small trees on what is left over; the
+unit of work by a robust fit of the logarithm, a kind of primitive at a time, and grows small trees on the rest; the
 entry of the samples' instruction set and number of threads is replaced in the file. The third says how far the choice
 is from the best on samples of another seed. Run the first with ONEDNN_MAX_CPU_ISA and OMP_NUM_THREADS for others.
 """
@@ -21,7 +21,7 @@ import random
 import re
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,10 @@ from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
-from onednn_graph.backends.onednn.plan.plan import Frame, Step
+from onednn_graph.backends.onednn.plan.plan import Frame
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, TRAITS, Work
 from onednn_graph.backends.onednn.weight_gradients.candidate import Candidate
-from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, CpuClass, cost_data
+from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, CpuClass, cost_data, measured
 from onednn_graph.backends.onednn.weight_gradients.problem import check
 from onednn_graph.backends.onednn.weight_gradients.selection import candidates, in_order, scratch_limit
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
@@ -48,13 +48,17 @@ from scipy.optimize import least_squares, nnls
 
 LEAST_ROWS = 6
 """Kinds with fewer measurements are covered by the family's `*`."""
-MOST_ROWS = 1500
+ENOUGH_ROWS = 60
+"""Kinds with fewer keep the coefficients that the data file has of them, and get trees on top."""
+MOST_ROWS = 800
 """Of a kind; patches are gathered by many copies."""
 CAUTION = 0.5
 """Quantile of the times that the linear part is to foresee."""
 LEAST_WEIGHT = 1e-3
-ROUNDS, RATE, DEPTH, LEAF = 16, 0.3, 3, 5
+ROUNDS, RATE, DEPTH, LEAF = 12, 0.3, 2, 6
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
+MOST_SHIFT = 0.5
+"""By how much, as a logarithm, a kind as a whole is corrected."""
 CALL_OVERHEAD = 2e-6
 """Seconds that a step may take longer at most when it is called and timed alone."""
 MOST_FLOPS, MOST_ELEMENTS = 2.5e9, 1.0e7
@@ -141,7 +145,7 @@ def sampled(seed: int, seconds: float, dtypes: list[str]) -> Iterator[Sample]:
             Measured(
                 c.strategy,
                 c.implementation,
-                tuple(step.work if isinstance(step, Step) else None for step in c.plan.steps),
+                tuple(step.work for step in c.plan.steps),
                 tuple(steps),
                 together,
                 c.plan.scratch_bytes,
@@ -190,9 +194,15 @@ def rows_by_kind(samples: Sequence[Sample]) -> dict[tuple[str, str], list[Row]]:
     return found
 
 
-def fit(samples: Sequence[Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Coefficients and corrections: family → kind → seconds per unit, or trees."""
-    coefficients: dict[str, Any] = {family: {"*": [0.0] * len(AMOUNTS[family])} for family in AMOUNTS}
+def fit(samples: Sequence[Sample], known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Coefficients and corrections: family → kind → seconds per unit, or trees.
+
+    Args:
+        known: coefficients from before.
+    """
+    coefficients: dict[str, Any] = {
+        family: {"*": [0.0] * len(AMOUNTS[family]), **known.get(family, {})} for family in AMOUNTS
+    }
     corrections: dict[str, Any] = {family: {} for family in AMOUNTS}
     rng = np.random.default_rng(0)
     for (family, kind), members in sorted(rows_by_kind(samples).items()):
@@ -201,17 +211,19 @@ def fit(samples: Sequence[Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
         if len(members) > MOST_ROWS:
             members = [members[i] for i in rng.choice(len(members), MOST_ROWS, replace=False)]
         amounts, traits, times, weights = (np.array(column) for column in zip(*members, strict=True))
-        solution, residuals = solve(amounts, times)
-        solution = np.array([float(f"{c:.4g}") for c in solution * np.exp(np.quantile(residuals, CAUTION))])
-        coefficients[family][kind] = solution.tolist()
+        if len(members) >= ENOUGH_ROWS or kind not in known.get(family, {}):
+            solution, residuals = solve(amounts, times)
+            scaled = solution * np.exp(np.quantile(residuals, CAUTION))
+            coefficients[family][kind] = [float(f"{c:.4g}") for c in scaled]
+        left = np.log(times / (amounts @ np.array(coefficients[family][kind]) + 1e-12))
         trees: list[Any] = []
         if traits.shape[1] and len(members) >= 2 * LEAF:
-            left = np.log(times / (amounts @ solution + 1e-12))
-            trees = boosted(traits, left, weights, ROUNDS, RATE, DEPTH, LEAF)
+            shift = float(f"{np.clip(np.median(left), -MOST_SHIFT, MOST_SHIFT):.3g}")
+            trees = [shift, *boosted(traits, left - shift, weights, ROUNDS, RATE, DEPTH, LEAF)]
             corrections[family][kind] = trees
         print(
             f"{family:12} {kind:60} {len(members):5} rows, {len(trees):2} trees, "
-            f"median error {np.median(np.abs(residuals)):.2f}"
+            f"median error {np.median(np.abs(left)):.2f}"
         )
     return coefficients, corrections
 
@@ -311,7 +323,8 @@ def main() -> None:
     model = cost_data(lib.effective_isa, lib.threads)
     if args.fit:
         facts, samples = gathered(args.fit)
-        fitted = fit(samples)
+        known = next((m for m in measured() if (m.isa, m.threads) == (facts["isa"], facts["threads"])), None)
+        fitted = fit(samples, {} if known is None else known.coefficients)
         model = CostModel(
             isa=facts["isa"], threads=facts["threads"], coefficients=fitted[0], corrections=fitted[1]
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 Tree = float | list[Any]
 """A logarithm, or (number of a trait, threshold, tree for traits below it, tree for the others)."""
-CUTS = 12
+CUTS = 8
 """Thresholds tried per trait."""
 SHRINKING = 2.0
 """So many rows without an error are added to each leaf."""

@@ -13,6 +13,7 @@ from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine
 from .choice import reorder
 from .plan import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
+from .work import reorder_work
 
 FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
@@ -127,7 +128,16 @@ class Assembly:
         cast = half.cast if code else half.cast_without_code
         arguments = ((0, source), (1, target))
         self.steps.append(
-            HostStep(f"convert {what}", cast, arguments, seen, 1, is_copy=True, implementation=by)
+            HostStep(
+                f"convert {what}",
+                cast,
+                arguments,
+                seen,
+                1,
+                is_copy=True,
+                implementation=by,
+                work=reorder_work(by, source.desc, target.desc),
+            )
         )
 
     def copy_scaled(
