@@ -6,18 +6,26 @@ import math
 import random
 from typing import Any
 
-KINDS = (
-    "dense",
-    "dense",
-    "pointwise",
-    "pointwise",
-    "first",
-    "depthwise",
-    "grouped",
-    "patch",
-    "dilated",
-    "transposed",
-)
+KINDS = {
+    "dense": 8,
+    "pointwise": 8,
+    "large pointwise": 3,
+    "first": 4,
+    "depthwise": 5,
+    "grouped": 4,
+    "patch": 3,
+    "dilated": 3,
+    "transposed": 4,
+    "wide transposed": 3,
+    "long": 3,
+    "long transposed": 4,
+    "odd": 5,
+    "deep": 4,
+    "whole": 2,
+    "many groups": 3,
+}
+"""What layers are called by, and how often they come."""
+MOST_WEIGHTS = 3.2e7
 
 
 def complete(layer: dict[str, Any]) -> dict[str, Any]:
@@ -58,13 +66,15 @@ def draw(rng: random.Random, most_flops: float = 4e9, most_elements: float = 1.5
         positions = math.prod(layer["src_spatial"] if transposed else layer["dst_spatial"])
         weights = layer["in_channels"] * layer["out_channels"] // layer["groups"] * math.prod(layer["kernel"])
         flops = 2 * layer["batch"] * positions * weights
-        if min(layer["dst_spatial"]) >= 1 and data <= most_elements and 2e3 <= flops <= most_flops:
+        if min(layer["dst_spatial"]) < 1:
+            continue
+        if data <= most_elements and 2e3 <= flops <= most_flops and weights <= MOST_WEIGHTS:
             return layer
 
 
 def _draw(rng: random.Random) -> dict[str, Any]:
-    kind = rng.choice(KINDS)
-    rank = rng.choice([1, 2, 2, 2, 2, 2, 2, 3])
+    kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+    rank = 1 if kind.startswith("long") else rng.choice([1, 2, 2, 2, 2, 2, 2, 3])
     top = {
         1: [64, 128, 500, 1024, 4096],
         2: [5, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128, 224],
@@ -98,13 +108,53 @@ def _draw(rng: random.Random) -> dict[str, Any]:
     elif kind == "transposed":
         op, s = "ConvTransposeBackwardWeights", 2
         k = rng.choice([2, 3, 4, 4])
+    elif kind == "large pointwise":
+        k = s = 1
+        spatial = [rng.choice({1: [1024, 2048], 2: [28, 32, 56], 3: [8, 14, 16]}[rank])] * rank
+        ci, co = rng.choice([64, 96, 128, 192, 256]), rng.choice([64, 128, 160, 256, 512])
+    elif kind == "wide transposed":
+        op, s, k = "ConvTransposeBackwardWeights", 2, rng.choice([2, 4, 4, 5])
+        rank, spatial = 2, [rng.choice([32, 40, 56, 64, 100, 112])] * 2
+        ci, co = rng.choice([16, 32, 64, 128]), rng.choice([3, 16, 32, 64])
+    elif kind == "long":  # a front end or an encoder of sound
+        k, s = rng.choice([(10, 5), (16, 8), (8, 4), (4, 2), (11, 1), (25, 1), (31, 1), (400, 160)])
+        ci = 1 if k == 400 or rng.random() < 0.2 else ci
+        spatial = [rng.choice([400, 500, 1000, 1024, 3999, 4096, 16000])]
+    elif kind == "long transposed":  # a vocoder
+        op = "ConvTransposeBackwardWeights"
+        k, s = rng.choice([(16, 8), (16, 8), (20, 10), (11, 5), (10, 5), (8, 4), (12, 6), (4, 2)])
+        spatial = [rng.choice([32, 50, 64, 100, 128, 200, 256, 400, 800])]
+        ci = rng.choice([32, 64, 128, 192, 256, 512])
+        co = rng.choice([ci // 2, ci // 2, ci // 4, 1])
+    elif kind == "odd":  # sizes and channels that no vector divides
+        spatial = [
+            rng.choice([9, 11, 13, 17, 19, 27, 33, 37, 55, 57, 65] if rank < 3 else [7, 9, 11, 13])
+        ] * rank
+        ci, co = rng.choice([3, 5, 7, 10, 12, 20, 24, 36, 40, 60, 72, 100, 112, 200]), rng.randint(3, 260)
+        s = rng.choice([1, 1, 2])
+    elif kind == "deep":  # the last stages
+        spatial = [rng.choice([3, 4, 5, 6, 7, 8])] * rank
+        ci, co = rng.choice([256, 320, 512, 960, 1024]), rng.choice([256, 320, 512, 1024, 1280])
+        k, s = rng.choice([1, 1, 3, 3, 5]), rng.choice([1, 1, 1, 2])
+    elif kind == "whole":
+        rank, s = 2, 1
+        k = rng.choice([4, 4, 5, 6, 7, 8])
+        op = rng.choice(["ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"])
+        spatial = [1 if "Transpose" in op else k] * 2
+        ci, co = rng.choice([64, 100, 128, 256, 512]), rng.choice([1, 10, 128, 256, 512, 1000, 4096])
+    elif kind == "many groups":
+        per = rng.choice([1, 2, 3, 4, 4, 8])
+        groups = rng.choice([16, 32, 32, 48, 64, 96])
+        ci, co = per * groups, per * groups * rng.choice([1, 1, 1, 2])
+        k = rng.choice([1, 3, 3, 5])
+        s = rng.choice([1, 1, 2])
     ci, co = (max(groups, c // groups * groups) for c in (ci, co))
     extent = (k - 1) * d + 1
-    pad = 0 if kind == "patch" or k == s else rng.choice([extent // 2, extent // 2, 0])
+    pad = 0 if kind == "whole" or kind == "patch" or k == s else rng.choice([extent // 2, extent // 2, 0])
     layer = {
         "name": kind,
         "op": op,
-        "batch": rng.choice([1, 2, 4, 8, 16, 32]),
+        "batch": rng.choice([1, 2, 4, 8, 8, 16, 16, 32, 32, 64]),
         "groups": groups,
         "in_channels": ci,
         "out_channels": co,

@@ -16,7 +16,6 @@ from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.plan.choice import matmul
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
-from onednn_graph.backends.onednn.plan.work import matmul_work
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.tools.comparisons import interleaved
 
@@ -169,7 +168,7 @@ def matmul_peak(dtype: str, size: int = 1536) -> float:
     if primitive is None or is_reference(primitive.implementation):
         return float("nan")
     arguments = tuple((arg, Buffer(desc, i)) for i, arg in enumerate((Arg.SRC, Arg.WEIGHTS, Arg.DST)))
-    plan = Plan(engine, [Step("matmul", primitive, arguments, matmul_work("", data_type, 0, 0, 1))])
+    plan = Plan(engine, [Step("matmul", primitive, arguments)])
     arrays = [np.ones((size, size), DTYPES[dtype]) for _ in range(3)]
     (times,) = interleaved([lambda: plan.run([a.ctypes.data for a in arrays])], 0.3)
     return 2 * size**3 / min(times)

@@ -13,6 +13,7 @@ from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine
 from .choice import reorder
 from .plan import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
+from .work import reorder_work
 
 FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
@@ -90,19 +91,19 @@ class Assembly:
     def _otherwise(self, what: str, source: Buffer, target: Buffer) -> bool:
         """From or to f16, and into gaps, on the host: many times faster than the library does it element by element.
 
-        Another layout and the other half are reached through a plain copy in the other type, or in f32, and gaps
-        through a dense copy.
+        Another layout, plain or blocked, and the other half are reached through a plain copy in the other type, or in
+        f32, and gaps through a dense copy.
         """
         types = (source.desc.data_type, target.desc.data_type)
         plain = source.desc.strides is not None and target.desc.strides is not None
         if types[0] is types[1] and plain:
             self._cast(what, source, target)
             return True
-        if DataType.f16 in types and plain and set(types) <= FLOATS:
-            short, other = (source, target) if types[0] is DataType.f16 else (target, source)
-            strides = short.desc.strides or ()
+        short, other = (source, target) if types[0] is DataType.f16 else (target, source)
+        strides = short.desc.strides
+        if DataType.f16 in types and strides is not None and set(types) <= FLOATS:
             dense = not short.desc.has_gaps
-            if DataType.f32 in types and (strides == other.desc.strides or not dense):
+            if DataType.f32 in types and plain and (strides == other.desc.strides or not dense):
                 self._cast(what, source, target)
                 return True
             between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
@@ -127,7 +128,16 @@ class Assembly:
         cast = half.cast if code else half.cast_without_code
         arguments = ((0, source), (1, target))
         self.steps.append(
-            HostStep(f"convert {what}", cast, arguments, seen, 1, is_copy=True, implementation=by)
+            HostStep(
+                f"convert {what}",
+                cast,
+                arguments,
+                seen,
+                1,
+                is_copy=True,
+                implementation=by,
+                work=reorder_work(by, source.desc, target.desc),
+            )
         )
 
     def copy_scaled(

@@ -150,7 +150,7 @@ class HostStep:
         inputs: how many of them are inputs.
         is_copy: whether it only converts elements.
         implementation: who does it.
-        op: as of a `Step`.
+        op, work: as of a `Step`.
         is_op: whether it is the NumPy kernel of a whole op, which profiles itself.
     """
 
@@ -163,6 +163,7 @@ class HostStep:
     implementation: str = "numpy"
     op: int | None = None
     is_op: bool = False
+    work: Work | None = None
 
 
 AnyStep = Step | HostStep
@@ -318,7 +319,7 @@ class Plan:
     @property
     def works(self) -> list[Work]:
         """What the steps do, as far as the cost model knows them."""
-        return [step.work for step in self.steps if isinstance(step, Step) and step.work is not None]
+        return [step.work for step in self.steps if step.work is not None]
 
     def scratchpad(self, step: Step) -> MemoryDesc:
         """What the step's primitive needs beside its arguments."""

@@ -31,6 +31,31 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "sum": ("calls", "bytes", "far bytes"),
 }
 """Family of a step → what its amounts are, in order."""
+TRAITS: Mapping[str, tuple[str, ...]] = {
+    "convolution": (
+        "rows",
+        "columns",
+        "filled rows",
+        "filled columns",
+        "groups",
+        "batch",
+        "positions",
+        "width",
+        "src width",
+        "taps",
+        "kernel width",
+        "stride",
+        "dilation",
+        "pad",
+        "spatial rank",
+        "flops",
+    ),
+    "matmul": ("rows", "depth", "columns", "batches", "first turned", "second turned", "flops"),
+    "reorder": ("elements", "source run", "target run", "channels", "images"),
+    "sum": (),
+}
+"""Family of a step → what its traits are, in order: of the width where they are of one axis; `filled` is how full the
+vectors are."""
 
 
 @frozen
@@ -41,11 +66,13 @@ class Work:
         family: a key of AMOUNTS.
         kind: implementation, data type and layout, by which times differ.
         amounts: as AMOUNTS says.
+        traits: as TRAITS says; what else times depend on, without being proportional to it.
     """
 
     family: str
     kind: str
     amounts: tuple[float, ...]
+    traits: tuple[float, ...] = ()
 
 
 def convolution_work(
@@ -76,7 +103,39 @@ def convolution_work(
             flops / (2 * gradient.rows) * size,
             float(gradient.batch * gradient.groups),
         ),
+        _convolution_traits(gradient),
     )
+
+
+def _convolution_traits(gradient: ConvolutionGeometry) -> tuple[float, ...]:
+    return tuple(
+        map(
+            float,
+            (
+                gradient.rows,
+                gradient.columns,
+                filled(gradient.rows),
+                filled(gradient.columns),
+                gradient.groups,
+                gradient.batch,
+                math.prod(gradient.dst_spatial),
+                gradient.dst_spatial[-1],
+                gradient.src_spatial[-1],
+                math.prod(gradient.kernel),
+                gradient.kernel[-1],
+                gradient.strides[-1],
+                gradient.dilations[-1],
+                gradient.pads_begin[-1],
+                gradient.spatial_rank,
+                gradient.flops,
+            ),
+        )
+    )
+
+
+def filled(channels: int) -> float:
+    """The part of the vectors' lanes that so many channels fill."""
+    return channels / (math.ceil(channels / LANES) * LANES)
 
 
 def _layout_class(layout: str) -> str:
@@ -93,13 +152,25 @@ def _window_class(gradient: ConvolutionGeometry) -> str:
     return "unit" if all(k == 1 for k in gradient.kernel) else "window"
 
 
-def matmul_work(implementation: str, data_type: DataType, flops: int, nbytes: int, batches: int) -> Work:
+def matmul_work(
+    implementation: str, data_type: DataType, first: MemoryDesc, second: MemoryDesc, product: MemoryDesc
+) -> Work:
     """The work of a (batched) matrix product."""
+    *batch, rows, depth = first.shape
+    columns, batches = second.shape[-1], float(math.prod(batch))
+    flops = 2.0 * batches * rows * depth * columns
+    turned = (float(_is_turned(first)), float(_is_turned(second)))
     return Work(
         "matmul",
         f"{implementation} {data_type.value}",
-        (1.0, float(flops), *_bytes(nbytes), float(batches)),
+        (1.0, flops, *_bytes(first.nbytes + second.nbytes + product.nbytes), batches),
+        (float(rows), float(depth), float(columns), batches, *turned, flops),
     )
+
+
+def _is_turned(matrix: MemoryDesc) -> bool:
+    """Whether its columns lie together, and not its rows."""
+    return matrix.strides is not None and matrix.strides[-1] != 1
 
 
 def reorder_work(implementation: str, source: MemoryDesc, target: MemoryDesc) -> Work:
@@ -112,8 +183,16 @@ def reorder_work(implementation: str, source: MemoryDesc, target: MemoryDesc) ->
     types = f"{source.itemsize} to {target.itemsize}"
     runs = elements / min(source.run, target.run) if same else elements
     return Work(
-        "reorder", f"{implementation} {types} {way}", (1.0, *_bytes(nbytes), float(elements), float(runs))
+        "reorder",
+        f"{implementation} {types} {way}",
+        (1.0, *_bytes(nbytes), float(elements), float(runs)),
+        tuple(map(float, (elements, source.run, target.run, *_second_and_first(source.shape)))),
     )
+
+
+def _second_and_first(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Sizes of the second and of the first axis: of data its channels and its images."""
+    return (shape[1] if len(shape) > 1 else 1), (shape[0] if shape else 1)
 
 
 def sum_work(implementation: str, nbytes: int) -> Work:

@@ -1,21 +1,53 @@
-"""How long a plan takes, without running it: a linear model, fitted to measurements.
+"""How long a plan takes, without running it: a linear model with corrections, fitted to measurements.
 
-Each step of a plan has a `Work`: its kind, and amounts such as multiplications and bytes. The model has seconds per
-unit for each kind, so that the cost of a plan is a sum of products. The numbers are data, made by
-`benchmarks/fit_cost.py` on the machine that they name, in `cost_data.json`; run it on yours to refit. They
-know no layer and no network: only kinds of primitives.
+Each step of a plan has a `Work`: its kind, amounts such as multiplications and bytes, and traits such as the width of
+an image. The model has seconds per unit of each amount for each kind, and small trees on the traits for what is not
+proportional to anything: how full a vector is, when a kernel changes its way. The cost of a plan is the sum over its
+steps. The numbers are data in sections per class of CPU, made by `benchmarks/fit_cost.py` on the machines they name,
+in `cost_data.json`; run it on yours to refit. They know no layer and no network: only kinds of primitives.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from importlib import resources
+from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ..plan.work import Work
+
+Tree = float | Sequence[Any]
+"""A logarithm, or (number of a trait, threshold, tree for traits below it, tree for the others)."""
+UNMEASURED_ISA, MEASURED_ISA = "avx512_core_amx", "avx512_core_bf16"
+"""No machine with the first was at hand: its kernels are taken for those of the second."""
+
+
+class CpuClass(StrEnum):
+    """CPUs whose kernels have much in common: a section of the data."""
+
+    avx2 = "AVX2"
+    avx512 = "AVX-512"
+    amx = "AMX"
+
+    @classmethod
+    def of(cls, isa: str) -> CpuClass:
+        """The class of an instruction set, as the library names it; what it does not know counts as AVX-512."""
+        if "amx" in isa:
+            return cls.amx
+        return cls.avx2 if isa.startswith(("sse41", "avx2")) or isa == "avx" else cls.avx512
+
+
+NEAREST = {
+    CpuClass.avx2: (CpuClass.avx2, CpuClass.avx512, CpuClass.amx),
+    CpuClass.avx512: (CpuClass.avx512, CpuClass.amx, CpuClass.avx2),
+    CpuClass.amx: (CpuClass.amx, CpuClass.avx512, CpuClass.avx2),
+}
+"""Whose data a class takes, best first; of AMX nothing was measured."""
 
 
 @frozen(kw_only=True)
@@ -25,42 +57,70 @@ class CostModel:
     Attributes:
         isa, threads: what it was measured with.
         coefficients: family → kind → seconds per unit of each amount. The kind `*` stands for every other.
+        corrections: family → kind → trees, whose sum is the logarithm of a factor.
     """
 
     isa: str
     threads: int
     coefficients: Mapping[str, Mapping[str, Sequence[float]]]
+    corrections: Mapping[str, Mapping[str, Sequence[Tree]]] = field(factory=dict[str, Any])
 
     def seconds(self, works: Iterable[Work]) -> float:
         """The estimated time of these steps together."""
-        total = 0.0
-        for work in works:
-            kinds = self.coefficients[work.family]
-            per_unit = kinds.get(work.kind) or kinds["*"]
-            total += sum(a * b for a, b in zip(work.amounts, per_unit, strict=True))
-        return total
+        return sum(map(self._step, works))
+
+    def _step(self, work: Work) -> float:
+        kinds = self.coefficients[work.family]
+        kind = next(
+            (k for k in (work.kind, work.kind.replace(UNMEASURED_ISA, MEASURED_ISA)) if k in kinds), "*"
+        )
+        proportional = sum(a * b for a, b in zip(work.amounts, kinds[kind], strict=True))
+        trees = self.corrections.get(work.family, {}).get(kind, ())
+        return proportional * math.exp(sum(_leaf(tree, work.traits) for tree in trees))
+
+
+def _leaf(tree: Tree, traits: Sequence[float]) -> float:
+    """What a tree says of a step with these traits."""
+    while not isinstance(tree, int | float):
+        trait, threshold, below, others = tree
+        tree = below if traits[trait] < threshold else others
+    return tree
+
+
+def models_in(text: str) -> tuple[CostModel, ...]:
+    """All models of a file's text."""
+    return tuple(
+        CostModel(
+            isa=entry["isa"],
+            threads=entry["threads"],
+            coefficients=entry["coefficients"],
+            corrections=entry.get("corrections", {}),
+        )
+        for section in json.loads(text)["classes"].values()
+        for entry in section
+    )
 
 
 @functools.cache
 def measured() -> tuple[CostModel, ...]:
     """All models of the data file."""
-    text = resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json").read_text(encoding="utf-8")
-    return tuple(
-        CostModel(isa=entry["isa"], threads=entry["threads"], coefficients=entry["coefficients"])
-        for entry in json.loads(text)["models"]
-    )
+    file = resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json")
+    return models_in(file.read_text(encoding="utf-8"))
 
 
-def model_for(isa: str, threads: int, ordered_isas: Sequence[str]) -> CostModel:
-    """The model of this instruction set and number of threads, or of the nearest measured ones.
+def cost_data(isa: str, threads: int) -> CostModel:
+    """The model for a machine: of its class, or of the nearest measured one, and of the nearest number of threads.
 
     Args:
-        isa: as the library names it.
+        isa: in effect, as the library names it.
         threads: that kernels may use.
-        ordered_isas: all names from the weakest to the strongest.
     """
-
-    def rank(name: str) -> int:
-        return ordered_isas.index(name) if name in ordered_isas else len(ordered_isas)
-
-    return min(measured(), key=lambda model: (abs(rank(model.isa) - rank(isa)), abs(model.threads - threads)))
+    order = NEAREST[CpuClass.of(isa)]
+    return min(
+        measured(),
+        key=lambda model: (
+            order.index(CpuClass.of(model.isa)),
+            model.isa != isa,
+            abs(model.threads - threads),
+        ),
+    )

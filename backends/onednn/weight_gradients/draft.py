@@ -6,7 +6,6 @@ user's arrays and the temporaries apart, and says with `Unfit` what can't be don
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 
@@ -193,10 +192,7 @@ class Draft(Assembly):
         desc = matmul(self.engine, a.desc, b.desc, c.desc, self.problem.fpmath)
         if desc is None:
             raise Unfit("the library has no such matmul, or a reference loop only")
-        size = math.prod(a.desc.shape) * b.desc.shape[-1]
-        batches = math.prod(a.desc.shape[:-2])
-        nbytes = a.desc.nbytes + b.desc.nbytes + c.desc.nbytes
-        work = matmul_work(desc.implementation, compute, 2 * size, nbytes, batches)
+        work = matmul_work(desc.implementation, compute, a.desc, b.desc, c.desc)
         self.steps.append(Step("matmul", desc, ((Arg.SRC, a), (Arg.WEIGHTS, b), (Arg.DST, c)), work))
         self.convolution, self.compute = desc.implementation, compute
 

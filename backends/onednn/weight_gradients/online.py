@@ -83,7 +83,7 @@ def _likely(found: Sequence[Candidate]) -> list[Candidate]:
 def _is_proven(candidate: Candidate) -> bool:
     """Whether it may run without having been verified."""
     steps = (step for step in candidate.plan.steps if isinstance(step, Step))
-    return all(is_proven(step.desc.function, step.implementation) for step in steps)
+    return all(is_proven(step.desc.engine.lib, step.desc.function, step.implementation) for step in steps)
 
 
 class TrialRun:

@@ -12,14 +12,13 @@ from ....graph.compile.options import CompileOptions, Tune
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
 from ....ops.errors import ArgumentError, nearest
-from ..library.enumerators import CpuIsa
 from ..library.implementations import is_reference
 from ..library.primitive import NativeEngine
 from ..plan.assembly import Unfit
 from ..quarantine import barred
 from . import tuning
 from .candidate import Candidate
-from .cost import model_for
+from .cost import cost_data
 from .draft import Draft, Exhausted
 from .machine import MachineCost, fitted
 from .problem import Problem, is_small, lifted
@@ -31,12 +30,9 @@ DATA_PER_SCRATCH = 2
 """How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
 converted to has to fit, and the library's own kernels for them take as much."""
 F32_BYTES = 4
-MARGIN, MARGINS = 1.4, (("gemm", 1.8), ("columns", 1.15))
-"""By how much an estimate has to be better than that of the usual way to be believed, and what strategies whose names
-begin so have in its place. Chosen on random layers so that almost none gets slower: im2col inside of the library is
-hardest to foresee, a product with columns of our own is easiest."""
-PRODUCT_MARGINS = (("gemm", 1.1), ("matrix product", 1.15), *MARGINS)
-"""The same for bf16 where windows are single positions: there is no im2col then, and all are products."""
+MARGIN, GEMM_MARGIN, SMALL_GEMM_MARGIN = 1.1, 1.3, 4.0
+"""By how much an estimate has to be better than that of the usual way to be believed. Im2col inside of the library is
+hardest to foresee, most of all where starting its threads is all that it takes time for."""
 
 
 def trusted(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
@@ -90,9 +86,9 @@ def candidates(
 
 
 def cost_model(engine: NativeEngine) -> MachineCost:
-    """The cost model that fits this process best, with what was measured on this machine."""
+    """The cost model that fits this process best: by the instruction set in effect, and what was measured here."""
     lib = engine.lib
-    return fitted(lib, model_for(lib.effective_isa, lib.threads, [isa.name for isa in CpuIsa]))
+    return fitted(lib, cost_data(lib.effective_isa, lib.threads))
 
 
 def choose(
@@ -126,31 +122,36 @@ def choose(
             )
         return wanted
     found = _within(problem, found, options, rejected)
-    _sort(problem, found)
+    places = in_order(problem, [one.strategy for one in found], [one.estimated_seconds for one in found])
+    found = [found[place] for place in places]
     if options.tune in (Tune.cached, Tune.measure):
         found = tuning.tuned(engine, problem, found, options)
     return found
 
 
-def _sort(problem: Problem, found: list[Candidate]) -> None:
-    """By estimate, but nothing goes before the usual way without a margin."""
-    names = [one.strategy for one in found]
-    order = [strategy.name for strategy in usual(problem) if strategy.name in names]
-    first = names.index(order[0]) if order else -1
-    if order and is_small(problem.gradient):
-        found.insert(0, found.pop(first))
-        return
+def in_order(problem: Problem, strategies: Sequence[str], estimates: Sequence[float]) -> list[int]:
+    """The places of candidates by estimate, but nothing goes before the usual way without a margin.
 
-    gradient = problem.gradient
-    is_product = set(gradient.kernel) == {1} and set(gradient.strides) == {1} and gradient.groups == 1
-    margins = PRODUCT_MARGINS if is_product and problem.data_type is DataType.bf16 else MARGINS
+    Args:
+        strategies: the candidates' names. estimates: their seconds.
+    """
+    order = [strategy.name for strategy in usual(problem) if strategy.name in strategies]
+    first = strategies.index(order[0]) if order else -1
+
+    gathers = any(k > 1 for k in problem.gradient.kernel)
+    gemm = SMALL_GEMM_MARGIN if is_small(problem.gradient) else GEMM_MARGIN if gathers else MARGIN
 
     def weighed(place: int) -> float:
-        one = found[place]
-        margin = next((m for name, m in margins if one.strategy.startswith(name)), MARGIN)
-        return one.estimated_seconds * (1.0 if place == first else margin)
+        margin = gemm if strategies[place].startswith("gemm") else MARGIN
+        return estimates[place] * (1.0 if place == first else margin)
 
-    found[:] = [found[place] for place in sorted(range(len(found)), key=weighed)]
+    return sorted(range(len(strategies)), key=weighed)
+
+
+def scratch_limit(problem: Problem) -> int:
+    """Bytes of temporary memory that a candidate may take by default."""
+    data = sum(math.prod(view.shape) for view in (problem.src, problem.dst, problem.weights))
+    return max(DATA_PER_SCRATCH * data * F32_BYTES, LEAST_SCRATCH_LIMIT)
 
 
 def _within(
@@ -159,8 +160,7 @@ def _within(
     """The candidates whose temporary memory is below the limit; the least hungry one where none is."""
     limit = options.scratch_limit
     if limit is None:
-        data = sum(math.prod(view.shape) for view in (problem.src, problem.dst, problem.weights))
-        limit = max(DATA_PER_SCRATCH * data * F32_BYTES, LEAST_SCRATCH_LIMIT)
+        limit = scratch_limit(problem)
     kept = [one for one in found if one.plan.scratch_bytes <= limit]
     if not kept and found:
         kept = [min(found, key=lambda one: one.plan.scratch_bytes)]

@@ -99,6 +99,7 @@ APPLYING = {
     "matrix product": Problem(channels=(6, 8), size=(4, 6), kernel=(1, 1)),
     "matrix product in 4 parts": Problem(batch=4, channels=(6, 8), size=(4, 6), kernel=(1, 1)),
     "columns and matrix product": Problem(channels=(3, 5), size=(8, 12), kernel=(4, 3), strides=(4, 3)),
+    "matrix product of whole images": Problem(batch=5, channels=(3, 4), size=(4, 3), kernel=(4, 3)),
     "space to depth": Problem(
         channels=(3, 8), size=(15, 16), kernel=(7, 5), strides=(2, 3), begin=(3, 2), end=(2, 1)
     ),

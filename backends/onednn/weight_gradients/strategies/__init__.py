@@ -15,7 +15,7 @@ from .base import Data, Strategy
 from .depth import SpaceToDepth
 from .groups import MergedGroups, SplitWidth
 from .plain import Direct, Padded
-from .products import Columns, Product
+from .products import Columns, Product, WholeImages
 
 _VIA = (None, DataType.f32, DataType.bf16)
 """Data types that strategies convert to, their own first."""
@@ -37,6 +37,7 @@ STRATEGIES: tuple[Strategy, ...] = tuple(
         Product(via=via, parts=2),
         Product(via=via, parts=4),
         Columns(via=via),
+        WholeImages(via=via),
         SpaceToDepth(via=via),
     )
 )

@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from .....graph.model.logical_tensor import row_major
 from .....ops.convolution_geometry import ConvolutionGeometry
 from .....ops.data_types import DataType
+from ...library.memory import packed
 from ...plan.plan import Buffer
 from ..draft import Draft
 from ..problem import Problem, View
@@ -264,3 +265,65 @@ class Columns:
             draft.src(), shape, (batch_step, *jumps, channel_step), source_offset, problem.data_type
         )
         draft.copy("src", source, draft.look(columns, shape, strides, target_offset, compute))
+
+
+@frozen(kw_only=True)
+class WholeImages:
+    """Windows that are the whole image, each of one position: dW = diff_dstᵀ · src, a row for each image.
+
+    A fully connected layer written as a convolution, and the transposed first layer of a generator. dW is larger than
+    all else together and is written once, in the user's order: src is turned to that first, which is small. The size of
+    the window leaves no dilation above 1.
+    """
+
+    via: DataType | None = None
+
+    @property
+    def name(self) -> str:
+        return f"matrix product of whole images{suffix(self.via)}"
+
+    def applies(self, problem: Problem) -> str | None:
+        gradient = problem.gradient
+        if gradient.groups > 1:
+            return "there are groups"
+        if all(k == 1 for k in gradient.kernel):
+            return "the kernel is pointwise"
+        if any(p > 1 for p in gradient.dst_spatial) or gradient.kernel != gradient.src_spatial:
+            return "the window is not the whole image"
+        if any(gradient.pads_begin) or any(gradient.pads_end):
+            return "there are pads"
+        return type_reason(problem, self.via)
+
+    def write(self, draft: Draft) -> None:
+        problem, gradient = draft.problem, draft.problem.gradient
+        compute = compute_type(problem, self.via)
+        images, window = problem.src.shape[0], problem.src.shape[1:]
+        wide = math.prod(window)
+        row_step, *steps = problem.weights.strides
+        lying = packed(window, steps)
+        src = draft.bring(
+            "diff_dst" if gradient.exchanged else "src",
+            draft.src(),
+            draft.desc(problem.src.shape, (wide, *lying), compute),
+        )
+        dst, dst_row = _as_rows(draft, "diff_dst", draft.dst(), problem.dst, compute)
+        a = Matrix(dst, 1, 0, gradient.rows, 1, images, dst_row)
+        b = Matrix(src, 1, 0, images, wide, wide, 1)
+        ordered = sorted(zip(lying, window, steps, strict=True), reverse=True)
+        step = _one_step([size for _, size, _ in ordered], [step for _, _, step in ordered])
+        gathered = draft.gathered(compute)
+        in_place = gathered == problem.data_type and step is not None and 1 in (step, row_step)
+        if in_place:
+            c = Matrix(draft.result_array(), 1, 0, gradient.rows, row_step, wide, step or 1)
+        else:
+            c = Matrix(draft.temporary((gradient.rows * wide,), gathered), 1, 0, gradient.rows, wide, wide, 1)
+        first, second = (a, b) if c.column_step == 1 else (b.turned(), a.turned())
+        target = c if c.column_step == 1 else c.turned()
+        draft.multiply(
+            first.look(draft, compute), second.look(draft, compute), target.look(draft, gathered), compute
+        )
+        draft.compute = gathered
+        if not in_place:
+            shape = (gradient.rows, *window)
+            made = draft.look(c.buffer, shape, (wide, *lying), 0, gathered)
+            draft.copy("diff_weights", made, draft.weights(shape, problem.weights.strides))
