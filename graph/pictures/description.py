@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -28,6 +28,7 @@ from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
 from ..runtime.profiling import EventKind, Profile
 from ..runtime.progress import progressing
+from .modules import places
 
 PREVIEWED_KERNELS = 64
 """Ops up to which a preview compiles the partitions, for the names of their kernels."""
@@ -73,6 +74,11 @@ class DescribedOp:
         inputs, outputs: pairs of port name and tensor id.
         attributes: as the op has them.
         partition: id of its partition.
+        path: names of the modules around it, from the outermost; see `places`.
+        title: its name in there.
+        seconds: mean time of its own steps in one execution, where it was profiled; None for what is done with
+            another op.
+        layout: how its result lies, by the library's name, where that is known.
     """
 
     id: int
@@ -82,6 +88,10 @@ class DescribedOp:
     outputs: tuple[tuple[str, int], ...]
     attributes: dict[str, Any]
     partition: int | None
+    path: tuple[str, ...]
+    title: str
+    seconds: float | None
+    layout: str
 
 
 @frozen(kw_only=True)
@@ -91,12 +101,18 @@ class DescribedStep:
     Attributes:
         name: what it does and the implementation that does it, `convolution (brgconv:avx512_core)`.
         kind: see `EventKind`; `prepared` where it runs once for constants.
+        op: id of the op that it is done for, or None.
+        layout: how its result lies, or empty.
+        change: of a copy, from which layout and type to which, or empty.
         seconds: mean time, where it was profiled.
         tensors: with type, shape and layout, where it was profiled.
     """
 
     name: str
     kind: str
+    op: int | None = None
+    layout: str = ""
+    change: str = ""
     seconds: float | None = None
     tensors: tuple[str, ...] = ()
 
@@ -190,6 +206,7 @@ def describe(
             _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
             for partition in progressing(partitions, "compiling partition")
         ],
+        profile=profile,
     )
 
 
@@ -216,6 +233,7 @@ def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -
             )
             for partition in model.partitions
         ],
+        profile=profile,
     )
 
 
@@ -245,8 +263,12 @@ def _described_graph(
     outputs: Collection[int],
     partitions: Sequence[DescribedPartition],
     problem: str = "",
+    profile: Profile | None = None,
 ) -> GraphDescription:
-    owners = {op: partition.id for partition in partitions for op in partition.ops}
+    times = {} if profile is None else profile.op_seconds()
+    owners = {op: partition for partition in partitions for op in partition.ops}
+    layouts = {op: layout for partition in partitions for op, layout in _layouts(partition).items()}
+    stands = places({op.id: op.name for op in ops})
     producers = {t.id: op.id for op in ops for t in op.outputs}
     consumers: dict[int, list[int]] = {}
     for op in ops:
@@ -289,7 +311,11 @@ def _described_graph(
                 inputs=tuple((p.name, t.id) for p, t in zip(op.input_ports, op.inputs, strict=True)),
                 outputs=tuple((p.name, t.id) for p, t in zip(op.output_ports, op.outputs, strict=True)),
                 attributes=dict(op.attributes),
-                partition=owners.get(op.id),
+                partition=owners[op.id].id if op.id in owners else None,
+                path=stands[op.id].path,
+                title=stands[op.id].title,
+                seconds=_own_seconds(op.id, owners.get(op.id), times),
+                layout=layouts.get(op.id, ""),
             )
             for op in ops
         ),
@@ -297,6 +323,20 @@ def _described_graph(
         partitions=tuple(partitions),
         problem=problem,
     )
+
+
+def _own_seconds(op: int, partition: DescribedPartition | None, times: Mapping[int, float]) -> float | None:
+    """Of an op's steps; a partition whose steps name no op has its time at its first one."""
+    if op in times or partition is None or any(other in times for other in partition.ops):
+        return times.get(op)
+    return partition.seconds if op == partition.ops[0] else None
+
+
+def _layouts(partition: DescribedPartition) -> dict[int, str]:
+    """How results of ops lie: that of an op without a step of its own, as that of the step that it is fused to."""
+    told = [(step.op, step.layout) for step in partition.steps if step.layout and step.kind != "prepared"]
+    own = {op: layout for op, layout in told if op is not None}
+    return {op: own.get(op, told[-1][1] if told else "") for op in partition.ops}
 
 
 def _layout(tensor: LogicalTensor) -> str:
@@ -330,7 +370,7 @@ def _described(
         label=partition.label,
         backend=partition.backend if explanation is None else explanation.backend,
         strategy="" if explanation is None else explanation.strategy,
-        steps=_profiled_steps(partition, profile) or _planned_steps(explanation),
+        steps=_steps(partition, explanation, profile),
         scratch_bytes=None if explanation is None else explanation.scratch_bytes,
         why_not=dict(partition.why_not),
         rejected=() if explanation is None else explanation.rejected,
@@ -340,33 +380,54 @@ def _described(
 
 
 def _planned_steps(explanation: Explanation | None) -> tuple[DescribedStep, ...]:
+    """The steps that are known before anything runs: first those that are done once for constants."""
     if explanation is None:
         return ()
+    if explanation.steps:
+        steps = [
+            DescribedStep(
+                name=step.name,
+                kind="prepared" if step.prepared else EventKind.host.value if step.host else _kind_of(step.name),
+                op=step.op,
+                layout=step.layout,
+                change=step.change,
+            )
+            for step in explanation.steps
+        ]
+        return tuple(sorted(steps, key=lambda step: step.kind != "prepared"))
     host = explanation.backend == "numpy"
     return (
         *[DescribedStep(name=name, kind="prepared") for name in explanation.prepared],
         *[
-            DescribedStep(name=name, kind=(EventKind.host if host else _kind_of(name)).value)
+            DescribedStep(name=name, kind=EventKind.host.value if host else _kind_of(name))
             for name in explanation.implementations
         ],
     )
 
 
-def _kind_of(name: str) -> EventKind:
+def _kind_of(name: str) -> str:
     """What a step is, by its role and implementation."""
     if name.startswith(("reorder ", "convert ")):
-        return EventKind.copy
-    return EventKind.host if name.endswith("(numpy)") else EventKind.primitive
+        return EventKind.copy.value
+    return EventKind.host.value if name.endswith("(numpy)") else EventKind.primitive.value
 
 
-def _profiled_steps(partition: Partition, profile: Profile | None) -> tuple[DescribedStep, ...]:
-    """The steps of one execution, in order, with their mean times."""
-    return tuple(
-        DescribedStep(
-            name=f"{line.name} ({line.implementation})",
-            kind=line.kind.value,
-            seconds=line.seconds / line.calls,
-            tensors=line.tensors,
+def _steps(
+    partition: Partition, explanation: Explanation | None, profile: Profile | None
+) -> tuple[DescribedStep, ...]:
+    """The steps of one execution, in order, with their mean times where they were profiled."""
+    planned = _planned_steps(explanation)
+    lines = () if profile is None else profile.steps_of(partition.id, partition.label)
+    if not lines:
+        return planned
+    known = {(step.op, step.name): step for step in planned}
+    steps = [step for step in planned if step.kind == "prepared"]
+    for line in lines:
+        name = f"{line.name} ({line.implementation})"
+        plan = known.get((line.op, name), DescribedStep(name=name, kind=line.kind.value, op=line.op))
+        steps.append(
+            attrs.evolve(
+                plan, kind=line.kind.value, seconds=line.seconds / line.calls, tensors=line.tensors
+            )
         )
-        for line in (() if profile is None else profile.steps_of(partition.id, partition.label))
-    )
+    return tuple(steps)

@@ -23,7 +23,18 @@ from ...ops.values import counted
 from ..runtime.text_files import save_text
 from .description import GraphDescription
 
-SCRIPTS = ("words.js", "model.js", "layout.js", "drawing.js", "details.js", "view.js", "page.js")
+SCRIPTS = (
+    "words.js",
+    "model.js",
+    "layout.js",
+    "drawing.js",
+    "colours.js",
+    "details.js",
+    "finding.js",
+    "view.js",
+    "minimap.js",
+    "page.js",
+)
 """Our own, in the order in which they need each other."""
 LIBRARY, LICENCE = "dagre.min.js", "dagre.LICENSE"
 

@@ -56,3 +56,20 @@ function manner(tensor) {
   if (tensor.property_type !== "undef") words.push(tensor.property_type.replace("_", " "));
   return words.join(", ");
 }
+
+function percent(part, whole) {
+  return whole ? `${((100 * part) / whole).toFixed(part / whole < 0.1 ? 1 : 0)}%` : "";
+}
+
+function sumOf(things, number) {
+  return things.reduce((sum, thing) => sum + (number(thing) ?? 0), 0);
+}
+
+/** The least of many numbers, more than a call may have arguments. */
+function minimum(numbers, none) {
+  return numbers.length ? numbers.reduce((a, b) => Math.min(a, b)) : none;
+}
+
+function maximum(numbers, none) {
+  return numbers.length ? numbers.reduce((a, b) => Math.max(a, b)) : none;
+}
