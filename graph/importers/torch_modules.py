@@ -34,6 +34,6 @@ def titles(nodes: Iterable[Any]) -> dict[str, str]:
 
 
 def _stack(node: Any) -> list[tuple[str, str]]:
-    """The modules around a node, from the outermost: a key of the call, which each call has its own of, and the path."""
+    """The modules around a node, from the outermost: a key, of which each call has its own, and the path."""
     stack = node.meta.get("nn_module_stack") or {}
     return [(str(key), str(value[0])) for key, value in stack.items()]

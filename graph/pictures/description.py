@@ -26,9 +26,10 @@ from ..model.logical_tensor import (
 from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
-from ..runtime.profiling import EventKind, Profile
+from ..runtime.profiling import Profile
 from ..runtime.progress import progressing
 from .modules import places
+from .steps import DescribedStep, layouts_of, steps_of
 
 PREVIEWED_KERNELS = 64
 """Ops up to which a preview compiles the partitions, for the names of their kernels."""
@@ -92,29 +93,6 @@ class DescribedOp:
     title: str
     seconds: float | None
     layout: str
-
-
-@frozen(kw_only=True)
-class DescribedStep:
-    """One primitive, copy or host step of a partition.
-
-    Attributes:
-        name: what it does and the implementation that does it, `convolution (brgconv:avx512_core)`.
-        kind: see `EventKind`; `prepared` where it runs once for constants.
-        op: id of the op that it is done for, or None.
-        layout: how its result lies, or empty.
-        change: of a copy, from which layout and type to which, or empty.
-        seconds: mean time, where it was profiled.
-        tensors: with type, shape and layout, where it was profiled.
-    """
-
-    name: str
-    kind: str
-    op: int | None = None
-    layout: str = ""
-    change: str = ""
-    seconds: float | None = None
-    tensors: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -267,7 +245,11 @@ def _described_graph(
 ) -> GraphDescription:
     times = {} if profile is None else profile.op_seconds()
     owners = {op: partition for partition in partitions for op in partition.ops}
-    layouts = {op: layout for partition in partitions for op, layout in _layouts(partition).items()}
+    layouts = {
+        op: layout
+        for partition in partitions
+        for op, layout in layouts_of(partition.ops, partition.steps).items()
+    }
     stands = places({op.id: op.name for op in ops})
     producers = {t.id: op.id for op in ops for t in op.outputs}
     consumers: dict[int, list[int]] = {}
@@ -332,13 +314,6 @@ def _own_seconds(op: int, partition: DescribedPartition | None, times: Mapping[i
     return partition.seconds if op == partition.ops[0] else None
 
 
-def _layouts(partition: DescribedPartition) -> dict[int, str]:
-    """How results of ops lie: that of an op without a step of its own, as that of the step that it is fused to."""
-    told = [(step.op, step.layout) for step in partition.steps if step.layout and step.kind != "prepared"]
-    own = {op: layout for op, layout in told if op is not None}
-    return {op: own.get(op, told[-1][1] if told else "") for op in partition.ops}
-
-
 def _layout(tensor: LogicalTensor) -> str:
     if tensor.layout_type is not LayoutType.strided:
         return tensor.layout_type.value
@@ -370,64 +345,10 @@ def _described(
         label=partition.label,
         backend=partition.backend if explanation is None else explanation.backend,
         strategy="" if explanation is None else explanation.strategy,
-        steps=_steps(partition, explanation, profile),
+        steps=steps_of(partition, explanation, profile),
         scratch_bytes=None if explanation is None else explanation.scratch_bytes,
         why_not=dict(partition.why_not),
         rejected=() if explanation is None else explanation.rejected,
         problem=problem,
         seconds=None if profile is None else profile.partition_seconds().get(partition.id),
     )
-
-
-def _planned_steps(explanation: Explanation | None) -> tuple[DescribedStep, ...]:
-    """The steps that are known before anything runs: first those that are done once for constants."""
-    if explanation is None:
-        return ()
-    if explanation.steps:
-        steps = [
-            DescribedStep(
-                name=step.name,
-                kind="prepared" if step.prepared else EventKind.host.value if step.host else _kind_of(step.name),
-                op=step.op,
-                layout=step.layout,
-                change=step.change,
-            )
-            for step in explanation.steps
-        ]
-        return tuple(sorted(steps, key=lambda step: step.kind != "prepared"))
-    host = explanation.backend == "numpy"
-    return (
-        *[DescribedStep(name=name, kind="prepared") for name in explanation.prepared],
-        *[
-            DescribedStep(name=name, kind=EventKind.host.value if host else _kind_of(name))
-            for name in explanation.implementations
-        ],
-    )
-
-
-def _kind_of(name: str) -> str:
-    """What a step is, by its role and implementation."""
-    if name.startswith(("reorder ", "convert ")):
-        return EventKind.copy.value
-    return EventKind.host.value if name.endswith("(numpy)") else EventKind.primitive.value
-
-
-def _steps(
-    partition: Partition, explanation: Explanation | None, profile: Profile | None
-) -> tuple[DescribedStep, ...]:
-    """The steps of one execution, in order, with their mean times where they were profiled."""
-    planned = _planned_steps(explanation)
-    lines = () if profile is None else profile.steps_of(partition.id, partition.label)
-    if not lines:
-        return planned
-    known = {(step.op, step.name): step for step in planned}
-    steps = [step for step in planned if step.kind == "prepared"]
-    for line in lines:
-        name = f"{line.name} ({line.implementation})"
-        plan = known.get((line.op, name), DescribedStep(name=name, kind=line.kind.value, op=line.op))
-        steps.append(
-            attrs.evolve(
-                plan, kind=line.kind.value, seconds=line.seconds / line.calls, tensors=line.tensors
-            )
-        )
-    return tuple(steps)

@@ -25,9 +25,7 @@ def graph_to_html(
     save_html(describe(graph, policy=policy, backend=backend, profile=profile), path)
 
 
-def compiled_to_html(
-    model: CompiledGraph, path: str | os.PathLike[str], *, profile: Profile | None
-) -> None:
+def compiled_to_html(model: CompiledGraph, path: str | os.PathLike[str], *, profile: Profile | None) -> None:
     """See `CompiledGraph.to_html`."""
     save_html(describe_compiled(model, profile=profile), path)
 

@@ -157,7 +157,9 @@ class Profile:
         for event in self.events:
             if event.op is not None and event.kind is not EventKind.partition:
                 # What is still running has not been counted yet.
-                totals[event.op] = totals.get(event.op, 0.0) + event.seconds / max(1, executions[event.partition])
+                totals[event.op] = totals.get(event.op, 0.0) + event.seconds / max(
+                    1, executions[event.partition]
+                )
         return totals
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
@@ -188,6 +190,25 @@ class Profile:
             Path(path).write_text(text + "\n", encoding="utf-8")
         except (OSError, ValueError) as error:  # a ValueError for a null character in the path
             raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Draws a flame chart into one page of HTML: what ran when, on each thread, and a table of sums.
+
+        The page loads nothing from anywhere.
+
+        Raises:
+            GraphFileError: the file can't be written.
+            ArgumentTypeError: no path.
+        """
+        from ..pictures.profiles import save_flames  # it draws profiles, and so comes after this module
+
+        save_flames(self, path)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what printing it shows, as a table."""
+        from ..pictures.profiles import profile_table
+
+        return profile_table(self)
 
     def __str__(self) -> str:
         total = self.seconds

@@ -791,7 +791,7 @@ def test_parts_are_named_after_what_they_are():
     assert all(name.startswith(("slice", "split")) for name in names)
 
 
-class Block(nn.Module):
+class Nested(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
@@ -803,7 +803,7 @@ class Block(nn.Module):
 
 def test_ops_are_named_after_their_modules():
     """A module that is one op gives it its path; others have what they do behind it; each call has its number."""
-    imported = og.from_torch(nn.Sequential(Block(), Block(), Apply(lambda x: x.exp() - x.tanh())), (X,))
+    imported = og.from_torch(nn.Sequential(Nested(), Nested(), Apply(lambda x: x.exp() - x.tanh())), (X,))
     assert [(op.kind, op.name) for op in imported.ops] == [
         (kind, name)
         for block in "01"

@@ -122,7 +122,7 @@ function opEntry(model, id, pin) {
 function groupDetails(model, group, pin) {
   const outer = group.parent?.parent ? group.parent : null;
   return [
-    ...titled(group.name, outer ? `in ${namesOf(outer).join(".")}` : "", () => pin(null)),
+    ...titled(titleOf(group), outer ? `in ${namesOf(outer).join(".")}` : "", () => pin(null)),
     pairs([
       ["ops", String(group.ops.length)],
       ["time", group.timed ? `${time(group.seconds)}, ${percent(group.seconds, model.total)} of all` : ""],
@@ -130,7 +130,7 @@ function groupDetails(model, group, pin) {
     ]),
     heading("Holds"),
     html("ul", {}, ...group.children.map((child) => (child.type === "group"
-      ? entry({ text: child.name, more: counted(child.ops.length, "op"), aside: child.timed ? time(child.seconds) : "" }, () => pin(child, true))
+      ? entry({ text: titleOf(child), more: counted(child.ops.length, "op"), aside: child.timed ? time(child.seconds) : "" }, () => pin(child, true))
       : opEntry(model, child.op.id, pin)))),
     heading("Kinds"),
     pairs(kindsOf(group).map(([kind, count]) => [kind, String(count)])),
@@ -224,7 +224,7 @@ function groupTooltip(group) {
   const kinds = kindsOf(group).map(([kind, count]) => `${count} ${kind}`);
   return [
     html("strong", {}, namesOf(group).join(".")),
-    html("p", {}, group.heading.slice(group.name.length + 3)),
+    html("p", {}, group.heading.slice(titleOf(group).length + 3)),
     html("p", { class: "muted" }, kinds.join(", ")),
     html("p", { class: "muted" }, group.open ? "Click the title to close it." : "Click to open it."),
   ];

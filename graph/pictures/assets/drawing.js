@@ -33,6 +33,7 @@ function drawLevel(level, corner, layer, shown) {
     layer.append(node.type === "group" ? drawClosed(node) : drawNode(node));
     shown.nodes.push(node);
   }
+  for (const box of level.boxes.filter((one) => one.inner)) layer.append(drawCloser(box.item));
   layer.append(...hulls.map(drawTitle));
 }
 
@@ -120,6 +121,7 @@ function drawClosed(node) {
   const { width, height } = node;
   const [left, top] = [node.x - width / 2, node.y - height / 2];
   const label = { tabindex: 0, role: "button", "aria-expanded": "false", "aria-label": `module ${node.heading}`, "data-id": node.id };
+  node.closer = null;
   node.bar = svg("g", {});
   node.element = svg(
     "g",
@@ -133,25 +135,27 @@ function drawClosed(node) {
   return node.element;
 }
 
-/** An open module, with a title that closes it. */
+/** The ground of an open module. */
 function drawFrame(node) {
   const { width, height } = node;
-  const [left, top] = [node.x - width / 2, node.y - height / 2];
-  const label = { tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `module ${node.heading}`, "data-id": node.id };
   node.bar = null;
-  node.element = svg(
-    "g",
-    { class: `frame depth${node.depth % 2}` },
-    svg("rect", { class: "ground", x: left, y: top, width, height, rx: 10 }),
-    svg(
-      "g",
-      { class: "closer", ...label },
-      svg("rect", { x: left, y: top, width, height: GROUP_TITLE - 4, rx: 10 }),
-      svg("text", { class: "sign", x: left + 13, y: top + 18 }, "−"),
-      svg("text", { class: "kind", x: left + 24, y: top + 18 }, node.heading),
-    ),
-  );
+  const ground = svg("rect", { class: "ground", x: node.x - width / 2, y: node.y - height / 2, width, height, rx: 10 });
+  node.element = svg("g", { class: `frame depth${node.depth % 2}` }, ground);
   return node.element;
+}
+
+/** Its title, over edges that come in; it closes the module. */
+function drawCloser(node) {
+  const [left, top] = [node.x - node.width / 2, node.y - node.height / 2];
+  const label = { tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `module ${node.heading}`, "data-id": node.id };
+  node.closer = svg(
+    "g",
+    { class: `closer depth${node.depth % 2}`, ...label },
+    svg("rect", { x: left, y: top, width: node.width, height: GROUP_TITLE - 4, rx: 10 }),
+    svg("text", { class: "sign", x: left + 13, y: top + 18 }, "−"),
+    svg("text", { class: "kind", x: left + 24, y: top + 18 }, node.heading),
+  );
+  return node.closer;
 }
 
 function spoken(node) {

@@ -113,13 +113,12 @@ function labelOf({ from, to, tensor, links }) {
     const arriving = link.copies.filter((step) => !leaving.includes(step));
     return [...(from.item === link.from ? leaving : []), ...(to.item === link.to ? arriving : [])];
   });
-  if (copies.length) {
-    const changes = [...new Set(copies.map((step) => step.change || step.name))];
-    return { text: `⇄ ${changes.join(", ")}`, copies };
-  }
-  // The pills of the graph's inputs and outputs say themselves what the tensor is, and an edge inside says it once.
+  // The pills of the graph's inputs and outputs say themselves what the tensor is, and an edge that goes on in a module
+  // says it once.
   const inner = from.item && to.item && from.item.type !== "input" && to.item.type !== "output";
-  return inner && !from.inner && !to.inner ? { text: tensor.text, copies } : null;
+  const words = inner && !from.inner && !to.inner ? [tensor.text] : [];
+  if (copies.length) words.push(`⇄ ${[...new Set(copies.map((step) => step.change || step.name))].join(", ")}`);
+  return words.length ? { text: words.join("  "), copies } : null;
 }
 
 /** Partitions of several ops that all stand in this group. */

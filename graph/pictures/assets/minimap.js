@@ -1,6 +1,6 @@
 // The whole picture in a corner, with the part that is in view; it shows as long as not all of it is.
 
-const MAP = { width: 170, height: 150 };
+const MAP = { width: 170, height: 240 };
 
 class Minimap {
   constructor(map, view) {
@@ -18,13 +18,13 @@ class Minimap {
   draw(shown) {
     const { width, height } = this.view.size;
     this.scale = Math.min(MAP.width / width, MAP.height / height);
-    this.map.setAttribute("width", Math.max(24, width * this.scale));
-    this.map.setAttribute("height", Math.max(24, height * this.scale));
+    this.map.setAttribute("width", width * this.scale);
+    this.map.setAttribute("height", height * this.scale);
     this.map.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const least = 2 / this.scale;
     const boxes = [...shown.frames, ...shown.nodes].map((node) => {
       const [wide, high] = [Math.max(node.width, least), Math.max(node.height, least)];
-      const rect = svg("rect", { x: node.x - wide / 2, y: node.y - high / 2, width: wide, height: high });
+      const rect = svg("rect", { class: node.closer ? "ground" : "box", x: node.x - wide / 2, y: node.y - high / 2, width: wide, height: high });
       const owner = svg("g", {}, rect);
       owner.setAttribute("class", node.element.getAttribute("class"));
       owner.setAttribute("style", node.element.getAttribute("style") ?? "");
@@ -46,7 +46,7 @@ class Minimap {
   }
 
   go(event) {
-    const { left, top } = this.map.getBoundingClientRect();
-    this.view.centre((event.clientX - left) / this.scale, (event.clientY - top) / this.scale);
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.map.getScreenCTM().inverse());
+    this.view.centre(point.x, point.y);
   }
 }

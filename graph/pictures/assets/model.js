@@ -7,7 +7,7 @@ const SMALL_FONT = "400 10.5px system-ui, sans-serif";
 const LINE = { kind: 17, name: 14, small: 14, held: 14 };
 const HELD_LINES = 3; // of constants in one box
 const HELD_LENGTH = 36; // letters of such a line
-const KINDS_SHOWN = 3; // of ops in a closed module
+const KINDS_LENGTH = 42; // letters for the kinds of ops in a closed module
 const BAR = 8; // pixels for the strip of colours in a closed module
 const FIRST_VIEW = 44; // boxes up to which a page opens modules by itself
 
@@ -113,6 +113,11 @@ function namesOf(group) {
   return group.parent?.parent ? [...namesOf(group.parent), group.name] : [group.name];
 }
 
+/** A number alone says little: `layer1.0`. */
+function titleOf({ name, parent }) {
+  return /^\d+$/.test(name) && parent?.parent ? `${parent.name}.${name}` : name;
+}
+
 function kindsOf(group) {
   const counts = new Map();
   for (const { op } of group.ops) counts.set(op.kind, (counts.get(op.kind) ?? 0) + 1);
@@ -121,18 +126,19 @@ function kindsOf(group) {
 
 function describeGroup(group, total) {
   const kinds = kindsOf(group);
-  const shown = kinds.slice(0, KINDS_SHOWN).map(([kind, count]) => (count > 1 ? `${count} ${kind}` : kind));
-  if (kinds.length > KINDS_SHOWN) shown.push("…");
+  const named = kinds.map(([kind, count]) => (count > 1 ? `${count} ${kind}` : kind));
+  const shown = named.filter((_, i) => i === 0 || named.slice(0, i + 1).join(", ").length < KINDS_LENGTH);
+  if (shown.length < named.length) shown.push("…");
   group.seconds = sumOf(group.ops, ({ op }) => op.seconds);
   group.timed = group.ops.some(({ op }) => op.seconds !== null);
   const words = [counted(group.ops.length, "op")];
   if (group.timed) words.push(`${time(group.seconds)} (${percent(group.seconds, total)})`);
   group.lines = [
-    { text: shortened(group.name), style: "kind", font: KIND_FONT },
+    { text: shortened(titleOf(group)), style: "kind", font: KIND_FONT },
     { text: words.join(" · "), style: "name", font: NAME_FONT },
-    { text: shortened(shown.join(", "), 44), style: "small", font: SMALL_FONT },
+    { text: shown.join(", "), style: "small", font: SMALL_FONT },
   ];
-  group.heading = [group.name, ...words].join(" · ");
+  group.heading = [titleOf(group), ...words].join(" · ");
   return sized(group);
 }
 
@@ -182,12 +188,12 @@ function buildModel(graph) {
     to.links.push(link);
   }
 
-  for (const tensor of graph.tensors) {
-    if (tensor.producer === null && !folded.has(tensor.id)) makers.set(tensor.id, add(pillNode(tensor, "input")));
-  }
   for (const op of graph.ops) {
     const node = add(opNode(op, partitions.get(op.partition) ?? null, heldLines(op, tensors, folded)));
     for (const [, id] of op.outputs) makers.set(id, node);
+  }
+  for (const tensor of graph.tensors) {
+    if (tensor.producer === null && !folded.has(tensor.id)) makers.set(tensor.id, add(pillNode(tensor, "input")));
   }
   for (const op of graph.ops) {
     for (const [port, id] of op.inputs) {

@@ -31,6 +31,7 @@ function start() {
     shown = drawScene(layout, scene);
     view.first = shown.nodes.find((node) => node.type === "op" || node.type === "group");
     thingOf = new Map([...shown.nodes, ...shown.frames, ...shown.edges, ...shown.hulls].map((thing) => [thing.element, thing]));
+    for (const group of shown.frames) thingOf.set(group.closer, group);
     colour(colouring);
     marks(pinned);
     markMatches();
@@ -66,13 +67,13 @@ function start() {
     view.open();
   }
 
-  /** Of a frame, its title. */
+  /** What takes the focus for a node: of an open module, its title. */
   function elementOf(node) {
-    return node.element.querySelector(".closer") ?? node.element;
+    return node.closer ?? node.element;
   }
 
   function under(target) {
-    const group = target instanceof Element ? target.closest(".node, .frame, .edge, .hull") : null;
+    const group = target instanceof Element ? target.closest(".node, .closer, .frame, .edge, .hull") : null;
     return group ? thingOf.get(group) : null;
   }
 

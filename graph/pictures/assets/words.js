@@ -31,6 +31,7 @@ function shortened(text, longest = LONGEST_NAME) {
 
 function time(seconds) {
   if (seconds === null || seconds === undefined) return "";
+  if (seconds === 0) return "0 µs";
   if (seconds >= 1) return `${seconds.toFixed(2)} s`;
   return seconds >= 1e-3 ? `${(seconds * 1e3).toFixed(2)} ms` : `${(seconds * 1e6).toFixed(1)} µs`;
 }
