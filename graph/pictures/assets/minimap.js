@@ -6,7 +6,7 @@ class Minimap {
   constructor(map, view) {
     this.map = map;
     this.view = view;
-    this.frame = svg("rect", { class: "frame" });
+    [this.sheet, this.frame] = map.children; // apart, so that moving draws nothing again
     map.addEventListener("pointerdown", (event) => {
       map.setPointerCapture(event.pointerId);
       this.go(event);
@@ -18,9 +18,9 @@ class Minimap {
   draw(shown) {
     const { width, height } = this.view.size;
     this.scale = Math.min(MAP.width / width, MAP.height / height);
-    this.map.setAttribute("width", width * this.scale);
-    this.map.setAttribute("height", height * this.scale);
-    this.map.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.sheet.setAttribute("width", width * this.scale);
+    this.sheet.setAttribute("height", height * this.scale);
+    this.sheet.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const least = 2 / this.scale;
     const boxes = [...shown.frames, ...shown.nodes].map((node) => {
       const [wide, high] = [Math.max(node.width, least), Math.max(node.height, least)];
@@ -30,23 +30,24 @@ class Minimap {
       owner.setAttribute("style", node.element.getAttribute("style") ?? "");
       return owner;
     });
-    this.map.replaceChildren(...boxes, this.frame);
+    this.sheet.replaceChildren(...boxes);
     this.follow();
   }
 
   follow() {
     const { x, y, scale, room, size } = this.view;
-    const all = room.width / scale >= size.width && room.height / scale >= size.height && x >= -1 && y >= -1
-      && x + size.width * scale <= room.width + 1 && y + size.height * scale <= room.height + 1;
+    const { width, height } = size;
+    const all = room.width / scale >= width && room.height / scale >= height && x >= -1 && y >= -1
+      && x + width * scale <= room.width + 1 && y + height * scale <= room.height + 1;
     this.map.classList.toggle("hidden-map", all);
-    for (const [name, value] of Object.entries({ x: -x / scale, y: -y / scale, width: room.width / scale, height: room.height / scale })) {
-      this.frame.setAttribute(name, value);
-    }
-    this.frame.setAttribute("stroke-width", 2 / this.scale);
+    const shrunk = this.scale / scale;
+    this.frame.style.transform = `translate(${(-x * shrunk).toFixed(1)}px, ${(-y * shrunk).toFixed(1)}px)`;
+    this.frame.style.width = `${(room.width * shrunk).toFixed(1)}px`;
+    this.frame.style.height = `${(room.height * shrunk).toFixed(1)}px`;
   }
 
   go(event) {
-    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.map.getScreenCTM().inverse());
-    this.view.centre(point.x, point.y);
+    const { left, top } = this.sheet.getBoundingClientRect();
+    this.view.centre((event.clientX - left) / this.scale, (event.clientY - top) / this.scale);
   }
 }
