@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 
 def titles(nodes: Iterable[Any]) -> dict[str, str]:
@@ -35,5 +35,5 @@ def titles(nodes: Iterable[Any]) -> dict[str, str]:
 
 def _stack(node: Any) -> list[tuple[str, str]]:
     """The modules around a node, from the outermost: a key, of which each call has its own, and the path."""
-    stack = node.meta.get("nn_module_stack") or {}
+    stack = cast("Mapping[Any, Any]", node.meta.get("nn_module_stack") or {})
     return [(str(key), str(value[0])) for key, value in stack.items()]

@@ -47,7 +47,9 @@ def flames(profile: Profile) -> dict[str, Any]:
     lines: dict[tuple[object, ...], int] = {}
     threads: dict[int, int] = {}
     drawn: list[tuple[int, float, float, int]] = []
-    for event in sorted(profile.events, key=lambda event: (event.start, event.kind is not EventKind.partition)):
+    for event in sorted(
+        profile.events, key=lambda event: (event.start, event.kind is not EventKind.partition)
+    ):
         key = (
             event.name,
             event.implementation,

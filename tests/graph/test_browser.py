@@ -12,7 +12,7 @@ import time
 import numpy as np
 import onednn_graph as og
 import pytest
-from browser_pages import context, playwright, watched  # noqa: F401 -- fixtures
+from browser_pages import opened_context, playwright, watched_page  # noqa: F401 -- fixtures
 from onednn_graph.graph.pictures.description import describe
 from onednn_graph.graph.pictures.html import save_html
 
@@ -100,7 +100,11 @@ def test_a_click_pins_the_details(watched, tmp_path):
     playwright.expect(panel.locator("h2")).to_have_text("Convolution")
     rows = dict(
         zip(
-            *(panel.locator(f"h3:text-is('Attributes') + dl >> {tag}").all_text_contents() for tag in ("dt", "dd")), strict=True
+            *(
+                panel.locator(f"h3:text-is('Attributes') + dl >> {tag}").all_text_contents()
+                for tag in ("dt", "dd")
+            ),
+            strict=True,
         )
     )
     assert rows["pads_begin"] == "1 × 1"
@@ -302,7 +306,9 @@ def large(count):
 def test_500_ops_are_drawn(watched, tmp_path):
     graph = large(500)
     page = drawn(watched, graph, tmp_path, backend="numpy")
-    assert page.locator("#scene .node.group").count() == 10  # they have no modules, and so they stand in sections
+    assert (
+        page.locator("#scene .node.group").count() == 10
+    )  # they have no modules, and so they stand in sections
     page.get_by_role("button", name="Expand").click()
     assert page.locator("#scene .node.op").count() == 500
     page.get_by_role("button", name="Fit").click()

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import onednn_graph as og
 import pytest
-from browser_pages import context, playwright, watched  # noqa: F401 -- fixtures
+from browser_pages import opened_context, playwright, watched_page  # noqa: F401 -- fixtures
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 BLOCKS = 16
@@ -59,7 +59,8 @@ def overlaps(page):
           const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
           boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => { if (meet(a, b)) count += 1; }));
           for (const box of boxes) for (const frame of frames) {
-            const inside = box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom;
+            const inside = box.left >= frame.left && box.right <= frame.right
+              && box.top >= frame.top && box.bottom <= frame.bottom;
             if (meet(box, frame) && !inside) count += 1;
           }
           return count;
@@ -113,7 +114,9 @@ def test_tensors_come_in_and_leave_once(watched, tmp_path):
     edges = page.locator("#scene .edge").count()
     assert edges == 1 + 1 + (BLOCKS + 1) + 2  # image, stem → body, through its blocks, body → head → output
     box(page, module("body", "0")).click()
-    assert page.locator("#scene .edge").count() == edges + 2 + 2 + 1  # to conv and add, conv → act → add, out of it
+    assert (
+        page.locator("#scene .edge").count() == edges + 2 + 2 + 1
+    )  # to conv and add, conv → act → add, out of it
     watched.check_silence()
 
 
@@ -178,7 +181,8 @@ def test_finding_goes_into_closed_modules(watched, tmp_path, wanted, count, firs
 def fills(page):
     return page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll('#scene .node.op')].map((node) =>
-          [node.querySelector('.kind').textContent + ' ' + node.dataset.id, getComputedStyle(node.querySelector('rect')).fill]))"""
+          [node.querySelector('.kind').textContent + ' ' + node.dataset.id,
+           getComputedStyle(node.querySelector('rect')).fill]))"""
     )
 
 

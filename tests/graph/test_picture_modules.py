@@ -21,10 +21,21 @@ from onednn_graph.graph.pictures.modules import MOST_TOGETHER, SECTION, places
             ["encoder.layer.0.q", "encoder.layer.0.k", "encoder.layer.1.q", "encoder.layer.1.k"],
             [(("encoder.layer", number), part) for number in "01" for part in "qk"],
         ),
-        (["a.relu", "a.relu.2", "a.relu.3", "a.add"], [(("a",), t) for t in ("relu", "relu.2", "relu.3", "add")]),
-        (["stem", "a.x", "a.b.y", "a.b.z"], [((), "stem"), (("a",), "x"), (("a", "b"), "y"), (("a", "b"), "z")]),
         (
-            ["/layer1/layer1.0/conv1/Conv", "/layer1/layer1.0/relu/Relu", "/layer1/layer1.1/conv1/Conv", "/fc/Gemm"],
+            ["a.relu", "a.relu.2", "a.relu.3", "a.add"],
+            [(("a",), t) for t in ("relu", "relu.2", "relu.3", "add")],
+        ),
+        (
+            ["stem", "a.x", "a.b.y", "a.b.z"],
+            [((), "stem"), (("a",), "x"), (("a", "b"), "y"), (("a", "b"), "z")],
+        ),
+        (
+            [
+                "/layer1/layer1.0/conv1/Conv",
+                "/layer1/layer1.0/relu/Relu",
+                "/layer1/layer1.1/conv1/Conv",
+                "/fc/Gemm",
+            ],
             [
                 (("layer1", "layer1.0"), "conv1/Conv"),
                 (("layer1", "layer1.0"), "relu/Relu"),
@@ -32,7 +43,10 @@ from onednn_graph.graph.pictures.modules import MOST_TOGETHER, SECTION, places
                 ((), "fc/Gemm"),
             ],
         ),
-        (["block_1/expand/Conv2D", "block_1/expand/Relu"], [(("block_1/expand",), t) for t in ("Conv2D", "Relu")]),
+        (
+            ["block_1/expand/Conv2D", "block_1/expand/Relu"],
+            [(("block_1/expand",), t) for t in ("Conv2D", "Relu")],
+        ),
         # What is no path has no groups.
         (["</a><b.c>", "</a><b.d>", "1. first one", "1. second", "a..b", "a..c", "."], None),
     ],
@@ -44,7 +58,7 @@ def test_places(names, wanted):
 
 
 def test_many_ops_side_by_side_are_parted_into_sections():
-    few = places({number: "" for number in range(MOST_TOGETHER)})
+    few = places(dict.fromkeys(range(MOST_TOGETHER), ""))
     assert {place.path for place in few.values()} == {()}
     many = places({number: f"a.{number}x" for number in range(MOST_TOGETHER + 1)})
     assert many[0].path == many[SECTION - 1].path == ("a", f"ops 1–{SECTION}")
@@ -93,7 +107,10 @@ def test_a_fused_op_has_no_time_and_the_layout_of_its_step(onednn):
 
 def rows_of(text):
     rows = re.findall(r"<tr>(.*?)</tr>", text)
-    return [[html.unescape(re.sub("<.*?>", "", cell)) for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", row)] for row in rows]
+    return [
+        [html.unescape(re.sub("<.*?>", "", cell)) for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", row)]
+        for row in rows
+    ]
 
 
 def test_a_profile_is_a_table_in_notebooks():

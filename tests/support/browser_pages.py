@@ -1,4 +1,4 @@
-"""Headless Chromium for tests of pages: the fixtures `context` and `watched`, which test files import."""
+"""Headless Chromium for tests of pages: the fixtures `context` and `watched`, for test files that import them."""
 
 import shutil
 
@@ -23,8 +23,8 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def context(tmp_path_factory):
+@pytest.fixture(scope="module", name="context")
+def opened_context(tmp_path_factory):
     with playwright.sync_playwright() as started:
         folder = tmp_path_factory.mktemp("profile")
         made = started.chromium.launch_persistent_context(
@@ -65,8 +65,8 @@ class Watched:
         assert len([url for url in self.requests if url.startswith("file:")]) == 1
 
 
-@pytest.fixture
-def watched(context):
+@pytest.fixture(name="watched")
+def watched_page(context):
     made = Watched(context)
     yield made
     made.page.close()
