@@ -383,7 +383,7 @@ class _Importer:
             if name != "getitem" and _translation(self.table, op) is None:
                 self.problems.append(Problem(name, node.name, "there is no translation for it"))
             return
-        self.t.label = self.titles.get(node.name, node.name)
+        self.t.label = self.titles.get(node.name) or node.name
         try:
             made = self._made(op, args, named)
             self._check(made, node.meta.get("val"))

@@ -2,6 +2,7 @@
 // in short.
 
 const TOOLTIP_STEPS = 12;
+const LISTED = 300; // partitions in the panel
 
 function heading(text) {
   return html("h3", {}, text);
@@ -68,7 +69,11 @@ function overview(model, notes, key, open) {
   if (total) parts.push(html("p", { class: "muted" }, `${time(total)} in all partitions, mean of the profiled executions`));
   parts.push(...key);
   if (key.length) parts.push(heading("All partitions"));
-  listed.append(...graph.partitions.map((partition) => partitionEntry(model, partition, () => open(partition))));
+  const shown = graph.partitions.slice(0, LISTED);
+  listed.append(...shown.map((partition) => partitionEntry(model, partition, () => open(partition))));
+  if (shown.length < graph.partitions.length) {
+    listed.append(html("li", { class: "muted" }, `and ${graph.partitions.length - shown.length} more; find their ops by name`));
+  }
   parts.push(listed);
   parts.push(heading("Signs"));
   parts.push(

@@ -1,6 +1,7 @@
 // The whole picture in a corner, with the part that is in view; it shows as long as not all of it is.
 
 const MAP = { width: 170, height: 240 };
+const NARROW = 36; // pixels
 
 class Minimap {
   constructor(map, view) {
@@ -15,15 +16,17 @@ class Minimap {
     view.watchers.push(() => this.follow());
   }
 
+  /** The sheet is as wide and high as the picture, made smaller, but never so narrow that it can't be hit. */
   draw(shown) {
     const { width, height } = this.view.size;
-    this.scale = Math.min(MAP.width / width, MAP.height / height);
-    this.sheet.setAttribute("width", width * this.scale);
-    this.sheet.setAttribute("height", height * this.scale);
+    const scale = Math.min(MAP.width / width, MAP.height / height);
+    this.across = Math.max(NARROW, width * scale) / width;
+    this.down = Math.max(NARROW, height * scale) / height;
+    this.sheet.setAttribute("width", width * this.across);
+    this.sheet.setAttribute("height", height * this.down);
     this.sheet.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const least = 2 / this.scale;
     const boxes = [...shown.frames, ...shown.nodes].map((node) => {
-      const [wide, high] = [Math.max(node.width, least), Math.max(node.height, least)];
+      const [wide, high] = [Math.max(node.width, 2 / this.across), Math.max(node.height, 1 / this.down)];
       const rect = svg("rect", { class: node.closer ? "ground" : "box", x: node.x - wide / 2, y: node.y - high / 2, width: wide, height: high });
       const owner = svg("g", {}, rect);
       owner.setAttribute("class", node.element.getAttribute("class"));
@@ -40,14 +43,14 @@ class Minimap {
     const all = room.width / scale >= width && room.height / scale >= height && x >= -1 && y >= -1
       && x + width * scale <= room.width + 1 && y + height * scale <= room.height + 1;
     this.map.classList.toggle("hidden-map", all);
-    const shrunk = this.scale / scale;
-    this.frame.style.transform = `translate(${(-x * shrunk).toFixed(1)}px, ${(-y * shrunk).toFixed(1)}px)`;
-    this.frame.style.width = `${(room.width * shrunk).toFixed(1)}px`;
-    this.frame.style.height = `${(room.height * shrunk).toFixed(1)}px`;
+    const [wide, high] = [this.across / scale, this.down / scale];
+    this.frame.style.transform = `translate(${(-x * wide).toFixed(1)}px, ${(-y * high).toFixed(1)}px)`;
+    this.frame.style.width = `${(room.width * wide).toFixed(1)}px`;
+    this.frame.style.height = `${Math.max(3, room.height * high).toFixed(1)}px`;
   }
 
   go(event) {
     const { left, top } = this.sheet.getBoundingClientRect();
-    this.view.centre((event.clientX - left) / this.scale, (event.clientY - top) / this.scale);
+    this.view.centre((event.clientX - left) / this.across, (event.clientY - top) / this.down);
   }
 }
