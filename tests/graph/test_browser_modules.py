@@ -268,7 +268,7 @@ def test_reorders_stand_where_they_are(watched, tmp_path, onednn):
     x = graph.input("image", "f32", [1, 16, 8, 8])
     weights = graph.constant(rng.random((32, 16, 3, 3), np.float32), name="weight")
     y = graph.op("Convolution", x, weights, **CONV, data_format="NCX", weights_format="OIX", name="conv")
-    graph.op("Exp", y, name="out")
+    graph.op("Exp", y, name="result")
     model = graph.compile()
     changes = [
         step.change
@@ -282,6 +282,17 @@ def test_reorders_stand_where_they_are(watched, tmp_path, onednn):
     texts = page.locator("#scene .edge.copy text").all_text_contents()
     written = [part for text in texts for part in text.rpartition("⇄ ")[2].split(", ")]
     assert sorted(written) == sorted(changes)
+    # What comes plain is reordered above the first op, what must be plain again below the last.
+    tops = {
+        kind: page.locator("#scene .node.op", has_text=kind).bounding_box()["y"] for kind in ("Conv", "Exp")
+    }
+    copies = page.locator("#scene .edge.copy text")
+    for number, text in enumerate(texts):
+        change, y = text.rpartition("⇄ ")[2], copies.nth(number).bounding_box()["y"]
+        if change.startswith("abcd → "):
+            assert y < tops["Conv"]
+        if change.endswith(" → abcd"):
+            assert y > tops["Exp"]
     watched.check_silence()
 
 

@@ -108,11 +108,10 @@ function levelOf(group) {
 
 /** What is written at an edge: copies on the way, at the op that they are done for; otherwise the tensor. */
 function labelOf({ from, to, tensor, links }) {
-  const copies = [...links].flatMap((link) => {
-    const leaving = link.copies.filter((step) => /^\S+ (dst|result|output)/.test(step.name));
-    const arriving = link.copies.filter((step) => !leaving.includes(step));
-    return [...(from.item === link.from ? leaving : []), ...(to.item === link.to ? arriving : [])];
-  });
+  const copies = [...links].flatMap((link) => [
+    ...(from.item === link.from ? link.leaving : []),
+    ...(to.item === link.to ? link.arriving : []),
+  ]);
   // The pills of the graph's inputs and outputs say themselves what the tensor is, and an edge that goes on in a module
   // says it once.
   const inner = from.item && to.item && from.item.type !== "input" && to.item.type !== "output";

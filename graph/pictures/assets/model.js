@@ -182,7 +182,7 @@ function buildModel(graph) {
       known.ports.push(port);
       return;
     }
-    const link = { from, to, tensor, ports: [port], copies: [] };
+    const link = { from, to, tensor, ports: [port], leaving: [], arriving: [] };
     links.set(key, link);
     from.links.push(link);
     to.links.push(link);
@@ -206,17 +206,25 @@ function buildModel(graph) {
   const total = sumOf(graph.partitions, (partition) => partition.seconds);
   for (const group of groups) byId.set(group.id, describeGroup(group, total));
   openAsFits(root, groups);
-  placeCopies(graph, byId);
+  placeCopies(graph, byId, tensors);
   return { graph, tensors, partitions, leaves, root, groups, byId, total };
 }
 
-/** Hands reorders and conversions to the links that they are done for: of what an op reads, or of what it makes. */
-function placeCopies(graph, byId) {
+/** Hands reorders and conversions to the links that they are done for. Their names have the tensor's that is made; or
+ * the port's, or a word like it, for what is read.
+ */
+function placeCopies(graph, byId, tensors) {
   for (const step of graph.partitions.flatMap((partition) => partition.steps)) {
     const node = step.kind === "copy" && byId.get(`op ${step.op}`);
     if (!node) continue;
-    const leaving = /^\S+ (dst|result|output)/.test(step.name);
-    const link = node.links.find((one) => (leaving ? one.from : one.to) === node);
-    if (link) link.copies.push(step);
+    const what = step.name.replace(/^\S+ /, "").replace(/ \([^()]*\)$/, "");
+    const made = node.op.outputs.map(([, id]) => tensors.get(id)).find((tensor) => tensor.name === what);
+    if (made) {
+      const leaving = node.links.filter((link) => link.from === node && link.tensor === made);
+      (leaving.find((link) => link.to.type === "output") ?? leaving[0])?.leaving.push(step);
+    } else {
+      const arriving = node.links.filter((link) => link.to === node);
+      (arriving.find((link) => link.tensor.name === what || link.ports.includes(what)) ?? arriving[0])?.arriving.push(step);
+    }
   }
 }
