@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast
@@ -15,7 +16,7 @@ from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.executable import Explanation
 from ..runtime.locking import Lock
-from ..runtime.profiling import profile
+from ..runtime.profiling import Profile, profile
 from ..runtime.tensor import Tensor, allocate, check_array
 from .held import Held
 from .options import CompileOptions
@@ -377,6 +378,21 @@ class CompiledGraph:
         for line in prof.partitions:
             seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat
         return Report(partitions=len(self.partitions), ops=ops, seconds=seconds, profile=prof)
+
+    def to_html(self, path: str | os.PathLike[str], *, profile: Profile | None = None) -> None:
+        """Draws what was compiled into one page of HTML, as `Graph.to_html` does.
+
+        Args:
+            path: of the file.
+            profile: of executions of it; adds times.
+
+        Raises:
+            GraphFileError: the file can't be written.
+            ArgumentTypeError: no path.
+        """
+        from ..pictures.drawing import compiled_to_html  # it draws this class, and so comes after it
+
+        compiled_to_html(self, path, profile=profile)
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""

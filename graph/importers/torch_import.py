@@ -20,6 +20,7 @@ from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from .results import finished
+from .torch_modules import titles
 from .torch_ops import numpy_type_of
 from .torch_sampling import TABLE
 from .torch_sizes import Sizes, example_shape, open_shape
@@ -237,6 +238,7 @@ class _Importer:
         self.t = Translation()
         self.state = None if held is None else State(program, self.t, held)
         self.values: dict[str, Any] = {}
+        self.titles: dict[str, str] = {}
         self.problems: list[Problem] = []
         self._arrays: dict[int, tuple[Any, Array]] = {}
 
@@ -245,6 +247,7 @@ class _Importer:
         self._check_changes()
         self._placeholders()
         needed = _needed(self.program.graph.nodes)
+        self.titles = titles(node for node in self.program.graph.nodes if node in needed)
         for node in self.program.graph.nodes:
             if node.op == "call_function":
                 if node in needed:
@@ -380,7 +383,7 @@ class _Importer:
             if name != "getitem" and _translation(self.table, op) is None:
                 self.problems.append(Problem(name, node.name, "there is no translation for it"))
             return
-        self.t.label = node.name
+        self.t.label = self.titles.get(node.name) or node.name
         try:
             made = self._made(op, args, named)
             self._check(made, node.meta.get("val"))

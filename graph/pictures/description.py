@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -26,8 +26,10 @@ from ..model.logical_tensor import (
 from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
-from ..runtime.profiling import EventKind, Profile
+from ..runtime.profiling import Profile
 from ..runtime.progress import progressing
+from .modules import places
+from .steps import DescribedStep, layouts_of, steps_of
 
 PREVIEWED_KERNELS = 64
 """Ops up to which a preview compiles the partitions, for the names of their kernels."""
@@ -73,6 +75,11 @@ class DescribedOp:
         inputs, outputs: pairs of port name and tensor id.
         attributes: as the op has them.
         partition: id of its partition.
+        path: names of the modules around it, from the outermost; see `places`.
+        title: its name in there.
+        seconds: mean time of its own steps in one execution, where it was profiled; None for what is done with
+            another op.
+        layout: how its result lies, by the library's name, where that is known.
     """
 
     id: int
@@ -82,23 +89,10 @@ class DescribedOp:
     outputs: tuple[tuple[str, int], ...]
     attributes: dict[str, Any]
     partition: int | None
-
-
-@frozen(kw_only=True)
-class DescribedStep:
-    """One primitive, copy or host step of a partition.
-
-    Attributes:
-        name: what it does and the implementation that does it, `convolution (brgconv:avx512_core)`.
-        kind: see `EventKind`; `prepared` where it runs once for constants.
-        seconds: mean time, where it was profiled.
-        tensors: with type, shape and layout, where it was profiled.
-    """
-
-    name: str
-    kind: str
-    seconds: float | None = None
-    tensors: tuple[str, ...] = ()
+    path: tuple[str, ...]
+    title: str
+    seconds: float | None
+    layout: str
 
 
 @frozen(kw_only=True)
@@ -190,6 +184,7 @@ def describe(
             _compiled(partition, engine, profile) if kernels else _described(partition, None, "", profile)
             for partition in progressing(partitions, "compiling partition")
         ],
+        profile=profile,
     )
 
 
@@ -216,6 +211,7 @@ def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -
             )
             for partition in model.partitions
         ],
+        profile=profile,
     )
 
 
@@ -245,8 +241,16 @@ def _described_graph(
     outputs: Collection[int],
     partitions: Sequence[DescribedPartition],
     problem: str = "",
+    profile: Profile | None = None,
 ) -> GraphDescription:
-    owners = {op: partition.id for partition in partitions for op in partition.ops}
+    times = {} if profile is None else profile.op_seconds()
+    owners = {op: partition for partition in partitions for op in partition.ops}
+    layouts = {
+        op: layout
+        for partition in partitions
+        for op, layout in layouts_of(partition.ops, partition.steps).items()
+    }
+    stands = places({op.id: op.name for op in ops})
     producers = {t.id: op.id for op in ops for t in op.outputs}
     consumers: dict[int, list[int]] = {}
     for op in ops:
@@ -289,7 +293,11 @@ def _described_graph(
                 inputs=tuple((p.name, t.id) for p, t in zip(op.input_ports, op.inputs, strict=True)),
                 outputs=tuple((p.name, t.id) for p, t in zip(op.output_ports, op.outputs, strict=True)),
                 attributes=dict(op.attributes),
-                partition=owners.get(op.id),
+                partition=owners[op.id].id if op.id in owners else None,
+                path=stands[op.id].path,
+                title=stands[op.id].title,
+                seconds=_own_seconds(op.id, owners.get(op.id), times),
+                layout=layouts.get(op.id, ""),
             )
             for op in ops
         ),
@@ -297,6 +305,13 @@ def _described_graph(
         partitions=tuple(partitions),
         problem=problem,
     )
+
+
+def _own_seconds(op: int, partition: DescribedPartition | None, times: Mapping[int, float]) -> float | None:
+    """Of an op's steps; a partition whose steps name no op has its time at its first one."""
+    if op in times or partition is None or any(other in times for other in partition.ops):
+        return times.get(op)
+    return partition.seconds if op == partition.ops[0] else None
 
 
 def _layout(tensor: LogicalTensor) -> str:
@@ -330,43 +345,10 @@ def _described(
         label=partition.label,
         backend=partition.backend if explanation is None else explanation.backend,
         strategy="" if explanation is None else explanation.strategy,
-        steps=_profiled_steps(partition, profile) or _planned_steps(explanation),
+        steps=steps_of(partition, explanation, profile),
         scratch_bytes=None if explanation is None else explanation.scratch_bytes,
         why_not=dict(partition.why_not),
         rejected=() if explanation is None else explanation.rejected,
         problem=problem,
         seconds=None if profile is None else profile.partition_seconds().get(partition.id),
-    )
-
-
-def _planned_steps(explanation: Explanation | None) -> tuple[DescribedStep, ...]:
-    if explanation is None:
-        return ()
-    host = explanation.backend == "numpy"
-    return (
-        *[DescribedStep(name=name, kind="prepared") for name in explanation.prepared],
-        *[
-            DescribedStep(name=name, kind=(EventKind.host if host else _kind_of(name)).value)
-            for name in explanation.implementations
-        ],
-    )
-
-
-def _kind_of(name: str) -> EventKind:
-    """What a step is, by its role and implementation."""
-    if name.startswith(("reorder ", "convert ")):
-        return EventKind.copy
-    return EventKind.host if name.endswith("(numpy)") else EventKind.primitive
-
-
-def _profiled_steps(partition: Partition, profile: Profile | None) -> tuple[DescribedStep, ...]:
-    """The steps of one execution, in order, with their mean times."""
-    return tuple(
-        DescribedStep(
-            name=f"{line.name} ({line.implementation})",
-            kind=line.kind.value,
-            seconds=line.seconds / line.calls,
-            tensors=line.tensors,
-        )
-        for line in (() if profile is None else profile.steps_of(partition.id, partition.label))
     )

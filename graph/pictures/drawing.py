@@ -25,6 +25,11 @@ def graph_to_html(
     save_html(describe(graph, policy=policy, backend=backend, profile=profile), path)
 
 
+def compiled_to_html(model: CompiledGraph, path: str | os.PathLike[str], *, profile: Profile | None) -> None:
+    """See `CompiledGraph.to_html`."""
+    save_html(describe_compiled(model, profile=profile), path)
+
+
 def graph_to_dot(
     graph: Graph, path: str | os.PathLike[str], *, policy: Policy | str, backend: str | None
 ) -> None:

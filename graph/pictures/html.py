@@ -23,7 +23,18 @@ from ...ops.values import counted
 from ..runtime.text_files import save_text
 from .description import GraphDescription
 
-SCRIPTS = ("words.js", "model.js", "layout.js", "drawing.js", "details.js", "view.js", "page.js")
+SCRIPTS = (
+    "words.js",
+    "model.js",
+    "layout.js",
+    "drawing.js",
+    "colours.js",
+    "details.js",
+    "finding.js",
+    "view.js",
+    "minimap.js",
+    "page.js",
+)
 """Our own, in the order in which they need each other."""
 LIBRARY, LICENCE = "dagre.min.js", "dagre.LICENSE"
 
@@ -36,18 +47,35 @@ HEIGHT_OF_OP = 85
 
 def html_page(graph: GraphDescription) -> str:
     """The page, ASCII but for what is in the assets."""
-    library, script = _library(), _script()
-    hashes = " ".join(f"'sha256-{_hash(text)}'" for text in (library, script))
-    return Template(_asset("page.html")).substitute(
+    return filled_page("page.html", SCRIPTS, html.escape(title(graph)), graph.as_data(), library=True)
+
+
+def filled_page(
+    template: str, scripts: tuple[str, ...], title: str, data: object, *, library: bool, **more: str
+) -> str:
+    """A page that loads nothing and runs these scripts alone.
+
+    Args:
+        template: the asset to fill.
+        scripts: assets of ours, in the order in which they need each other.
+        title: as HTML.
+        data: for the scripts, as JSON.
+        library: whether they need dagre.
+        more: other names of the template, as HTML.
+    """
+    running = [*([_library()] if library else []), _script(scripts)]
+    hashes = " ".join(f"'sha256-{_hash(text)}'" for text in running)
+    return Template(_asset(template)).substitute(
+        more,
         policy=(
             "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
             f"script-src {hashes}"
         ),
-        title=html.escape(title(graph)),
+        title=title,
         style=_asset("page.css"),
-        data=embedded(graph.as_data()),
-        library=library,
-        script=script,
+        data=embedded(data),
+        library=running[0] if library else "",
+        script=running[-1],
     )
 
 
@@ -113,8 +141,8 @@ def _library() -> str:
 
 
 @cache
-def _script() -> str:
-    return "\n".join(["(() => {", '"use strict";', *map(_asset, SCRIPTS), "})();"])
+def _script(names: tuple[str, ...]) -> str:
+    return "\n".join(["(() => {", '"use strict";', *map(_asset, names), "})();"])
 
 
 def _hash(text: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -53,6 +54,7 @@ class Event:
         start: seconds since the profile was opened.
         seconds: how long it took.
         thread: the thread that called.
+        op: id of the op that it was done for, or None.
     """
 
     kind: EventKind
@@ -64,6 +66,7 @@ class Event:
     start: float
     seconds: float
     thread: int
+    op: int | None = None
 
 
 @frozen(kw_only=True)
@@ -75,6 +78,7 @@ class Line:
         calls: how many.
         seconds: all together.
         least: the shortest.
+        op: id of the op that all of them were done for, or None.
     """
 
     kind: EventKind
@@ -86,6 +90,7 @@ class Line:
     calls: int
     seconds: float
     least: float
+    op: int | None = None
 
 
 class Profile:
@@ -132,7 +137,7 @@ class Profile:
             for event in self.events
             if (event.partition, event.label) == (partition, label) and event.kind is not EventKind.partition
         ]
-        return _lines(sorted(steps, key=lambda event: event.start))
+        return _lines(sorted(steps, key=lambda event: event.start), by_op=True)
 
     def partition_seconds(self) -> dict[int, float]:
         """Mean time of an execution, by partition id."""
@@ -141,6 +146,21 @@ class Profile:
             if event.kind is EventKind.partition and event.partition is not None:
                 totals.setdefault(event.partition, []).append(event.seconds)
         return {number: sum(times) / len(times) for number, times in totals.items()}
+
+    def op_seconds(self) -> dict[int, float]:
+        """Mean time of an op's own steps in one execution of its partition, by op id.
+
+        An op that a kernel does along with another has none.
+        """
+        executions = Counter(event.partition for event in self.events if event.kind is EventKind.partition)
+        totals: dict[int, float] = {}
+        for event in self.events:
+            if event.op is not None and event.kind is not EventKind.partition:
+                # What is still running has not been counted yet.
+                totals[event.op] = totals.get(event.op, 0.0) + event.seconds / max(
+                    1, executions[event.partition]
+                )
+        return totals
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes a Chrome trace: JSON that chrome://tracing, Perfetto and speedscope open.
@@ -171,6 +191,25 @@ class Profile:
         except (OSError, ValueError) as error:  # a ValueError for a null character in the path
             raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
 
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Draws a flame chart into one page of HTML: what ran when, on each thread, and a table of sums.
+
+        The page loads nothing from anywhere.
+
+        Raises:
+            GraphFileError: the file can't be written.
+            ArgumentTypeError: no path.
+        """
+        from ..pictures.profiles import save_flames  # it draws profiles, and so comes after this module
+
+        save_flames(self, path)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what printing it shows, as a table."""
+        from ..pictures.profiles import profile_table
+
+        return profile_table(self)
+
     def __str__(self) -> str:
         total = self.seconds
         if not self.events:
@@ -200,10 +239,11 @@ class Profile:
         return "\n".join(lines)
 
 
-def _lines(events: Iterable[Event]) -> tuple[Line, ...]:
+def _lines(events: Iterable[Event], *, by_op: bool = False) -> tuple[Line, ...]:
     groups: dict[tuple[object, ...], list[Event]] = {}
     for event in events:
         key = (event.kind, event.name, event.implementation, event.tensors, event.partition, event.label)
+        key += (event.op,) if by_op else ()
         groups.setdefault(key, []).append(event)
     return tuple(
         Line(
@@ -216,6 +256,7 @@ def _lines(events: Iterable[Event]) -> tuple[Line, ...]:
             calls=len(group),
             seconds=sum(event.seconds for event in group),
             least=min(event.seconds for event in group),
+            op=first.op if len({event.op for event in group}) == 1 else None,
         )
         for group in groups.values()
         for first in group[:1]
@@ -310,7 +351,7 @@ def record(
     """
     section = _current.get()
     owner = None if section is None else section.of(op, start, end - start)
-    _hand_out(kind, name, implementation, tensors, start, end - start, owner)
+    _hand_out(kind, name, implementation, tensors, start, end - start, owner, op)
 
 
 def _hand_out(
@@ -321,6 +362,7 @@ def _hand_out(
     start: float,
     seconds: float,
     owner: Owner | None,
+    op: int | None = None,
 ) -> None:
     for one in profiles:
         one.events.append(
@@ -334,6 +376,7 @@ def _hand_out(
                 start=start - one.opened,
                 seconds=seconds,
                 thread=threading.get_native_id(),
+                op=op,
             )
         )
 

@@ -134,6 +134,7 @@ def test_the_page_loads_nothing(tmp_path):
             "span",
             "input",
             "button",
+            "select",
             "main",
             "svg",
             "defs",

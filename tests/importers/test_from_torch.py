@@ -791,6 +791,33 @@ def test_parts_are_named_after_what_they_are():
     assert all(name.startswith(("slice", "split")) for name in names)
 
 
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.inner(self.relu(x)) + x)
+
+
+def test_ops_are_named_after_their_modules():
+    """A module that is one op gives it its path; others have what they do behind it; each call has its number."""
+    imported = og.from_torch(nn.Sequential(Nested(), Nested(), Apply(lambda x: x.exp() - x.tanh())), (X,))
+    assert [(op.kind, op.name) for op in imported.ops] == [
+        (kind, name)
+        for block in "01"
+        for kind, name in [
+            ("ReLU", f"{block}.relu"),
+            ("MatMul", f"{block}.inner.0"),
+            ("ReLU", f"{block}.inner.1"),
+            ("Add", f"{block}.add"),
+            ("ReLU", f"{block}.relu.2"),
+        ]
+    ] + [("Exp", "2.exp"), ("Tanh", "2.tanh"), ("Subtract", "2.sub")]
+    assert og.Graph.from_json(imported.to_json()).ops[1].name == "0.inner.0"
+
+
 def test_nothing_to_compute():
     with pytest.raises(
         og.UnsupportedError, match="from_torch: the model computes nothing; its outputs 'output' are"

@@ -2,6 +2,7 @@
 // in short.
 
 const TOOLTIP_STEPS = 12;
+const LISTED = 300; // partitions in the panel
 
 function heading(text) {
   return html("h3", {}, text);
@@ -57,20 +58,27 @@ function partitionEntry(model, partition, open) {
 
 // --- the panel ---
 
-function overview(model, note, open) {
+function overview(model, notes, key, open) {
   const { graph } = model;
   const total = graph.partitions.reduce((sum, one) => sum + (one.seconds ?? 0), 0);
   const parts = [html("h2", {}, "Partitions")];
+  const listed = html("ul", { class: "legend" });
   if (graph.problem) parts.push(html("p", { class: "problem" }, graph.problem));
-  if (note) parts.push(html("p", { class: "note" }, note));
+  parts.push(...notes.map((note) => html("p", { class: "note" }, note)));
   if (!graph.ops.length) parts.push(html("p", { class: "muted" }, "The graph has no ops yet."));
   if (total) parts.push(html("p", { class: "muted" }, `${time(total)} in all partitions, mean of the profiled executions`));
-  const entries = graph.partitions.map((partition) => partitionEntry(model, partition, () => open(partition)));
-  parts.push(html("ul", { class: "legend" }, ...entries));
+  parts.push(...key);
+  if (key.length) parts.push(heading("All partitions"));
+  const shown = graph.partitions.slice(0, LISTED);
+  listed.append(...shown.map((partition) => partitionEntry(model, partition, () => open(partition))));
+  if (shown.length < graph.partitions.length) {
+    listed.append(html("li", { class: "muted" }, `and ${graph.partitions.length - shown.length} more; find their ops by name`));
+  }
+  parts.push(listed);
   parts.push(heading("Signs"));
   parts.push(
-    html("p", { class: "muted" }, "Pills are inputs and outputs of the graph, dotted ones constants. A dashed border: NumPy runs it. A red one: nothing does."),
-    html("p", { class: "muted" }, "Drag to move, turn the wheel to zoom, click what you want to read about."),
+    html("p", { class: "muted" }, "Pills are inputs and outputs of the graph; constants are lines in the boxes that read them. A dashed border: NumPy runs it. A red one: nothing does. ⇄ is a reorder or conversion."),
+    html("p", { class: "muted" }, "Drag to move, turn the wheel to zoom, click what you want to read about. A click opens a module, one on its title closes it."),
   );
   return parts;
 }
@@ -87,7 +95,11 @@ function opDetails(model, { op, partition }, pin) {
   const attributes = Object.entries(op.attributes).map(([name, of]) => [name, value(of)]);
   return [
     ...titled(op.kind, op.name, () => pin(null)),
-    html("p", { class: "muted" }, `op ${op.id}`),
+    pairs([
+      ["op", String(op.id)],
+      ["time", op.seconds ? `${time(op.seconds)}, ${percent(op.seconds, model.total)} of all` : ""],
+      ["layout", op.layout],
+    ]),
     heading("Attributes"),
     attributes.length ? pairs(attributes) : html("p", { class: "muted" }, "none"),
     heading("Inputs"),
@@ -109,7 +121,25 @@ function partitionDetails(model, partition, pin) {
 
 function opEntry(model, id, pin) {
   const node = model.byId.get(`op ${id}`);
-  return entry({ text: node.op.kind, aside: node.op.name }, () => pin(node, true));
+  return entry({ text: node.op.kind, more: node.op.name, aside: time(node.op.seconds) }, () => pin(node, true));
+}
+
+function groupDetails(model, group, pin) {
+  const outer = group.parent?.parent ? group.parent : null;
+  return [
+    ...titled(titleOf(group), outer ? `in ${namesOf(outer).join(".")}` : "", () => pin(null)),
+    pairs([
+      ["ops", String(group.ops.length)],
+      ["time", group.timed ? `${time(group.seconds)}, ${percent(group.seconds, model.total)} of all` : ""],
+      ["partitions", String(new Set(group.ops.map((node) => node.partition)).size)],
+    ]),
+    heading("Holds"),
+    html("ul", {}, ...group.children.map((child) => (child.type === "group"
+      ? entry({ text: titleOf(child), more: counted(child.ops.length, "op"), aside: child.timed ? time(child.seconds) : "" }, () => pin(child, true))
+      : opEntry(model, child.op.id, pin)))),
+    heading("Kinds"),
+    pairs(kindsOf(group).map(([kind, count]) => [kind, String(count)])),
+  ];
 }
 
 function partitionBody(model, partition, pin, linked) {
@@ -178,6 +208,7 @@ function tensorDetails(model, tensor, pin) {
 /** What the panel shows of a node, tensor or partition. */
 function details(model, thing, pin) {
   if (thing.type === "op") return opDetails(model, thing, pin);
+  if (thing.type === "group") return groupDetails(model, thing, pin);
   if (thing.type === "partition") return partitionDetails(model, thing.partition, pin);
   return tensorDetails(model, thing.tensor, pin);
 }
@@ -186,10 +217,22 @@ function details(model, thing, pin) {
 
 function tooltipOf(model, thing) {
   if (thing.type === "op") return opTooltip(model, thing);
+  if (thing.type === "group") return groupTooltip(thing);
   if (thing.type === "partition") return [html("strong", {}, ...breakable(`Partition ${thing.partition.id}: ${thing.partition.label}`)), ...partitionLines(thing.partition)];
   const { tensor } = thing;
   const ports = thing.ports ? html("p", { class: "muted" }, `read as ${thing.ports.join(", ")}`) : null;
-  return [html("strong", {}, tensor.name), html("p", {}, `${tensor.text}, ${manner(tensor)}`), ports].filter(Boolean);
+  const copies = (thing.edge?.label?.copies ?? []).map((step) => stepLine(step, true));
+  return [html("strong", {}, tensor.name), html("p", {}, `${tensor.text}, ${manner(tensor)}`), ports, ...copies].filter(Boolean);
+}
+
+function groupTooltip(group) {
+  const kinds = kindsOf(group).map(([kind, count]) => `${count} ${kind}`);
+  return [
+    html("strong", {}, namesOf(group).join(".")),
+    html("p", {}, group.heading.slice(titleOf(group).length + 3)),
+    html("p", { class: "muted" }, kinds.join(", ")),
+    html("p", { class: "muted" }, group.open ? "Click the title to close it." : "Click to open it."),
+  ];
 }
 
 function opTooltip(model, { op, partition }) {

@@ -1,12 +1,45 @@
-// From places to SVG.
+// From places to SVG. Open modules are frames with what they hold; closed ones are boxes.
 
 const ROUND = 7;
 
-function drawModel(model, scene) {
-  for (const hull of model.hulls) scene.append(drawHull(hull));
-  for (const edge of model.edges) scene.append(drawEdge(edge));
-  for (const node of model.nodes) scene.append(drawNode(node));
-  for (const hull of model.hulls) scene.append(drawTitle(hull));
+/** Draws a layout; returns what is to be seen: nodes, frames of open modules, edges and hulls, with their elements. */
+function drawScene(layout, scene) {
+  const shown = { nodes: [], frames: [], edges: [], hulls: [] };
+  const layer = document.createDocumentFragment();
+  drawLevel(layout, { x: 0, y: 0 }, layer, shown);
+  scene.replaceChildren(layer);
+  return shown;
+}
+
+function drawLevel(level, corner, layer, shown) {
+  const hulls = level.hulls.map(({ partition, left, top, width, height }) => (
+    { type: "partition", partition, left: left + corner.x, top: top + corner.y, width, height }
+  ));
+  layer.append(...hulls.map(drawHull));
+  shown.hulls.push(...hulls);
+  for (const box of level.boxes.filter((one) => one.inner)) {
+    const group = placed(box, corner);
+    layer.append(drawFrame(group));
+    shown.frames.push(group);
+    drawLevel(box.inner, { x: group.x - group.width / 2, y: group.y - group.height / 2 }, layer, shown);
+  }
+  for (const edge of level.edges) {
+    const drawn = { type: "tensor", tensor: edge.tensor, edge, ports: [...edge.links].flatMap((link) => link.ports) };
+    layer.append(drawEdge(drawn, corner));
+    shown.edges.push(drawn);
+  }
+  for (const box of level.boxes.filter((one) => !one.inner)) {
+    const node = placed(box, corner);
+    layer.append(node.type === "group" ? drawClosed(node) : drawNode(node));
+    shown.nodes.push(node);
+  }
+  for (const box of level.boxes.filter((one) => one.inner)) layer.append(drawCloser(box.item));
+  layer.append(...hulls.map(drawTitle));
+}
+
+/** The box's node, with its place in the whole picture. */
+function placed(box, corner) {
+  return Object.assign(box.item, { x: box.x + corner.x, y: box.y + corner.y, width: box.width, height: box.height });
 }
 
 function drawHull(hull) {
@@ -27,8 +60,8 @@ function drawTitle({ partition, left, top, width }) {
 }
 
 /** A line through the points that goes straight down at each. */
-function curve(points) {
-  const at = (x, y) => `${x.toFixed(1)},${y.toFixed(1)}`;
+function curve(points, { x, y }) {
+  const at = (across, down) => `${(across + x).toFixed(1)},${(down + y).toFixed(1)}`;
   let path = `M${at(points[0].x, points[0].y)}`;
   for (let i = 1; i < points.length; i += 1) {
     const [from, to] = [points[i - 1], points[i]];
@@ -38,36 +71,91 @@ function curve(points) {
   return path;
 }
 
-function drawEdge(edge) {
-  const path = curve(edge.points);
-  edge.element = svg(
+function drawEdge(drawn, corner) {
+  const { points, place, label, to } = drawn.edge;
+  const path = curve(points, corner);
+  const arrives = to.item && !to.inner; // not where the line goes on in another module
+  const copied = label?.copies.length > 0;
+  const text = label && (place ?? (copied ? middle(points) : null));
+  drawn.element = svg(
     "g",
-    { class: "edge" },
-    svg("path", { class: "line", d: path, "marker-end": "url(#arrow)" }),
+    { class: copied ? "edge copy" : "edge" },
+    svg("path", { class: "line", d: path, "marker-end": arrives ? "url(#arrow)" : null }),
     svg("path", { class: "hit", d: path }),
-    edge.place ? svg("text", { x: edge.place.x, y: edge.place.y + 4 }, edge.label) : null,
+    text ? svg("text", { x: text.x + corner.x, y: text.y + corner.y + 4 }, label.text) : null,
   );
-  return edge.element;
+  return drawn.element;
+}
+
+function middle(points) {
+  const [a, b] = [points[Math.floor((points.length - 1) / 2)], points[Math.ceil((points.length - 1) / 2)]];
+  return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+}
+
+function texts(node, top) {
+  let y = top;
+  return node.lines.map((line) => {
+    y += LINE[line.style];
+    const ids = line.ids ? { "data-ids": line.ids.join(" ") } : {};
+    return svg("text", { class: line.style, x: node.x, y: y - 4, ...ids }, line.text);
+  });
 }
 
 function drawNode(node) {
   const { width, height, partition } = node;
   const classes = ["node", node.type === "op" ? "op" : "pill", node.type];
-  if (partition) classes.push("owned", runnerOf(partition));
+  if (partition) classes.push(runnerOf(partition));
   if (node.tensor?.property_type === "constant") classes.push("constant");
   const box = svg("rect", {
     x: node.x - width / 2, y: node.y - height / 2, width, height,
     rx: node.type === "op" ? ROUND : height / 2,
   });
-  const block = node.lines.reduce((sum, line) => sum + LINE[line.style], 0);
-  let y = node.y - block / 2;
-  const texts = node.lines.map((line) => {
-    y += LINE[line.style];
-    return svg("text", { class: line.style, x: node.x, y: y - 4 }, line.text);
-  });
+  const block = sumOf(node.lines, (line) => LINE[line.style]);
   const label = { tabindex: 0, role: "button", "aria-label": spoken(node), "data-id": node.id };
-  node.element = svg("g", { class: classes.join(" "), hue: partition ? hueOf(partition) : null, ...label }, box, ...texts);
+  node.element = svg("g", { class: classes.join(" "), ...label }, box, ...texts(node, node.y - block / 2));
   return node.element;
+}
+
+/** A closed module: two cards, what it is, and a strip of its ops' colours. */
+function drawClosed(node) {
+  const { width, height } = node;
+  const [left, top] = [node.x - width / 2, node.y - height / 2];
+  const label = { tabindex: 0, role: "button", "aria-expanded": "false", "aria-label": `module ${node.heading}`, "data-id": node.id };
+  node.closer = null;
+  node.bar = svg("g", {});
+  node.element = svg(
+    "g",
+    { class: "node group", ...label },
+    svg("rect", { class: "behind", x: left + 4, y: top + 4, width, height, rx: ROUND }),
+    svg("rect", { x: left, y: top, width, height, rx: ROUND }),
+    ...texts(node, top + 6),
+    svg("text", { class: "sign", x: left + 11, y: top + 18 }, "+"),
+    node.bar,
+  );
+  return node.element;
+}
+
+/** The ground of an open module. */
+function drawFrame(node) {
+  const { width, height } = node;
+  node.bar = null;
+  const ground = svg("rect", { class: "ground", x: node.x - width / 2, y: node.y - height / 2, width, height, rx: 10 });
+  node.element = svg("g", { class: `frame depth${node.depth % 2}` }, ground);
+  return node.element;
+}
+
+/** Its title, over edges that come in; it closes the module. */
+function drawCloser(node) {
+  const [left, top] = [node.x - node.width / 2, node.y - node.height / 2];
+  const label = { tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `module ${node.heading}`, "data-id": node.id };
+  node.closer = svg(
+    "g",
+    { class: `closer depth${node.depth % 2}`, ...label },
+    svg("rect", { x: left, y: top, width: node.width, height: GROUP_TITLE - 4, rx: 10 }),
+    svg("text", { class: "sign", x: left + 13, y: top + 18 }, "−"),
+    svg("text", { class: "kind", x: left + 24, y: top + 18 }, node.heading),
+  );
+  return node.closer;
 }
 
 function spoken(node) {

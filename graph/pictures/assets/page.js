@@ -8,79 +8,135 @@ function element(id) {
 }
 
 function start() {
-  const graph = JSON.parse(element("graph").textContent);
-  const model = buildModel(graph);
-  const size = layOut(model);
-  const picture = element("picture");
-  const scene = element("scene");
-  const panel = element("panel");
-  const tooltip = element("tooltip");
-  drawModel(model, scene);
-  const view = new View(picture, scene, size, model.nodes.find((node) => node.type === "op"));
-  const nodeOf = new Map(model.nodes.map((node) => [node.element, node]));
-  const thingOf = new Map([
-    ...nodeOf,
-    ...model.edges.map((edge) => [edge.element, { type: "tensor", tensor: edge.tensor, ports: edge.ports, edge }]),
-    ...model.hulls.map((hull) => [hull.element, { type: "partition", partition: hull.partition }]),
-  ]);
+  const model = buildModel(JSON.parse(element("graph").textContent));
+  const [picture, scene, panel, tooltip] = ["picture", "scene", "panel", "tooltip"].map(element);
+  let shown = null; // what is drawn
+  let thingOf = new Map(); // from its elements
+  let notes = [];
+  let key = [];
+  let colouring = model.total ? "time" : "partition";
   let pinned = null;
   let origin = null; // what had the focus before the panel took it
+  let matches = [];
+  let current = -1;
+
+  const first = layOut(model);
+  const view = new View(picture, scene, first, null);
+  const minimap = new Minimap(element("minimap"), view);
+
+  /** Draws what is open now. */
+  function draw(layout = layOut(model)) {
+    notes = layout.notes;
+    view.size = layout;
+    shown = drawScene(layout, scene);
+    view.first = shown.nodes.find((node) => node.type === "op" || node.type === "group");
+    thingOf = new Map([...shown.nodes, ...shown.frames, ...shown.edges, ...shown.hulls].map((thing) => [thing.element, thing]));
+    for (const group of shown.frames) thingOf.set(group.closer, group);
+    colour(colouring);
+    marks(pinned);
+    markMatches();
+  }
+
+  function colour(mode) {
+    colouring = mode;
+    key = paint(model, shown, mode, (node) => pin(node, true));
+    if (!pinned) showOverview();
+    minimap.draw(shown);
+  }
+
+  /** Opens or closes a module; its corner stays where it is. */
+  function toggle(group, open = !group.open) {
+    const corner = (node) => view.at(node.x - node.width / 2, node.y - node.height / 2);
+    const before = corner(group);
+    group.open = open;
+    draw();
+    const after = corner(group);
+    view.move(before.x - after.x, before.y - after.y);
+    if (open && pinned !== group) pin(group);
+    elementOf(group).focus({ preventScroll: true });
+  }
+
+  /** One depth of modules more, or less. */
+  function openDepth(more) {
+    const fits = model.groups.filter((group) => group.open !== more && (!more || group.parent.open));
+    if (!fits.length) return;
+    const depths = fits.map((group) => group.depth);
+    const depth = more ? minimum(depths, 0) : maximum(depths, 0);
+    for (const group of fits) if (group.depth === depth) group.open = more;
+    draw();
+    view.open();
+  }
+
+  /** What takes the focus for a node: of an open module, its title. */
+  function elementOf(node) {
+    return node.closer ?? node.element;
+  }
 
   function under(target) {
-    const group = target instanceof Element ? target.closest(".node, .edge, .hull") : null;
+    const group = target instanceof Element ? target.closest(".node, .closer, .frame, .edge, .hull") : null;
     return group ? thingOf.get(group) : null;
   }
 
   // --- the panel ---
 
   /** A narrow page has no panel until it is asked for. */
-  function showPanel(shown) {
-    panel.hidden = !shown;
-    panel.classList.toggle("asked", shown);
-    element("toggle").setAttribute("aria-expanded", String(shown));
+  function showPanel(visible) {
+    panel.hidden = !visible;
+    panel.classList.toggle("asked", visible);
+    element("toggle").setAttribute("aria-expanded", String(visible));
+  }
+
+  function showOverview() {
+    panel.replaceChildren(...overview(model, notes, key, openPartition).filter(Boolean));
   }
 
   function marks(thing) {
     for (const marked of scene.querySelectorAll(".pinned, .near")) marked.classList.remove("pinned", "near");
     if (!thing) return;
-    if (thing.element) thing.element.classList.add("pinned");
-    for (const edge of thing.edges ?? []) edge.element.classList.add("near");
-    if (thing.type === "tensor") {
-      for (const edge of model.edges) if (edge.tensor === thing.tensor) edge.element.classList.add("near");
-    }
-    if (thing.type === "partition") {
-      for (const hull of model.hulls) if (hull.partition === thing.partition) hull.element.classList.add("pinned");
-      for (const node of model.nodes) if (node.partition === thing.partition) node.element.classList.add("pinned");
+    const parts = thing.type === "partition" ? [...shown.hulls, ...shown.nodes].filter((one) => one.partition === thing.partition) : [];
+    for (const one of [thing, ...parts]) if (one.element?.isConnected) one.element.classList.add("pinned");
+    for (const drawn of shown.edges) {
+      const { from, to, links } = drawn.edge;
+      const near = thing.type === "tensor" ? drawn.tensor === thing.tensor
+        : from.item === thing || to.item === thing || [...links].some((link) => link.from === thing || link.to === thing);
+      drawn.element.classList.toggle("near", near);
     }
   }
 
   function pin(thing, reveal = false) {
     pinned = thing;
-    marks(thing);
     tooltip.hidden = true;
-    const parts = thing ? details(model, thing, pin) : overview(model, size.note, openPartition);
-    panel.replaceChildren(...parts.filter(Boolean));
+    const node = thing && (thing.type === "op" || thing.type === "group" || thing.lines);
+    if (node && reveal && uncover(thing)) draw();
+    marks(thing);
+    if (thing) panel.replaceChildren(...details(model, thing, pin).filter(Boolean));
+    else showOverview();
     panel.scrollTop = 0;
     if (thing) showPanel(true);
     else panel.classList.remove("asked");
-    if (thing && reveal && thing.element) view.reveal(thing);
+    if (node && reveal) view.reveal(thing);
   }
 
   function openPartition(partition) {
+    const node = model.byId.get(`op ${partition.ops[0]}`);
+    if (node && uncover(node)) draw();
     pin({ type: "partition", partition });
-    const first = model.nodes.find((node) => node.partition === partition);
-    if (first) view.reveal(first);
+    if (node) view.reveal(node);
   }
 
   function openByKey(thing) {
-    origin = document.activeElement;
+    if (thing.type === "group") {
+      toggle(thing);
+      return;
+    }
+    origin = thing;
     pin(thing);
     panel.querySelector(".close").focus();
   }
 
   function close() {
     pin(null);
-    if (origin) origin.focus();
+    if (origin?.element?.isConnected) elementOf(origin).focus();
     origin = null;
   }
 
@@ -89,8 +145,19 @@ function start() {
   picture.addEventListener("click", (event) => {
     if (view.moved) return;
     origin = null;
-    pin(under(event.target) ?? null);
+    const thing = under(event.target) ?? null;
+    const held = event.target.closest(".held");
+    if (held) openHeld(thing, held.dataset.ids.split(" "));
+    else if (thing?.type === "group" && (!thing.open || event.target.closest(".closer"))) toggle(thing);
+    else pin(thing);
   });
+
+  /** A line of constants was clicked: one is shown itself, of several the op that has them. */
+  function openHeld(node, ids) {
+    const tensors = node.held.filter((id) => ids.includes(String(id)));
+    pin(tensors.length === 1 ? { type: "tensor", tensor: model.tensors.get(tensors[0]) } : node);
+  }
+
   picture.addEventListener("pointermove", (event) => {
     const thing = event.buttons ? null : under(event.target);
     tooltip.hidden = !thing;
@@ -110,27 +177,34 @@ function start() {
 
   /** The node in that direction: along an edge up or down, or beside. */
   function neighbour(node, key) {
-    if (key === "ArrowDown") return node.edges.find((edge) => edge.from === node)?.to;
-    if (key === "ArrowUp") return node.edges.find((edge) => edge.to === node)?.from;
+    const inside = new Set(node.type === "group" ? node.ops : [node]);
+    const links = [...inside].flatMap((one) => one.links);
+    if (key === "ArrowDown") return links.map((link) => link.to).filter((one) => !inside.has(one)).map(seenOf)[0];
+    if (key === "ArrowUp") return links.map((link) => link.from).filter((one) => !inside.has(one)).map(seenOf)[0];
     const sign = key === "ArrowRight" ? 1 : -1;
-    const beside = model.nodes.filter((one) => Math.abs(one.y - node.y) < 12 && (one.x - node.x) * sign > 0);
+    const beside = shown.nodes.filter((one) => Math.abs(one.y - node.y) < 12 && (one.x - node.x) * sign > 0);
     return beside.sort((a, b) => (a.x - b.x) * sign)[0];
+  }
+
+  function focusedNode(target) {
+    return target.dataset?.id ? model.byId.get(target.dataset.id) : null;
   }
 
   function zoomKey(key) {
     if (key === "+" || key === "=") view.zoom(FACTOR);
     else if (key === "-") view.zoom(1 / FACTOR);
     else if (key === "0") view.fit();
+    else if (key === "]" || key === "[") openDepth(key === "]");
     else return false;
     return true;
   }
 
   picture.addEventListener("keydown", (event) => {
-    const node = nodeOf.get(event.target);
+    const node = focusedNode(event.target);
     if (event.key.startsWith("Arrow")) {
       event.preventDefault();
       const next = node && neighbour(node, event.key);
-      if (next) next.element.focus();
+      if (next) elementOf(next).focus();
       else if (!node) {
         const x = { ArrowLeft: STEP, ArrowRight: -STEP }[event.key] ?? 0;
         const y = { ArrowUp: STEP, ArrowDown: -STEP }[event.key] ?? 0;
@@ -142,12 +216,12 @@ function start() {
     }
   });
   picture.addEventListener("focusin", (event) => {
-    const node = nodeOf.get(event.target);
+    const node = focusedNode(event.target);
     if (node && event.target.matches(":focus-visible")) view.reveal(node);
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target instanceof HTMLInputElement) return;
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
     if (event.key === "Escape") close();
     else if (event.key === "/") element("search").focus();
     else if (!zoomKey(event.key)) return;
@@ -156,30 +230,25 @@ function start() {
 
   // --- search ---
 
-  let matches = [];
-  let current = -1;
-
-  function textOf(node) {
-    const tensors = node.op ? node.op.outputs.map(([, id]) => model.tensors.get(id).name) : [node.tensor.name];
-    const words = node.op ? [node.op.kind, node.op.name, `op ${node.op.id}`] : [];
-    return [...words, ...tensors].join("\n").toLowerCase();
+  function markMatches() {
+    const seen = new Set(matches.map((node) => (node.type === "group" && node.open ? node : seenOf(node))));
+    for (const node of [...shown.nodes, ...shown.frames]) node.element.classList.toggle("match", seen.has(node));
   }
 
   function search(text) {
-    const wanted = text.trim().toLowerCase();
-    matches = wanted ? model.nodes.filter((node) => textOf(node).includes(wanted)) : [];
-    const matching = new Set(matches);
+    matches = find(model, text);
     current = -1;
-    scene.classList.toggle("searching", wanted !== "");
-    for (const node of model.nodes) node.element.classList.toggle("match", matching.has(node));
-    element("found").textContent = wanted ? `${matches.length} ${matches.length === 1 ? "match" : "matches"}` : "";
+    scene.classList.toggle("searching", text.trim() !== "");
+    markMatches();
+    element("found").textContent = text.trim() ? `${matches.length} ${matches.length === 1 ? "match" : "matches"}` : "";
   }
 
   function next(backwards) {
     if (!matches.length) return;
-    current = (current + (backwards ? -1 : 1) + matches.length) % matches.length;
+    current = current < 0 && backwards ? matches.length - 1 : (current + (backwards ? -1 : 1) + matches.length) % matches.length;
     element("found").textContent = `${current + 1} of ${matches.length}`;
-    pin(matches[current]);
+    pin(matches[current], true);
+    view.legible();
     view.reveal(matches[current], true);
   }
 
@@ -199,6 +268,17 @@ function start() {
   element("fit").addEventListener("click", () => view.fit());
   element("toggle").addEventListener("click", () => showPanel(getComputedStyle(panel).display === "none"));
 
+  element("open-all").addEventListener("click", () => openDepth(true));
+  element("close-all").addEventListener("click", () => openDepth(false));
+  for (const id of ["open-all", "close-all"]) element(id).hidden = !model.groups.length;
+  for (const [name, { label }] of Object.entries(colourings(model))) {
+    element("colour").append(html("option", { value: name }, label));
+  }
+  element("colour").value = colouring;
+  element("colour").addEventListener("change", (event) => colour(event.target.value));
+
+  draw(first);
+  view.open();
   pin(null);
 }
 

@@ -3,12 +3,13 @@
 const SMALLEST = 0.002;
 const LARGEST = 4;
 const LEGIBLE = 0.75; // the scale below which a page does not open, though not everything is in view
+const READABLE = 0.3; // the scale below which texts are left out
 const STILL = 4; // pixels that a click may move
 
 class View {
   /** Opens where `first` is, a node or nothing, and again when its room changes, until it is moved. */
   constructor(picture, scene, size, first) {
-    Object.assign(this, { picture, scene, size, first, x: 0, y: 0, scale: 1, moved: false, own: true, all: false });
+    Object.assign(this, { picture, scene, size, first, x: 0, y: 0, scale: 1, moved: false, own: true, all: false, watchers: [] });
     // A frame in a notebook has no size yet when its page starts.
     new ResizeObserver(() => this.own && (this.all ? this.fit() : this.open())).observe(picture);
     picture.addEventListener("wheel", (event) => this.turned(event), { passive: false });
@@ -19,6 +20,8 @@ class View {
 
   apply() {
     this.scene.setAttribute("transform", `translate(${this.x.toFixed(2)} ${this.y.toFixed(2)}) scale(${this.scale.toFixed(4)})`);
+    this.scene.classList.toggle("far", this.scale < READABLE);
+    for (const watcher of this.watchers) watcher();
   }
 
   get room() {
@@ -83,6 +86,22 @@ class View {
     const halves = [(node.width * this.scale) / 2, (node.height * this.scale) / 2];
     const inside = x > halves[0] && x < width - halves[0] && y > halves[1] && y < height - halves[1];
     if (centred || !inside) this.move(width / 2 - x, height / 2 - y);
+  }
+
+  /** Comes so near that texts can be read. */
+  legible() {
+    if (this.scale < LEGIBLE) this.zoom(LEGIBLE / this.scale);
+  }
+
+  /** Moves that point of the picture to the middle. */
+  centre(x, y) {
+    const { width, height } = this.room;
+    this.move(width / 2 - x * this.scale - this.x, height / 2 - y * this.scale - this.y);
+  }
+
+  /** Where a point of the picture is in the page. */
+  at(x, y) {
+    return { x: x * this.scale + this.x, y: y * this.scale + this.y };
   }
 
   turned(event) {

@@ -31,6 +31,7 @@ function shortened(text, longest = LONGEST_NAME) {
 
 function time(seconds) {
   if (seconds === null || seconds === undefined) return "";
+  if (seconds === 0) return "0 µs";
   if (seconds >= 1) return `${seconds.toFixed(2)} s`;
   return seconds >= 1e-3 ? `${(seconds * 1e3).toFixed(2)} ms` : `${(seconds * 1e6).toFixed(1)} µs`;
 }
@@ -55,4 +56,21 @@ function manner(tensor) {
   const words = [tensor.layout];
   if (tensor.property_type !== "undef") words.push(tensor.property_type.replace("_", " "));
   return words.join(", ");
+}
+
+function percent(part, whole) {
+  return whole ? `${((100 * part) / whole).toFixed(part / whole < 0.1 ? 1 : 0)}%` : "";
+}
+
+function sumOf(things, number) {
+  return things.reduce((sum, thing) => sum + (number(thing) ?? 0), 0);
+}
+
+/** The least of many numbers, more than a call may have arguments. */
+function minimum(numbers, none) {
+  return numbers.length ? numbers.reduce((a, b) => Math.min(a, b)) : none;
+}
+
+function maximum(numbers, none) {
+  return numbers.length ? numbers.reduce((a, b) => Math.max(a, b)) : none;
 }
