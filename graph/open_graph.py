@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
-from ..ops.data_types import DataType, parse_enum
+from ..ops.data_types import DataType, parse_data_type
 from ..ops.errors import GraphError
 from .compile.compiled_graph import CompiledGraph
 from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
@@ -135,7 +135,7 @@ class OpenGraph(Graph):
         Raises:
             GraphError: with `ports=False`, which changes the inputs; take the graph for some sizes then.
         """
-        wanted = parse_enum(DataType, data_type, "data_type")
+        wanted = parse_data_type(data_type, "data_type")
         if not ports:
             self.refuse("given inputs of another type")
         return OpenGraph(

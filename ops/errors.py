@@ -31,6 +31,10 @@ class AttributeTypeError(OneDNNGraphError, TypeError):
     """An attribute has a value of the wrong Python type."""
 
 
+class UnknownAttributeError(AttributeValueError, AttributeTypeError):
+    """An attribute that the op has not; a TypeError as well, as any unknown keyword is in Python."""
+
+
 class PortError(OneDNNGraphError, ValueError):
     """An op has too few or too many inputs or outputs."""
 
@@ -61,6 +65,14 @@ class ArgumentError(OneDNNGraphError, ValueError):
 
 class ArgumentTypeError(OneDNNGraphError, TypeError):
     """An argument of the wrong Python type."""
+
+
+class FileAccessError(GraphFileError, ArgumentError, OSError):
+    """A file that the system can't open, read or write; `errno` is the system's number for why."""
+
+
+class MissingFileError(FileAccessError, FileNotFoundError):
+    """A file, or the folder that it is to be written to, is not there."""
 
 
 class UnsupportedError(OneDNNGraphError, NotImplementedError):

@@ -62,8 +62,12 @@ def _read(path: Path) -> Mapping[str, Array]:
     except OSError as error:
         raise ArgumentError(f"{path} can't be read: {error.strerror or error}") from error
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        # RuntimeError for what is encrypted, and its NotImplementedError for a later version of the format
-        raise ArgumentError(f"{path} is no .npz file that can be read: {error}") from error
+        # RuntimeError for what is encrypted, and its NotImplementedError for a later version of the format. NumPy
+        # advises to unpickle what it does not know, which runs whatever a file says.
+        reason = "it holds no arrays of numbers" if "allow_pickle" in str(error) else str(error)
+        raise ArgumentError(
+            f"{path} is no .npz file that can be read: {reason}; write one by np.savez(path, x=array)"
+        ) from error
 
 
 def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:

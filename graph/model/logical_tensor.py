@@ -49,8 +49,10 @@ def _as_dims(values: object, what: str) -> tuple[int, ...]:
     for item in items:
         dim = integer(item)
         if dim is None:
+            open_size = item is None or isinstance(item, str)  # as NumPy people and ONNX have it
+            hint = "; write -1 for a size that is known only at execution" if open_size else ""
             raise ArgumentTypeError(
-                f"{what} must hold integers, got {format_value(item)} in {format_value(values)}"
+                f"{what} must hold integers, got {format_value(item)} in {format_value(values)}{hint}"
             )
         dims.append(dim)
     return tuple(dims)
