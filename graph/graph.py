@@ -389,7 +389,8 @@ class Graph(OpMethods):
         if self._state is None:
             return self.parameters
         return {
-            name: self._parameters[one].view if isinstance(one, int) else one for name, one in self._state.items()
+            name: self._parameters[one].view if isinstance(one, int) else one
+            for name, one in self._state.items()
         }
 
     def name_state(self, state: Mapping[str, LogicalTensor | Array]) -> None:
@@ -885,6 +886,17 @@ class Graph(OpMethods):
             Held(self._held, self._parameters, self._assigned),
             engine,
             CompileOptions(
+                verify=verify,
+                tune=tune,
+                tune_seconds=tune_seconds,
+                strategy=strategy,
+                scratch_limit=scratch_limit,
+                threads=threads,
+            ),
+            partial(
+                self.compile,
+                policy=policy,
+                backend=backend,
                 verify=verify,
                 tune=tune,
                 tune_seconds=tune_seconds,

@@ -157,6 +157,15 @@ class OpenGraph(Graph):
             "sizes, graph.with_shapes({…})"
         )
 
+    def __copy__(self) -> OpenGraph:
+        return OpenGraph(self.inputs, self._known_outputs, self._make)
+
+    def __deepcopy__(self, memo: object) -> OpenGraph:
+        return self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        self.refuse("pickled, for it is made from a model of another framework")
+
     def __str__(self) -> str:
         lines = [f"  input {t}" for t in self.inputs]
         return "\n".join([repr(self), *lines])

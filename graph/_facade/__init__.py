@@ -6,6 +6,7 @@ Build a `Graph` of `LogicalTensor`s and ops, compile it, call it with arrays; or
 primitives run what they can, NumPy the rest. Names and semantics are oneDNN Graph's.
 """
 
+import logging as _logging
 import typing as _typing
 from collections.abc import Collection as _Collection
 from collections.abc import Iterable as _Iterable
@@ -26,7 +27,7 @@ from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.graph import training
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
-from onednn_graph.graph.compile.compiled_graph import CompiledGraph
+from onednn_graph.graph.compile.compiled_graph import BoundGraph, CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Tune
 from onednn_graph.graph.compile.partition import Partition
@@ -111,6 +112,9 @@ else:
         return sorted({*globals(), *dir(_functions)})
 
 
+# Says at DEBUG what runs where, why, and what is kept; silent until a program asks for it.
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())
+
 __version__ = _version("onednn-graph")
 
 # In order of preference where priorities are equal; NumPy comes last and takes the rest.
@@ -180,6 +184,7 @@ __all__ = [
     "AttributeValueError",
     "Attributes",
     "BackendUnavailableWarning",
+    "BoundGraph",
     "CompileOptions",
     "CompiledGraph",
     "CompiledPartition",

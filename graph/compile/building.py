@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from attrs import evolve, frozen
@@ -10,6 +11,8 @@ from ...ops.errors import UnsupportedError
 from ..runtime.executable import Executable, Explanation
 from .backend import Backend, CompileRequest
 from .verification import wrong_on_integers
+
+LOGGER = logging.getLogger(__name__)
 
 
 @frozen
@@ -70,14 +73,13 @@ def build(
                 elif must_verify:
                     wrong = wrong_on_integers(request, executable)
                 if wrong is None:
-                    return Built(
-                        executable,
-                        evolve(
-                            explanation,
-                            rejected=(*reasons, *failures, *explanation.rejected),
-                            verified=must_verify,
-                        ),
+                    chosen = evolve(
+                        explanation,
+                        rejected=(*reasons, *failures, *explanation.rejected),
+                        verified=must_verify,
                     )
+                    LOGGER.debug("compiled %d ops from %s on: %s", len(request.ops), request.ops[0], chosen)
+                    return Built(executable, chosen)
                 failures.append(f"{explanation.strategy} failed verification, {wrong}")
             reasons.append(f"{backend.name}: no kernel is left ({'; '.join(failures)})")
         except UnsupportedError as error:

@@ -81,7 +81,9 @@ class Operators:
             )
         graph = home.graph
         if graph is None:
-            raise GraphError(f"the graph of {self} is gone, and operators have nothing to add to; keep the graph")
+            raise GraphError(
+                f"the graph of {self} is gone, and operators have nothing to add to; keep the graph"
+            )
         return graph
 
     def _binary(self, kind: str, other: object, *, swapped: bool = False) -> Any:
@@ -122,7 +124,7 @@ class Operators:
         return self._binary("Add", other)
 
     def __radd__(self, other: object) -> Any:
-        return self._binary("Add", other, swapped=True)
+        return self._binary("Add", other)  # kernels like the larger operand first
 
     def __sub__(self, other: object) -> Any:
         return self._binary("Subtract", other)
@@ -134,7 +136,7 @@ class Operators:
         return self._binary("Multiply", other)
 
     def __rmul__(self, other: object) -> Any:
-        return self._binary("Multiply", other, swapped=True)
+        return self._binary("Multiply", other)
 
     def __truediv__(self, other: object) -> Any:
         return self._binary("Divide", other)

@@ -5,8 +5,8 @@ import onednn_graph as og
 from onednn_graph import (
     AttributeTypeError,
     AttributeValueError,
-    UnknownAttributeError,
     LogicalTensor,
+    UnknownAttributeError,
 )
 
 from bad_inputs import (
