@@ -1034,7 +1034,7 @@ class Graph(OpMethods):
 
         return read_graph(path, weights=weights)
 
-    def save(self, path: str | os.PathLike[str], *, weights: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
         """Writes the graph to a file in oneDNN Graph's JSON format, which benchdnn and Netron read.
 
         The format has no place for the content of constants and the names of tensors.
@@ -1043,10 +1043,12 @@ class Graph(OpMethods):
             path: of the JSON file.
             weights: also write a file of the same name that ends in .safetensors, with the constants, the names, and
                 the order of inputs and outputs; `load` then gives the same graph. Needs the package safetensors, the
-                extra `weights`.
+                extra `weights`. False leaves them out: constants and parameters are inputs of the graph that is
+                loaded. None leaves them out too, and says so where there are any.
 
         Raises:
-            GraphFileError: a file can't be written.
+            FileAccessError: a file can't be written.
+            WeightsLeftOutWarning: see above.
             UnsupportedError: the package safetensors is not installed.
         """
         from .io.serialization import save_graph

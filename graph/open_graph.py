@@ -122,7 +122,7 @@ class OpenGraph(Graph):
         """Not here; see `finalize`."""
         self.refuse("written to a file")
 
-    def save(self, path: object, *, weights: bool = False) -> None:
+    def save(self, path: object, *, weights: bool | None = None) -> None:
         """Not here; see `finalize`."""
         self.refuse("written to a file")
 

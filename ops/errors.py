@@ -95,6 +95,10 @@ class BackendUnavailableWarning(UserWarning):
     """Said once when the oneDNN library is not there and NumPy does all the work."""
 
 
+class WeightsLeftOutWarning(UserWarning):
+    """Said by `Graph.save` where the file can't hold the constants and parameters of the graph."""
+
+
 class SkippedStepWarning(UserWarning):
     """Said of each step of training that was skipped because its gradients were not finite."""
 

@@ -85,6 +85,7 @@ from onednn_graph.ops.errors import (
     UnknownAttributeError,
     UnknownOpError,
     UnsupportedError,
+    WeightsLeftOutWarning,
 )
 from onednn_graph.ops.registry import REGISTRY as _REGISTRY
 from onednn_graph.ops.schema import (
@@ -236,6 +237,7 @@ __all__ = [
     "UnknownAttributeError",
     "UnknownOpError",
     "UnsupportedError",
+    "WeightsLeftOutWarning",
     "backends",
     "default_engine",
     "from_onnx",

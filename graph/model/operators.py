@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from numbers import Real
 from typing import Any, Protocol, cast
@@ -11,7 +12,12 @@ from ...ops.data_types import DataType
 from ...ops.errors import DataTypeError, GraphError, UnsupportedError
 from ...ops.values import format_value
 
-_FLOATS = {DataType.f16: 65504.0, DataType.bf16: 3.3895e38, DataType.f32: 3.4028e38, DataType.f64: math.inf}
+_FLOATS = {
+    DataType.f16: 65504.0,
+    DataType.bf16: 3.3895e38,
+    DataType.f32: 3.4028e38,
+    DataType.f64: sys.float_info.max,
+}
 """The types that have fractions, with about the largest number that each has."""
 _INTEGERS = {
     DataType.s64: (-(2**63), 2**63 - 1),
@@ -108,12 +114,12 @@ class Operators:
             DataTypeError: the type has no such number.
         """
         if self.data_type in _FLOATS:
-            real = float(value)
-            if not (math.isfinite(real) and abs(real) > _FLOATS[self.data_type]):
-                return real
+            special = value != value or abs(value) == math.inf
+            if special or abs(value) <= _FLOATS[self.data_type]:
+                return float(value)
         elif self.data_type in _INTEGERS:
             low, high = _INTEGERS[self.data_type]
-            if math.isfinite(value) and value == int(value) and low <= value <= high:
+            if low <= value <= high and value == int(value):
                 return int(value)
         raise DataTypeError(
             f"{format_value(value)} is no number of {self}, whose type the constant would have; cast the tensor with "
