@@ -473,20 +473,21 @@ class Graph(OpMethods):
         """A tensor of the graph, an inner one too, with its shape as far as inferred; `graph[key]` is the same.
 
         Args:
-            key: its name, as importers take it from the model, its id, or another description of it.
+            key: its name, as importers take it from the model, the name that `output` gave it, its id, or another
+                description of it.
 
         Raises:
             GraphError: the graph has no such tensor, or several of that name.
         """
         if isinstance(key, str):
-            found = [t for t in self._tensors.values() if label(t) == key]
+            found = self._called(key)
             if len(found) > 1:
                 raise GraphError(
                     f"the graph has {len(found)} tensors of the name {format_value(key)}; take one by its id, "
                     f"{format_value([t.id for t in found])}"
                 )
             if not found:
-                names = [label(t) for t in self._tensors.values()]
+                names = [*map(label, self._tensors.values()), *(name for name, _ in self._marked if name)]
                 raise GraphError(
                     f"the graph has no tensor {format_value(key)}{nearest(key, names)}; it has {format_value(names)}"
                 )
@@ -497,6 +498,11 @@ class Graph(OpMethods):
                 f"the graph has no tensor with the id {format_value(key)}; it has {format_value(list(self._tensors))}"
             )
         return self._tensors[number]
+
+    def _called(self, name: str) -> list[LogicalTensor]:
+        """The tensors of a name; the output of that name where there is none."""
+        found = [t for t in self._tensors.values() if label(t) == name]
+        return found or [self._tensors[i] for given, i in self._marked if given == name]
 
     # --- builder ---
 
@@ -805,6 +811,19 @@ class Graph(OpMethods):
         """Adds a constant of one element and no axes, as operators on tensors do; see `constant`."""
         dtype = numpy_type(as_data_type(data_type, "number: data_type"))
         return self.constant(np.array(value, dtype))
+
+    def drop_constant(self, tensor: LogicalTensor) -> None:
+        """Takes back a constant that no op reads and that is no output.
+
+        Raises:
+            GraphError: it is no constant that the graph holds, or is read; the graph is finalized.
+        """
+        self._check_open(f"a graph without {tensor}")
+        read = any(t.id == tensor.id for op in self._ops for t in op.inputs)
+        if tensor.id not in self._constants or read or any(tensor.id == i for _, i in self._marked):
+            raise GraphError(f"{tensor} must be a constant of the graph that nobody reads, to be dropped")
+        del self._constants[tensor.id]
+        self._names.discard(self._tensors.pop(tensor.id).name)
 
     def with_shapes(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
         """A graph of its own for inputs of these shapes: sizes that are open here are filled in. Not finalized.
@@ -1190,7 +1209,7 @@ class Graph(OpMethods):
         if isinstance(item, LogicalTensor):
             known = self._tensors.get(item.id)
             return known is not None and (known.name, known.data_type) == (item.name, item.data_type)
-        return isinstance(item, str) and any(label(t) == item for t in self._tensors.values())
+        return isinstance(item, str) and bool(self._called(item))
 
     def __getitem__(self, key: str | int | LogicalTensor) -> LogicalTensor:
         """The tensor of that name; see `tensor`."""

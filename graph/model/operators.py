@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, Protocol, cast
 
 from ...ops.data_types import DataType
-from ...ops.errors import DataTypeError, GraphError, UnsupportedError
+from ...ops.errors import DataTypeError, GraphError, OneDNNGraphError, UnsupportedError
 from ...ops.values import format_value
 
 _FLOATS = {
@@ -40,6 +40,10 @@ class Builder(Protocol):
 
     def constant(self, array: object) -> Any:
         """A constant."""
+        ...
+
+    def drop_constant(self, tensor: Any) -> None:
+        """Takes a constant back that no op reads."""
         ...
 
 
@@ -105,7 +109,12 @@ class Operators:
             operand = graph.constant(other)
         else:
             return NotImplemented
-        return graph.op(kind, *((operand, self) if swapped else (self, operand)))
+        try:
+            return graph.op(kind, *((operand, self) if swapped else (self, operand)))
+        except OneDNNGraphError:
+            if operand is not other:  # the graph is as it was
+                graph.drop_constant(operand)
+            raise
 
     def _as_number(self, value: float) -> float:
         """A number that a constant of this tensor's type can have.

@@ -97,6 +97,21 @@ def test_a_number_that_the_type_lacks_is_refused(dtype, number):
     assert not graph.constants
 
 
+def test_an_op_that_is_refused_leaves_no_constant():
+    graph, x = opened("s32")
+    for call in (lambda: x * 2, lambda: x @ W):
+        with pytest.raises(og.DataTypeError):
+            call()
+    assert graph.tensors == (x,)
+    kept = graph.constant(B, name="b")
+    y = graph.relu(kept)
+    for tensor in (kept, x, y):
+        with pytest.raises(og.GraphError, match="must be a constant of the graph that nobody reads"):
+            graph.drop_constant(tensor)
+    graph.drop_constant(graph.constant(B, name="free"))
+    graph.constant(B, name="free")
+
+
 def test_infinities_are_numbers():
     graph, x = opened()
     assert np.isinf(
@@ -211,6 +226,9 @@ def test_a_graph_is_a_collection_of_ops_with_tensors_by_name():
     assert list(graph) == list(graph.ops)
     assert graph["y"] == graph.tensor("y") == graph.tensor(y.id) == graph.tensor(y) == y
     assert "y" in graph
+    graph.output(y, name="result")
+    assert "result" in graph
+    assert graph["result"] is graph["y"]
     assert y in graph
     assert graph.ops[0] in graph
     assert "z" not in graph

@@ -195,7 +195,12 @@ GRAPH_ROWS = [
             ("no tensor with the id 77; it has [0, 1, 9]",),
         ),
         ("tensor []", lambda: finalized().tensor([]), GraphError, ("no tensor with the id []",)),
-        ("tensor 'x'", lambda: finalized().tensor("x"), GraphError, ("no tensor with the id 'x'",)),
+        (
+            "tensor 'x'",
+            lambda: finalized().tensor("x"),
+            GraphError,
+            ("the graph has no tensor 'x'; it has [",),
+        ),
     )
 ]
 
