@@ -6,7 +6,7 @@ import math
 import sys
 import weakref
 from numbers import Real
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 from ...ops.data_types import DataType
 from ...ops.errors import DataTypeError, GraphError, OneDNNGraphError, UnsupportedError
@@ -76,10 +76,10 @@ class Operators:
     data_type: DataType
     __array_ufunc__ = None  # so that NumPy's arrays and numbers leave operators to a tensor on their right
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
     def _graph(self) -> Builder:
@@ -135,37 +135,37 @@ class Operators:
             "TypeCast first"
         )
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: object) -> Self:
         return self._binary("Add", other)
 
-    def __radd__(self, other: object) -> Any:
+    def __radd__(self, other: object) -> Self:
         return self._binary("Add", other)  # kernels like the larger operand first
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: object) -> Self:
         return self._binary("Subtract", other)
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: object) -> Self:
         return self._binary("Subtract", other, swapped=True)
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: object) -> Self:
         return self._binary("Multiply", other)
 
-    def __rmul__(self, other: object) -> Any:
+    def __rmul__(self, other: object) -> Self:
         return self._binary("Multiply", other)
 
-    def __truediv__(self, other: object) -> Any:
+    def __truediv__(self, other: object) -> Self:
         return self._binary("Divide", other)
 
-    def __rtruediv__(self, other: object) -> Any:
+    def __rtruediv__(self, other: object) -> Self:
         return self._binary("Divide", other, swapped=True)
 
-    def __matmul__(self, other: object) -> Any:
+    def __matmul__(self, other: object) -> Self:
         return NotImplemented if _is_number(other) else self._binary("MatMul", other)
 
-    def __rmatmul__(self, other: object) -> Any:
+    def __rmatmul__(self, other: object) -> Self:
         return NotImplemented if _is_number(other) else self._binary("MatMul", other, swapped=True)
 
-    def __pow__(self, exponent: object) -> Any:
+    def __pow__(self, exponent: object) -> Self:
         graph = self._graph()
         if not _is_number(exponent):
             raise UnsupportedError(
@@ -175,16 +175,16 @@ class Operators:
         beta = float(cast("float", exponent))
         return graph.op("Square", self) if beta == 2 else graph.op("Pow", self, beta=beta)
 
-    def __rpow__(self, base: object) -> Any:
+    def __rpow__(self, base: object) -> Self:
         raise UnsupportedError(
             f"{format_value(base)} can't be raised to {self}, for Pow takes an exponent that is a number; use Exp of "
             "the tensor times the logarithm of the base"
         )
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Self:
         return self._binary("Multiply", -1)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Self:
         return self._graph().op("Abs", self)
 
 

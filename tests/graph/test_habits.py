@@ -237,7 +237,9 @@ def test_a_graph_is_a_collection_of_ops_with_tensors_by_name():
     assert 0 not in graph
     assert og.Graph()
     assert len(og.Graph()) == 0
-    with pytest.raises(og.GraphError, match=r"no tensor 'Y' \(did you mean 'y'\?\); it has \['x', 'y'\]"):
+    with pytest.raises(
+        og.GraphError, match=r"no tensor 'Y' \(did you mean 'y'\?\); it has \['x', 'y', 'result'\]"
+    ):
         graph["Y"]
 
 
