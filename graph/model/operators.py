@@ -104,6 +104,8 @@ class Operators:
                 raise GraphError(f"{self} and {other} are of two graphs; an op has its tensors from one")
             operand: object = other
         elif _is_number(other):
+            if kind == "MatMul":
+                return NotImplemented
             operand = graph.number(self._as_number(cast("float", other)), self.data_type)
         elif hasattr(other, "__array__") or hasattr(other, "__dlpack__"):
             operand = graph.constant(other)
@@ -160,10 +162,10 @@ class Operators:
         return self._binary("Divide", other, swapped=True)
 
     def __matmul__(self, other: object) -> Self:
-        return NotImplemented if _is_number(other) else self._binary("MatMul", other)
+        return self._binary("MatMul", other)
 
     def __rmatmul__(self, other: object) -> Self:
-        return NotImplemented if _is_number(other) else self._binary("MatMul", other, swapped=True)
+        return self._binary("MatMul", other, swapped=True)
 
     def __pow__(self, exponent: object) -> Self:
         graph = self._graph()
