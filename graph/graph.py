@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,10 +35,11 @@ from .model.builder import schema_output_types, snake_case
 from .model.fpmath import FpmathMode
 from .model.inference import infer, merge_shapes
 from .model.listing import listing
-from .model.logical_tensor import LogicalTensor, PropertyType, as_shape, format_shape, label
+from .model.logical_tensor import LogicalTensor, PropertyType, as_shape, at_home, format_shape, label
 from .model.op import Op
+from .model.operators import Home
 from .model.topology import needed_ops, topological
-from .runtime.arrays import Array, as_array, data_type_of, numpy_type
+from .runtime.arrays import Array, as_array, as_data_type, data_type_of, numpy_type
 from .runtime.engine import Engine, check_kind
 from .runtime.executable import Explanation
 from .runtime.parameter import Parameter
@@ -75,11 +78,12 @@ class Graph(OpMethods):
         self._constants: dict[int, Array] = {}
         self._parameters: dict[int, Parameter] = {}
         self._assigned: dict[int, int] = {}  # parameter → the tensor whose value it gets
-        self._state: dict[str, Array] | None = None
+        self._state: dict[str, Array | int] | None = None  # arrays, or ids of parameters
         self._marked: list[tuple[str | None, int]] = []
         self._dropped: set[int] = set()
         self._finalized = False
         self._next_id = 0
+        self._home = Home(self)
 
     # --- oneDNN Graph's own interface ---
 
@@ -168,7 +172,7 @@ class Graph(OpMethods):
         """
         self._add_source(tensor, "input")
         self._declared[tensor.id] = None
-        return tensor
+        return self._tensors[tensor.id]
 
     def add_constant(self, tensor: LogicalTensor, array: object) -> LogicalTensor:
         """Gives the graph the value of a tensor with property_type constant, and returns it; see `constant`.
@@ -261,7 +265,8 @@ class Graph(OpMethods):
         if not self._ops:
             raise GraphError("the graph has no ops; add one before finalize")
         ordered = topological(self._ops)
-        self._tensors, self._ops = infer(ordered, self._tensors, {})
+        tensors, self._ops = infer(ordered, self._tensors, {})
+        self._know(tensors.values())
         self._finalized = True
 
     def get_partitions(
@@ -382,7 +387,12 @@ class Graph(OpMethods):
         Beside the parameters, whose later values it shows too, these are the constants and further names of
         parameters that the model has. Of a graph that was not imported, or not for training, it is `parameters`.
         """
-        return self.parameters if self._state is None else dict(self._state)
+        if self._state is None:
+            return self.parameters
+        return {
+            name: self._parameters[one].view if isinstance(one, int) else one
+            for name, one in self._state.items()
+        }
 
     def name_state(self, state: Mapping[str, LogicalTensor | Array]) -> None:
         """Says what `state` is.
@@ -394,15 +404,16 @@ class Graph(OpMethods):
             GraphError: a tensor is no parameter of the graph, or the graph is finalized.
         """
         self._check_open("state")
-        named: dict[str, Array] = {}
+        named: dict[str, Array | int] = {}
         for name, value in state.items():
             if isinstance(value, LogicalTensor):
                 if value.id not in self._parameters:
                     raise GraphError(f"{value} is no parameter of the graph and can't be the state {name!r}")
-                named[name] = self._parameters[value.id].view
+                named[name] = value.id
             else:
-                named[name] = value.view()
-                named[name].flags.writeable = False
+                seen = value.view()
+                seen.flags.writeable = False
+                named[name] = seen
         self._state = named
 
     @property
@@ -459,18 +470,40 @@ class Graph(OpMethods):
         """All tensors, also inputs, constants and parameters that no op reads yet."""
         return tuple(self._tensors.values())
 
-    def tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
-        """The tensor of that id, with its shape as far as inferred.
+    def tensor(self, key: str | int | LogicalTensor) -> LogicalTensor:
+        """A tensor of the graph, an inner one too, with its shape as far as inferred; `graph[key]` is the same.
+
+        Args:
+            key: its name, as importers take it from the model, the name that `output` gave it, its id, or another
+                description of it.
 
         Raises:
-            GraphError: the graph has no such tensor.
+            GraphError: the graph has no such tensor, or several of that name.
         """
-        number = integer(id)
+        if isinstance(key, str):
+            found = self._called(key)
+            if len(found) > 1:
+                raise GraphError(
+                    f"the graph has {len(found)} tensors of the name {format_value(key)}; take one by its id, "
+                    f"{format_value([t.id for t in found])}"
+                )
+            if not found:
+                names = [*map(label, self._tensors.values()), *(name for name, _ in self._marked if name)]
+                raise GraphError(
+                    f"the graph has no tensor {format_value(key)}{nearest(key, names)}; it has {format_value(names)}"
+                )
+            return found[0]
+        number = key.id if isinstance(key, LogicalTensor) else integer(key)
         if number is None or number not in self._tensors:
             raise GraphError(
-                f"the graph has no tensor with the id {format_value(id)}; it has {format_value(list(self._tensors))}"
+                f"the graph has no tensor with the id {format_value(key)}; it has {format_value(list(self._tensors))}"
             )
         return self._tensors[number]
+
+    def _called(self, name: str) -> list[LogicalTensor]:
+        """The tensors of a name; the output of that name where there is none."""
+        found = [t for t in self._tensors.values() if label(t) == name]
+        return found or [self._tensors[i] for given, i in self._marked if given == name]
 
     # --- builder ---
 
@@ -773,7 +806,25 @@ class Graph(OpMethods):
         tensors, resolved = infer([op], {t.id: self._merged(t, op) for t in (*op.inputs, *op.outputs)}, {})
         self.add_op(resolved[0])
         self._know(tensors.values())
-        return tuple(tensors[t.id] for t in made)
+        return tuple(self._tensors[t.id] for t in made)
+
+    def number(self, value: float, data_type: DataType | str) -> LogicalTensor:
+        """Adds a constant of one element and no axes, as operators on tensors do; see `constant`."""
+        dtype = numpy_type(as_data_type(data_type, "number: data_type"))
+        return self.constant(np.array(value, dtype))
+
+    def drop_constant(self, tensor: LogicalTensor) -> None:
+        """Takes back a constant that no op reads and that is no output.
+
+        Raises:
+            GraphError: it is no constant that the graph holds, or is read; the graph is finalized.
+        """
+        self._check_open(f"a graph without {tensor}")
+        read = any(t.id == tensor.id for op in self._ops for t in op.inputs)
+        if tensor.id not in self._constants or read or any(tensor.id == i for _, i in self._marked):
+            raise GraphError(f"{tensor} must be a constant of the graph that nobody reads, to be dropped")
+        del self._constants[tensor.id]
+        self._names.discard(self._tensors.pop(tensor.id).name)
 
     def with_shapes(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
         """A graph of its own for inputs of these shapes: sizes that are open here are filled in. Not finalized.
@@ -789,7 +840,8 @@ class Graph(OpMethods):
         twin = copy.copy(self)
         twin._finalized = False
         ordered = topological(self._ops)
-        twin._tensors, twin._ops = infer(ordered, {**self._tensors, **inputs}, {})
+        tensors, twin._ops = infer(ordered, {**self._tensors, **inputs}, {})
+        twin._know(tensors.values())
         twin._producers = {t.id: op for op in twin._ops for t in op.outputs}
         return twin
 
@@ -863,6 +915,17 @@ class Graph(OpMethods):
                 scratch_limit=scratch_limit,
                 threads=threads,
                 choices=Choices() if choices is None else choices,
+            ),
+            partial(
+                self.compile,
+                policy=policy,
+                backend=backend,
+                verify=verify,
+                tune=tune,
+                tune_seconds=tune_seconds,
+                strategy=strategy,
+                scratch_limit=scratch_limit,
+                threads=threads,
             ),
         )
 
@@ -972,6 +1035,7 @@ class Graph(OpMethods):
         trial = copy.copy(self)  # an error half way leaves this graph as it was
         found = gradients(trial, loss, wrt, seed, recompute, straight_through=straight_through)
         vars(self).update(vars(trial))
+        self._home.belongs_to(self)
         return found
 
     # --- files ---
@@ -993,7 +1057,7 @@ class Graph(OpMethods):
 
         return read_graph(path, weights=weights)
 
-    def save(self, path: str | os.PathLike[str], *, weights: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
         """Writes the graph to a file in oneDNN Graph's JSON format, which benchdnn and Netron read.
 
         The format has no place for the content of constants and the names of tensors.
@@ -1002,10 +1066,12 @@ class Graph(OpMethods):
             path: of the JSON file.
             weights: also write a file of the same name that ends in .safetensors, with the constants, the names, and
                 the order of inputs and outputs; `load` then gives the same graph. Needs the package safetensors, the
-                extra `weights`.
+                extra `weights`. False leaves them out: constants and parameters are inputs of the graph that is
+                loaded. None leaves them out too, and says so where there are any.
 
         Raises:
-            GraphFileError: a file can't be written.
+            FileAccessError: a file can't be written.
+            WeightsLeftOutWarning: see above.
             UnsupportedError: the package safetensors is not installed.
         """
         from .io.serialization import save_graph
@@ -1087,7 +1153,7 @@ class Graph(OpMethods):
     def _know(self, tensors: Iterable[LogicalTensor]) -> None:
         """Adds tensors, or what is better known of them now."""
         for tensor in tensors:
-            self._tensors[tensor.id] = tensor
+            self._tensors[tensor.id] = at_home(tensor, self._home)
             self._names.add(tensor.name)
 
     def _check_new_name(self, name: object, what: str) -> None:
@@ -1109,8 +1175,49 @@ class Graph(OpMethods):
     def __copy__(self) -> Graph:
         """A graph of its own; ops and tensors never change and are shared."""
         twin = Graph(self.engine_kind, fpmath_mode=self.fpmath_mode)
-        vars(twin).update({name: copy.copy(value) for name, value in vars(self).items()})
+        twin.__setstate__({name: copy.copy(value) for name, value in self.__getstate__().items()})
         return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        """A graph of its own with parameters of its own, which have the values of now."""
+        twin = copy.copy(self)
+        twin._parameters = copy.deepcopy(self._parameters, memo)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_home"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._home = Home(self)
+        self._know(list(self._tensors.values()))
+        for array in self._constants.values():  # NumPy does not pickle that an array is read-only
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many ops it has."""
+        return len(self._ops)
+
+    def __bool__(self) -> bool:
+        """True, also without ops, so that `graph or other` asks for None alone."""
+        return True
+
+    def __iter__(self) -> Iterator[Op]:
+        """Its ops; see `ops`."""
+        return iter(self.ops)
+
+    def __contains__(self, item: object) -> bool:
+        """Whether it has an op, a tensor, or a tensor of that name."""
+        if isinstance(item, Op):
+            return item.id in self._op_ids and item in self._ops
+        if isinstance(item, LogicalTensor):
+            known = self._tensors.get(item.id)
+            return known is not None and (known.name, known.data_type) == (item.name, item.data_type)
+        return isinstance(item, str) and bool(self._called(item))
+
+    def __getitem__(self, key: str | int | LogicalTensor) -> LogicalTensor:
+        """The tensor of that name; see `tensor`."""
+        return self.tensor(key)
 
     def __str__(self) -> str:
         """A line for each input, constant and op, in the order in which they were added."""

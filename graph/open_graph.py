@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
-from ..ops.data_types import DataType, parse_enum
+from ..ops.data_types import DataType, parse_data_type
 from ..ops.errors import GraphError
 from .compile.compiled_graph import CompiledGraph
 from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
@@ -126,7 +126,7 @@ class OpenGraph(Graph):
         """Not here; see `finalize`."""
         self.refuse("written to a file")
 
-    def save(self, path: object, *, weights: bool = False) -> None:
+    def save(self, path: object, *, weights: bool | None = None) -> None:
         """Not here; see `finalize`."""
         self.refuse("written to a file")
 
@@ -139,7 +139,7 @@ class OpenGraph(Graph):
         Raises:
             GraphError: with `ports=False`, which changes the inputs; take the graph for some sizes then.
         """
-        wanted = parse_enum(DataType, data_type, "data_type")
+        wanted = parse_data_type(data_type, "data_type")
         if not ports:
             self.refuse("given inputs of another type")
         return OpenGraph(
@@ -160,6 +160,15 @@ class OpenGraph(Graph):
             f"a graph whose ops depend on sizes that are open, {{{shapes}}}, can't be {done}; take the graph for some "
             "sizes, graph.with_shapes({…})"
         )
+
+    def __copy__(self) -> OpenGraph:
+        return OpenGraph(self.inputs, self._known_outputs, self._make)
+
+    def __deepcopy__(self, memo: object) -> OpenGraph:
+        return self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        self.refuse("pickled, for it is made from a model of another framework")
 
     def __str__(self) -> str:
         lines = [f"  input {t}" for t in self.inputs]

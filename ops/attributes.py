@@ -16,7 +16,14 @@ from typing import Any, Protocol, cast
 from attrs import field, frozen
 
 from .data_types import parse_enum
-from .errors import AttributeTypeError, AttributeValueError, SchemaError, nearest
+from .errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    SchemaError,
+    UnknownAttributeError,
+    nearest,
+)
+from .hints import argument_hint
 from .values import check_identifier, format_value, integer, listed
 
 AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
@@ -283,7 +290,8 @@ def canonical_attributes(
         elsewhere: from the names that other spellings of the op have to the schema's, for a hint.
 
     Raises:
-        AttributeValueError: unknown or missing attribute, or see `canonical_value`.
+        UnknownAttributeError: an attribute that the op has not.
+        AttributeValueError: a missing attribute, or see `canonical_value`.
         AttributeTypeError: see `canonical_value`.
     """
     by_spelling = {spell(spec.name): spec for spec in specs}
@@ -291,8 +299,8 @@ def canonical_attributes(
         if name not in by_spelling:
             # A legacy kind has its own words for some attributes.
             same = spell(elsewhere.get(name, name))
-            hint = f" (did you mean '{same}'?)" if same in by_spelling else nearest(name, by_spelling)
-            raise AttributeValueError(
+            hint = f" (did you mean '{same}'?)" if same in by_spelling else argument_hint(name, by_spelling)
+            raise UnknownAttributeError(
                 f"{op}: unknown attribute {format_value(name)}{hint}; "
                 f"it has {', '.join(sorted(by_spelling)) or 'no attributes'}"
             )

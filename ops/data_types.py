@@ -6,6 +6,7 @@ is in `graph/runtime/arrays.py`, the library's enumerators in `backends/onednn/l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -34,8 +35,74 @@ class DataType(StrEnum):
     u4 = "u4"
 
 
-def parse_enum(enum: type[E], value: E | str, what: str) -> E:
+NAMES: dict[str, DataType] = {
+    "bfloat16": DataType.bf16,
+    "bool": DataType.boolean,
+    "float16": DataType.f16,
+    "float32": DataType.f32,
+    "float64": DataType.f64,
+    "float8_e4m3fn": DataType.f8_e4m3,
+    "float8_e5m2": DataType.f8_e5m2,
+    "int32": DataType.s32,
+    "int4": DataType.s4,
+    "int64": DataType.s64,
+    "int8": DataType.s8,
+    "uint4": DataType.u4,
+    "uint8": DataType.u8,
+}
+"""What NumPy, torch, jax and tensorflow call the types, which mean the same in all of them."""
+_WORDS = {
+    "double": DataType.f64,
+    "float": DataType.f32,
+    "fp16": DataType.f16,
+    "fp32": DataType.f32,
+    "fp64": DataType.f64,
+    "half": DataType.f16,
+    "i32": DataType.s32,
+    "i64": DataType.s64,
+    "i8": DataType.s8,
+    "int": DataType.s32,
+    "long": DataType.s64,
+}
+"""Words that mean one type here and another there: good for a hint, not for a guess."""
+
+
+def parse_data_type(value: object, what: str) -> DataType:
+    """A data type from its name, the name that others have for it, or a dtype of NumPy, torch, jax or tensorflow.
+
+    Raises:
+        ArgumentTypeError, ArgumentError: nothing of the kind, or one without a counterpart.
+    """
+    name = value if isinstance(value, str) else _name_of(value)
+    if name in NAMES and not isinstance(value, DataType):
+        return NAMES[name]
+    return parse_enum(DataType, value, what, _WORDS)  # pyright: ignore[reportArgumentType] -- users' values
+
+
+def data_type_hint(name: str) -> str:
+    """` (data types are written …)` for a word for a data type elsewhere, or an empty string."""
+    meant = NAMES.get(name) or _WORDS.get(name)
+    return f" (data types are written '{meant.value}' or DataType.{meant.value})" if meant else ""
+
+
+def _name_of(dtype: object) -> str:
+    """The name of another library's dtype; an empty string for what looks like none."""
+    if isinstance(dtype, type):  # np.float32, jnp.float32
+        return dtype.__name__
+    if not type(dtype).__name__.casefold().partition("[")[0].endswith("dtype"):
+        return ""
+    own = getattr(dtype, "name", None)
+    return own if isinstance(own, str) else str(dtype).removeprefix("torch.")
+
+
+_NO_WORDS: Mapping[str, StrEnum] = {}
+
+
+def parse_enum(enum: type[E], value: E | str, what: str, words: Mapping[str, StrEnum] = _NO_WORDS) -> E:
     """The member of `enum` that `value` is or spells.
+
+    Args:
+        words: what others say for members, for a hint.
 
     Raises:
         ArgumentTypeError: `value` is no string.
@@ -49,6 +116,6 @@ def parse_enum(enum: type[E], value: E | str, what: str) -> E:
     try:
         return enum(value)
     except ValueError:
-        raise ArgumentError(
-            f"{what} must be one of {names}, got {format_value(value)}{nearest(value, (m.value for m in enum))}"
-        ) from None
+        meant = words.get(value.casefold())
+        hint = f" (did you mean '{meant.value}'?)" if meant else nearest(value, (m.value for m in enum))
+        raise ArgumentError(f"{what} must be one of {names}, got {format_value(value)}{hint}") from None

@@ -31,6 +31,10 @@ class AttributeTypeError(OneDNNGraphError, TypeError):
     """An attribute has a value of the wrong Python type."""
 
 
+class UnknownAttributeError(AttributeValueError, AttributeTypeError):
+    """An attribute that the op has not; a TypeError as well, as any unknown keyword is in Python."""
+
+
 class PortError(OneDNNGraphError, ValueError):
     """An op has too few or too many inputs or outputs."""
 
@@ -63,6 +67,14 @@ class ArgumentTypeError(OneDNNGraphError, TypeError):
     """An argument of the wrong Python type."""
 
 
+class FileAccessError(GraphFileError, ArgumentError, OSError):
+    """A file that the system can't open, read or write; `errno` is the system's number for why."""
+
+
+class MissingFileError(FileAccessError, FileNotFoundError):
+    """A file, or the folder that it is to be written to, is not there."""
+
+
 class UnsupportedError(OneDNNGraphError, NotImplementedError):
     """No backend, or not the one that was forced, can do it; the message gives each one's reason."""
 
@@ -81,6 +93,10 @@ class LibraryError(OneDNNGraphError, RuntimeError):
 
 class BackendUnavailableWarning(UserWarning):
     """Said once when the oneDNN library is not there and NumPy does all the work."""
+
+
+class WeightsLeftOutWarning(UserWarning):
+    """Said by `Graph.save` where the file can't hold the constants and parameters of the graph."""
 
 
 class SkippedStepWarning(UserWarning):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .errors import SchemaError, UnknownOpError, nearest
+from .errors import SchemaError, UnknownOpError
+from .hints import kind_hint
 from .schema import OpNames, OpSchema
 from .values import format_value
 
@@ -50,9 +51,10 @@ class OpRegistry:
             UnknownOpError: nothing of that name is registered; the message has the nearest name.
         """
         if not isinstance(kind, str) or kind not in self._written:
+            of_set = [name for name, own in self._written.items() if self._schemas[own].family != HOST]
+            hint = kind_hint(kind, of_set) or kind_hint(kind, self._written)
             raise UnknownOpError(
-                f"unknown op kind {format_value(kind)}{nearest(kind, self._written)}; "
-                "onednn_graph.ops() lists the registered kinds"
+                f"unknown op kind {format_value(kind)}{hint}; onednn_graph.ops() lists the registered kinds"
             )
         schema = self._schemas[self._written[kind]]
         return schema, schema.names(str(kind))

@@ -24,6 +24,7 @@ from .console import (
     failure,
     loaded,
     milliseconds,
+    note,
     table,
 )
 from .data_files import inputs_of, save_outputs
@@ -187,7 +188,7 @@ def _run(
     """
     graph = loaded(file)
     model = graph.compile(backend=backend)
-    arrays = inputs_of(graph, inputs, seed)
+    arrays = inputs_of(graph, inputs, seed, note)
     results = dict(model(arrays))
     with profile() as prof:
         if profiled or trace is not None:

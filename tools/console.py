@@ -65,6 +65,11 @@ def failure(problem: object, code: Exit) -> typer.Exit:
     return typer.Exit(code)
 
 
+def note(text: str) -> None:
+    """Says something beside the output."""
+    errors.print(f"onednn-graph: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
 def loaded(path: Path) -> Graph:
     """The graph in a file, finalized.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -12,17 +12,24 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from ..graph.graph import Graph
-from ..graph.model.logical_tensor import label
+from ..graph.model.logical_tensor import PropertyType, label
 from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import ArgumentError, nearest
 from .benchdnn.filling import fill
 
+_WEIGHTS = (PropertyType.constant, PropertyType.variable)
 
-def inputs_of(graph: Graph, path: Path | None, seed: int) -> dict[str, Array]:
+
+def inputs_of(
+    graph: Graph, path: Path | None, seed: int, tell: Callable[[str], None] = lambda text: None
+) -> dict[str, Array]:
     """Arrays for all inputs by name: from a file, and made up where it has none or there is no file.
 
     The keys of the file are names, or ids, of inputs. NumPy writes types that it lacks, such as bfloat16, as raw bytes;
     they are read back as the input's type.
+
+    Args:
+        tell: is told where weights of the model are made up, or what a file should have had.
 
     Raises:
         ArgumentError: the file can't be read, or has an array for no input.
@@ -43,6 +50,15 @@ def inputs_of(graph: Graph, path: Path | None, seed: int) -> dict[str, Array]:
         given[name] = array.view(dtype) if raw else array
     if given.keys() == tensors.keys():
         return given
+    lacking = [name for name in tensors if name not in given]
+    weights = [name for name in lacking if tensors[name].property_type in _WEIGHTS]
+    if weights:
+        tell(
+            f"the weights {', '.join(weights)} are made up, for the file of the graph has none, and so results mean "
+            "nothing; write it by graph.save(path, weights=True), or give them by --inputs"
+        )
+    elif path is not None:
+        tell(f"{path} has no array for {', '.join(lacking)}, which are made up")
     made = fill(graph, seed)
     return {name: given.get(name, made[tensor.id]) for name, tensor in tensors.items()}
 
@@ -62,8 +78,12 @@ def _read(path: Path) -> Mapping[str, Array]:
     except OSError as error:
         raise ArgumentError(f"{path} can't be read: {error.strerror or error}") from error
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        # RuntimeError for what is encrypted, and its NotImplementedError for a later version of the format
-        raise ArgumentError(f"{path} is no .npz file that can be read: {error}") from error
+        # RuntimeError for what is encrypted, and its NotImplementedError for a later version of the format. NumPy
+        # advises to unpickle what it does not know, which runs whatever a file says.
+        reason = "it holds no arrays of numbers" if "allow_pickle" in str(error) else str(error)
+        raise ArgumentError(
+            f"{path} is no .npz file that can be read: {reason}; write one by np.savez(path, x=array)"
+        ) from error
 
 
 def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:

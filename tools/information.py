@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +16,7 @@ from ..backends.onednn.proven import is_swept
 from ..backends.onednn.tuning_cache import cache_folder
 from ..backends.onednn.weight_gradients.machine import factors_of
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
+from ..graph.runtime.environment import environment
 from ..graph.runtime.threads import get_num_threads
 from ..ops.errors import LibraryError
 
@@ -55,11 +55,7 @@ def information() -> dict[str, Any]:
     folder = cache_folder()
     remembered = len(list(folder.glob("*.json"))) if folder.is_dir() else 0
     data["tuning cache"] = f"{folder} ({remembered} problems)"
-    data["environment"] = {
-        name: value
-        for name, value in sorted(os.environ.items())
-        if name.startswith(("ONEDNN_", "DNNL_", "OMP_", "GOMP_"))
-    }
+    data["environment"] = environment()
     data["packages"] = {name: installed(name) for name in PACKAGES}
     return data
 

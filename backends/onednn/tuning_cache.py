@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import warnings
 from pathlib import Path
@@ -15,6 +16,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from platformdirs import user_cache_path
+
+LOGGER = logging.getLogger(__name__)
 
 
 class TuningCacheWarning(UserWarning):
@@ -53,6 +56,7 @@ def remembered(key: dict[str, Any]) -> dict[str, float]:
             stacklevel=2,
         )
         return {}
+    LOGGER.debug("times of %d candidates are remembered in %s", len(times), path)
     return times
 
 

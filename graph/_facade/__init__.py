@@ -6,6 +6,7 @@ Build a `Graph` of `LogicalTensor`s and ops, compile it, call it with arrays; or
 primitives run what they can, NumPy the rest. Names and semantics are oneDNN Graph's.
 """
 
+import logging as _logging
 import typing as _typing
 from collections.abc import Collection as _Collection
 from collections.abc import Iterable as _Iterable
@@ -27,7 +28,7 @@ from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.backends.onednn.library.loading import use_library
 from onednn_graph.graph import training
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
-from onednn_graph.graph.compile.compiled_graph import CompiledGraph
+from onednn_graph.graph.compile.compiled_graph import BoundGraph, CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Tune
 from onednn_graph.graph.compile.partition import Partition
@@ -70,10 +71,12 @@ from onednn_graph.ops.errors import (
     AttributeValueError,
     BackendUnavailableWarning,
     DataTypeError,
+    FileAccessError,
     GraphError,
     GraphFileError,
     LayoutError,
     LibraryError,
+    MissingFileError,
     OneDNNGraphError,
     OutOfMemoryError,
     PortError,
@@ -81,8 +84,10 @@ from onednn_graph.ops.errors import (
     SchemaError,
     ShapeError,
     SkippedStepWarning,
+    UnknownAttributeError,
     UnknownOpError,
     UnsupportedError,
+    WeightsLeftOutWarning,
 )
 from onednn_graph.ops.registry import REGISTRY as _REGISTRY
 from onednn_graph.ops.schema import (
@@ -109,6 +114,9 @@ else:
     def __dir__() -> list[str]:
         return sorted({*globals(), *dir(_functions)})
 
+
+# Says at DEBUG what runs where, why, and what is kept; silent until a program asks for it.
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())
 
 __version__ = _version("onednn-graph")
 
@@ -179,6 +187,7 @@ __all__ = [
     "AttributeValueError",
     "Attributes",
     "BackendUnavailableWarning",
+    "BoundGraph",
     "Choices",
     "CompileOptions",
     "CompiledGraph",
@@ -190,6 +199,7 @@ __all__ = [
     "Event",
     "EventKind",
     "Explanation",
+    "FileAccessError",
     "FpmathMode",
     "GradientContext",
     "GradientRule",
@@ -203,6 +213,7 @@ __all__ = [
     "LibraryError",
     "Line",
     "LogicalTensor",
+    "MissingFileError",
     "OneDNNGraphError",
     "OneOf",
     "OnlineChoice",
@@ -228,8 +239,10 @@ __all__ = [
     "Tensor",
     "Tried",
     "Tune",
+    "UnknownAttributeError",
     "UnknownOpError",
     "UnsupportedError",
+    "WeightsLeftOutWarning",
     "backends",
     "default_engine",
     "from_onnx",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from attrs import evolve, frozen
@@ -10,6 +11,8 @@ from ...ops.errors import UnsupportedError
 from ..runtime.executable import Executable, Explanation, InTurns
 from .backend import Backend, CompileRequest
 from .verification import wrong_on_integers
+
+LOGGER = logging.getLogger(__name__)
 
 
 @frozen
@@ -82,7 +85,10 @@ def build(
                 elif must_verify:
                     wrong = _wrong_in_some_turn(request, executable)
                 if wrong is None:
-                    return Built(executable, (*reasons, *failures), must_verify)
+                    built = Built(executable, (*reasons, *failures), must_verify)
+                    first = request.ops[0]
+                    LOGGER.debug("compiled %d ops from %s on: %s", len(request.ops), first, built.explanation)
+                    return built
                 failures.append(f"{explanation.strategy} failed verification, {wrong}")
             reasons.append(f"{backend.name}: no kernel is left ({'; '.join(failures)})")
         except UnsupportedError as error:

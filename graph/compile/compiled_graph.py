@@ -38,8 +38,40 @@ class Explanations(dict[int, Explanation | None]):
         )
 
 
+def _compiled_anew(
+    compiler: Callable[[Engine | None], CompiledGraph], engine: tuple[bool, int | None] | None
+) -> CompiledGraph:
+    """What a pickle of a compiled graph becomes."""
+    return compiler(None if engine is None else Engine(machine_code=engine[0], threads=engine[1]))
+
+
+class BoundGraph:
+    """A compiled graph with all arrays bound: calling it runs the graph on them. For one thread at a time.
+
+    Attributes:
+        outputs: the arrays that it writes to, by name.
+    """
+
+    __slots__ = ("_run", "outputs")
+
+    def __init__(self, run: Callable[[], None], outputs: Results) -> None:
+        self._run = run
+        self.outputs = outputs
+
+    def __call__(self) -> Results:
+        """Runs the graph; returns `outputs`."""
+        self._run()
+        return self.outputs
+
+    def __repr__(self) -> str:
+        return f"BoundGraph({', '.join(self.outputs)})"
+
+
 class CompiledGraph:
     """A graph that runs: call it with arrays, get arrays. Thread-safe.
+
+    It is pickled and copied by its description: the graph, and how it was compiled. What is unpickled has been
+    compiled anew, for the library and the CPU that are there, on that process's default engine if it was on this one's.
 
     Where it assigns parameters, calls come one after another, and nobody may read or write the parameters meanwhile.
 
@@ -57,7 +89,9 @@ class CompiledGraph:
         held: Held,
         engine: Engine | None,
         options: CompileOptions,
+        compiler: Callable[[Engine | None], CompiledGraph],
     ) -> None:
+        self._compiler = compiler
         self.engine = default_engine() if engine is None else engine
         check_engine(self.engine)
         self.engine.check_open()
@@ -87,6 +121,11 @@ class CompiledGraph:
                 f"graph has a choice; "
                 "leave strategy out"
             )
+
+    def __reduce__(self) -> tuple[Callable[..., CompiledGraph], tuple[object, ...]]:
+        self.engine.check_open()
+        own = None if self.engine is default_engine() else (self.engine.machine_code, self.engine.threads)
+        return _compiled_anew, (self._compiler, own)
 
     @property
     def computed_shape_operand(self) -> LogicalTensor | None:
@@ -164,7 +203,7 @@ class CompiledGraph:
             for number, array in values.items()
         }
 
-    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays) -> Callable[[], None]:
+    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays | None = None) -> BoundGraph:
         """A callable that runs the whole graph on these very arrays, with everything prepared once.
 
         The arrays are kept alive by the callable and must have the tensors' strides, for no copies are made. They
@@ -173,21 +212,19 @@ class CompiledGraph:
 
         Args:
             inputs: by name, id or LogicalTensor, or a list in order.
-            outputs: arrays to write to, one for each output, likewise.
+            outputs: arrays to write to, likewise; the others are allocated, once.
+
+        Returns:
+            A callable without arguments, which returns the outputs by name: the same arrays at every call, with the
+            values of the latest.
 
         Raises:
-            ArgumentError and others: as for a call, for an output without an array, for an array that would need a
-                copy, and for a graph that computes values which shapes depend on.
+            ArgumentError and others: as for a call, for an array that would need a copy, and for a graph that
+                computes values which shapes depend on.
         """
         self.engine.check_open()
         values = self._taken(self._signature.listed_inputs(inputs), {})
         targets = self._signature.outputs_of(outputs)
-        missing = [name for name in self.output_names if name not in targets]
-        if missing:
-            raise ArgumentError(
-                f"output {missing[0]!r} needs an array to be bound; the graph returns "
-                f"{', '.join(map(repr, self.output_names))}"
-            )
         self._check_apart(values, targets)
         written = self._written(targets)
         former = {number: np.empty_like(self._changing[number].array) for number in self._former}
@@ -222,9 +259,22 @@ class CompiledGraph:
                 values[tensor.id] = cast("Array", array)
         values |= former
         copies = [(one.array, self._plain(values, value)) for one, value in self._copied.items()]
+        made = self._produced.difference(written)
+        bound: dict[str, Array] = {}
         for name, tensor in self._signature.outputs:
-            if targets[name] is not written.get(tensor.id):
-                copies.append((self._target(name, tensor, targets[name]), self._plain(values, tensor.id)))
+            source = self._plain(values, tensor.id)
+            if name not in targets and tensor.id in made:
+                made.discard(tensor.id)  # another output of the tensor has an array of its own
+                bound[name] = source
+                continue
+            given = targets.get(name)
+            if given is None:
+                bound[name] = np.empty(source.shape, numpy_type(tensor.data_type))
+            else:
+                bound[name] = self._target(name, tensor, given)
+            if given is None or given is not written.get(tensor.id):
+                copies.append((bound[name], source))
+        results = Results(bound, self._signature)
         calls += [partial(np.copyto, target, source) for target, source in copies]
         keep = pinned([array for pair in copies for array in pair])
 
@@ -234,7 +284,7 @@ class CompiledGraph:
                 call()
 
         if not self._assigned:
-            return run
+            return BoundGraph(run, results)
         lock, parameters = self._lock, tuple(self._assigned)
 
         def run_and_change() -> None:
@@ -245,7 +295,7 @@ class CompiledGraph:
                     for parameter in parameters:
                         parameter.changed()
 
-        return run_and_change
+        return BoundGraph(run_and_change, results)
 
     # --- arrays of a call ---
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import local
-from typing import cast
+from typing import NoReturn, cast
 
-from ...ops.errors import ArgumentError
+from ...ops.errors import ArgumentError, GraphError
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
-from .compiled_graph import Arrays, CompiledGraph, Explanations, Report
+from .compiled_graph import Arrays, BoundGraph, CompiledGraph, Explanations, Report
 from .partition import Partition
 from .signature import Results, Signature
 
@@ -73,7 +73,13 @@ class CompiledOpenGraph(CompiledGraph):
         made = self._for(given)(given, outputs=self._signature.outputs_of(outputs), stream=stream)
         return Results(dict(made), self._signature)
 
-    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays) -> Callable[[], None]:
+    def __reduce__(self) -> NoReturn:
+        raise GraphError(
+            "a model whose ops depend on sizes that are open can't be pickled, for it is made from a model of another "
+            "framework; pickle the graph for some sizes, graph.with_shapes({…})"
+        )
+
+    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays | None = None) -> BoundGraph:
         """A callable that runs the graph for the sizes of these very arrays; see `CompiledGraph`."""
         self.engine.check_open()
         given = self._by_name(self._signature.listed_inputs(inputs), {})

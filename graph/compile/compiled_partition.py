@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import local
@@ -25,6 +26,9 @@ from .options import CompileOptions
 
 MAX_SPECIALISATIONS = 16
 """Executables that a compiled partition keeps for different shapes and values of shape operands."""
+
+
+LOGGER = logging.getLogger(__name__)
 
 
 @frozen
@@ -157,6 +161,12 @@ class CompiledPartition:
         arguments = Arguments(built.executable, part.ops, self.engine, part.constants, part.in_place)
         return Specialised(arguments, built)
 
+    def _specialise_anew(self, key: Specialisation) -> Specialised:
+        LOGGER.debug(
+            "%s is compiled for shapes %s and values %s", self.partition.label, key.shapes, key.values
+        )
+        return self._specialise(key)
+
     def _specialised(self, inputs: Sequence[object]) -> Specialised:
         """The executable for the shapes of these inputs and the values of the shape operands among them."""
         if self._only is not None:
@@ -173,7 +183,7 @@ class CompiledPartition:
             for position, tensor_id in self._operands
         ]
         key = Specialisation(tuple(shapes), tuple(values))
-        found = self._special.get(key, lambda: self._specialise(key))
+        found = self._special.get(key, lambda: self._specialise_anew(key))
         self._latest.found = found
         return found
 

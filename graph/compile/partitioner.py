@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import warnings
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -14,6 +15,8 @@ from ..model.op import Op
 from ..model.topology import Contraction, Topology
 from ..runtime.progress import progressing
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
+
+LOGGER = logging.getLogger(__name__)
 
 
 class Policy(StrEnum):
@@ -142,6 +145,10 @@ def _claim(
             f"{ops[0]}: backend '{forced}' was forced and can't run it: {why_not[forced]}; "
             "leave backend out to let another one do it"
         )
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        chosen = owner.name if owner else "no backend"
+        reasons = "; ".join(f"{name}: {why}" for name, why in why_not.items())
+        LOGGER.debug("%s: %s%s", ", ".join(map(str, ops)), chosen, f" ({reasons})" if reasons else "")
     return Claim(ops, owner, why_not)
 
 

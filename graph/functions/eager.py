@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, check_engine, default_engine
 from ..runtime.tensor import Tensor
 
+LOGGER = logging.getLogger(__name__)
 MAX_EAGER = 64
 """Compiled ops that an engine keeps for eager calls."""
 
@@ -99,6 +101,8 @@ def run_op(
     cache: BoundedCache[Hashable, CompiledPartition] = engine.resource(
         "eager", lambda: BoundedCache(MAX_EAGER)
     )
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        LOGGER.debug("%s: %s", kind, "kept from an equal call" if key in cache else "compiled for this call")
     compiled = cache.get(key, lambda: _compile(kind, arrays, given, backend, engine, outputs, output_type))
     single = len(compiled.outputs) == 1
     results = compiled.execute(None, arrays, cast("Any", [out] if single and out is not None else out))

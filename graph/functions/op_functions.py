@@ -5,8 +5,12 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from ...ops.data_types import data_type_hint
 from ...ops.errors import ArgumentTypeError, PortError, nearest
+from ...ops.hints import argument_hint, kind_hint
+from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema
+from ..model.builder import snake_case
 from .eager import run_op
 from .signatures import EAGER, MARKS, ByName, attribute_names, describe, options
 
@@ -35,7 +39,7 @@ def _function(name: str, schema: OpSchema, names: OpNames) -> FunctionType:
             return ArgumentTypeError(f"{name}: '{argument}' is given by position, one or one list of them")
         known = (*ports, *attribute_names(schema, names), *extra)
         return ArgumentTypeError(
-            f"{name} has no argument '{argument}'{nearest(argument, known)}; it takes {', '.join(known)}"
+            f"{name} has no argument '{argument}'{argument_hint(argument, known)}; it takes {', '.join(known)}"
         )
 
     return describe(call, name, schema, names, EAGER)
@@ -54,7 +58,26 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> FunctionType:
     function = FUNCTIONS.get(name)
     if function is None:
-        # Libraries ask for private names in passing, and want no advice.
-        known = () if name.startswith("_") else FUNCTIONS.names()
-        raise AttributeError(f"module 'onednn_graph' has no attribute '{name}'{nearest(name, known)}")
+        raise AttributeError(f"module 'onednn_graph' has no attribute '{name}'{_hint(name)}")
     return function
+
+
+_ELSEWHERE = {
+    "compile": "Graph.compile",
+    "inferencesession": "from_onnx(path).compile()",
+    "load": "Graph.load' or 'from_onnx",
+    "no_grad": "Graph.gradients",
+    "save": "Graph.save",
+    "sequential": "Graph",
+}
+"""Where something is that other libraries have in their module."""
+
+
+def _hint(name: str) -> str:
+    if name.startswith("_"):  # libraries ask for private names in passing, and want no advice
+        return ""
+    elsewhere = _ELSEWHERE.get(name.casefold())
+    if elsewhere is not None:
+        return f" (did you mean '{elsewhere}'?)"
+    kinds = [schema.kind for schema in REGISTRY]
+    return data_type_hint(name) or kind_hint(name, kinds, snake_case) or nearest(name, FUNCTIONS.names())

@@ -9,8 +9,10 @@ from typing import Any
 
 from ...ops.data_types import DataType
 from ...ops.errors import nearest
+from ...ops.hints import kind_hint
+from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema
-from ..model.builder import split_arguments
+from ..model.builder import snake_case, split_arguments
 from ..model.logical_tensor import LogicalTensor
 from .signatures import BUILDER, ByName, describe
 
@@ -61,10 +63,16 @@ class OpBuilder(ABC):
     def __getattr__(self, name: str) -> MethodType:
         method = METHODS.get(name)
         if method is None:
-            # Libraries ask for private names in passing, and want no advice.
-            known = () if name.startswith("_") else (n for n in dir(self) if not n.startswith("_"))
-            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{nearest(name, known)}")
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{self._hint(name)}")
         return MethodType(method, self)
+
+    def _hint(self, name: str) -> str:
+        if name.startswith("_"):  # libraries ask for private names in passing, and want no advice
+            return ""
+        known = [n for n in dir(self) if not n.startswith("_")]
+        exact = next((n for n in known if n.casefold() == name.casefold()), None)
+        kinds = [schema.kind for schema in REGISTRY]
+        return nearest(name, [exact]) if exact else kind_hint(name, kinds, snake_case) or nearest(name, known)
 
     def __dir__(self) -> Iterable[str]:
         return {*super().__dir__(), *METHODS.names()}

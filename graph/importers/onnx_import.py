@@ -23,6 +23,7 @@ from ..model.logical_tensor import LogicalTensor, as_shape, format_shape
 from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.libraries import library
+from ..runtime.text_files import file_error
 from .hosted import take_along
 from .onnx_checks import NodeChecks, check_structure, invalid, label_of
 from .onnx_ops import Node, constant_scalar
@@ -115,7 +116,8 @@ def _loaded(onnx: Any, model: Any) -> Any:
     try:
         proto = cast("Any", model) if read is None else read()
     except OSError as error:
-        raise ArgumentError(f"from_onnx can't read {what}: {error.strerror or one_line(error)}") from error
+        reason = error.strerror or one_line(error)
+        raise file_error(f"from_onnx can't read {what}: {reason}", error) from error
     except onnx.checker.ValidationError as error:
         raise ArgumentError(f"from_onnx can't read the weights of {what} ({one_line(error)})") from error
     except Exception as error:  # each format of files has errors of its own

@@ -18,7 +18,7 @@ from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
 from ..model.fpmath import FpmathMode
 from ..model.logical_tensor import MAX_NDIMS, LayoutType, PropertyType
-from ..runtime.text_files import file_name, reason_of
+from ..runtime.text_files import file_error, file_name, reason_of
 from .document import (
     ENGINE_KINDS,
     MAX_ATTRIBUTES,
@@ -397,7 +397,7 @@ def load(path: str | os.PathLike[str]) -> Document:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise GraphFileError(f"{name}: can't be read: {reason_of(error)}") from error
+        raise file_error(f"{name}: can't be read: {reason_of(error)}", error) from error
     if len(data) > MAX_FILE_BYTES:
         raise GraphFileError(f"{name}: must have at most {MAX_FILE_BYTES} bytes, got more")
     try:

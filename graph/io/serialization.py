@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, cast
@@ -23,10 +24,16 @@ from attrs import frozen
 
 from ...ops.attributes import AttributeValue
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentTypeError, AttributeValueError, GraphFileError, OneDNNGraphError
+from ...ops.errors import (
+    ArgumentTypeError,
+    AttributeValueError,
+    GraphFileError,
+    OneDNNGraphError,
+    WeightsLeftOutWarning,
+)
 from ...ops.registry import REGISTRY
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
-from ...ops.values import format_value
+from ...ops.values import counted, format_value
 from ..graph import Graph
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from ..model.op import Op
@@ -356,11 +363,11 @@ def write_graph(graph: Graph) -> str:
     return dumps(from_graph(graph))
 
 
-def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool = False) -> None:
-    """Writes the graph to a file, and with `weights` what it lacks there to a second one; see `write_graph`.
+def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
+    """Writes the graph to a file, and with `weights` what it lacks there to a second one; see `Graph.save`.
 
     Raises:
-        GraphFileError: a file can't be written, or see `write_graph`.
+        FileAccessError: a file can't be written. GraphFileError: see `write_graph`.
         ArgumentTypeError: no Graph or no path.
         UnsupportedError: the package safetensors is not installed.
     """
@@ -371,5 +378,14 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool = Fa
     if weights:
         save_weights(graph, document, beside)
     save_text(text, path)
+    held = len(graph.constant_tensors) + len(graph.parameter_tensors)
+    if weights is None and held:
+        warnings.warn(
+            f"{file_name(path)} is without the {counted(held, 'array')} of the graph's constants and parameters, which "
+            "will be inputs of the graph that is loaded; save(path, weights=True) keeps them, weights=False says that "
+            "they are to be left out",
+            WeightsLeftOutWarning,
+            stacklevel=3,
+        )
     if weights:
         shutil.copymode(path, beside)  # the package lets nobody but the user read it

@@ -25,7 +25,7 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import Array, numpy_type
 from ..runtime.libraries import library
-from ..runtime.text_files import file_name, reason_of
+from ..runtime.text_files import file_error, file_name, reason_of
 from .document import Document
 from .document_writer import dumps
 
@@ -98,7 +98,7 @@ def save_weights(graph: Graph, document: Document, path: Path) -> None:
         os.replace(part, path)
     except Exception as error:  # the package has an exception of its own
         part.unlink(missing_ok=True)
-        raise GraphFileError(f"{file_name(path)}: can't be written: {_reason(error)}") from error
+        raise file_error(f"{file_name(path)}: can't be written: {_reason(error)}", error) from error
 
 
 def read_weights(path: Path, document: Document) -> Weights:
@@ -115,7 +115,7 @@ def read_weights(path: Path, document: Document) -> Weights:
             metadata: Mapping[str, str] = file.metadata() or {}
             arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
     except Exception as error:  # the package has an exception of its own
-        raise GraphFileError(f"{name}: can't be read: {_reason(error)}") from error
+        raise file_error(f"{name}: can't be read: {_reason(error)}", error) from error
     text = metadata.get(KEY)
     if text is None:
         raise GraphFileError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ...ops.attributes import canonical_attributes
-from ...ops.data_types import DataType, parse_enum
+from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError, PortError
 from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema, counts_allowed
@@ -96,7 +96,7 @@ def schema_output_types(
         ArgumentError: a number of outputs that the op can't have, or a data type that none of them can.
     """
     kind = names.kind
-    wanted = None if output_type is None else parse_enum(DataType, output_type, f"{kind}: output_type")
+    wanted = None if output_type is None else parse_data_type(output_type, f"{kind}: output_type")
     allowed = counts_allowed(schema.outputs, schema.output_counts)
     if outputs is None:
         own = {name: value for name, value in attributes.items() if value is not None}

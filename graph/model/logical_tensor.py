@@ -15,6 +15,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeEr
 from ...ops.schema import UNKNOWN_DIM, Shape, format_shape
 from ...ops.values import format_value, integer, listed
 from ..runtime.arrays import as_data_type, itemsize
+from .operators import Home, Operators
 
 MAX_NDIMS = 64
 """NumPy's limit. oneDNN's is 12, and partitions of more axes go to NumPy."""
@@ -49,8 +50,10 @@ def _as_dims(values: object, what: str) -> tuple[int, ...]:
     for item in items:
         dim = integer(item)
         if dim is None:
+            open_size = item is None or isinstance(item, str)  # as NumPy people and ONNX have it
+            hint = "; write -1 for a size that is known only at execution" if open_size else ""
             raise ArgumentTypeError(
-                f"{what} must hold integers, got {format_value(item)} in {format_value(values)}"
+                f"{what} must hold integers, got {format_value(item)} in {format_value(values)}{hint}"
             )
         dims.append(dim)
     return tuple(dims)
@@ -108,8 +111,11 @@ def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 @frozen
-class LogicalTensor:
+class LogicalTensor(Operators):
     """A typed tensor of a graph, without data.
+
+    Two are equal that describe the same. One that a graph has returned knows the graph, so that `x @ w + b`, `-x`,
+    `2 * x`, `x ** 2` and `abs(x)` add ops to it; numbers become constants of the tensor's type.
 
     Attributes:
         id: identity within a graph; two logical tensors with one id are the same tensor.
@@ -236,6 +242,20 @@ def evolve_tensor(tensor: LogicalTensor, **changes: Any) -> LogicalTensor:
     }
     fields.update(changes)
     return LogicalTensor(tensor.id, **fields)
+
+
+_FIELDS = ("id", "data_type", "shape", "layout_type", "strides", "property_type", "layout_id", "name")
+
+
+def at_home(tensor: LogicalTensor, home: Home) -> LogicalTensor:
+    """The same tensor, whose operators add to the graph of `home`."""
+    if getattr(tensor, "_home", None) is home:
+        return tensor
+    twin = object.__new__(LogicalTensor)
+    for name in _FIELDS:
+        object.__setattr__(twin, name, getattr(tensor, name))
+    object.__setattr__(twin, "_home", home)
+    return twin
 
 
 def as_plain(tensor: LogicalTensor) -> LogicalTensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from attrs import field, frozen
@@ -92,6 +92,33 @@ class Op:
         """The canonical kind, also where a legacy name was written."""
         return self.schema.kind
 
+    def __eq__(self, other: object) -> bool:
+        """Whether two ops say the same: id, kind, attributes, name, and tensors."""
+        if not isinstance(other, Op):
+            return NotImplemented
+        return self is other or (
+            self.id == other.id
+            and self.schema is other.schema
+            and self.name == other.name
+            and self.attributes == other.attributes
+            and self.inputs == other.inputs
+            and self.outputs == other.outputs
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.schema.kind))
+
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Op:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Op], tuple[object, ...]]:
+        """By its description: whoever unpickles it needs the kind, a user's own for example, and checks it anew."""
+        spelled = {self.names.spell(name): value for name, value in self.attributes.items()}
+        return _described, (self.id, self.names.kind, self.inputs, self.outputs, self.name, spelled)
+
     def __str__(self) -> str:
         return f"{self.names.kind} {self.name!r}" if self.name else f"{self.names.kind} (op {self.id})"
 
@@ -143,6 +170,18 @@ class Op:
             as_shape(shape, f"{self}: what infer_shapes returned for '{self.names.spell(port.name)}'")
             for port, shape in named
         )
+
+
+def _described(
+    number: int,
+    kind: str,
+    inputs: Sequence[LogicalTensor],
+    outputs: Sequence[LogicalTensor],
+    name: str,
+    attributes: Mapping[str, object],
+) -> Op:
+    """The op of a pickle."""
+    return Op(number, kind, inputs, outputs, name=name, **attributes)
 
 
 @frozen

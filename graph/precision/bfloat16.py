@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 import ml_dtypes
 import numpy as np
 
-from ...ops.data_types import DataType, parse_enum
+from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError
 from ...ops.schema import ANY
 from ...ops.shared import FLOATS
@@ -30,7 +30,7 @@ ELEMENTWISE = ("binary", "eltwise", "host")
 
 def to_data_type(graph: Graph, data_type: DataType | str, *, keep: Collection[str], ports: bool) -> Graph:
     """See `Graph.to`."""
-    wanted = parse_enum(DataType, data_type, "data_type")
+    wanted = parse_data_type(data_type, "data_type")
     if wanted is not BF16:
         raise ArgumentError(
             f"a graph can be rewritten to bf16, got {wanted.value!r}; "

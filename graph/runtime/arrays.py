@@ -17,7 +17,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ...ops.data_types import DataType, parse_enum
+from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
 from ...ops.values import format_value, one_line
 
@@ -72,7 +72,7 @@ def data_type_of(array: Array, what: str = "array") -> DataType:
 
 
 def as_data_type(value: Any, what: str) -> DataType:
-    """A data type from its name, a `DataType`, or a NumPy dtype such as `np.float32`.
+    """A data type from its name, a `DataType`, or a dtype such as `np.float32`, `torch.float32` or `"float32"`.
 
     Raises:
         ArgumentTypeError, ArgumentError, DataTypeError: nothing of the kind, or one without a counterpart.
@@ -86,7 +86,7 @@ def as_data_type(value: Any, what: str) -> DataType:
             got = format_value(cast("object", value))
             raise DataTypeError(f"{what} must be a type of oneDNN Graph, got {got}; use 'f32', say")
         return found
-    return parse_enum(DataType, value, what)
+    return parse_data_type(value, what)
 
 
 # --- DLPack -----------------------------------------------------------------------------------------

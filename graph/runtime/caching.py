@@ -90,5 +90,8 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             return dict(self._values)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
     def __len__(self) -> int:
         return len(self._values)

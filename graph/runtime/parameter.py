@@ -25,6 +25,10 @@ class Parameter:
         self._lock = Lock()
         np.copyto(self.array, content)
 
+    def __reduce__(self) -> tuple[type[Parameter], tuple[Array, np.dtype[Any]]]:
+        """A copy, or what is unpickled, has memory of its own with the value of now."""
+        return Parameter, (self.array.copy(), self.array.dtype)
+
     @property
     def view(self) -> Array:
         """The same memory, read-only."""

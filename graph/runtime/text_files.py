@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import cast
 
-from ...ops.errors import ArgumentTypeError, GraphFileError
+from ...ops.errors import ArgumentTypeError, FileAccessError, GraphFileError, MissingFileError
 from ...ops.values import format_value
 
 
@@ -16,7 +16,21 @@ def save_text(text: str, path: str | os.PathLike[str]) -> None:
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except (OSError, ValueError) as error:
-        raise GraphFileError(f"{name}: can't be written: {reason_of(error)}") from error
+        raise file_error(f"{name}: can't be written: {reason_of(error)}", error) from error
+
+
+def file_error(message: str, cause: Exception) -> GraphFileError:
+    """The error for a file that can't be read or written: also an OSError where the system has said so.
+
+    Args:
+        message: of the error.
+        cause: what was raised.
+    """
+    if not isinstance(cause, OSError):
+        return GraphFileError(message)
+    error = (MissingFileError if isinstance(cause, FileNotFoundError) else FileAccessError)(message)
+    error.errno = cause.errno
+    return error
 
 
 def file_name(path: object) -> str:

@@ -13,7 +13,7 @@ from ...ops.values import integer, one_line
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
-from ..runtime.text_files import file_name, reason_of
+from ..runtime.text_files import file_error, file_name, reason_of
 
 KEY = "onednn_graph.training"
 """The entry of a file's metadata that is ours."""
@@ -52,7 +52,7 @@ def write_checkpoint(
         _settle(target.parent)
     except Exception as error:  # the package has an exception of its own
         part.unlink(missing_ok=True)
-        raise GraphFileError(f"{file_name(target)}: can't be written: {_reason(error)}") from error
+        raise file_error(f"{file_name(target)}: can't be written: {_reason(error)}", error) from error
 
 
 def _settle(folder: Path) -> None:
@@ -82,7 +82,7 @@ def read_checkpoint(
             metadata: Mapping[str, str] = file.metadata() or {}
             arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
     except Exception as error:  # the package has an exception of its own
-        raise GraphFileError(f"{name}: can't be read: {_reason(error)}") from error
+        raise file_error(f"{name}: can't be read: {_reason(error)}", error) from error
     found, ways = _numbers(name, metadata.get(KEY), numbers)
     for what, there, here in (("lacks", contents, arrays), ("has", arrays, contents)):
         different = [key for key in there if key not in here]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.data_types import DataType, parse_enum
+from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
 from ...ops.values import format_value, integer
 from ..graph import Graph
@@ -338,7 +338,7 @@ def mpi(
         raise ArgumentTypeError(f"mpi: timeout must be a number of seconds, got {format_value(timeout)}")
     if not timeout > 0:
         raise ArgumentError(f"mpi: timeout must be above 0, got {format_value(timeout)}")
-    sent = parse_enum(DataType, data_type, "mpi: data_type")
+    sent = parse_data_type(data_type, "mpi: data_type")
     if sent not in (DataType.f32, DataType.bf16):
         raise ArgumentError(f"mpi: data_type must be f32 or bf16, got {sent.value}")
     module = library("mpi4py.MPI", "mpi", "og.training.mpi")

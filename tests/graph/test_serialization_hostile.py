@@ -163,7 +163,7 @@ HOSTILE = [
     (
         "attribute unknown",
         put(f"{A0}.group", {"type": "s64", "value": 1}),
-        og.AttributeValueError,
+        og.UnknownAttributeError,
         "<text>: graph[0]: ConvolutionBackwardWeights 'op7': unknown attribute 'group' (did you mean 'groups'?)",
     ),
     ("attribute missing", without(f"{A0}.strides"), og.AttributeValueError, "graph[0]: Convol"),

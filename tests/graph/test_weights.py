@@ -101,7 +101,12 @@ def test_anyone_can_read_the_tensors(tmp_path):
 
 def test_without_weights(tmp_path):
     graph = dense()
-    graph.save(tmp_path / "m.json")
+    with pytest.warns(
+        og.WeightsLeftOutWarning, match=r"m\.json is without the . arrays? of .*weights=True"
+    ) as said:
+        graph.save(tmp_path / "m.json")
+    assert said[0].filename == __file__
+    graph.save(tmp_path / "m.json", weights=False)  # silent, and pytest makes an error of each warning
     assert not (tmp_path / "m.safetensors").exists()
     loaded = og.Graph.load(tmp_path / "m.json")
     assert not loaded.constants
@@ -140,14 +145,14 @@ def test_weights_of_another_graph(tmp_path):
 
 
 def test_a_file_of_someone_else(tmp_path):
-    dense().save(tmp_path / "m.json")
+    dense().save(tmp_path / "m.json", weights=False)
     safetensors.save_file({"layer.0.w": W}, tmp_path / "m.safetensors")
     with pytest.raises(og.GraphFileError, match="was not written by Graph.save.*load with weights=False"):
         og.Graph.load(tmp_path / "m.json")
 
 
 def test_no_file(tmp_path):
-    dense().save(tmp_path / "m.json")
+    dense().save(tmp_path / "m.json", weights=False)
     with pytest.raises(og.GraphFileError, match=r"m\.safetensors: can't be read: No such file"):
         og.Graph.load(tmp_path / "m.json", weights=True)
     with pytest.raises(og.GraphFileError, match="can't be written"):

@@ -243,6 +243,7 @@ class Bad:
 
 DROP = object()
 SHAPE, VALUE, TYPE = og.ShapeError, og.AttributeValueError, og.DataTypeError
+UNKNOWN = og.UnknownAttributeError
 BAD: list[Bad] = []
 
 
@@ -514,7 +515,7 @@ def automatic():
             name, says = spec.name, (f"'{spec.name}'",)
             wrong = 7 if spec.type is AttributeType.string else "seven"
             yield Bad(kind, og.AttributeTypeError, (*says, repr(wrong)), attributes={name: wrong})
-            yield Bad(kind, VALUE, (f"'{name}x'", f"did you mean '{name}'"), attributes={f"{name}x": 1})
+            yield Bad(kind, UNKNOWN, (f"'{name}x'", f"did you mean '{name}'"), attributes={f"{name}x": 1})
             if spec.required:
                 yield Bad(kind, VALUE, (*says, "missing"), attributes={name: DROP})
             if isinstance(spec.rule, og.OneOf):
@@ -528,7 +529,7 @@ def automatic():
                 for value in (float("inf"), -1e39):
                     yield Bad(kind, VALUE, says, attributes={name: value})
         if not schema.attributes:
-            yield Bad(kind, VALUE, ("'axis'", "no attributes"), attributes={"axis": 1})
+            yield Bad(kind, UNKNOWN, ("'axis'", "no attributes"), attributes={"axis": 1})
 
 
 AUTOMATIC = list(automatic())

@@ -363,10 +363,10 @@ def torch_rows():
         (f"{CONV} (op 0): output 'diff_weights'", "pass a detached CPU tensor"),
     )
     yield Row(
-        "LogicalTensor: data_type torch.float32",
-        lambda: LogicalTensor(0, torch.float32),
+        "LogicalTensor: data_type torch.complex64",
+        lambda: LogicalTensor(0, torch.complex64),
         ArgumentTypeError,
-        ("tensor 0: data_type must be one of", "got torch.float32 of type dtype"),
+        ("tensor 0: data_type must be one of", "got torch.complex64 of type dtype"),
     )
 
 

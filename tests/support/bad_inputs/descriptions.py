@@ -41,7 +41,7 @@ LOGICAL_TENSORS = (
         ("tensor 0: data_type", "got ['f32'] of type list"),
     ),
     ("data_type f23", (0, "f23"), {}, ArgumentError, ("tensor 0: data_type", "'f23' (did you mean 'f32'?)")),
-    ("data_type float32", (0, "float32"), {}, ArgumentError, ("'float32' (did you mean 'f32'?)",)),
+    ("data_type float", (0, "float"), {}, ArgumentError, ("'float' (did you mean 'f32'?)",)),
     ("data_type F32", (0, "F32"), {}, ArgumentError, ("'F32' (did you mean 'f32'?)",)),
     ("data_type empty", (0, ""), {}, ArgumentError, ("tensor 0: data_type must be one of", "got ''")),
     ("data_type undef", (0, "undef"), {}, ArgumentError, ("a concrete type such as 'f32', got 'undef'",)),
