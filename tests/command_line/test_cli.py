@@ -35,7 +35,7 @@ def call(*arguments, code=0):
 def wide_terminal(monkeypatch, tmp_path):
     """Tables are not folded, and nothing is remembered beyond the test."""
     monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400, raising=False)
+    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400)
     monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "cache"))
 
 
@@ -351,10 +351,11 @@ def test_the_package_is_the_command_too(file):
     assert json.loads(done.stdout)["partitions"]
 
 
-def test_output_for_scripts_has_whole_lines(file):
+@pytest.mark.parametrize("options", [[], ["--all"]], ids=["default", "all"])
+def test_output_for_scripts_is_readable_and_has_whole_lines_on_request(file, options):
     environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "onednn_graph", "show", file],
+        [sys.executable, "-m", "onednn_graph", "show", file, *options],
         capture_output=True,
         text=True,
         check=True,
@@ -362,10 +363,12 @@ def test_output_for_scripts_has_whole_lines(file):
         env=environment | {"PYTHONIOENCODING": "utf-8"},
         encoding="utf-8",
     )
-    assert any(
-        "Convolution" in line and "strides=1x1, pads_begin=1x1, pads_end=1x1" in line
-        for line in done.stdout.splitlines()
-    )
+    lines = done.stdout.splitlines()
+    whole = any("Convolution" in line and "pads_end=1x1, dilations=1x1" in line for line in lines)
+    if options:
+        assert whole
+    else:
+        assert max(map(len, lines)) <= 120
 
 
 def test_the_installed_script_runs(file):
