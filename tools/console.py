@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -48,7 +48,8 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison] -- None under pythonw
 
 
-console = _Output(width=None if on_terminal() or "COLUMNS" in os.environ else PIPED)
+_size = shutil.get_terminal_size((PIPED, 25))
+console = _Output(width=_size.columns, height=_size.lines)  # rich takes 80 columns for all simple terminals
 """Standard output."""
 
 
@@ -133,8 +134,9 @@ def table(
     if title:
         typer.echo(title)
     widths = widths_of(columns, texts, room)
-    if widths is None or len(texts) > LONG:
-        lines = [*plain(columns, texts, right)] if len(texts) > LONG else []
+    unframed = room == WIDE or len(texts) > LONG
+    if widths is None or unframed:
+        lines = [*plain(columns, texts, right)] if unframed else []
         if not lines or max(map(len, lines)) > room:
             lines = [*records(columns, texts, room), ""]
         for line in lines:

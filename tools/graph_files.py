@@ -92,7 +92,9 @@ class GraphFile:
             OneDNNGraphError: see `Graph.load` and `from_onnx`.
         """
         if self.is_onnx:
-            return from_onnx(self.content if self.path is None else self.path)
+            # By a path, weights in other files are found; but the package onnx goes by what it ends in.
+            by_path = self.path is not None and self.path.suffix.lower() == ".onnx"
+            return from_onnx(self.path if by_path and self.path is not None else self.whole())
         if self.path is not None:
             return read_graph(self.path)
         return to_graph(read_bytes(self.content, self.name))
