@@ -5,6 +5,12 @@ import sys
 
 def main() -> None:
     """The command `onednn-graph`; it says what to install where its libraries are missing."""
+    from .ending import run_to_end
+
+    run_to_end(_commands)
+
+
+def _commands() -> None:
     try:
         from .cli import app
     except ModuleNotFoundError as error:

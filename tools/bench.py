@@ -22,14 +22,18 @@ from ..graph.runtime.tensor import allocate
 from ..ops.data_types import DataType
 from ..ops.errors import ArgumentError, UnknownOpError, nearest
 from ..ops.registry import REGISTRY
+from .benchdnn.reference import FPMATH_TYPES
 from .benchdnn.rewriting import attribute_value
 
 LEAST_RUNS = 5
 PEAK_SIZE = 1536
 """Rows and columns of the matrices whose product gives the machine's peak."""
-PEAK_BYTES = 1 << 27
-"""Of the array whose absolute values give the machine's bandwidth; no cache holds it."""
+PEAK_BYTES = 1 << 28
+"""That are read and written at most where the machine's bandwidth is measured; no cache holds them."""
+LEAST_BYTES = 1 << 20
+"""And at least: fewer tell how long a call takes."""
 PEAK_SECONDS = 0.3
+DEQUANTIZING = ("Dequantize", "DynamicDequantize")
 
 
 @frozen(kw_only=True)
@@ -50,7 +54,9 @@ class Benchmark:
         timing: of the compiled graph, called with arrays.
         flops: multiplications and additions of convolutions and matrix products.
         nbytes: of the graph's inputs, constants and outputs.
-        peak_flops, peak_bandwidth: what the machine was seen to do per second, or None where not measured.
+        peak_flops: what the machine was seen to do per second, in products of the graph's types; None where it was not
+            measured.
+        peak_bandwidth: likewise in bytes, with as many as the graph touches: caches hold few.
         profile: of some further calls.
     """
 
@@ -128,15 +134,41 @@ def bench(
         for _ in range(LEAST_RUNS):
             model(inputs, outputs)
     ends = (*graph.inputs, *graph.constant_tensors, *graph.parameter_tensors, *graph.outputs)
-    types = {t.data_type for op in graph.ops if flops(op) for t in op.inputs[:1]}
+    nbytes = sum(_nbytes(t) for t in ends if t.is_concrete)
     return Benchmark(
         timing=timing,
         flops=sum(map(flops, graph.ops)),
-        nbytes=sum(_nbytes(t) for t in ends if t.is_concrete),
-        peak_flops=peak_flops(DataType.bf16 if types == {DataType.bf16} else DataType.f32) if peak else None,
-        peak_bandwidth=peak_bandwidth() if peak else None,
+        nbytes=nbytes,
+        peak_flops=_peak_of(graph) if peak else None,
+        peak_bandwidth=peak_bandwidth(nbytes) if peak else None,
         profile=prof,
     )
+
+
+def flops_by_type(graph: Graph) -> dict[DataType, int]:
+    """Flops of a graph by the type that they are done in: integers behind `Dequantize`, else that of the operands."""
+    producers = {t.id: op for op in graph.ops for t in op.outputs}
+    found: dict[DataType, int] = {}
+    for op in graph.ops:
+        count = flops(op)
+        if not count:
+            continue
+        sources = [producers.get(t.id) for t in op.inputs[:2]]
+        integers = all(one is not None and one.kind in DEQUANTIZING for one in sources)
+        done_in = op.inputs[0].data_type
+        if integers:
+            done_in = DataType.s8
+        elif done_in is DataType.f32:
+            done_in = FPMATH_TYPES.get(graph.fpmath_mode, done_in)
+        found[done_in] = found.get(done_in, 0) + count
+    return found
+
+
+def _peak_of(graph: Graph) -> float | None:
+    """Flops per second of a machine that does each of the graph's products at its type's peak; None without any."""
+    counts = flops_by_type(graph)
+    least = sum(count / peak_flops(data_type) for data_type, count in counts.items())
+    return sum(counts.values()) / least if least else None
 
 
 def _nbytes(tensor: LogicalTensor) -> int:
@@ -172,19 +204,30 @@ def _spatial(op: Op, tensor: LogicalTensor) -> tuple[int, ...]:
 
 
 def peak_flops(data_type: DataType) -> float:
-    """Flops per second of a large matrix product."""
+    """Flops per second of a large matrix product in f32, bf16, f16 or, for s8, of 8-bit integers."""
     graph = Graph()
-    a, b = (graph.input(name, data_type, [PEAK_SIZE, PEAK_SIZE]) for name in "ab")
-    graph.op("MatMul", a, b, name="c")
-    least = _least(graph)
-    return 2 * PEAK_SIZE**3 / least
+    sizes = [PEAK_SIZE, PEAK_SIZE]
+    if data_type is DataType.s8:
+        a = graph.op("Dequantize", graph.input("a", "u8", sizes), scales=[1.0], zps=[0])
+        weights = graph.constant(np.ones(sizes, np.int8), name="b")
+        b = graph.op("Dequantize", weights, scales=[1.0], zps=[0])
+        graph.op("Quantize", graph.op("MatMul", a, b), scales=[1.0], zps=[0], output_type="u8", name="c")
+    else:
+        a, b = (graph.input(name, data_type, sizes) for name in "ab")
+        graph.op("MatMul", a, b, name="c")
+    return 2 * PEAK_SIZE**3 / _least(graph)
 
 
-def peak_bandwidth() -> float:
-    """Bytes per second that are read and written by an elementwise op on an array that no cache holds."""
+def peak_bandwidth(nbytes: int = PEAK_BYTES) -> float:
+    """Bytes per second that an elementwise op reads and writes.
+
+    Args:
+        nbytes: all together, within limits; what no cache holds if left out.
+    """
+    elements = min(max(nbytes, LEAST_BYTES), PEAK_BYTES) // 8
     graph = Graph()
-    graph.op("Abs", graph.input("a", "f32", [PEAK_BYTES // 4]), name="c")
-    return 2 * PEAK_BYTES / _least(graph)
+    graph.op("Abs", graph.input("a", "f32", [elements]), name="c")
+    return 8 * elements / _least(graph)
 
 
 def _least(graph: Graph) -> float:

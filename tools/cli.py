@@ -2,50 +2,63 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markdown import Markdown
 
+from ..graph.model.logical_tensor import label
 from ..graph.pictures.description import describe
 from ..graph.runtime.profiling import profile
-from ..ops.errors import ArgumentError, ArgumentTypeError, UnknownOpError
+from ..graph.runtime.progress import show_progress
+from ..ops.errors import UnknownOpError
 from ..ops.registry import REGISTRY
 from .bench import bench, single_op_graph
 from .benchdnn.check import check
 from .compare import compare_graph
 from .console import (
-    Exit,
     command,
     console,
     emit_json,
-    errors,
     failure,
-    loaded,
     milliseconds,
-    note,
     table,
+    working,
 )
-from .data_files import inputs_of, save_outputs
+from .data_files import given_arrays, inputs_of, save_outputs
+from .ending import Exit, say
+from .graph_files import GraphFile, check_sizes, loaded, parse_shapes, with_shapes
 from .information import information
 from .machine import MOST_SECONDS, Layer, fitted, forgotten, measured
 from .op_page import has_primitive, op_data, op_page
-from .tables import lines_of, print_benchmark, print_compared, print_graph, short
+from .tables import (
+    lines_of,
+    print_benchmark,
+    print_compared,
+    print_graph,
+    print_profile,
+    say_made_up,
+    short,
+)
 
 MACHINE_SECONDS = 300.0
 """That `tune --machine` measures by default."""
 VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """For commands that take options of their own syntax: they get their arguments as they were written."""
 
-CHECK_HELP = """Run graphs from JSON files and compare their results with a reference.
+CHECK_HELP = """Run graphs from files and compare their results with a reference.
+
+A FILE is oneDNN Graph's JSON, an ONNX model, or - for standard input.
 
 The settings are those of benchdnn's graph driver. They hold for the files after them until --reset; a list
 with commas makes a case of each element.
 
 \b
 --case=FILE                          the same as FILE
---batch=FILE                         take arguments from a file; # starts a comment
+--batch=FILE                         take arguments from a file, or - for standard input; # starts a comment
 --reset                              forget all settings
 --in-shapes=ID:SHAPE[*LAYOUT][+…]    shapes of inputs; a layout is a tag (acdb) or strides (64x1x8x2)
 --op-attrs=ID:NAME:VALUE[*…][+…]     attributes of ops; x stands between the elements of a list
@@ -56,8 +69,8 @@ with commas makes a case of each element.
 --attr-fpmath=MODE[:BOOL]            strict, bf16, f16, tf32 or any
 --expected-n-partitions=N            how many partitions are expected, 0 for any number
 --corpus=FOLDER                      look paths up there too
---backend=NAME                       run on that backend only
---seed=N                             another seed of the data
+--backend=NAME                       run on that backend only: onednn, numpy or native
+--seed=N                             another seed of the data, 0 or more
 -v, --verbose=N                      compare the tensors inside the graph too
 
 Other options of benchdnn (--mode, --engine, --skip-impl, …) are accepted and change nothing.
@@ -69,6 +82,7 @@ Examples:
   onednn-graph check --in-shapes=0:2x28x28x32 --op-attrs=0:data_format:NXC --case=op/f32/conv_2d.json
   onednn-graph check --in-shapes=0:8x16x384x64*acbd sdpa.json
   onednn-graph check --batch=harness_ci
+  onednn-graph check model.onnx
 
 The exit code is 1 if a graph fails and 2 for a command line that makes no sense.
 """
@@ -76,27 +90,65 @@ The exit code is 1 if a graph fails and 2 for a command line that makes no sense
 app = typer.Typer(
     name="onednn-graph",
     help="oneDNN Graph for Python, from the command line.",
-    epilog="Exit codes: 0 all is well, 1 something failed or is unsupported, 2 the command line or a file is wrong.",
+    epilog="Exit codes: 0 all is well, 1 something failed or is unsupported, 2 the command line or a file is wrong, "
+    "130 interrupted by Ctrl-C, 141 nobody reads the output any more.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A graph in oneDNN Graph's JSON format.")]
-Backend = Annotated[str | None, typer.Option(help="Run on that backend only.")]
+
+class BackendName(StrEnum):
+    """What `--backend` takes."""
+
+    onednn = "onednn"
+    numpy = "numpy"
+    native = "native"
+
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A graph: oneDNN Graph's JSON, an ONNX model, or - for standard input."
+    ),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=SIZES", help="Of an input that leaves sizes open; once for each."),
+]
+Backend = Annotated[BackendName | None, typer.Option(help="Run on that backend only.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for scripts instead of tables.")]
-Seed = Annotated[int, typer.Option(help="Of the data that is made up.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the data that is made up.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"onednn-graph {version('onednn-graph')}")
+        raise typer.Exit
 
 
 @app.callback()
-def _commands() -> None:
+def _commands(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which version this is."),
+    ] = False,
+) -> None:
     """OneDNN Graph for Python, from the command line."""
+
+
+def _complete_op(begun: str) -> list[str]:
+    """Kinds that begin so, for shells."""
+    return [schema.kind for schema in REGISTRY if schema.kind.lower().startswith(begun.lower())]
 
 
 @app.command("ops")
 @command
 def _ops(
-    name: Annotated[str | None, typer.Argument(help="A kind or legacy name; all ops if left out.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A kind or legacy name; all ops if left out.", autocompletion=_complete_op),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the ops, or show the page of one.
@@ -140,6 +192,13 @@ def _show(
     backend: Backend = None,
     dot: Annotated[Path | None, typer.Option(help="Write the graph for Graphviz to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Draw the graph into this page.")] = None,
+    shapes: Shapes = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Show all rows, and all of each; in a pipe, lines are as long as they are then."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show a graph's ops and tensors, its partitions, and who runs them and why.
@@ -147,9 +206,11 @@ def _show(
     \b
     Examples:
       onednn-graph show graph.json
-      onednn-graph show graph.json --html graph.html
+      onednn-graph show model.onnx --html graph.html
+      onednn-graph show model.onnx --all | grep Convolution
     """
-    graph = loaded(file)
+    with working(f"reading {file}"):
+        graph = loaded(file, shapes or ())
     described = describe(graph, backend=backend)
     if html is not None:
         graph.to_html(html, backend=backend)
@@ -158,7 +219,7 @@ def _show(
     if as_json:
         emit_json(described.as_data())
     else:
-        print_graph(described)
+        print_graph(described, whole=everything)
 
 
 @app.command("run")
@@ -171,6 +232,7 @@ def _run(
     ] = None,
     outputs: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz file.")] = None,
     backend: Backend = None,
+    shapes: Shapes = None,
     seed: Seed = 0,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Run once more and show where the time goes.")
@@ -184,15 +246,28 @@ def _run(
     Examples:
       onednn-graph run graph.json
       onednn-graph run graph.json --inputs in.npz --outputs out.npz
+      onednn-graph run model.onnx --shape image=1x3x224x224
       onednn-graph run graph.json --trace trace.json
     """
-    graph = loaded(file)
+    with working(f"reading {file}"):
+        read = GraphFile.at(file).graph()
+        given = given_arrays(read, inputs)
+        # Sizes that are open are those of the arrays.
+        sizes = {
+            label(t): given[label(t)].shape for t in read.inputs if label(t) in given and not t.is_concrete
+        }
+        graph = with_shapes(read, sizes | parse_shapes(shapes or ()), str(file))
+        if len(given) < len(graph.inputs):
+            check_sizes(graph)
+        feeds = inputs_of(graph, given, seed)
+    if feeds.made_up:
+        say_made_up(graph, feeds.made_up, seed)
     model = graph.compile(backend=backend)
-    arrays = inputs_of(graph, inputs, seed, note)
-    results = dict(model(arrays))
-    with profile() as prof:
-        if profiled or trace is not None:
-            model(arrays)
+    with working("running"):
+        results = dict(model(feeds.arrays))
+        with profile() as prof:
+            if profiled or trace is not None:
+                model(feeds.arrays)
     if outputs is not None:
         save_outputs(outputs, results)
     if trace is not None:
@@ -227,28 +302,26 @@ def _run(
         right=("min", "max", "mean"),
     )
     if prof.events:
-        console.print(str(prof), markup=False, highlight=False, soft_wrap=True)
+        print_profile(prof)
 
 
 @app.command("check", help=CHECK_HELP, context_settings=VERBATIM)
+@command
 def _check(
     arguments: list[str] = typer.Argument(  # noqa: B008 -- typer's way
-        ..., metavar="[SETTINGS] FILE.json [[SETTINGS] FILE.json …]", show_default=False
+        ..., metavar="[SETTINGS] FILE [[SETTINGS] FILE …]", show_default=False
     ),
 ) -> None:
-    try:
-        code = check(arguments, typer.echo)
-    except (ArgumentError, ArgumentTypeError) as error:
-        typer.echo(f"onednn-graph check: {error}", err=True)
-        raise typer.Exit(Exit.usage) from error
-    raise typer.Exit(code)
+    code = check(arguments, typer.echo, working)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command("bench")
 @command
 def _bench(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A graph; or give --op.")] = None,
-    op: Annotated[str | None, typer.Option(help="Time this op alone.")] = None,
+    op: Annotated[str | None, typer.Option(help="Time this op alone.", autocompletion=_complete_op)] = None,
     inputs: Annotated[
         list[str] | None, typer.Option("--in", metavar="TYPE:SHAPE", help="An input of --op; once for each.")
     ] = None,
@@ -257,6 +330,7 @@ def _bench(
         typer.Option("--attr", metavar="NAME=VALUE", help="An attribute of --op; x joins lists."),
     ] = None,
     backend: Backend = None,
+    shapes: Shapes = None,
     tune: Annotated[
         bool, typer.Option(help="Measure the ways to run convolutions and products first.")
     ] = False,
@@ -276,15 +350,22 @@ def _bench(
     """
     if (file is None) == (op is None):
         raise failure("bench takes a FILE or --op, one of them", Exit.usage)
+    if op is not None and shapes:
+        raise failure("--shape is for a FILE; --in has the sizes of --op", Exit.usage)
     if file is not None and (inputs or attributes):
         raise failure("--in and --attr are for --op; a FILE has its own", Exit.usage)
     if not seconds > 0:
         raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
-    graph = loaded(file) if file is not None else single_op_graph(str(op), inputs or [], attributes or [])
+    with working(f"reading {file}" if op is None else f"making {op}"):
+        if file is not None:
+            graph = loaded(file, shapes or ())
+        else:
+            graph = single_op_graph(str(op), inputs or [], attributes or [])
+        check_sizes(graph)
+        feeds = inputs_of(graph, {}, seed)
     model = graph.compile(backend=backend, tune="measure" if tune else None)
-    arrays = inputs_of(graph, None, seed)
-    with errors.status("timing …"):
-        result = bench(graph, model, arrays, seconds=seconds, peak=peak)
+    with working("timing"):
+        result = bench(graph, model, feeds.arrays, seconds=seconds, peak=peak)
     if as_json:
         emit_json(result.as_data())
     else:
@@ -296,6 +377,7 @@ def _bench(
 def _compare(
     file: File,
     backend: Backend = None,
+    shapes: Shapes = None,
     seconds: Annotated[float, typer.Option(help="How long to run both.")] = 1.0,
     seed: Seed = 0,
     as_json: Json = False,
@@ -312,8 +394,10 @@ def _compare(
     """
     if not seconds > 0:
         raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
-    graph = loaded(file)
-    with errors.status("running both …"):
+    with working(f"reading {file}"):
+        graph = loaded(file, shapes or ())
+        check_sizes(graph)
+    with working("running both"):
         result = compare_graph(graph, seed=seed, seconds=seconds, backend=backend)
     if as_json:
         emit_json(result.as_data())
@@ -327,6 +411,7 @@ def _compare(
 @command
 def _tune(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A graph; or give --machine.")] = None,
+    shapes: Shapes = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="For all partitions together, 30 by default; with --machine at most 600, and 300."),
@@ -361,7 +446,8 @@ def _tune(
     if file is None:
         _tune_machine(seconds, seed, forget=forget, as_json=as_json)
         return
-    graph = loaded(file)
+    with working(f"reading {file}"):
+        graph = loaded(file, shapes or ())
     found = graph.tune(30.0 if seconds is None else seconds)
     labels = {partition.id: partition.label for partition in graph.get_partitions()}
     if as_json:
@@ -419,13 +505,14 @@ def _tune_machine(seconds: float | None, seed: int, *, forget: bool, as_json: bo
     budget = MACHINE_SECONDS if seconds is None else min(seconds, MOST_SECONDS)
     layers: list[Layer] = []
     try:
-        with errors.status("measuring …") as status:
-            for layer in measured(
-                budget, seed, lambda part, count: status.update(f"measuring {part:.0%}, {count} layers …")
-            ):
-                layers.append(layer)  # noqa: PERF402 -- an interrupt must find those that are there
+        for layer in measured(
+            budget, seed, lambda part, count: show_progress(f"measuring {part:.0%}, {count} layers …")
+        ):
+            layers.append(layer)  # noqa: PERF402 -- an interrupt must find those that are there
     except KeyboardInterrupt:
-        errors.print("stopped; what was measured is kept", markup=False)
+        say("stopped; what was measured is kept")
+    finally:
+        show_progress(None)
     fit = fitted(layers)
     if as_json:
         emit_json({"layers": fit.layers, "before": fit.before, "after": fit.after, "kept": fit.kept})
@@ -459,18 +546,13 @@ def _view(
     port: Annotated[int, typer.Option(help="Of the page on this machine; 0 for any that is free.")] = 0,
     browse: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a graph in Netron; ends with Ctrl-C.
+    """Open a graph or an ONNX model in Netron; ends with Ctrl-C.
 
     \b
-    Example:
+    Examples:
       onednn-graph view graph.json
+      onednn-graph view model.onnx --no-browse --port 8080
     """
     from .viewing import view
 
-    loaded(file)  # a bad file is named here, with its reason
-    view(
-        file,
-        port,
-        browse=browse,
-        say=lambda text: errors.print(text, markup=False, highlight=False, soft_wrap=True),
-    )
+    view(GraphFile.at(file), port, browse=browse, say=lambda text: typer.echo(text, err=True))

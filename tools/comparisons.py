@@ -127,14 +127,22 @@ def on_shifting_stack(call: Callable[[], None]) -> Callable[[], None]:
 
     Kernels that spill vector registers were seen to take 1.4 times as long where the stack pointer is no multiple of
     32. Where it lies is chance: it differs from process to process and from caller to caller. So each rival gets all
-    positions, and the shortest times compare kernels and not luck. Costs a few microseconds, the same for all.
+    positions, and the shortest times compare kernels and not luck. Costs a microsecond, the same for all.
+
+    Python's own function for calls is called with arguments too many, which lie on the stack and which it never reads.
+    What the call raises comes through, an interrupt too; a callback of ctypes would print it and go on.
     """
-    in_registers = 6  # integer arguments beyond these go onto the stack, 8 bytes each, padded to 16
-    steps: list[Callable[[], object]] = []
-    for extra in (0, 2, 4, 6):
-        values = [0] * (in_registers + extra)
-        callback = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(lambda *_: call())
-        steps.append(functools.partial(callback, *values))
+    function = ctypes.pythonapi[
+        "PyObject_CallNoArgs"
+    ]  # one of our own: its types are not those of other users
+    function.restype = ctypes.py_object
+    in_registers = (
+        5  # integer arguments behind the first; those beyond go onto the stack, 8 bytes each, padded to 16
+    )
+    argument, unread = ctypes.py_object(call), ctypes.c_size_t(0)
+    steps = [
+        functools.partial(function, argument, *[unread] * (in_registers + more)) for more in (0, 2, 4, 6)
+    ]
     turns = itertools.cycle(steps)
 
     def run() -> None:

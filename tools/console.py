@@ -1,84 +1,102 @@
-"""What all commands share: reading graphs, writing tables or JSON, and exit codes."""
+"""What all commands share: writing tables or JSON, progress, and exit codes."""
 
 from __future__ import annotations
 
 import functools
 import json
-import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
-from itertools import zip_longest
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from ..graph.graph import Graph
-from ..ops.errors import OneDNNGraphError
+from ..graph.runtime.progress import PATIENCE, show_progress
+from .ending import Ended, Exit, say, told
+from .grids import cut, plain, records, widths_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Exit(IntEnum):
-    """Exit codes of all commands.
-
-    `failed` is for what can't be done or came out wrong, `usage` for command lines and files that make no sense.
-    """
-
-    ok = 0
-    failed = 1
-    usage = 2
-
 
 LONG = 500
 """Rows from which on a table is printed without frames, which takes a tenth of the time."""
 WIDE = 10_000
 """Columns where nobody reads but scripts: lines are not broken."""
+PIPED = 120
+"""Columns of what is read elsewhere than on a terminal."""
+SHOWN = 40
+"""Rows of a table that is shown in part."""
+CELL_LINES, CELL_LETTERS = 8, 160
+"""Of a cell of such a table."""
 
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
+
+class _Output(Console):
+    """Standard output; whoever closed it is told of as by any other file."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise  # rich calls it where it has caught the error # pyright: ignore[reportGeneralTypeIssues]
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison] -- None under pythonw
+
+
+_size = shutil.get_terminal_size((PIPED, 25))
+console = _Output(width=_size.columns, height=_size.lines)  # rich takes 80 columns for all simple terminals
 """Standard output."""
-errors = Console(stderr=True)
-"""Messages, and progress, which no script reads."""
 
 
 def command(function: Callable[P, R]) -> Callable[P, R]:
-    """Turns our errors into a line on standard error and an exit code."""
+    """Turns what goes wrong into a line on standard error and an exit code."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
-        except OneDNNGraphError as error:
-            wrong_input = isinstance(error, ValueError | TypeError)
-            raise failure(error, Exit.usage if wrong_input else Exit.failed) from error
+            with told():
+                return function(*args, **kwargs)
+        except Ended as ended:
+            ended.settle()
+            raise typer.Exit(ended.code) from ended
 
     return run
 
 
 def failure(problem: object, code: Exit) -> typer.Exit:
     """Says what is wrong; raise what it returns."""
-    errors.print(f"onednn-graph: {problem}", markup=False, highlight=False, soft_wrap=True)
+    say(problem)
     return typer.Exit(code)
 
 
-def note(text: str) -> None:
-    """Says something beside the output."""
-    errors.print(f"onednn-graph: {text}", markup=False, highlight=False, soft_wrap=True)
+@contextmanager
+def working(what: str) -> Generator[None]:
+    """Says on a terminal what is being done and for how long, where it takes more than a second.
 
-
-def loaded(path: Path) -> Graph:
-    """The graph in a file, finalized.
-
-    Raises:
-        OneDNNGraphError: see `Graph.load` and `Graph.finalize`.
+    Once a second only: a thread that draws often would take its time from what is measured.
     """
-    graph = Graph.load(path)
-    graph.finalize()
-    return graph
+    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison] -- None under pythonw
+        yield
+        return
+    done, begin = threading.Event(), monotonic()
+
+    def tell() -> None:
+        while not done.wait(PATIENCE):
+            show_progress(f"{what} {monotonic() - begin:.0f} s")
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+        show_progress(None)
 
 
 def emit_json(data: Any) -> None:
@@ -91,41 +109,48 @@ def _plain(value: object) -> object:
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    right: Sequence[str] = (),
+    *,
+    whole: bool = True,
+    wide: bool = False,
 ) -> None:
-    """Prints a table.
+    """Prints a table; where its columns don't fit, the cells of a row below each other.
 
     Args:
         right: the columns that are aligned at the right, numbers say.
+        whole: whether to print all rows and all of each cell; else the first ones, and how many there are.
+        wide: whether its lines may be as long as they are where they don't go to a terminal.
     """
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    if len(texts) > LONG:
-        _print_plainly(title, columns, texts, right)
-        return
-    made = Table(title=title or None, title_justify="left", header_style="bold")
-    for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in texts:
-        made.add_row(*row)
-    console.print(made, markup=False)
-
-
-def _print_plainly(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]
-) -> None:
-    """A table in aligned columns; lines are as long as they are."""
-    lines = [*zip_longest(*[[column] for column in columns], fillvalue="")]
-    for row in rows:
-        lines += zip_longest(*[cell.split("\n") for cell in row], fillvalue="")
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    turned = [column in right for column in columns]
-    typer.echo(title)
-    for line in lines:
-        cells = [
-            cell.rjust(width) if turn else cell.ljust(width)
-            for cell, width, turn in zip(line, widths, turned, strict=True)
-        ]
-        typer.echo("  ".join(cells).rstrip())
+    more = 0 if whole else max(0, len(texts) - SHOWN)
+    if more:
+        del texts[SHOWN:]
+    if not whole:
+        texts = [[cut(cell, CELL_LINES, CELL_LETTERS) for cell in row] for row in texts]
+    room = WIDE if wide and not on_terminal() else console.width
+    if title:
+        typer.echo(title)
+    widths = widths_of(columns, texts, room)
+    unframed = room == WIDE or len(texts) > LONG
+    if widths is None or unframed:
+        lines = [*plain(columns, texts, right)] if unframed else []
+        if not lines or max(map(len, lines)) > room:
+            lines = [*records(columns, texts, room), ""]
+        for line in lines:
+            typer.echo(line)
+    else:
+        made = Table(header_style="bold")
+        for column, width in zip(columns, widths, strict=True):
+            justify = "right" if column in right else "left"
+            made.add_column(column, justify=justify, overflow="fold", width=width)
+        for row in texts:
+            made.add_row(*map(Text, row))
+        console.print(made, width=room)
+    if more:
+        typer.echo(f"… {more:,} more; --all shows them")
 
 
 def milliseconds(seconds: float | None) -> str:

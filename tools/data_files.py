@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+from attrs import frozen
 from numpy.lib.npyio import NpzFile
 
 from ..graph.graph import Graph
-from ..graph.model.logical_tensor import PropertyType, label
+from ..graph.model.logical_tensor import label
 from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import ArgumentError, nearest
 from .benchdnn.filling import fill
 
-_WEIGHTS = (PropertyType.constant, PropertyType.variable)
+
+@frozen(kw_only=True, eq=False)
+class Inputs:
+    """Arrays for all inputs of a graph.
+
+    Attributes:
+        arrays: by name.
+        made_up: names of those that were not given.
+    """
+
+    arrays: dict[str, Array]
+    made_up: tuple[str, ...]
 
 
-def inputs_of(
-    graph: Graph, path: Path | None, seed: int, tell: Callable[[str], None] = lambda text: None
-) -> dict[str, Array]:
-    """Arrays for all inputs by name: from a file, and made up where it has none or there is no file.
+def given_arrays(graph: Graph, path: Path | None) -> dict[str, Array]:
+    """Arrays of a file by the names of the graph's inputs; none where there is no file.
 
     The keys of the file are names, or ids, of inputs. NumPy writes types that it lacks, such as bfloat16, as raw bytes;
     they are read back as the input's type.
@@ -48,24 +59,29 @@ def inputs_of(
         dtype = numpy_type(tensors[name].data_type)
         raw = array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize
         given[name] = array.view(dtype) if raw else array
-    if given.keys() == tensors.keys():
-        return given
-    lacking = [name for name in tensors if name not in given]
-    weights = [name for name in lacking if tensors[name].property_type in _WEIGHTS]
-    if weights:
-        tell(
-            f"the weights {', '.join(weights)} are made up, for the file of the graph has none, and so results mean "
-            "nothing; write it by graph.save(path, weights=True), or give them by --inputs"
-        )
-    elif path is not None:
-        tell(f"{path} has no array for {', '.join(lacking)}, which are made up")
+    return given
+
+
+def inputs_of(graph: Graph, given: Mapping[str, Array], seed: int) -> Inputs:
+    """Arrays for all inputs: those that are given, and made up for the others.
+
+    Args:
+        graph: finalized, with all shapes known where arrays are made up.
+        given: by name.
+        seed: of what is made up.
+    """
+    missing = [label(t) for t in graph.inputs if label(t) not in given]
+    if not missing:
+        return Inputs(arrays=dict(given), made_up=())
     made = fill(graph, seed)
-    return {name: given.get(name, made[tensor.id]) for name, tensor in tensors.items()}
+    arrays = {label(t): given.get(label(t), made[t.id]) for t in graph.inputs}
+    return Inputs(arrays=arrays, made_up=tuple(missing))
 
 
 def _read(path: Path) -> Mapping[str, Array]:
     try:
-        with path.open("rb") as stream:
+        with path.open("rb") as opened:
+            stream = opened if opened.seekable() else io.BytesIO(opened.read())
             file: object = np.load(stream, allow_pickle=False)
             if not isinstance(file, NpzFile):
                 raise ArgumentError(

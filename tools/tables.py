@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from ..graph.model.logical_tensor import label
+from collections import Counter
+from collections.abc import Sequence
+
+from ..graph.graph import Graph
+from ..graph.model.logical_tensor import PropertyType, label
 from ..graph.pictures.description import DescribedOp, DescribedPartition, GraphDescription
+from ..graph.runtime.profiling import Line, Profile
 from ..ops.registry import REGISTRY
 from ..ops.values import counted
 from .bench import Benchmark
 from .compare import Compared, ComparedOutput
-from .console import console, errors, milliseconds, table
+from .console import console, milliseconds, table
+from .ending import say
 
+KINDS = 6
+"""Of ops, that a line names."""
+NAMES = 5
+"""Of inputs, that a message names."""
 NOISY = 1.5
 """How many times the shortest time the median may be before a benchmark is remarked on."""
 
 
-def print_graph(graph: GraphDescription) -> None:
-    """Ops, tensors, and partitions with who runs them and why."""
+def print_graph(graph: GraphDescription, *, whole: bool = True) -> None:
+    """Ops, tensors, and partitions with who runs them and why.
+
+    Args:
+        whole: whether to print all rows, and lines of any length where no terminal shows them.
+    """
     tensors = {tensor.id: tensor for tensor in graph.tensors}
 
     def told(op: DescribedOp) -> dict[str, object]:
         return REGISTRY.resolve(op.kind)[0].not_by_default(op.attributes)
 
     table(
-        counted(len(graph.ops), "op"),
+        _census("op", Counter(op.kind for op in graph.ops)),
         ("id", "op", "name", "inputs", "outputs", "attributes", "partition"),
         [
             (
@@ -36,6 +50,8 @@ def print_graph(graph: GraphDescription) -> None:
             )
             for op in graph.ops
         ],
+        whole=whole,
+        wide=whole,
     )
     table(
         counted(len(tensors), "tensor"),
@@ -51,14 +67,16 @@ def print_graph(graph: GraphDescription) -> None:
             )
             for t in graph.tensors
         ],
+        whole=whole,
+        wide=whole,
     )
     table(
-        counted(len(graph.partitions), "partition"),
+        _census("partition", Counter(p.backend or "nobody" for p in graph.partitions)),
         ("id", "ops", "backend", "how", "kernels", "scratch", "why no other"),
         [
             (
                 p.id,
-                p.label,
+                p.label if whole else _first_kinds(p.label),
                 p.backend or "none",
                 p.problem or p.strategy,
                 "\n".join(s.name for s in p.steps),
@@ -67,7 +85,37 @@ def print_graph(graph: GraphDescription) -> None:
             )
             for p in graph.partitions
         ],
+        whole=whole,
+        wide=whole,
     )
+
+
+def _census(what: str, counts: Counter[str]) -> str:
+    """`5 ops: 3 ReLU, 2 Add`."""
+    total = counted(counts.total(), what)
+    if len(counts) < 2:
+        return total
+    most = [f"{number} {name}" for name, number in counts.most_common(KINDS)]
+    rest = len(counts) - len(most)
+    return f"{total}: {', '.join(most)}{f' and {rest} other kinds' if rest else ''}"
+
+
+def _first_kinds(label: str) -> str:
+    kinds = label.split("+")
+    return label if len(kinds) <= KINDS + 1 else f"{'+'.join(kinds[:KINDS])} + {len(kinds) - KINDS} more"
+
+
+def say_made_up(graph: Graph, names: Sequence[str], seed: int) -> None:
+    """Says on standard error which inputs have no data of the user's, weights before all."""
+    constant = {label(t) for t in graph.inputs if t.property_type is PropertyType.constant}
+    weights = [name for name in names if name in constant]
+    others = [name for name in names if name not in constant]
+    told = [
+        f"{what} {', '.join(some[:NAMES])}{f' and {len(some) - NAMES} more' if some[NAMES:] else ''}"
+        for what, some in (("weights", weights), ("inputs", others))
+        if some
+    ]
+    say(f"made up from seed {seed}: {'; '.join(told)}; --inputs takes arrays for them")
 
 
 def short(value: object) -> str:
@@ -104,14 +152,40 @@ def print_benchmark(result: Benchmark) -> None:
         ("GB/s", f"{data['bytes_per_second'] / 1e9:.1f}", share("share_of_peak_bandwidth")),
     ]
     table("", ("", "best run", ""), [row for row in rows if row[0] != "GFLOP/s" or result.flops])
-    console.print(str(result.profile), markup=False, highlight=False, soft_wrap=True)
+    print_profile(result.profile)
     if timing.median > NOISY * timing.least:
-        errors.print(
-            f"The median is {timing.median / timing.least:.1f} times the minimum: something else is running, or the "
-            "clock changes; measure again on a quiet machine.",
-            markup=False,
-            highlight=False,
+        say(
+            f"the median is {timing.median / timing.least:.1f} times the minimum: something else is running, or the "
+            "clock changes; measure again on a quiet machine"
         )
+
+
+def print_profile(profile: Profile) -> None:
+    """Where the time goes, partition by partition; types and layouts of tensors where there is room for them."""
+    lines = str(profile).split("\n")
+    if max(map(len, lines)) > console.width:
+        rows: list[tuple[object, ...]] = []
+        for partition in profile.partitions:
+            steps = [line for line in profile.steps if _belongs(line, partition)]
+            rows += [
+                _timed(partition, profile.seconds, ""),
+                *(_timed(s, profile.seconds, "· ") for s in steps),
+            ]
+        heads = ("step", "calls", "mean ms", "share", "implementation")
+        table("", heads, rows, right=heads[1:4])
+        del lines[:-1]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _belongs(step: Line, partition: Line) -> bool:
+    return (step.partition, step.label) == (partition.partition, partition.label)
+
+
+def _timed(line: Line, total: float, mark: str) -> tuple[object, ...]:
+    name = line.name if mark else f"partition {line.partition}: {_first_kinds(line.name)}"
+    share = f"{line.seconds / total:.0%}" if total else ""
+    return (mark + name, line.calls, milliseconds(line.seconds / line.calls), share, line.implementation)
 
 
 def print_compared(result: Compared) -> None:
@@ -162,7 +236,7 @@ def print_compared(result: Compared) -> None:
         result.unjudged and f"no reference: {result.unjudged}",
     ):
         if problem:
-            console.print(problem, markup=False, highlight=False, soft_wrap=True)
+            console.print(problem, markup=False, highlight=False)
 
 
 def _largest(difference: float | None) -> str:

@@ -7,28 +7,31 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ..ops.errors import ArgumentError
+from .graph_files import GraphFile
 
 HOST = "localhost"
 LARGEST_PORT = 2**16 - 1
-RECOGNISED = ".json"
-"""Netron takes a file for a oneDNN graph by this ending, and by the keys `version` and `graph` in it."""
+RECOGNISED = (".onnx", ".json")
+"""Netron takes a file for ONNX by its ending, and for a oneDNN graph by that and by the keys `version` and `graph`."""
 
 
-def view(path: Path, port: int, *, browse: bool, say: Callable[[str], None]) -> None:
+def view(file: GraphFile, port: int, *, browse: bool, say: Callable[[str], None]) -> None:
     """Serves a graph's page on this machine until it is interrupted.
 
     Args:
-        path: of a file in oneDNN Graph's JSON format, whatever its name ends in.
+        file: whatever its name ends in. JSON has to be a graph; of ONNX models, those that can't be imported are shown
+            too.
         port: 0 for any that is free.
         browse: whether to open the page in a browser.
         say: told where the page is.
 
     Raises:
-        ArgumentError: Netron is not installed, the file can't be read, or the port can't be used.
+        ArgumentError: Netron is not installed, or the port can't be used.
+        OneDNNGraphError: the file can't be read, or is no graph.
+        KeyboardInterrupt: it is interrupted.
     """
     try:
         netron: Any = importlib.import_module("netron")
@@ -38,21 +41,21 @@ def view(path: Path, port: int, *, browse: bool, say: Callable[[str], None]) -> 
         raise ArgumentError(
             "Netron is not installed; install onednn-graph with its extra 'view', in a checkout: pip install '.[view]'"
         ) from None
-    try:
-        content = bytearray(path.read_bytes())
-    except OSError as error:
-        raise ArgumentError(f"{path} can't be read: {error.strerror or error}") from error
-    name = str(path) if path.suffix.lower() == RECOGNISED else f"{path}{RECOGNISED}"
+    content = bytearray(file.whole())
+    if not file.is_onnx:
+        file.graph().finalize()  # a bad file is named here, with its reason
+    ending = RECOGNISED[not file.is_onnx]
+    name = file.name if file.name.lower().endswith(ending) else f"{file.name}{ending}"
     _check_port(port)
     logging.getLogger("netron").setLevel(logging.WARNING)  # what it would say is said here
     try:
         host, chosen = netron.serve(name, content, address=(HOST, port or None), browse=browse)
     except OSError as error:
         raise _unusable(port, error) from error
-    say(f"Ctrl-C ends. {path} is shown at http://{host}:{chosen}")
+    say(f"Ctrl-C ends. {file.name} is shown at http://{host}:{chosen}")
     try:
         threading.Event().wait()
-    except KeyboardInterrupt:
+    finally:
         netron.stop((host, chosen))
 
 

@@ -398,12 +398,17 @@ def load(path: str | os.PathLike[str]) -> Document:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         raise file_error(f"{name}: can't be read: {reason_of(error)}", error) from error
+    return read_bytes(data, name)
+
+
+def read_bytes(data: bytes, source: str) -> Document:
+    """The document that the content of a file holds; see `load`."""
     if len(data) > MAX_FILE_BYTES:
-        raise GraphFileError(f"{name}: must have at most {MAX_FILE_BYTES} bytes, got more")
+        raise GraphFileError(f"{source}: must have at most {MAX_FILE_BYTES} bytes, got more")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise GraphFileError(
-            f"{name}: must be UTF-8, got byte {data[error.start]:#x} at {error.start}"
+            f"{source}: must be UTF-8, got byte {data[error.start]:#x} at {error.start}"
         ) from error
-    return loads(text, source=name)
+    return loads(text, source=source)

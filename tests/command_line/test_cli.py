@@ -16,8 +16,10 @@ from onednn_graph.ops.registry import REGISTRY
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
+from onednn_graph.ops.data_types import DataType
+from onednn_graph.tools.bench import bench, flops_by_type, peak_flops
 from onednn_graph.tools.cli import app
-from onednn_graph.tools.data_files import save_outputs
+from onednn_graph.tools.data_files import inputs_of, save_outputs
 from onednn_graph.tools.machine import Fit
 from typer.testing import CliRunner
 
@@ -37,7 +39,7 @@ def call(*arguments, code=0):
 def wide_terminal(monkeypatch, tmp_path):
     """Tables are not folded, and nothing is remembered beyond the test."""
     monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400, raising=False)
+    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400)
     monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "cache"))
 
 
@@ -318,6 +320,32 @@ class TestBench:
         data = json.loads(call("bench", "--op", *arguments, "--seconds", "0.01", "--no-peak", "--json"))
         assert data["flops"] == flops
 
+    def test_each_product_counts_in_its_own_type(self, monkeypatch):
+        """An int8 product has more than twice the peak of f32."""
+        graph = og.Graph()
+        u8 = graph.dequantize(graph.input("a", "u8", [2, 4]), scales=[0.5])
+        s8 = graph.dequantize(graph.constant(np.ones((4, 8), np.int8)), scales=[0.5])
+        y = graph.matmul(u8, s8)
+        graph.matmul(y, graph.input("w", "f32", [8, 3]))
+        graph.matmul(graph.input("b", "bf16", [5, 6]), graph.input("v", "bf16", [6, 7]))
+        graph.finalize()
+        counts = {DataType.s8: 2 * 2 * 4 * 8, DataType.f32: 2 * 2 * 8 * 3, DataType.bf16: 2 * 5 * 6 * 7}
+        assert flops_by_type(graph) == counts
+        peaks = {DataType.s8: 400.0, DataType.f32: 100.0, DataType.bf16: 200.0}
+        monkeypatch.setattr("onednn_graph.tools.bench.peak_flops", peaks.__getitem__)
+        monkeypatch.setattr("onednn_graph.tools.bench.peak_bandwidth", float)
+        result = bench(graph, graph.compile(), inputs_of(graph, {}, 0).arrays, seconds=0.01)
+        least = sum(count / peaks[data_type] for data_type, count in counts.items())
+        share = result.as_data()["share_of_peak_flops"]
+        assert share == pytest.approx(least / result.timing.least)
+        assert result.peak_bandwidth == result.nbytes
+
+    @pytest.mark.parametrize("data_type", ["f32", "bf16", "s8"])
+    def test_peaks_of_all_types_are_measured(self, data_type, monkeypatch):
+        monkeypatch.setattr("onednn_graph.tools.bench.PEAK_SIZE", 64)
+        monkeypatch.setattr("onednn_graph.tools.bench.PEAK_SECONDS", 0.0)
+        assert peak_flops(DataType(data_type)) > 0
+
     def test_shares_of_the_peak_are_shown(self, file, monkeypatch):
         monkeypatch.setattr("onednn_graph.tools.bench.PEAK_SIZE", 64)
         monkeypatch.setattr("onednn_graph.tools.bench.PEAK_BYTES", 1 << 12)
@@ -431,10 +459,11 @@ def test_the_package_is_the_command_too(file):
     assert json.loads(done.stdout)["partitions"]
 
 
-def test_output_for_scripts_has_whole_lines(file):
+@pytest.mark.parametrize("options", [[], ["--all"]], ids=["default", "all"])
+def test_output_for_scripts_is_readable_and_has_whole_lines_on_request(file, options):
     environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "onednn_graph", "show", file],
+        [sys.executable, "-m", "onednn_graph", "show", file, *options],
         capture_output=True,
         text=True,
         check=True,
@@ -442,10 +471,12 @@ def test_output_for_scripts_has_whole_lines(file):
         env=environment | {"PYTHONIOENCODING": "utf-8"},
         encoding="utf-8",
     )
-    assert any(
-        "Convolution" in line and "strides=1x1, pads_begin=1x1, pads_end=1x1" in line
-        for line in done.stdout.splitlines()
-    )
+    lines = done.stdout.splitlines()
+    whole = any("Convolution" in line and "pads_end=1x1, dilations=1x1" in line for line in lines)
+    if options:
+        assert whole
+    else:
+        assert max(map(len, lines)) <= 120
 
 
 def test_the_installed_script_runs(file):

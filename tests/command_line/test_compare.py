@@ -1,6 +1,8 @@
 """`onednn-graph compare`: ours beside native oneDNN Graph, and native's crashes as results."""
 
+import ctypes
 import json
+import platform
 import sys
 
 import numpy as np
@@ -230,6 +232,35 @@ def test_turns_and_differences():
     assert difference(np.array([1.0, 2]), np.array([1.0, -1])) == 3
     assert difference(np.array([np.nan]), np.array([1.0])) == np.inf
     assert difference(np.zeros((0, 2)), np.zeros((0, 2))) == 0
+
+
+def test_what_a_call_raises_comes_through_a_shifted_stack():
+    """An interrupt was lost in a callback of ctypes, and the command went on."""
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    call = on_shifting_stack(interrupted)
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="it knows where registers lie there"
+)
+def test_the_stack_takes_all_positions():
+    context, pointers = (ctypes.c_uint64 * 256)(), []
+    behind_flags_and_stack, rsp = 5, 15
+
+    def call():
+        ctypes.CDLL(None).getcontext(context)
+        pointers.append(context[behind_flags_and_stack + rsp])
+
+    shifting = on_shifting_stack(call)
+    for _ in range(4):
+        shifting()
+    assert sorted((pointer - pointers[0]) % 64 for pointer in pointers) == [0, 16, 32, 48]
 
 
 # --- the command ----------------------------------------------------------------------------------------

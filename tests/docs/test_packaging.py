@@ -1,9 +1,12 @@
 """The package as a whole: what is listed, generated and shipped. `lint-imports` holds the layers."""
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import onednn_graph as og
@@ -93,7 +96,61 @@ def test_public_things_are_documented():
 
 
 def test_versions_agree():
-    assert PROJECT["project"]["version"] == og.__version__
+    """Pyproject.toml has it; the package asks its installation, so install the checkout again where this fails."""
+    released = PROJECT["project"]["version"]
+    assert released == og.__version__
+    assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", changes, re.M)
+    assert versions[0] == ("Unreleased", "")
+    assert versions[1][0] == released
+    assert all(date for _, date in versions[1:])
+
+
+def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_path):
+    """A module that is no longer there was installed from `build/` again."""
+    pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or later is not installed here")
+    checkout = tmp_path / "checkout"
+    for name in (".ci", "backends", "graph", "ops", "tools"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout / name)
+    before = sorted(p.name for p in checkout.iterdir())
+    stale = checkout / "build" / "lib" / "onednn_graph" / "tools" / "stale.py"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("")
+    script = "import sys, build_backend as b; to = sys.argv[1]; b.get_requires_for_build_wheel(); b.build_wheel(to)"
+    subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", script, str(tmp_path)],
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": ".ci", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        check=True,
+    )
+    shutil.rmtree(checkout / "build")
+    assert sorted(p.name for p in checkout.iterdir()) == before
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert "onednn_graph/tools/stale.py" not in names
+    packed = {name for name in names if name.endswith((".py", ".pyi", ".typed", ".js", ".html", ".css"))}
+    kept = {
+        str(file.relative_to(ROOT))
+        for layer in LAYERS
+        for file in (ROOT / layer).rglob("*")
+        if file.suffix in (".py", ".pyi", ".typed", ".js", ".html", ".css")
+    }
+    mapped = {name.removeprefix("graph/_facade/") for name in kept}
+    assert {name.removeprefix("onednn_graph/") for name in packed} == {*mapped, *({"py.typed"} & mapped)}
+
+
+def test_the_source_distribution_takes_every_kind_of_file():
+    """`.ci/run` builds it and compares; here a file of a new kind is seen at once."""
+    patterns = (ROOT / "MANIFEST.in").read_text(encoding="utf-8")
+    for folder in ("benchmarks", "examples", "tests"):
+        told = re.search(rf"^recursive-include {folder} (.+)$", patterns, re.M)
+        kinds = {f"*{file.suffix}" for file in (ROOT / folder).rglob("*") if file.is_file()}
+        assert kinds - {"*.pyc"} == set(told[1].split())
 
 
 def test_the_facade_runs_under_its_own_name_only():

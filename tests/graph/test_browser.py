@@ -460,7 +460,7 @@ def test_netron_shows_saved_graphs(watched, served, tmp_path, suffix):
     outside = re.compile("Failed to load resource: net::")  # its own requests
     assert [text for text in watched.complaints if not outside.search(text)] == []
     code, said = server.end()
-    assert code == 0
+    assert code == 130
     assert "Traceback" not in said
 
 
@@ -474,7 +474,7 @@ def test_view_takes_a_port_and_says_when_it_is_taken(served, tmp_path):
     assert second.process.returncode == 2
     assert f"port {port} can't be used" in err
     assert "Traceback" not in err
-    assert first.end()[0] == 0
+    assert first.end()[0] == 130
 
 
 def test_netron_reads_what_the_corpus_has(watched, served, corpus):

@@ -6,22 +6,26 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...graph.compile.signature import Key
 from ...graph.graph import Graph
-from ...graph.io.serialization import Document, load, to_graph
-from ...graph.model.logical_tensor import LogicalTensor, may_overlap
-from ...graph.runtime.arrays import Array, itemsize
+from ...graph.io.document_reader import read_bytes
+from ...graph.io.serialization import Document, from_graph, load, to_graph
+from ...graph.io.weights import Weights
+from ...graph.model.logical_tensor import LogicalTensor, label, may_overlap
+from ...graph.runtime.arrays import Array, itemsize, numpy_type
 from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, OutOfMemoryError, UnsupportedError
 from ...ops.values import one_line
+from ..graph_files import GraphFile, with_shapes
 from .filling import fill
 from .options import Case, parse
 from .reference import Expected, reference
@@ -133,9 +137,51 @@ def run_case(case: Case, *, verbose: bool = False, seed: int = 0, backend: str |
     )
 
 
+@frozen(eq=False)
+class _Source:
+    """What the graph of a case is made of.
+
+    Attributes:
+        document: as files have it.
+        model: of an ONNX file, which holds its weights; None for JSON, whose inputs are all filled.
+    """
+
+    document: Document
+    model: Graph | None
+
+
 @lru_cache(maxsize=64)
-def _loaded(file: Path, changed: float) -> Document:
-    return load(file)
+def _loaded(file: Path, changed: float, content: bytes | None) -> _Source:
+    found = GraphFile.at(file) if content is None else GraphFile(str(file), None, content)
+    if not found.is_onnx:
+        return _Source(load(file) if content is None else read_bytes(content, str(file)), None)
+    model = with_shapes(found.graph(), {}, str(file))
+    return _Source(evolve(from_graph(model), source=str(file)), model)
+
+
+def _with_values(document: Document, model: Graph) -> Graph:
+    """A rewritten document as a graph with the constants of the model, of those that kept their shape.
+
+    The others are inputs, which are filled.
+    """
+    graph = to_graph(document)
+    tensors = {t.id: t for t in graph.inputs}
+    known = {t.id: model.constants[label(t)] for t in model.constant_tensors}
+    kept = [
+        (tensors[i], array.astype(numpy_type(tensors[i].data_type)))
+        for i, array in known.items()
+        if i in tensors and tensors[i].shape == array.shape
+    ]
+    weights = Weights(
+        source=document.source,
+        names={},
+        inputs=tuple(t for t in graph.inputs if t.id not in {c.id for c, _ in kept}),
+        constants=tuple(kept),
+        parameters=(),
+        assigned=(),
+        outputs=tuple((None, t.id) for t in graph.outputs),
+    )
+    return to_graph(document, weights)
 
 
 class _CaseRun:
@@ -183,13 +229,19 @@ class _CaseRun:
         return arrays, expected
 
     def _graph(self) -> Graph:
-        document = _loaded(self._case.file, self._case.file.stat().st_mtime)
-        ignored = unused(document, self._case)
+        case = self._case
+        changed = case.file.stat().st_mtime if case.content is None else 0.0
+        source = _loaded(case.file, changed, case.content)
+        if source.model is not None and not case.rewrites and not self._verbose:
+            return source.model
+        document = source.document
+        ignored = unused(document, case)
         if ignored:
             self.notes.append(
                 f"--in-shapes names {', '.join(map(str, ignored))}, which the graph does not have"
             )
-        graph = to_graph(rewrite(document, self._case))
+        rewritten = rewrite(document, case)
+        graph = to_graph(rewritten) if source.model is None else _with_values(rewritten, source.model)
         read = {t.id for op in graph.ops for t in op.inputs}
         for op in graph.ops:
             # End only marks outputs, and so would whoever asks for all tensors.
@@ -246,12 +298,21 @@ def _free_memory() -> int | None:
         return None
 
 
-def check(arguments: Sequence[str], show: Callable[[str], None] = print) -> int:
+Working = Callable[[str], AbstractContextManager[None]]
+"""Takes what is being done, and says so for as long as that lasts."""
+
+
+def check(
+    arguments: Sequence[str],
+    show: Callable[[str], None] = print,
+    working: Working = lambda what: nullcontext(),
+) -> int:
     """Runs all cases of a command line, and shows a line for each and a summary.
 
     Args:
         arguments: see `options.parse`.
         show: takes each line.
+        working: see there.
 
     Returns:
         1 if a case failed, else 0.
@@ -259,10 +320,12 @@ def check(arguments: Sequence[str], show: Callable[[str], None] = print) -> int:
     Raises:
         ArgumentError: see `options.parse`.
     """
-    line = parse(arguments)
+    with working("reading standard input"):
+        line = parse(arguments)
     counts = dict.fromkeys(State, 0)
     for number, case in enumerate(line.cases):
-        outcome = run_case(case, verbose=line.verbose > 0, seed=line.seed, backend=line.backend)
+        with working(f"case {number + 1} of {len(line.cases)}, {case.path}"):
+            outcome = run_case(case, verbose=line.verbose > 0, seed=line.seed, backend=line.backend)
         counts[outcome.state] += 1
         show(f"{number}:{outcome.line}")
         if line.verbose:

@@ -17,9 +17,11 @@ from attrs import Factory, define, evolve, field, frozen
 
 from ...graph.model.fpmath import FpmathMode
 from ...graph.model.logical_tensor import PropertyType
+from ...graph.runtime.text_files import reason_of
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, nearest
 from ...ops.values import format_value
+from ..graph_files import STDIN, GraphFile
 
 T = TypeVar("T")
 
@@ -144,8 +146,9 @@ class Case:
     """One graph with one setting of each option.
 
     Attributes:
-        path: the JSON file as it was written.
-        file: the JSON file as it was found.
+        path: the file as it was written; `-` is standard input.
+        file: the file as it was found.
+        content: what it holds, where that can be read only once.
         in_shapes: tensor id → new shape and layout.
         op_attrs: op id → attribute → new value, as written.
         expected_partitions: how many partitions benchdnn expects; 0 for any number.
@@ -168,6 +171,20 @@ class Case:
     data_type: DataType | None = None
     tensor_types: Mapping[int, DataType] = Factory(dict[int, DataType])
     mb: int = 0
+    content: bytes | None = None
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether it changes anything of the graph."""
+        asked = (
+            self.in_shapes,
+            self.op_attrs,
+            self.fpmath,
+            self.op_kinds,
+            self.properties,
+            self.tensor_types,
+        )
+        return any(asked) or self.data_type is not None or self.mb != 0
 
     def __str__(self) -> str:
         """The options that make this case, to be given again."""
@@ -206,7 +223,7 @@ class Settings:
     tensor_types: tuple[Mapping[int, DataType], ...] = ({},)
     mb: tuple[int, ...] = (0,)
 
-    def cases(self, path: str, file: Path) -> Iterator[Case]:
+    def cases(self, path: str, file: Path, content: bytes | None = None) -> Iterator[Case]:
         """One case for each combination of the settings."""
         for shapes, attributes, expected, fpmath, kinds, properties, one, each, mb in product(
             self.in_shapes,
@@ -222,6 +239,7 @@ class Settings:
             yield Case(
                 path=path,
                 file=file,
+                content=content,
                 in_shapes=shapes,
                 op_attrs=attributes,
                 expected_partitions=expected,
@@ -256,7 +274,7 @@ def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine
 
     Args:
         arguments: benchdnn's options of the graph driver, `--case=FILE` or `FILE` for each graph; and `--seed=N`,
-            `--backend=NAME`, and `--corpus=FOLDER`, where relative paths are looked up too.
+            `--backend=NAME`, and `--corpus=FOLDER`, where relative paths are looked up too. `-` is standard input.
         folders: more folders to look relative paths up in.
 
     Raises:
@@ -283,6 +301,7 @@ class _Reader:
     cases: list[Case] = Factory(list[Case])
     batches: list[Path] = Factory(list[Path])
     unused: list[str] = Factory(list[str])
+    once: dict[Path, bytes] = Factory(dict[Path, bytes])
     verbose: int = field(default=0)
     seed: int = field(default=0)
     backend: str | None = field(default=None)
@@ -319,25 +338,47 @@ class _Reader:
 
     def _add(self, path: str) -> None:
         self.unused.clear()
-        self.cases.extend(self.settings.cases(path, self._found(path, "graph")))
+        file = self._found(path, "graph")
+        content = None if file.is_file() else self._once(file)
+        self.cases.extend(self.settings.cases(path, file, content))
+
+    def _once(self, file: Path) -> bytes:
+        """What standard input or a pipe holds, however often it is named."""
+        if file not in self.once:
+            self.once[file] = GraphFile.at(file).content
+        return self.once[file]
 
     def _batch(self, path: str) -> None:
-        file = self._found(path, "batch file").resolve()
+        file = self._found(path, "batch file")
+        regular = file.is_file()
+        file = file.resolve() if regular else file
         if file in self.batches:
             raise ArgumentError(
                 f"--batch={path}: the batch file is read while it is being read; cut the cycle"
             )
         # A corpus names its graphs from its root, and its batch files may be in any folder of it.
-        self.folders.extend(folder for folder in file.parents if folder not in self.folders)
+        if regular:
+            self.folders.extend(folder for folder in file.parents if folder not in self.folders)
         self.batches.append(file)
-        self.read(_words(file.read_text(encoding="utf-8")))
+        try:
+            text = (file.read_bytes() if regular else self._once(file)).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ArgumentError(
+                f"--batch={path}: must be UTF-8 text with arguments in it, got byte "
+                f"{error.object[error.start]:#x} at {error.start}"
+            ) from error
+        except OSError as error:
+            raise ArgumentError(f"--batch={path} can't be read: {reason_of(error)}") from error
+        self.read(_words(text))
         self.batches.pop()
 
     def _found(self, path: str, what: str) -> Path:
         if not path:
             raise ArgumentError(f"a {what} has an empty path; write --case=FILE.json or --batch=FILE")
+        if Path(path) == STDIN:
+            return STDIN
         for folder in self.folders:
-            if (folder / path).is_file():
+            if (folder / path).exists() and not (folder / path).is_dir():
                 return folder / path
         looked = ", ".join(str(folder) for folder in self.folders[:4])
         raise ArgumentError(
@@ -352,7 +393,7 @@ def _split(argument: str) -> tuple[str | None, str]:
         return "verbose", verbose[1]
     if argument in ("--graph", "-graph"):  # benchdnn's driver of graphs
         return "mode", ""
-    if not argument.startswith("-"):
+    if not argument.startswith("-") or Path(argument) == STDIN:
         return None, argument
     name, _, value = argument.removeprefix("-").removeprefix("-").partition("=")
     return name, value

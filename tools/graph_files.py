@@ -1,0 +1,162 @@
+"""Graphs from the files of commands: oneDNN Graph's JSON or ONNX, at a path, in a pipe or on standard input."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from ..graph.graph import Graph
+from ..graph.importers import from_onnx
+from ..graph.io.document_reader import read_bytes
+from ..graph.io.serialization import read_graph, to_graph
+from ..graph.model.logical_tensor import label
+from ..graph.open_graph import OpenGraph
+from ..graph.runtime.text_files import file_name, reason_of
+from ..ops.errors import ArgumentError, GraphFileError
+from ..ops.schema import format_shape
+from ..ops.values import format_value
+
+STDIN = Path("-")
+"""Stands for standard input."""
+PEEKED = 4096
+"""Bytes that tell one kind of file from the other."""
+TEXT = (b"{", b"[")
+"""What a JSON document begins with, behind blanks, and no ONNX model, since none of its fields has such a tag."""
+MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+CONTROLS = bytes({*range(32)} - {*b"\t\n\r\f"})
+
+
+@frozen
+class GraphFile:
+    """A file as it was found.
+
+    Attributes:
+        name: for messages.
+        path: where it lies, and its weights beside it; None where it can be read only once.
+        content: all of it then, else its beginning.
+    """
+
+    name: str
+    path: Path | None
+    content: bytes
+
+    @classmethod
+    def at(cls, path: Path) -> GraphFile:
+        """The file of a path; `-` is standard input.
+
+        Raises:
+            GraphFileError: it can't be read.
+        """
+        name = "standard input" if path == STDIN else file_name(path)
+        try:
+            if path == STDIN:
+                return cls(name, None, sys.stdin.buffer.read())
+            regular = path.is_file()
+            with path.open("rb") as file:
+                return cls(name, path if regular else None, file.read(PEEKED if regular else -1))
+        except (OSError, ValueError, AttributeError) as error:  # there may be no standard input
+            reason = "it is closed" if isinstance(error, AttributeError) else reason_of(error)
+            raise GraphFileError(f"{name}: can't be read: {reason}") from error
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it is no text, which JSON is and ONNX is not; an empty file is what its name says."""
+        begin = self.content[:PEEKED]
+        if begin.startswith(MARKS) or begin.lstrip().startswith(TEXT):
+            return False
+        if not begin.strip():
+            return self.path is not None and self.path.suffix.lower() == ".onnx"
+        return any(byte in CONTROLS for byte in begin)
+
+    def whole(self) -> bytes:
+        """All that it holds.
+
+        Raises:
+            GraphFileError: it can't be read.
+        """
+        if self.path is None:
+            return self.content
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise GraphFileError(f"{self.name}: can't be read: {reason_of(error)}") from error
+
+    def graph(self) -> Graph:
+        """Its graph, not finalized.
+
+        Raises:
+            OneDNNGraphError: see `Graph.load` and `from_onnx`.
+        """
+        if self.is_onnx:
+            # By a path, weights in other files are found; but the package onnx goes by what it ends in.
+            by_path = self.path is not None and self.path.suffix.lower() == ".onnx"
+            return from_onnx(self.path if by_path and self.path is not None else self.whole())
+        if self.path is not None:
+            return read_graph(self.path)
+        return to_graph(read_bytes(self.content, self.name))
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of `NAME=2x3x224x224` by name.
+
+    Raises:
+        ArgumentError: one is not written so.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, sizes = text.rpartition("=")
+        try:
+            found[name] = tuple(int(size) for size in sizes.split("x")) if sizes else ()
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise ArgumentError(
+                f"--shape takes NAME=SIZES, such as image=1x3x224x224, got {format_value(text)}"
+            )
+    return found
+
+
+def loaded(path: Path, shapes: Sequence[str] = ()) -> Graph:
+    """The graph in a file, finalized.
+
+    Args:
+        path: see `GraphFile.at`.
+        shapes: of inputs, as `parse_shapes` takes them.
+
+    Raises:
+        ArgumentError: the file leaves sizes open on which ops depend.
+        OneDNNGraphError: see `GraphFile`, `Graph.with_shapes` and `Graph.finalize`.
+    """
+    return with_shapes(GraphFile.at(path).graph(), parse_shapes(shapes), str(path))
+
+
+def with_shapes(graph: Graph, shapes: dict[str, tuple[int, ...]], name: str) -> Graph:
+    """The graph for these shapes of its inputs, finalized; see `loaded`."""
+    if shapes:
+        graph = graph.with_shapes(shapes)
+    if isinstance(graph, OpenGraph):
+        raise ArgumentError(
+            f"{name} leaves sizes open on which its ops depend: {_open(graph)}; give them by --shape NAME=SIZES"
+        )
+    graph.finalize()
+    return graph
+
+
+def check_sizes(graph: Graph) -> None:
+    """Sees to it that data can be made up for all inputs.
+
+    Raises:
+        ArgumentError: the size of one is not known.
+    """
+    if not all(t.is_concrete for t in graph.inputs):
+        raise ArgumentError(
+            f"sizes of inputs are open: {_open(graph)}; give them by --shape NAME=SIZES, a size for each axis"
+        )
+
+
+def _open(graph: Graph) -> str:
+    return ", ".join(f"{label(t)} {format_shape(t.shape)}" for t in graph.inputs if not t.is_concrete)
