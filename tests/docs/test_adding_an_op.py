@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 from conftest import PROJECT, ROOT
 
-COPIED = ("ops", "graph", "backends", "tools", "tests", "README.md", "pyproject.toml")
+COPIED = ("ops", "graph", "backends", "tools", "tests", "docs", "README.md", "pyproject.toml")
 """What the op and its tests need of a checkout."""
 
 
