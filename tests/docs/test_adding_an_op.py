@@ -135,7 +135,9 @@ def run(tmp_path):
     checkout.mkdir()
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "site"))
+            shutil.copytree(
+                ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "site")
+            )
         else:
             shutil.copy(ROOT / name, checkout / name)
     package.mkdir(parents=True)
