@@ -35,8 +35,23 @@ _DILATIONS = integers(
     required=False,
     unset_as=1,
 )
-# A negative padding, which real graphs have, leaves out elements at that end.
-_PADS_BEGIN, _PADS_END = (evolve(spec, rule=None) for spec in (PADS_BEGIN, PADS_END))
+
+
+def _pads(spec: AttributeSpec, where: str, what: str) -> AttributeSpec:
+    """A padding of a pooling. A negative one, which real graphs have, leaves out elements at that end."""
+    return evolve(
+        spec,
+        rule=None,
+        doc=f"{what} {where} of the spatial axes, or with a negative number elements that are left out there; an "
+        "empty list means none, and auto_pad other than None overrules it.",
+    )
+
+
+_BEFORE, _BEHIND = "before the front, top and left", "after the back, bottom and right"
+_AVERAGE_PADS, _MAX_PADS = (
+    (_pads(PADS_BEGIN, _BEFORE, what), _pads(PADS_END, _BEHIND, what))
+    for what in ("Zeros", "Padding, which is −∞ and never the largest,")
+)
 _ROUNDING = AttributeSpec(
     "rounding_type",
     AttributeType.string,
@@ -236,7 +251,7 @@ REGISTRY.register(
         formula="dst[n, c, p] = Σ_k src[n, c, p·stride + k − pad] / count",
         inputs=(_SRC,),
         outputs=_DST,
-        attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _EXCLUDE_PAD, _KERNEL, DATA_FORMAT, _ROUNDING, AUTO_PAD),
+        attributes=(STRIDES, *_AVERAGE_PADS, _EXCLUDE_PAD, _KERNEL, DATA_FORMAT, _ROUNDING, AUTO_PAD),
         types={"T": FLOATS},
         infer_shapes=_forward,
         notes=("count is the window's size, or the number of its elements inside src with exclude_pad.",),
@@ -267,8 +282,7 @@ REGISTRY.register(
         outputs=_DIFF_SRC,
         attributes=(
             STRIDES,
-            _PADS_BEGIN,
-            _PADS_END,
+            *_AVERAGE_PADS,
             _EXCLUDE_PAD,
             _KERNEL,
             AUTO_PAD,
@@ -288,7 +302,7 @@ REGISTRY.register(
         formula="dst[n, c, p] = max_k src[n, c, p·stride + k·dilation − pad]",
         inputs=(_SRC,),
         outputs=_DST,
-        attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _KERNEL, _DILATIONS, DATA_FORMAT, _ROUNDING, AUTO_PAD),
+        attributes=(STRIDES, *_MAX_PADS, _KERNEL, _DILATIONS, DATA_FORMAT, _ROUNDING, AUTO_PAD),
         types={"T": FLOATS},
         infer_shapes=_forward,
         backward=(BackwardOp(kind="MaxPoolBackward", inputs=("src", "diff_dst"), outputs=("src",)),),
@@ -303,7 +317,7 @@ REGISTRY.register(
         formula="diff_src at the first largest element of each window += diff_dst[n, c, p]",
         inputs=(Port("src", "T", doc="Input of the forward op, in data_format."), _DIFF_DST),
         outputs=_DIFF_SRC,
-        attributes=(STRIDES, _PADS_BEGIN, _PADS_END, _KERNEL, AUTO_PAD, _DILATIONS, DATA_FORMAT),
+        attributes=(STRIDES, *_MAX_PADS, _KERNEL, AUTO_PAD, _DILATIONS, DATA_FORMAT),
         types={"T": FLOATS},
         infer_shapes=_max_backward,
         source=SOURCE.format("MaxPoolBackward"),

@@ -1,4 +1,4 @@
-"""Writes into a checkout everything that is made from the registry: the stubs and the README's table of ops.
+"""Writes into a checkout everything that is made from the registry: the stubs and the documentation's table of ops.
 
     python -m onednn_graph.tools.generate CHECKOUT
 

@@ -1,4 +1,4 @@
-"""The README's table of ops, from the registry, the lowerings and the patterns; `generate.py` writes it."""
+"""The documentation's table of all ops, from the registry, the lowerings and the patterns; `generate.py` writes it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
 from ..ops.registry import REGISTRY
 from ..ops.schema import OpSchema
+
+PAGE = "docs/pages/ops/table.md"
+"""The page that has it, in a checkout."""
 
 BEGIN, END = "<!-- op table: generated -->", "<!-- end of op table -->"
 
@@ -77,14 +80,14 @@ def op_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def with_table(readme: str) -> str:
-    """The README's text with the table of today."""
-    before, _, rest = readme.partition(BEGIN)
+def with_table(page: str) -> str:
+    """The page's text with the table of today."""
+    before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{op_table()}{END}{after}"
 
 
 def write(checkout: Path) -> None:
-    """Writes the table into the README of a checkout."""
-    readme = checkout / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    """Writes the table into its page of a checkout."""
+    page = checkout / PAGE
+    page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1734,10 +1734,12 @@ class OpMethods(ABC):
         Args:
             src: Data, in data_format. f32 or bf16 or f16 or f64.
             strides: Step of the kernel along each spatial axis.
-            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
-            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
+            pads_begin: Zeros before the front, top and left of the spatial axes, or with a negative
+                number elements that are left out there; an empty list means none, and auto_pad
+                other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes, or with a negative
+                number elements that are left out there; an empty list means none, and auto_pad
+                other than None overrules it.
             exclude_pad: Whether padding is left out of the averages.
             kernel: Size of the window along each spatial axis.
             data_format: Order of the axes of the data; X stands for the spatial axes. Default
@@ -1784,10 +1786,12 @@ class OpMethods(ABC):
             src_shape: 1-D tensor with the shape of the forward op's input; wins over the attribute.
                 s32.
             strides: Step of the kernel along each spatial axis.
-            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
-            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
+            pads_begin: Zeros before the front, top and left of the spatial axes, or with a negative
+                number elements that are left out there; an empty list means none, and auto_pad
+                other than None overrules it.
+            pads_end: Zeros after the back, bottom and right of the spatial axes, or with a negative
+                number elements that are left out there; an empty list means none, and auto_pad
+                other than None overrules it.
             exclude_pad: Whether padding is left out of the averages.
             kernel: Size of the window along each spatial axis.
             auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
@@ -3508,10 +3512,12 @@ class OpMethods(ABC):
         Args:
             src: Data, in data_format. f32 or bf16 or f16 or f64.
             strides: Step of the kernel along each spatial axis.
-            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
-            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
+            pads_begin: Padding, which is −∞ and never the largest, before the front, top and left
+                of the spatial axes, or with a negative number elements that are left out there; an
+                empty list means none, and auto_pad other than None overrules it.
+            pads_end: Padding, which is −∞ and never the largest, after the back, bottom and right
+                of the spatial axes, or with a negative number elements that are left out there; an
+                empty list means none, and auto_pad other than None overrules it.
             kernel: Size of the window along each spatial axis.
             dilations: Distance between window elements; 1, which is dense, if absent.
             data_format: Order of the axes of the data; X stands for the spatial axes. Default
@@ -3554,10 +3560,12 @@ class OpMethods(ABC):
             src: Input of the forward op, in data_format. f32 or bf16 or f16 or f64.
             diff_dst: Gradient of the forward op's output. f32 or bf16 or f16 or f64.
             strides: Step of the kernel along each spatial axis.
-            pads_begin: Zeros before the front, top and left of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
-            pads_end: Zeros after the back, bottom and right of the spatial axes; an empty list
-                means zeros, and auto_pad other than None overrules it.
+            pads_begin: Padding, which is −∞ and never the largest, before the front, top and left
+                of the spatial axes, or with a negative number elements that are left out there; an
+                empty list means none, and auto_pad other than None overrules it.
+            pads_end: Padding, which is −∞ and never the largest, after the back, bottom and right
+                of the spatial axes, or with a negative number elements that are left out there; an
+                empty list means none, and auto_pad other than None overrules it.
             kernel: Size of the window along each spatial axis.
             auto_pad: How pads are computed; with None, pads_begin and pads_end count. Default
                 'None'.

@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 from conftest import PROJECT, ROOT
 
-COPIED = ("ops", "graph", "backends", "tools", "tests", "README.md", "pyproject.toml")
+COPIED = ("ops", "graph", "backends", "tools", "tests", "docs", "benchmarks", "README.md", "pyproject.toml")
 """What the op and its tests need of a checkout."""
 
 
@@ -135,7 +135,9 @@ def run(tmp_path):
     checkout.mkdir()
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "site")
+            )
         else:
             shutil.copy(ROOT / name, checkout / name)
     package.mkdir(parents=True)

@@ -15,8 +15,10 @@ from documents import Page, PageError, blocks_of, matches
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.backends.onednn.lowering import table
 from onednn_graph.graph.compile.backend import BACKENDS
+from onednn_graph.graph.functions import op_functions
 from onednn_graph.graph.gradients.table import RULES
 from onednn_graph.ops.registry import REGISTRY
+from onednn_graph.tools import op_table
 from onednn_graph.tools.op_examples import CALLS, MARKERS, example, has_example
 from onednn_graph.tools.op_page import op_page
 
@@ -24,6 +26,20 @@ DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "pages").rglob("*.md"))
 OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 OPS = [schema for schema in og.ops() if schema.family != "custom"]
+SEARCHED = (
+    *(
+        "conv2d",
+        "NCHW",
+        "NHWC",
+        "attention",
+        "SDPA",
+        "flash attention",
+        "backprop filters",
+        "max pool",
+        "relu6",
+    ),
+    *("dense", "gemm", "linear", "deconvolution", "upsample", "batch norm", "OMP_NUM_THREADS", "autocast"),
+)
 HAS_ONEDNN = og.backends()["onednn"] is None
 
 
@@ -90,9 +106,31 @@ def test_no_code_hides_from_the_tests(path):
 
 
 def test_pages_are_in_the_navigation():
-    nav = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
+    nav = (DOCS / "zensical.toml").read_text(encoding="utf-8") + '"ops/table.md"'  # which build.py adds
     for path in PAGES:
-        assert str(path.relative_to(DOCS / "pages")) in nav
+        assert f'"{path.relative_to(DOCS / "pages").as_posix()}"' in nav
+
+
+def test_every_error_and_warning_has_its_place_in_troubleshooting():
+    text = (DOCS / "pages" / "help" / "troubleshooting.md").read_text(encoding="utf-8")
+    raised = [name for name in og.__all__ if name.endswith(("Error", "Warning"))]
+    assert sorted(re.findall(r"^### (\w+)$", text, re.M)) == sorted(raised)
+    for part in re.split(r"^### ", text, flags=re.M)[1:]:
+        assert len(re.sub(r"^```.*?^```|^## .*", "", part, flags=re.M | re.S).split()) > 12, part[:40]
+
+
+def test_words_that_people_search_for_lead_somewhere():
+    text = (DOCS / "pages" / "coming-from" / "names.md").read_text(encoding="utf-8")
+    titles = " ".join(re.findall(r"^## (.*)$", text, re.M)).casefold()
+    for word in SEARCHED:
+        assert word.casefold() in titles, word
+    for kind in re.findall(r"\]\(\.\./ops/(\w+)\.md\)", text):
+        assert og.op_schema(kind).kind == kind
+
+
+def test_op_table_is_the_registrys():
+    page = (ROOT / op_table.PAGE).read_text(encoding="utf-8")
+    assert op_table.with_table(page) == page
 
 
 def test_pages_load_nothing_from_elsewhere():
@@ -159,30 +197,19 @@ def test_the_page_of_a_users_op():
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The built site, or a skip."""
-    for module in ("mkdocs", "material", "mkdocstrings"):
+    for module in ("zensical", "mkdocstrings"):
         if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed; pip install 'onednn-graph[docs]' to build the site")
-    folder = tmp_path_factory.mktemp("site")
+            pytest.skip(f"{module} is not installed; pip install '.[docs]' to build the site")
+    folder = tmp_path_factory.mktemp("site") / "site"
     run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--strict",
-            "-f",
-            str(DOCS / "mkdocs.yml"),
-            "-d",
-            str(folder),
-        ],
+        [sys.executable, str(DOCS / "build.py"), "--out", str(folder)],
         capture_output=True,
         text=True,
         encoding="utf-8",
         check=False,
-        env=os.environ | {"PYTHONUTF8": "1", "NO_MKDOCS_2_WARNING": "1"},
+        env=os.environ | {"PYTHONUTF8": "1"},
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "WARNING" not in run.stdout + run.stderr
     return folder
 
 
@@ -198,6 +225,12 @@ def test_the_site_has_the_reference(site):
     html = "".join(path.read_text(encoding="utf-8") for path in sorted((site / "api").glob("*.html")))
     for name in ("Graph", "LogicalTensor", "CompiledPartition", "register_op", "profile", "ShapeError"):
         assert re.search(rf'id="onednn_graph\.(\w+\.)*{name}"', html), name
+
+
+def test_the_reference_has_a_function_for_each_op(site):
+    html = (site / "api" / "functions.html").read_text(encoding="utf-8")
+    for name in op_functions.__all__:
+        assert f'id="onednn_graph.graph.functions.op_functions.{name}"' in html
 
 
 def test_the_site_needs_no_network(site):
@@ -227,6 +260,10 @@ def test_the_site_needs_no_network(site):
         ("```sh\nonednn-graph ops NoSuchOp\n```", "exit code 2"),
         ("```sh\nrm -rf x\n```", "no command that a page runs"),
         ("<!-- output: varies -->\n", None),
+        (
+            "```python\nprint('1 ms', 2)\n```\n\n<!-- output: measured -->\n\n```text\n3 us 4\n```",
+            "but for numbers",
+        ),
         ("```python\nx = 1\n```\n\n<!-- output: varies -->\n\n```text\n1\n```", "printed nothing"),
     ],
 )
@@ -247,12 +284,14 @@ def test_a_page_that_is_right_passes(elsewhere):
         "```python\nx = 1\nprint(x)  # → 1\n```\n\n"
         "```python\nprint(x + 1, id(x))\nprint(3)\n```\n\n```text\n2 …\n3\n```\n\n"
         "```python\nint('x')\n# ValueError: invalid literal for int() with base 10:\n# 'x'\n```\n\n"
+        "```python\nprint('jit:avx2   0.5 ms')\n```\n\n<!-- output: measured -->\n\n"
+        "```text\nbrg:avx512_core 12 ms\n```\n\n"
         "<!-- notest: there is no such module -->\n\n```python\nimport nothing_of_the_kind\n```\n\n"
         "<!-- needs: nothing_of_the_kind -->\n\n```python\nimport nothing_of_the_kind\n```\n\n"
         "<!-- exit: 2 -->\n\n```sh\nonednn-graph ops ReLUU\n```\n\n```text\n…did you mean 'ReLU'…\n```\n",
     )
     page.run()
-    assert page.left_out == ["right.md:31 needs nothing_of_the_kind"]
+    assert page.left_out == ["right.md:41 needs nothing_of_the_kind"]
 
 
 def test_wildcards_stay_on_their_line():

@@ -61,13 +61,14 @@ def test_types_are_shipped():
 def test_generated_files_are_of_today(tmp_path):
     """`python -m onednn_graph.tools.generate .` would change nothing."""
     (tmp_path / "graph" / "functions").mkdir(parents=True)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    before, table, after = readme.partition(op_table.BEGIN)
-    (tmp_path / "README.md").write_text(
+    page = (ROOT / op_table.PAGE).read_text(encoding="utf-8")
+    before, table, after = page.partition(op_table.BEGIN)
+    (tmp_path / op_table.PAGE).parent.mkdir(parents=True)
+    (tmp_path / op_table.PAGE).write_text(
         before + table + after[after.index(op_table.END) :], encoding="utf-8"
     )  # without its rows
     write_all(tmp_path)
-    for name in ("graph/functions/op_functions.pyi", "graph/functions/op_methods.pyi", "README.md"):
+    for name in ("graph/functions/op_functions.pyi", "graph/functions/op_methods.pyi", op_table.PAGE):
         made, kept = ((root / name).read_text(encoding="utf-8") for root in (tmp_path, ROOT))
         assert made == kept, f"{name} is out of date; run python -m onednn_graph.tools.generate ."
 

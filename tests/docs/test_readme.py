@@ -1,5 +1,6 @@
 """What the README and the other documents say, run."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -37,7 +38,8 @@ def test_what_the_fusion_block_prints(page, capsys):
     [number] = [i for i, block in enumerate(page.blocks) if "fused" in block.text]
     namespace: dict = {}
     for block in page.blocks[:number]:
-        exec(compile(block.text, "README", "exec"), namespace)
+        if block.runs:
+            exec(compile(block.text, "README", "exec"), namespace)
     capsys.readouterr()
     exec(compile(page.blocks[number].text, "README", "exec"), namespace)
     printed = [without_kernels(line) for line in capsys.readouterr().out.splitlines()]
@@ -50,9 +52,35 @@ def without_kernels(line):
     return re.sub(r"\([\w:]+\)", "()", line)
 
 
-def test_tour_has_about_twenty_lines():
-    lines = [line for line in BLOCKS[0].splitlines() if line.strip() and not line.startswith("#")]
-    assert len(lines) <= 20
+def test_the_first_block_has_ten_lines():
+    assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 10
+
+
+def test_the_first_screen():
+    """Picture, both commands and the first lines of Python come before anything else."""
+    first = README.partition("\n## ")[0]
+    for part in (
+        "docs/pages/pictures/speed.png",
+        "<!-- install command -->",
+        "<!-- test command -->",
+        "```python",
+    ):
+        assert part in first
+    assert len(first.splitlines()) <= 45
+    assert "mermaid" not in README  # which no package index draws
+
+
+def test_the_chart_is_of_todays_results():
+    spec = importlib.util.spec_from_file_location("chart", ROOT / "benchmarks" / "chart.py")
+    chart = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chart)
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    inference, training = chart.numbers(results)
+    assert [len(inference), len(training)] == [8, 7]
+    assert inference[0] == ("ResNet-50", {"onnxruntime": 19.52 / 19.48, "OpenVINO": 19.04 / 19.48})
+    assert training[2] == ("MobileNetV2", {"torch": 2.01})
+    drawn = chart.described(results).encode("latin-1")
+    assert drawn in chart.PICTURE.read_bytes(), "run python benchmarks/chart.py"
 
 
 def test_printed_result_of_getting_started():
@@ -70,12 +98,6 @@ def test_printed_result_of_getting_started():
     assert stable
     assert all(line in run.stdout.splitlines() for line in stable)
     assert "largest difference from NumPy" in run.stdout
-
-
-def test_op_table_is_the_registrys():
-    from onednn_graph.tools.op_table import with_table
-
-    assert with_table(README) == README
 
 
 def test_links_and_pictures_are_there():

@@ -8,8 +8,9 @@ What a page may write:
 * A ```` ```text ```` block behind either is all else that it prints. `…` stands for anything within a line, and
   a line of nothing else for any lines.
 * Comments before a block change that: `<!-- notest: reason -->` leaves it alone, `<!-- needs: torch -->` leaves it out
-  where that module is missing, `<!-- output: varies -->` takes the text for an example of what is printed, and
-  `<!-- exit: 1 -->` expects another exit code.
+  where that module is missing, `<!-- output: measured -->` lets numbers, kernels' names and the width of columns differ
+  from what is shown, `<!-- output: varies -->` takes the text for an example of what is printed, and `<!-- exit: 1 -->`
+  expects another exit code.
 """
 
 import ast
@@ -78,6 +79,18 @@ def matches(printed, promised):
     return re.fullmatch(pattern, lines) is not None
 
 
+NUMBER = re.compile(r"\d+(\.\d+)?")
+KERNEL = re.compile(r"\b[a-z][\w]*(:[a-z][\w]*)+")
+
+
+def measured(text):
+    """The text without what another run or another CPU changes: numbers, names of kernels, widths of columns."""
+    return "".join(
+        re.sub(r" +", " ", NUMBER.sub("0", KERNEL.sub("kernel", line))).strip() + "\n"
+        for line in text.splitlines()
+    )
+
+
 class PageError(AssertionError):
     """A block that does not do what its page says."""
 
@@ -125,6 +138,9 @@ class Page:
         if block.marks.get("output") == "varies":
             if not printed.strip():
                 self._fail(block, "the block before printed nothing")
+        elif block.marks.get("output") == "measured":
+            if not matches(measured(printed), measured(block.text)):
+                self._fail(block, f"promised, but for numbers and kernels\n{block.text}\nprinted\n{printed}")
         elif not matches(printed, block.text):
             self._fail(block, f"promised\n{block.text}\nprinted\n{printed}")
 
