@@ -15,7 +15,7 @@ from ..graph.io.document_reader import read_bytes
 from ..graph.io.serialization import read_graph, to_graph
 from ..graph.model.logical_tensor import label
 from ..graph.open_graph import OpenGraph
-from ..graph.runtime.text_files import file_name, reason_of
+from ..graph.runtime.text_files import file_error, file_name, reason_of
 from ..ops.errors import ArgumentError, GraphFileError
 from ..ops.schema import format_shape
 from ..ops.values import format_value
@@ -60,7 +60,7 @@ class GraphFile:
                 return cls(name, path if regular else None, file.read(PEEKED if regular else -1))
         except (OSError, ValueError, AttributeError) as error:  # there may be no standard input
             reason = "it is closed" if isinstance(error, AttributeError) else reason_of(error)
-            raise GraphFileError(f"{name}: can't be read: {reason}") from error
+            raise file_error(f"{name}: can't be read: {reason}", error) from error
 
     @property
     def is_onnx(self) -> bool:

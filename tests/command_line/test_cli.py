@@ -203,26 +203,6 @@ class TestRun:
             assert "pickle" not in said
             assert "holds no arrays of numbers; write one by np.savez" in said
 
-    def test_weights_that_are_made_up_are_said(self, file, tmp_path):
-        graph = og.Graph()
-        x = graph.input("x", "f32", [2, 3])
-        graph.output(x @ np.ones((3, 2), np.float32) + graph.parameter(np.ones(2, np.float32)), name="y")
-        graph.save(tmp_path / "m.json", weights=False)
-
-        def said(*arguments):
-            result = CliRunner().invoke(app, ["run", *map(str, arguments)])
-            assert result.exit_code == 0
-            assert "made up" not in result.stdout
-            return result.stderr
-
-        path = tmp_path / "m.json"
-        assert "are made up, for the file of the graph has none" in said(path)
-        assert "graph.save(path, weights=True)" in said(path)
-        graph.save(path, weights=True)
-        assert said(path) == said(file) == ""
-        np.savez(tmp_path / "in.npz", **{"0": np.zeros((2, 8, 8, 4), np.float32)})
-        assert "has no array for 1, which are made up" in said(file, "--inputs", tmp_path / "in.npz")
-
     @pytest.mark.parametrize("name", ["file", "allow_pickle", "x y", "ü"])
     def test_outputs_of_any_name_are_written(self, name, tmp_path):
         save_outputs(tmp_path / "out.npz", {name: np.arange(3)})

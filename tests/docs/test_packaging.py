@@ -150,8 +150,10 @@ def test_the_source_distribution_takes_every_kind_of_file():
     patterns = (ROOT / "MANIFEST.in").read_text(encoding="utf-8")
     for folder in ("benchmarks", "examples", "tests"):
         told = re.search(rf"^recursive-include {folder} (.+)$", patterns, re.M)
-        kinds = {f"*{file.suffix}" for file in (ROOT / folder).rglob("*") if file.is_file()}
-        assert kinds - {"*.pyc"} == set(told[1].split())
+        files = [file for file in (ROOT / folder).rglob("*") if file.is_file() and file.suffix != ".pyc"]
+        assert {f"*{file.suffix}" for file in files if file.suffix} == set(told[1].split())
+        for file in files:
+            assert file.suffix or f"include {file.relative_to(ROOT).as_posix()}\n" in patterns
 
 
 def test_the_facade_runs_under_its_own_name_only():

@@ -22,6 +22,7 @@ from conftest import PROJECT, ROOT
 from onednn_graph.graph.pictures.description import describe
 from onednn_graph.graph.pictures.graphviz import dot_text
 from onednn_graph.graph.pictures.html import embedded, html_page
+from onednn_graph.tools.graph_files import GraphFile
 from onednn_graph.tools.viewing import view
 
 ASSETS = ROOT / "graph" / "pictures" / "assets"
@@ -411,7 +412,8 @@ def test_view_serves_what_netron_recognises(name, served, tmp_path, monkeypatch)
     path = tmp_path / name
     fused().save(path)
     said = []
-    view(path, 0, browse=False, say=said.append)
+    with pytest.raises(KeyboardInterrupt):
+        view(GraphFile.at(path), 0, browse=False, say=said.append)
     assert calls == [
         (str(tmp_path / served), path.read_bytes(), ("localhost", None), False),
         ("localhost", 4567),
@@ -424,19 +426,19 @@ def test_view_says_what_is_wrong(tmp_path, monkeypatch):
     fused().save(path)
     monkeypatch.setitem(sys.modules, "netron", None)
     with pytest.raises(og.ArgumentError, match=r"its extra 'view'.*pip install '\.\[view\]'"):
-        view(path, 0, browse=False, say=print)
+        view(GraphFile.at(path), 0, browse=False, say=print)
     monkeypatch.setitem(sys.modules, "netron", SimpleNamespace())
-    with pytest.raises(og.ArgumentError, match="missing.json can't be read: No such file"):
-        view(tmp_path / "missing.json", 0, browse=False, say=print)
+    with pytest.raises(og.ArgumentError, match="missing.json: can't be read: No such file"):
+        view(GraphFile.at(tmp_path / "missing.json"), 0, browse=False, say=print)
     for port in (-1, 65536):
         with pytest.raises(og.ArgumentError, match=f"--port must be between 0 and 65535, got {port}"):
-            view(path, port, browse=False, say=print)
+            view(GraphFile.at(path), port, browse=False, say=print)
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
             og.ArgumentError, match=f"port {port} can't be used: .*; choose another with --port"
         ):
-            view(path, port, browse=False, say=print)
+            view(GraphFile.at(path), port, browse=False, say=print)
 
 
 # --- assets ---------------------------------------------------------------------------------------------

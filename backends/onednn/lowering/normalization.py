@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
+from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ....ops.formats import data_axes
 from ..library.capabilities import GROUP_NORMALIZATION
@@ -14,7 +17,7 @@ from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagatio
 from ..library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import add
-from ..plan.plan import Buffer, Step
+from ..plan.plan import Buffer, HostArray, HostStep, Step
 from . import eltwise
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering, Rectified
@@ -83,23 +86,42 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order: Sequence[int]) -> None:
-    """A batch normalisation by given statistics as a factor and a summand for each channel.
+    """A batch normalisation by given statistics: for each channel the mean off, times a factor, and a summand on.
 
     Args:
         src: its data, of axes in `order`. result: the op's, or that of the ReLU behind it.
     """
     shape = (1, src.desc.shape[1], *(1 for _ in src.desc.shape[2:]))
-    factor, summand = (low.look(each, low.desc(shape, row_major(shape), F32)) for each in low.folded(op))
-    post_ops = [PostOp(Algorithm.binary_add, operand=summand.desc)]
+    _, beta, mean, _ = (low.dense(tensor, F32) for tensor in op.inputs[1:])
+    desc = low.desc(shape, row_major(shape), F32)
+    mean, factor, beta = (low.look(each, desc) for each in (mean, _factor(low, op), beta))
+    post_ops = [
+        PostOp(Algorithm.binary_mul, operand=factor.desc),
+        PostOp(Algorithm.binary_add, operand=beta.desc),
+    ]
     if result.id != op.outputs[0].id:
         post_ops.append(PostOp(Algorithm.eltwise_relu))
     attributes = PrimitiveAttributes(low.engine.lib, low.fpmath, post_ops)
-    desc = low.describe(
-        "binary", low.engine, Algorithm.binary_mul, src.desc, factor.desc, src.desc, attributes
-    )
-    place = Arg.ATTR_MULTIPLE_POST_OP_BASE | Arg.SRC_1
-    arguments = [(Arg.SRC, src), (Arg.SRC_1, factor), (place, summand)]
-    low.single("batch normalization", desc, arguments, result, order)
+    away = low.describe("binary", low.engine, Algorithm.binary_sub, src.desc, mean.desc, src.desc, attributes)
+    places = [Arg.ATTR_MULTIPLE_POST_OP_BASE * number | Arg.SRC_1 for number in (1, 2)]
+    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), (places[0], factor), (places[1], beta)]
+    low.single("batch normalization", away, arguments, result, order)
+
+
+def _factor(low: Lowering, op: Op) -> Buffer:
+    """Gamma / √(variance + epsilon), made on the host."""
+    gamma, variance = (low.dense(op.inputs[place], F32) for place in (1, 4))
+    made = low.temporary(gamma.desc.shape, F32)
+    epsilon = np.float32(op.attributes.real("epsilon"))
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        with np.errstate(all="ignore"):  # negative variances give NaN, as in the library
+            np.divide(inputs[0], np.sqrt(inputs[1] + epsilon), out=outputs[0])
+
+    both = (gamma, variance, made)
+    arrays = tuple(array for array in map(HostArray.of, both) if array is not None)
+    low.steps.append(HostStep("batch normalization, its factors", run, tuple(enumerate(both)), arrays, 2))
+    return made
 
 
 def _relu(low: Lowering, op: Op) -> Op | None:
