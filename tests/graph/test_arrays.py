@@ -167,6 +167,10 @@ _new.restype = ctypes.py_object
 _new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
+EXPORTED = []
+"""Exporters live on, as memory that is lent does until its deleter is called, which these don't have."""
+
+
 class Exporter:
     """A capsule with freely chosen fields."""
 
@@ -192,6 +196,7 @@ class Exporter:
             else Legacy(tensor=Fields(**tensor))
         )
         self.name = name or (b"dltensor_versioned" if versioned else b"dltensor")
+        EXPORTED.append(self)
 
     def __dlpack__(self, **options):
         return _new(ctypes.addressof(self.managed), self.name, None)
