@@ -30,9 +30,9 @@ DATA_PER_SCRATCH = 2
 """How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
 converted to has to fit, and the library's own kernels for them take as much."""
 F32_BYTES = 4
-MARGIN, GEMM_MARGIN, SMALL_GEMM_MARGIN = 1.1, 1.3, 4.0
+MARGIN, HALF_MARGIN, GEMM_MARGIN, SMALL_GEMM_MARGIN = 1.1, 1.3, 1.3, 4.0
 """By how much an estimate has to be better than that of the usual way to be believed. Im2col inside of the library is
-hardest to foresee, most of all where starting its threads is all that it takes time for."""
+hardest to foresee, most of all where starting its threads is all that it takes time for; kernels in halves are next."""
 
 
 def trusted(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
@@ -139,10 +139,11 @@ def in_order(problem: Problem, strategies: Sequence[str], estimates: Sequence[fl
     first = strategies.index(order[0]) if order else -1
 
     gathers = any(k > 1 for k in problem.gradient.kernel)
-    gemm = SMALL_GEMM_MARGIN if is_small(problem.gradient) else GEMM_MARGIN if gathers else MARGIN
+    usually = MARGIN if problem.data_type is DataType.f32 else HALF_MARGIN
+    gemm = SMALL_GEMM_MARGIN if is_small(problem.gradient) else GEMM_MARGIN if gathers else usually
 
     def weighed(place: int) -> float:
-        margin = gemm if strategies[place].startswith("gemm") else MARGIN
+        margin = gemm if strategies[place].startswith("gemm") else usually
         return estimates[place] * (1.0 if place == first else margin)
 
     return sorted(range(len(strategies)), key=weighed)
