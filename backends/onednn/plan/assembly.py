@@ -19,6 +19,14 @@ FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
 
 
+def _has_more(desc: MemoryDesc) -> bool:
+    """Whether the library keeps something behind the elements that only it can make, as sums of 8-bit weights."""
+    if desc.strides is None or 0 in desc.shape:
+        return False
+    reach = 1 + sum((size - 1) * step for size, step in zip(desc.shape, desc.strides, strict=True))
+    return desc.nbytes > reach * desc.itemsize
+
+
 class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
     """Something that can't be done this way, with the reason."""
 
@@ -94,6 +102,8 @@ class Assembly:
         Another layout, plain or blocked, and the other half are reached through a plain copy in the other type, or in
         f32, and gaps through a dense copy.
         """
+        if _has_more(target.desc):
+            return False
         types = (source.desc.data_type, target.desc.data_type)
         plain = source.desc.strides is not None and target.desc.strides is not None
         if types[0] is types[1] and plain:
