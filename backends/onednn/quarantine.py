@@ -191,9 +191,8 @@ def _sums_off_fours(case: Case) -> bool:
     target = case.layout(Query.dst_md)
     if target.strides is None or target.data_type is not DataType.s8:
         return False
-    reach = 1 + sum((d - 1) * s for d, s in zip(target.shape, target.strides, strict=True))
     innermost = [d for d, s in zip(target.shape, target.strides, strict=True) if s == 1 and d > 1]
-    return target.nbytes > reach and any(d % 4 for d in innermost)
+    return target.nbytes > target.reach and any(d % 4 for d in innermost)
 
 
 def _elements_apart(desc: MemoryDesc) -> bool:

@@ -20,11 +20,14 @@ from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVarTuple
 
 from attrs import frozen
 
 from ...ops.errors import ArgumentError
 from .locking import Lock
+
+Arguments = TypeVarTuple("Arguments")
 
 
 class EventKind(Enum):
@@ -402,8 +405,8 @@ def in_partitions(owners: Sequence[Owner]) -> Generator[None, None, None]:
 
 
 def watched(
-    call: Callable[[], None], owners: Callable[[], Sequence[Owner]], keep: object = None
-) -> Callable[[], None]:
+    call: Callable[[*Arguments], None], owners: Callable[[], Sequence[Owner]], keep: object = None
+) -> Callable[[*Arguments], None]:
     """The call, measured as an execution of partitions while a profile is open.
 
     Args:
@@ -411,12 +414,12 @@ def watched(
         keep: lives as long as what is returned.
     """
 
-    def run(keep: object = keep) -> None:
+    def run(*arguments: *Arguments, keep: object = keep) -> None:
         del keep
         if not profiles:
-            call()
+            call(*arguments)
             return
         with in_partitions(owners()):
-            call()
+            call(*arguments)
 
     return run

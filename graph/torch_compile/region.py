@@ -99,8 +99,10 @@ class Region:
         inputs = tuple(places[t.id] for t in executable.inputs)
         outputs = tuple(places[t.id] for t in executable.outputs)
         if isinstance(executable, AtAddresses):
-            return Section(_seen(compiled, executable.run_at), executable.prepare, inputs, outputs)
-        return Section(_seen(compiled, _on_arrays(executable)), _nothing, inputs, outputs)
+            return Section(
+                profiling.watched(executable.run_at, compiled.owners), executable.prepare, inputs, outputs
+            )
+        return Section(profiling.watched(_on_arrays(executable), compiled.owners), _nothing, inputs, outputs)
 
     def prepare(self, addresses: Sequence[int]) -> tuple[object, ...]:
         """What is made of the constant inputs as they are now, for `run`: weights in the library's layouts.
@@ -148,21 +150,6 @@ def _on_arrays(executable: Executable) -> Callable[[Sequence[int], object], None
         arrays = [array_at(tensor, place) for tensor, place in zip(tensors, addresses, strict=True)]
         count = len(executable.inputs)
         executable.run(arrays[:count], arrays[count:])
-
-    return run
-
-
-def _seen(
-    compiled: CompiledPartition, call: Callable[[Sequence[int], object], None]
-) -> Callable[[Sequence[int], object], None]:
-    """The call, for profiles too."""
-
-    def run(addresses: Sequence[int], prepared: object) -> None:
-        if not profiling.profiles:
-            call(addresses, prepared)
-            return
-        with profiling.in_partitions(compiled.owners()):
-            call(addresses, prepared)
 
     return run
 

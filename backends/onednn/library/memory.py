@@ -163,6 +163,11 @@ class MemoryDesc:
             for d, have, want in zip(shape, strides, packed(shape, strides), strict=True)
         )
 
+    @cached_property
+    def reach(self) -> int:
+        """Elements from the first to the last of a plain layout, both counted."""
+        return 1 + sum((d - 1) * s for d, s in zip(self.shape, self.strides or (), strict=True))
+
     def canonical(self, *, channels_last: bool = False) -> MemoryDesc:
         """The same memory with `canonical_strides`; a blocked layout is as it is."""
         strides, shape = self.strides, self.shape

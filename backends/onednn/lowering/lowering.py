@@ -346,13 +346,20 @@ class Lowering(Tensors):
                 np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
                 np.subtract(beta, mean * outputs[0], out=outputs[1])
 
-        both = (*vectors, *made)
-        seen = [HostArray.of(buffer) for buffer in both]
-        arrays = tuple(array for array in seen if array is not None)
-        self.steps.append(
-            HostStep("batch normalization, folded", run, tuple(enumerate(both)), arrays, len(vectors))
-        )
+        self.on_host("batch normalization, folded", run, vectors, made)
         return made[0], made[1]
+
+    def on_host(
+        self,
+        role: str,
+        run: Callable[[Sequence[Array], Sequence[Array]], None],
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
+    ) -> None:
+        """Adds a step on the host, on plain buffers."""
+        both = (*inputs, *outputs)
+        arrays = tuple(array for array in map(HostArray.of, both) if array is not None)
+        self.steps.append(HostStep(role, run, tuple(enumerate(both)), arrays, len(inputs)))
 
     def describe(self, function: str, *arguments: object) -> PrimitiveDesc:
         """A primitive descriptor.

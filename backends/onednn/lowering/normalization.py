@@ -17,7 +17,7 @@ from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagatio
 from ..library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import add
-from ..plan.plan import Buffer, HostArray, HostStep, Step
+from ..plan.plan import Buffer, Step
 from . import eltwise
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering, Rectified
@@ -92,7 +92,7 @@ def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order
         src: its data, of axes in `order`. result: the op's, or that of the ReLU behind it.
     """
     shape = (1, src.desc.shape[1], *(1 for _ in src.desc.shape[2:]))
-    _, beta, mean, _ = (low.dense(tensor, F32) for tensor in op.inputs[1:])
+    beta, mean = (low.dense(tensor, F32) for tensor in op.inputs[2:4])
     desc = low.desc(shape, row_major(shape), F32)
     mean, factor, beta = (low.look(each, desc) for each in (mean, _factor(low, op), beta))
     post_ops = [
@@ -118,9 +118,7 @@ def _factor(low: Lowering, op: Op) -> Buffer:
         with np.errstate(all="ignore"):  # negative variances give NaN, as in the library
             np.divide(inputs[0], np.sqrt(inputs[1] + epsilon), out=outputs[0])
 
-    both = (gamma, variance, made)
-    arrays = tuple(array for array in map(HostArray.of, both) if array is not None)
-    low.steps.append(HostStep("batch normalization, its factors", run, tuple(enumerate(both)), arrays, 2))
+    low.on_host("batch normalization, its factors", run, (gamma, variance), (made,))
     return made
 
 

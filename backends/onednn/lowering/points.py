@@ -21,7 +21,7 @@ from ....ops.convolution_geometry import ConvolutionGeometry, scatters
 from ..library.enumerators import Arg, Query
 from ..library.primitive import PrimitiveAttributes
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer, HostArray, HostStep
+from ..plan.plan import Buffer
 from .fusing import Link
 from .lowering import Lowering
 from .views import in_order
@@ -97,10 +97,8 @@ def _gather(low: Lowering, op: Op, product: PointProduct, read: int) -> None:
     first = source.desc.strides == in_order(source.desc.shape, range(len(shape)))
     source = _lying(low, "data", source, range(len(shape)) if first else (0, *spatial, 1))
     inner = (read, *spatial) if first else (*spatial, read)
-    lies = product.weights.desc.strides
-    by_rows = lies == in_order(
-        shape, (made, *inner)
-    )  # as the weights of torch lie: a product with them turned
+    # As the weights of torch lie: a product with them turned.
+    by_rows = product.weights.desc.strides == in_order(shape, (made, *inner))
     weights = _lying(low, "weights", product.weights, (made, *inner) if by_rows else (*inner, made))
     rows = _matrix(low, source, batch, depth)
     steps = (1, depth) if by_rows else (columns, 1)
@@ -158,7 +156,5 @@ def _for_every_position(low: Lowering, bias: Buffer, positions: int) -> Buffer:
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         outputs[0][...] = np.tile(inputs[0].reshape(1, -1), positions)
 
-    both = (bias, made)
-    arrays = tuple(array for array in map(HostArray.of, both) if array is not None)
-    low.steps.append(HostStep("bias for each position", run, tuple(enumerate(both)), arrays, 1))
+    low.on_host("bias for each position", run, (bias,), (made,))
     return made

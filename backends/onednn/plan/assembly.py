@@ -21,10 +21,7 @@ FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 
 def _has_more(desc: MemoryDesc) -> bool:
     """Whether the library keeps something behind the elements that only it can make, as sums of 8-bit weights."""
-    if desc.strides is None or 0 in desc.shape:
-        return False
-    reach = 1 + sum((size - 1) * step for size, step in zip(desc.shape, desc.strides, strict=True))
-    return desc.nbytes > reach * desc.itemsize
+    return desc.strides is not None and 0 not in desc.shape and desc.nbytes > desc.reach * desc.itemsize
 
 
 class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error

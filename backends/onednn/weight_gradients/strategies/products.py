@@ -175,6 +175,13 @@ def _one_step(sizes: Sequence[int], strides: Sequence[int]) -> int | None:
     return step or 1
 
 
+def _no_patches(gradient: ConvolutionGeometry) -> str | None:
+    """Why there are no patches of several positions of all channels, or None."""
+    if gradient.groups > 1:
+        return "there are groups"
+    return "the kernel is pointwise" if all(k == 1 for k in gradient.kernel) else None
+
+
 @frozen(kw_only=True)
 class Columns:
     """Patches of src gathered into the rows of a matrix, and one product with diff_dst.
@@ -191,10 +198,9 @@ class Columns:
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
-        if gradient.groups > 1:
-            return "there are groups"
-        if all(k == 1 for k in gradient.kernel):
-            return "the kernel is pointwise"
+        reason = _no_patches(gradient)
+        if reason is not None:
+            return reason
         if not self.tiles(gradient) and math.prod(gradient.kernel) > self.most_taps:
             return f"the kernel has more than {self.most_taps} taps"
         return type_reason(problem, self.via)
@@ -284,10 +290,9 @@ class WholeImages:
 
     def applies(self, problem: Problem) -> str | None:
         gradient = problem.gradient
-        if gradient.groups > 1:
-            return "there are groups"
-        if all(k == 1 for k in gradient.kernel):
-            return "the kernel is pointwise"
+        reason = _no_patches(gradient)
+        if reason is not None:
+            return reason
         if any(p > 1 for p in gradient.dst_spatial) or gradient.kernel != gradient.src_spatial:
             return "the window is not the whole image"
         if any(gradient.pads_begin) or any(gradient.pads_end):
