@@ -192,7 +192,7 @@ def _sums_off_fours(case: Case) -> bool:
     if target.strides is None or target.data_type is not DataType.s8:
         return False
     innermost = [d for d, s in zip(target.shape, target.strides, strict=True) if s == 1 and d > 1]
-    return target.nbytes > target.reach and any(d % 4 for d in innermost)
+    return target.has_more and any(d % 4 for d in innermost)
 
 
 def _elements_apart(desc: MemoryDesc) -> bool:

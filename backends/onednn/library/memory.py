@@ -164,9 +164,18 @@ class MemoryDesc:
         )
 
     @cached_property
-    def reach(self) -> int:
-        """Elements from the first to the last of a plain layout, both counted."""
-        return 1 + sum((d - 1) * s for d, s in zip(self.shape, self.strides or (), strict=True))
+    def has_more(self) -> bool:
+        """Whether the library keeps something behind a plain layout's elements, as the sums of 8-bit weights.
+
+        Only the library can make it. What it counts as the elements' own memory is the widest axis, extent times
+        stride, which is past the last element where an axis of one element has a large stride.
+        """
+        strides = self.strides
+        if strides is None or 0 in self.shape:
+            return False
+        axes = list(zip(self.shape, strides, strict=True))
+        reach = 1 + sum((d - 1) * s for d, s in axes)
+        return self.nbytes > max([reach, *(d * s for d, s in axes)]) * self.itemsize
 
     def canonical(self, *, channels_last: bool = False) -> MemoryDesc:
         """The same memory with `canonical_strides`; a blocked layout is as it is."""

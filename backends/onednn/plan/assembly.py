@@ -19,11 +19,6 @@ FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
 
 
-def _has_more(desc: MemoryDesc) -> bool:
-    """Whether the library keeps something behind the elements that only it can make, as sums of 8-bit weights."""
-    return desc.strides is not None and 0 not in desc.shape and desc.nbytes > desc.reach * desc.itemsize
-
-
 class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
     """Something that can't be done this way, with the reason."""
 
@@ -99,7 +94,7 @@ class Assembly:
         Another layout, plain or blocked, and the other half are reached through a plain copy in the other type, or in
         f32, and gaps through a dense copy.
         """
-        if _has_more(target.desc):
+        if target.desc.has_more:
             return False
         types = (source.desc.data_type, target.desc.data_type)
         plain = source.desc.strides is not None and target.desc.strides is not None
