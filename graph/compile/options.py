@@ -43,7 +43,7 @@ class CompileOptions:
         choices: what `tune="online"` has settled and tries; compilations that are to choose alike share one.
         strategy: take this one of the backend's strategies, as `explain()` names it, and no other.
         scratch_limit: bytes of temporary memory that a kernel may take; by default twice what inputs and outputs
-            take, and 1 MiB at least. If nothing stays below it, what takes least is chosen.
+            take, and 32 MiB at least. If nothing stays below it, what takes least is chosen.
         threads: how many threads kernels use, also for work so small that one would do it; by default the engine's
             number, or what `get_num_threads` tells.
 

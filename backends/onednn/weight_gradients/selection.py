@@ -24,8 +24,9 @@ from .machine import MachineCost, fitted
 from .problem import Problem, is_small, lifted
 from .strategies import Strategy, usual
 
-LEAST_SCRATCH_LIMIT = 1 << 20
-"""Bytes of temporary memory that a kernel may always take."""
+LEAST_SCRATCH_LIMIT = 32 << 20
+"""Bytes of temporary memory that a kernel may always take: one that the library's own choice takes for small layers
+must not be left out."""
 DATA_PER_SCRATCH = 2
 """How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
 converted to has to fit, and the library's own kernels for them take as much."""

@@ -115,6 +115,18 @@ def test_each_strategy_where_it_applies(strategy, data_format, dtype, onednn):
     assert any(name.startswith(strategy) for name in names) is has_isa(least_isa(strategy)), names
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    ("per_group", "groups", "applies"),
+    [((8, 16), 6, True), ((16, 4), 6, True), ((8, 24), 6, False), ((12, 12), 4, False), ((8, 16), 5, False)],
+)
+def test_groups_are_merged_into_two_vectors_on_one_side(per_group, groups, applies, dtype, onednn):
+    channels = tuple(groups * c for c in per_group)
+    names = check_all(Problem(groups=groups, channels=channels, size=(8, 7), kernel=(3, 2), dtype=dtype))
+    merged = any(name.startswith("merged groups") for name in names)
+    assert merged is (applies and has_isa("avx2")), names
+
+
 PIECES = "depthwise by pieces of the width"
 
 

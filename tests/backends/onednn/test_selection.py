@@ -253,8 +253,12 @@ def test_an_implementation_can_be_pinned():
 
 
 def test_temporary_memory_is_limited():
-    plain = graph_of(DENSE).compile().explain()[0]
-    assert all(one.scratch_bytes <= max(2**20, 2 * 4 * 200_000) for one in plain.considered)
+    wide = Problem(channels=(64, 64), size=(64, 64), kernel=(7, 7), batch=8)
+    data = 8 * 64 * (64 * 64 + 58 * 58) + 64 * 64 * 49
+    plain = graph_of(wide).compile().explain()[0]
+    assert all(one.scratch_bytes <= 2 * 4 * data for one in plain.considered)
+    assert any("above the limit" in reason for reason in plain.rejected)
+    assert not any("above the limit" in reason for reason in graph_of(DENSE).compile().explain()[0].rejected)
     least = min(
         one.scratch_bytes for one in graph_of(DENSE).compile(scratch_limit=2**40).explain()[0].considered
     )

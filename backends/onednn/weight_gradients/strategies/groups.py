@@ -17,7 +17,7 @@ from .base import Data, channels_last, compute_type, data_layout, is_direct, suf
 
 @frozen(kw_only=True)
 class MergedGroups:
-    """Several groups as one dense group of about 16 channels, of whose dW only the diagonal blocks are kept.
+    """Several groups as one dense group that fills vectors, of whose dW only the diagonal blocks are kept.
 
     More multiplications, but all lanes of a vector at work: where groups have few channels the library pads each of
     them to 16.
@@ -32,14 +32,18 @@ class MergedGroups:
 
     @staticmethod
     def merged(gradient: ConvolutionGeometry) -> int:
-        """How many groups become one: as many as divide them all and fill the lanes."""
-        widest = max(gradient.rows, gradient.columns)
-        fitting = [m for m in range(1, LANES + 1) if gradient.groups % m == 0 and m * widest <= LANES]
-        return max(fitting, default=1)
+        """How many groups become one: as many as divide them all, fit into a vector on the narrower side, and into
+        two on the wider one."""
+        narrow, wide = sorted((gradient.rows, gradient.columns))
+        return max(
+            m
+            for m in range(1, LANES + 1)
+            if m == 1 or (gradient.groups % m == 0 and m * narrow <= LANES and m * wide <= 2 * LANES)
+        )
 
     def applies(self, problem: Problem) -> str | None:
         if self.merged(problem.gradient) < 2:
-            return "there are no groups that fit into 16 channels together"
+            return f"no two groups fit together into {LANES} channels on one side and {2 * LANES} on the other"
         if self.data is Data.channels_last and problem.channels_last:
             return "the channels are last already"
         return type_reason(problem, self.via)
