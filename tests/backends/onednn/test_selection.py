@@ -253,8 +253,8 @@ def test_an_implementation_can_be_pinned():
 
 
 def test_temporary_memory_is_limited():
-    wide = Problem(channels=(64, 64), size=(64, 64), kernel=(7, 7), batch=8)
-    data = 8 * 64 * (64 * 64 + 58 * 58) + 64 * 64 * 49
+    wide = Problem(channels=(64, 64), size=(64, 64), kernel=(3, 3), batch=8)
+    data = 8 * 64 * (64 * 64 + 62 * 62) + 64 * 64 * 9
     plain = graph_of(wide).compile().explain()[0]
     assert all(one.scratch_bytes <= 2 * 4 * data for one in plain.considered)
     assert any("above the limit" in reason for reason in plain.rejected)
