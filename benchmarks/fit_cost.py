@@ -50,12 +50,12 @@ LEAST_ROWS = 6
 """Kinds with fewer measurements are covered by the family's `*`."""
 ENOUGH_ROWS = 60
 """Kinds with fewer keep the coefficients that the data file has of them, and get trees on top."""
-MOST_ROWS = 800
+MOST_ROWS = 3000
 """Of a kind; patches are gathered by many copies."""
 CAUTION = 0.5
 """Quantile of the times that the linear part is to foresee."""
 LEAST_WEIGHT = 1e-3
-ROUNDS, RATE, DEPTH, LEAF = 12, 0.3, 2, 6
+ROUNDS, RATE, DEPTH, LEAF = 24, 0.3, 3, 8
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
 MOST_SHIFT = 0.5
 """By how much, as a logarithm, a kind as a whole is corrected."""

@@ -21,7 +21,7 @@ from .candidate import Candidate
 from .cost import cost_data
 from .draft import Draft, Exhausted
 from .machine import MachineCost, fitted
-from .problem import Problem, is_small, lifted
+from .problem import Problem, lifted
 from .strategies import Strategy, usual
 
 LEAST_SCRATCH_LIMIT = 32 << 20
@@ -31,9 +31,8 @@ DATA_PER_SCRATCH = 2
 """How many times the memory of inputs and output it may take by default, all counted as f32: what half precisions are
 converted to has to fit, and the library's own kernels for them take as much."""
 F32_BYTES = 4
-MARGIN, HALF_MARGIN, GEMM_MARGIN, SMALL_GEMM_MARGIN = 1.1, 1.3, 1.3, 4.0
-"""By how much an estimate has to be better than that of the usual way to be believed. Im2col inside of the library is
-hardest to foresee, most of all where starting its threads is all that it takes time for; kernels in halves are next."""
+MARGIN = 1.05
+"""By how much an estimate has to be better than that of the usual way to be believed."""
 
 
 def trusted(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
@@ -139,13 +138,8 @@ def in_order(problem: Problem, strategies: Sequence[str], estimates: Sequence[fl
     order = [strategy.name for strategy in usual(problem) if strategy.name in strategies]
     first = strategies.index(order[0]) if order else -1
 
-    gathers = any(k > 1 for k in problem.gradient.kernel)
-    usually = MARGIN if problem.data_type is DataType.f32 else HALF_MARGIN
-    gemm = SMALL_GEMM_MARGIN if is_small(problem.gradient) else GEMM_MARGIN if gathers else usually
-
     def weighed(place: int) -> float:
-        margin = gemm if strategies[place].startswith("gemm") else usually
-        return estimates[place] * (1.0 if place == first else margin)
+        return estimates[place] * (1.0 if place == first else MARGIN)
 
     return sorted(range(len(strategies)), key=weighed)
 

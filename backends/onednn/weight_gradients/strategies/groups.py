@@ -32,8 +32,7 @@ class MergedGroups:
 
     @staticmethod
     def merged(gradient: ConvolutionGeometry) -> int:
-        """How many groups become one: as many as divide them all, fit into a vector on the narrower side, and into
-        two on the wider one."""
+        """How many groups become one: the most that fit into a vector on one side, and into two on the other."""
         narrow, wide = sorted((gradient.rows, gradient.columns))
         return max(
             m
