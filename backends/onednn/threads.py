@@ -15,6 +15,8 @@ from ...graph.runtime.threads import asked_threads, get_num_threads
 
 SMALL_SECONDS = 30e-6
 """Work that one core does in that time is not worth waking another."""
+SMALL_GRADIENT_SECONDS = 20e-6
+"""The same of weight gradients, whose sums over many positions two cores share well."""
 FLOPS_PER_SECOND = 60e9
 BYTES_PER_SECOND = 40e9
 """What one core does with 16 floats at once, on data that lies in its caches."""
@@ -25,7 +27,8 @@ def threads_for(request: CompileRequest) -> int:
     asked = request.options.threads or request.engine.threads or asked_threads()
     if asked is not None:
         return asked
-    return 1 if one_core_seconds(request.ops) < SMALL_SECONDS else get_num_threads()
+    small = SMALL_GRADIENT_SECONDS if any(map(_sums_positions, request.ops)) else SMALL_SECONDS
+    return 1 if one_core_seconds(request.ops) < small else get_num_threads()
 
 
 def one_core_seconds(ops: Sequence[Op]) -> float:
@@ -48,9 +51,13 @@ def _flops(op: Op) -> float:
     if product:  # of M·K, K·N and M·N, for all matrices of a batch
         return 2 * math.sqrt(math.prod(sizes))
     # Every weight meets every place of an image of the larger side at most.
-    of_weights = op.kind.endswith("Weights") or op.kind.endswith("Filters")
-    weights = op.outputs[0] if of_weights else op.inputs[1]
-    images = op.inputs[:2] if of_weights else (op.inputs[0], op.outputs[0])
+    weights = op.outputs[0] if _sums_positions(op) else op.inputs[1]
+    images = op.inputs[:2] if _sums_positions(op) else (op.inputs[0], op.outputs[0])
     axis = 1 if op.attributes.string("data_format") == "NCX" else -1
     places = max(math.prod(t.dims) // max(1, t.dims[axis]) for t in images)
     return 2.0 * math.prod(weights.dims) * places
+
+
+def _sums_positions(op: Op) -> bool:
+    """Whether it is the gradient of a convolution's weights, by any of its names."""
+    return op.kind.startswith("Conv") and op.kind.endswith(("Weights", "Filters"))
