@@ -14,7 +14,6 @@ from attrs import field, frozen
 from ..backends.onednn.library.enumerators import FpmathMode
 from ..backends.onednn.library.primitive import NativeEngine
 from ..backends.onednn.lowering.weight_gradient import problem_of
-from ..backends.onednn.plan.plan import Step
 from ..backends.onednn.plan.work import Work
 from ..backends.onednn.weight_gradients import machine
 from ..backends.onednn.weight_gradients.problem import check
@@ -170,7 +169,7 @@ def timed(engine: NativeEngine, op: Op, clock: Callable[[], float] = time.perf_c
         steps = tuple(
             (step.work, seconds)
             for step, seconds in zip(candidate.plan.steps, least, strict=True)
-            if isinstance(step, Step) and step.work is not None
+            if step.work is not None
         )
         found.append(Timed(steps, sum(least)))
     return tuple(found)

@@ -1,13 +1,20 @@
 """Cost data fitted to a machine: factors from times that the test makes up, and who goes by them."""
 
 import random
+from dataclasses import replace
 
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn.library.enumerators import FpmathMode
 from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
+from onednn_graph.backends.onednn.plan.plan import HostStep
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients import machine
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel
+from onednn_graph.backends.onednn.weight_gradients.selection import candidates
+from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
 from onednn_graph.tools import machine as fitting
 from onednn_graph.tools.information import information
 from oracle import Problem
@@ -49,11 +56,11 @@ def test_no_times_are_no_factors():
     assert machine.fit(MODEL, []) == {}
 
 
-def graph():
-    src, diff_dst = PROBLEM.arrays()
+def graph(problem):
+    src, diff_dst = problem.arrays()
     made = og.Graph()
-    x, dy = made.input("x", "f32", src.shape), made.input("dy", "f32", diff_dst.shape)
-    made.op(PROBLEM.kind, x, dy, weights_shape=PROBLEM.weights_shape, **PROBLEM.attributes)
+    x, dy = made.input("x", problem.dtype, src.shape), made.input("dy", problem.dtype, diff_dst.shape)
+    made.op(problem.kind, x, dy, weights_shape=problem.weights_shape, **problem.attributes)
     return made
 
 
@@ -62,7 +69,7 @@ PROBLEM = Problem(channels=(16, 32), size=(12, 12), kernel=(3, 3), begin=(1, 1),
 
 def test_the_default_choice_goes_by_them_until_they_are_forgotten():
     def estimates():
-        return {c.strategy: c.estimated_seconds for c in graph().compile().explain()[0].considered}
+        return {c.strategy: c.estimated_seconds for c in graph(PROBLEM).compile().explain()[0].considered}
 
     before = estimates()
     assert "of the package" in information()["cost data"]
@@ -113,6 +120,19 @@ def test_measuring_ends_with_its_time_and_tells_how_far_it_is(monkeypatch):
     layers = list(fitting.measured(5, 0, lambda part, count: told.append((part, count)), lambda: next(ticks)))
     assert len(layers) == 4
     assert told == [(0.2, 0), (0.4, 1), (0.6, 2), (0.8, 3)]
+
+
+def test_steps_on_the_host_are_timed_too():
+    """Half precision is converted there, where the library would go element by element."""
+    problem = replace(PROBLEM, dtype="f16", data_format="NCX")
+    made = graph(problem)
+    made.finalize()
+    (op,) = made.ops
+    engine = NativeEngine()
+    plans = [one.plan for one in candidates(engine, problem_of(op, FpmathMode.strict), STRATEGIES, [])]
+    assert any(isinstance(step, HostStep) and step.work is not None for plan in plans for step in plan.steps)
+    timed = fitting.timed(engine, op)
+    assert [[work for work, _ in one.steps] for one in timed] == [plan.works for plan in plans]
 
 
 def test_random_layers_are_problems_of_the_library():
