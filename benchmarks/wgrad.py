@@ -24,11 +24,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import layers
 import numpy as np
 from builds import compare
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.tools.information import cpu_name, installed
+from onednn_graph.tools.layers import Layer, complete, draw
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 
 BUILT_IN: list[dict[str, Any]] = [
@@ -146,7 +146,7 @@ def contestants(
 
 
 def measured(
-    layer: dict[str, Any], data_format: str, dtype: str, args: argparse.Namespace, peak: float
+    layer: Layer, data_format: str, dtype: str, args: argparse.Namespace, peak: float
 ) -> dict[str, Any]:
     """One line of the table."""
     case = Case(layer, data_format, DTYPES[dtype])
@@ -297,7 +297,7 @@ def main() -> None:
         args.seconds = 0.15
     if args.random:
         rng = random.Random(args.seed)
-        table = [layers.draw(rng) for _ in range(args.random)]
+        table = [draw(rng) for _ in range(args.random)]
     else:
         table = json.loads(args.shapes.read_text()) if args.shapes and not args.quick else BUILT_IN
     facts = environment()
@@ -307,7 +307,7 @@ def main() -> None:
         peak = matmul_peak(dtype)
         print(f"{dtype}: matmul peak {peak / 1e9:.0f} GF/s")
         for data_format in args.formats.split(","):
-            for layer in map(layers.complete, table):
+            for layer in map(complete, table):
                 if args.only not in layer["name"]:
                     continue
                 row = measured(layer, data_format, dtype, args, peak)
