@@ -23,6 +23,17 @@ class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
     """Something that can't be done this way, with the reason."""
 
 
+def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
+    """Whether each element of one has the place of the same element of the other; both are plain and of one shape.
+
+    Strides of axes of one element mean nothing.
+    """
+    return all(
+        d == 1 or a == b
+        for d, a, b in zip(first.shape, first.strides or (), second.strides or (), strict=True)
+    )
+
+
 class Assembly:
     """Steps in order, on buffers.
 
@@ -105,7 +116,7 @@ class Assembly:
         strides = short.desc.strides
         if DataType.f16 in types and strides is not None and set(types) <= FLOATS:
             dense = not short.desc.has_gaps
-            if DataType.f32 in types and plain and (strides == other.desc.strides or not dense):
+            if DataType.f32 in types and plain and (_lie_alike(source.desc, target.desc) or not dense):
                 self._cast(what, source, target)
                 return True
             between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
@@ -123,7 +134,7 @@ class Assembly:
     def _cast(self, what: str, source: Buffer, target: Buffer) -> None:
         arrays = [array for array in map(HostArray.of, (source, target)) if array is not None]
         flat = [array.flat for array in arrays]
-        same_order = source.desc.strides == target.desc.strides and None not in flat
+        same_order = _lie_alike(source.desc, target.desc) and None not in flat
         seen = tuple(array for array in flat if array is not None) if same_order else tuple(arrays)
         code = self.engine.machine_code
         by = half.name(code) if source.desc.data_type is not target.desc.data_type else "numpy"

@@ -202,6 +202,37 @@ def test_no_half_is_converted_element_by_element(data_format):
         run(model, problem)
 
 
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"kernel": (1, 1)},  # one group: dW of a matrix product
+        {
+            "batch": 1,
+            "size": (40,),
+            "kernel": (3,),
+            "strides": (1,),
+            "begin": (1,),
+            "end": (1,),
+        },  # a padded copy
+        {"channels": (1, 32), "size": (16, 16), "kernel": (4, 4), "strides": (4, 4)},
+        {"channels": (16, 1), "size": (40,), "kernel": (3,), "strides": (1,)},
+    ],
+    ids=str,
+)
+def test_nor_is_one_where_layouts_differ_in_strides_that_mean_nothing(sizes, data_format):
+    """Those of axes of one element, such as a group, one image or one channel."""
+    problem = Problem(
+        **{"channels": (16, 32), "size": (12, 12), "batch": 4, **sizes}, dtype="f16", data_format=data_format
+    )
+    explanation = graph_of(problem).compile().explain()[0]
+    for name in {one.strategy for one in explanation.considered}:
+        model = graph_of(problem).compile(strategy=name)
+        converts = [one for one in model.explain()[0].implementations if one.startswith("reorder")]
+        assert not [one for one in converts if "simple" in one], name
+        run(model, problem)
+
+
 # --- the choice -----------------------------------------------------------------------------------------
 
 
