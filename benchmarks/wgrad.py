@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
@@ -225,9 +226,14 @@ def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any], command: str)
             chosen += f"; tuned {row['chosen']['tuned']}"
         text.append(
             f"| {row['layer']} | {row['dtype']} | {row['format']} | {row['seconds']['ours']['min'] * 1e3:.3f} "
-            f"| {row['share of peak']:.0%} | {' | '.join(ratios)} | {chosen}{wrong} |"
+            f"| {_share(row['share of peak'])} | {' | '.join(ratios)} | {chosen}{wrong} |"
         )
     return "\n".join([*text, ""])
+
+
+def _share(part: float) -> str:
+    """Nothing for types of which the library has no product to compare with."""
+    return "" if math.isnan(part) else f"{part:.0%}"
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:

@@ -233,6 +233,30 @@ def test_nor_is_one_where_layouts_differ_in_strides_that_mean_nothing(sizes, dat
         run(model, problem)
 
 
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_an_input_of_which_many_patches_are_taken_is_converted_once(transposed, data_format):
+    """Patches have gaps between their elements, where conversion is element by element."""
+    problem = Problem(
+        transposed=transposed,
+        channels=(8, 6),
+        size=(40,),
+        kernel=(5,),
+        strides=(1,),
+        begin=(2,),
+        end=(2,),
+        batch=2,
+        dtype="f16",
+        data_format=data_format,
+    )
+    model = graph_of(problem).compile(strategy="columns and matrix product in f32")
+    steps = model.explain()[0].implementations
+    assert sum(one.startswith("reorder") for one in steps) >= 5  # the patches, in f32
+    assert sum(one.startswith("convert") for one in steps) == 3  # both inputs and the result
+    assert not [one for one in steps if "simple" in one]
+    run(model, problem)
+
+
 # --- the choice -----------------------------------------------------------------------------------------
 
 
