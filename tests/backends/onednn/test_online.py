@@ -16,7 +16,7 @@ from oracle import Problem
 from strategies import check
 
 WIDE = Problem(channels=(16, 32), size=(12, 12), kernel=(3, 3), begin=(1, 1), end=(1, 1), batch=4)
-MANY = 60
+MANY = 120
 """Executions in which any trial is over."""
 
 
