@@ -17,33 +17,21 @@ import collections
 import datetime
 import json
 import pickle
-import random
 import re
 import statistics
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import layers
 import numpy as np
-import onednn_graph as og
-from attrs import frozen
 from fit_trees import boosted
-from onednn_graph.backends.onednn.library.enumerators import CpuIsa, FpmathMode
+from onednn_graph.backends.onednn.library.enumerators import CpuIsa
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.library.primitive import NativeEngine
-from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
-from onednn_graph.backends.onednn.plan.plan import Frame
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, TRAITS, Work
-from onednn_graph.backends.onednn.weight_gradients.candidate import Candidate
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, CpuClass, cost_data, measured
-from onednn_graph.backends.onednn.weight_gradients.problem import check
-from onednn_graph.backends.onednn.weight_gradients.selection import candidates, in_order, scratch_limit
-from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
 from onednn_graph.tools.information import cpu_name
-from peers import DTYPES, Case
+from onednn_graph.tools.measuring import Limits, Measured, Sample, best, chosen, sampling
 from scipy.optimize import least_squares, nnls
 
 LEAST_ROWS = 6
@@ -59,101 +47,9 @@ ROUNDS, RATE, DEPTH, LEAF = 24, 0.3, 3, 8
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
 MOST_SHIFT = 0.5
 """By how much, as a logarithm, a kind as a whole is corrected."""
-CALL_OVERHEAD = 2e-6
-"""Seconds that a step may take longer at most when it is called and timed alone."""
-MOST_FLOPS, MOST_ELEMENTS = 2.5e9, 1.0e7
-"""Of a layer that is measured."""
+LIMITS = Limits(flops=2.5e9, elements=1.0e7, seconds=0.02)
 Row = tuple[tuple[float, ...], tuple[float, ...], float, float]
 """Amounts, traits, seconds and weight of a step."""
-
-
-@frozen
-class Measured:
-    """A candidate: its steps' work, None for those on the host, and their seconds, alone and together."""
-
-    strategy: str
-    implementation: str
-    works: tuple[Work | None, ...]
-    steps: tuple[float, ...]
-    together: float
-    scratch_bytes: int
-
-
-@frozen
-class Sample:
-    """A layer and all of its candidates."""
-
-    dtype: str
-    data_format: str
-    layer: dict[str, Any]
-    found: tuple[Measured, ...]
-
-
-def timed(
-    engine: NativeEngine, layer: dict[str, Any], data_format: str, dtype: str
-) -> Iterator[tuple[Candidate, list[float]]]:
-    """Every candidate of a layer with the shortest time of each of its steps, and of all together."""
-    case = Case(layer, data_format, DTYPES[dtype])
-    result = np.empty(case.weights_shape, case.src.dtype)
-    arrays = (case.src, case.diff_dst, result)
-    tensors = [og.LogicalTensor(i, dtype, a.shape) for i, a in enumerate(arrays)]
-    op = og.Op(0, layer["op"], tensors[:2], tensors[2:], **case.attributes)
-    problem = problem_of(op, FpmathMode.strict)
-    if check(problem) is not None:
-        return
-    best = float("inf")
-    for candidate in candidates(engine, problem, STRATEGIES, []):
-        frame = candidate.plan.take()
-        frame.point([a.ctypes.data for a in arrays])
-        frame.run()
-        runs = [frame.timed_run()]
-        first = sum(runs[0])
-        # What is far behind needs no precision.
-        budget = 0.02 if first < 3 * best else 0.0
-        end = time.perf_counter() + budget
-        while time.perf_counter() < end or (budget and len(runs) < 3):
-            runs.append(frame.timed_run())
-        best = min(best, min(map(sum, runs)))
-        together = _together(frame, len(runs))
-        yield candidate, _apart([min(times) for times in zip(*runs, strict=True)], together), together
-
-
-def _together(frame: Frame, runs: int) -> float:
-    """The shortest time of a whole plan, whose primitives are called at once."""
-    times: list[float] = []
-    for _ in range(runs):
-        begin = time.perf_counter()
-        frame.run()
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-def _apart(steps: list[float], together: float) -> list[float]:
-    """The steps' times without what it costs to call and time them one by one."""
-    overhead = min(max(0.0, (sum(steps) - together) / len(steps)), CALL_OVERHEAD)
-    return [max(seconds - overhead, seconds / 4) for seconds in steps]
-
-
-def sampled(seed: int, seconds: float, dtypes: list[str]) -> Iterator[Sample]:
-    """Random layers with all that was measured of them, for so long."""
-    engine, rng = NativeEngine(), random.Random(seed)
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        layer = layers.draw(rng, MOST_FLOPS, MOST_ELEMENTS)
-        dtype, data_format = rng.choice(dtypes), rng.choice(["NXC", "NCX"])
-        found = tuple(
-            Measured(
-                c.strategy,
-                c.implementation,
-                tuple(step.work for step in c.plan.steps),
-                tuple(steps),
-                together,
-                c.plan.scratch_bytes,
-            )
-            for c, steps, together in timed(engine, layer, data_format, dtype)
-        )
-        if found:
-            yield Sample(dtype, data_format, layer, found)
 
 
 def solve(amounts: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,17 +77,20 @@ def rows_by_kind(samples: Sequence[Sample]) -> dict[tuple[str, str], list[Row]]:
     """
     found: dict[tuple[str, str], list[Row]] = collections.defaultdict(list)
     for sample in samples:
-        best = min(one.together for one in sample.found)
+        least = min(one.together for one in sample.found)
         for one in sample.found:
-            near = min(1.0, 2 * best / one.together) ** 2
-            for work, seconds in zip(one.works, one.steps, strict=True):
-                if work is None:
-                    continue
-                weight = min(1.0, seconds / one.together) * near + LEAST_WEIGHT
-                row = (work.amounts, work.traits, seconds, weight)
+            for work, row in _rows(one, min(1.0, 2 * least / one.together) ** 2):
                 found[work.family, work.kind].append(row)
                 found[work.family, "*"].append(row)
     return found
+
+
+def _rows(one: Measured, near: float) -> Iterator[tuple[Work, Row]]:
+    """A candidate's steps that the cost model is to know."""
+    for work, seconds in zip(one.works, one.steps, strict=True):
+        if work is not None:
+            weight = min(1.0, seconds / one.together) * near + LEAST_WEIGHT
+            yield work, (work.amounts, work.traits, seconds, weight)
 
 
 def fit(samples: Sequence[Sample], known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -232,47 +131,13 @@ def regret(model: CostModel, samples: Sequence[Sample]) -> list[tuple[float, str
     """For each sample the time of the default choice over the best candidate's, and what they are."""
     result: list[tuple[float, str]] = []
     for sample in samples:
-        problem = problem_of(op_of(sample.layer, sample.data_format, sample.dtype), FpmathMode.strict)
-        limit = scratch_limit(problem)
-        found = [one for one in sample.found if one.scratch_bytes <= limit]
-        found = found or [min(sample.found, key=lambda one: one.scratch_bytes)]
-        works = [[work for work in one.works if work is not None] for one in found]
-        names, estimates = [one.strategy for one in found], [model.seconds(each) for each in works]
-        chosen = found[in_order(problem, names, estimates)[0]]
-        best = min(found, key=lambda one: one.together)
+        taken, fastest = chosen(sample, model.seconds), best(sample)
         text = (
-            f"{sample.dtype} {sample.data_format} {sample.layer['name']}: {chosen.strategy} [{chosen.implementation}]"
-            f" for {best.strategy} [{best.implementation}], {best.together * 1e3:.2f} ms"
+            f"{sample.dtype} {sample.data_format} {sample.layer['name']}: {taken.strategy} [{taken.implementation}]"
+            f" for {fastest.strategy} [{fastest.implementation}], {fastest.together * 1e3:.2f} ms"
         )
-        result.append((chosen.together / best.together, text))
+        result.append((taken.together / fastest.together, text))
     return sorted(result, reverse=True)
-
-
-def op_of(layer: dict[str, Any], data_format: str, dtype: str) -> og.Op:
-    """The layer's weight gradient on tensors that lie as they are declared."""
-    g, transposed = layer["groups"], "Transpose" in layer["op"]
-    channels, rows = layer["in_channels"], layer["out_channels"]
-
-    def dims(many: int, spatial: list[int]) -> tuple[int, ...]:
-        n = layer["batch"]
-        return (n, many, *spatial) if data_format == "NCX" else (n, *spatial, many)
-
-    weights = (
-        (channels, rows // g, *layer["kernel"]) if transposed else (rows, channels // g, *layer["kernel"])
-    )
-    shapes = (dims(channels, layer["src_spatial"]), dims(rows, layer["dst_spatial"]), weights)
-    tensors = [og.LogicalTensor(i, dtype, shape) for i, shape in enumerate(shapes)]
-    names = ("strides", "pads_begin", "pads_end", "dilations", "groups")
-    return og.Op(
-        0,
-        layer["op"],
-        tensors[:2],
-        tensors[2:],
-        data_format=data_format,
-        weights_format="IOX" if transposed else "OIX",
-        weights_shape=weights,
-        **{name: layer[name] for name in names},
-    )
 
 
 def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -315,10 +180,10 @@ def main() -> None:
         "library": ".".join(map(str, lib.version)),
     }
     if not args.fit and not args.check:
-        samples = list(sampled(args.seed, args.seconds, args.dtypes.split(",")))
-        print(f"{len(samples)} problems")
+        found = list(sampling(args.seconds, args.seed, args.dtypes.split(","), LIMITS))
+        print(f"{len(found)} problems")
         if args.raw:
-            args.raw.write_bytes(pickle.dumps((facts, samples)))
+            args.raw.write_bytes(pickle.dumps((facts, found)))
         return
     model = cost_data(lib.effective_isa, lib.threads)
     if args.fit:

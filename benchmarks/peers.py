@@ -18,6 +18,7 @@ from onednn_graph.backends.onednn.plan.choice import matmul
 from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.tools.comparisons import interleaved
+from onednn_graph.tools.layers import TRANSPOSED, Layer, attributes, flops, shapes
 
 DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 Peer = tuple[Callable[[], None], Callable[[], np.ndarray]]
@@ -27,34 +28,14 @@ Peer = tuple[Callable[[], None], Callable[[], np.ndarray]]
 class Case:
     """One layer in one data format and type: arrays, attributes and the peers' callables."""
 
-    def __init__(self, layer: dict[str, Any], data_format: str, dtype: Any) -> None:
+    def __init__(self, layer: Layer, data_format: str, dtype: Any) -> None:
         rng = np.random.default_rng(0)
         self.layer, self.format = layer, data_format
-        self.transposed = "Transpose" in layer["op"]
-        g, ci, co = layer["groups"], layer["in_channels"], layer["out_channels"]
-
-        def data(channels: int, spatial: list[int]) -> np.ndarray:
-            shape = (layer["batch"], channels, *spatial)
-            if data_format == "NXC":
-                shape = (layer["batch"], *spatial, channels)
-            return rng.integers(-2, 3, shape).astype(dtype)
-
-        self.src, self.diff_dst = data(ci, layer["src_spatial"]), data(co, layer["dst_spatial"])
-        self.weights_shape = (
-            (ci, co // g, *layer["kernel"]) if self.transposed else (co, ci // g, *layer["kernel"])
-        )
-        positions = layer["src_spatial"] if self.transposed else layer["dst_spatial"]
-        self.flops = 2 * layer["batch"] * int(np.prod(positions)) * int(np.prod(self.weights_shape))
-        self.attributes = {
-            "strides": layer["strides"],
-            "pads_begin": layer["pads_begin"],
-            "pads_end": layer["pads_end"],
-            "dilations": layer["dilations"],
-            "groups": g,
-            "data_format": data_format,
-            "weights_format": "IOX" if self.transposed else "OIX",
-            "weights_shape": self.weights_shape,
-        }
+        self.transposed = layer["op"] == TRANSPOSED
+        *data, self.weights_shape = shapes(layer, data_format)
+        self.src, self.diff_dst = (rng.integers(-2, 3, shape).astype(dtype) for shape in data)
+        self.flops = flops(layer)
+        self.attributes = attributes(layer, data_format)
 
     def ours(
         self, backend: str | None, tune: str | None = None

@@ -19,7 +19,7 @@ import argparse
 import shutil
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,7 @@ def main() -> None:
         show_lines=True,
     )  # fmt: skip
     found: dict[tuple[str, str], list[float]] = {}
+    cells_of: dict[tuple[str, str, str], list[str]] = {}
     console = Console(width=150)
     done = kept(options.results)
     lines = [
@@ -132,20 +133,48 @@ def main() -> None:
             cells, ratios = row(line, peers)
             table.add_row(*cells)
             console.print(*cells[:6], "|", cells[6].replace("\n", "; "), soft_wrap=True)
+            cells_of[line["model"], line["what"], line["dtype"]] = cells
             for name, ratio in ratios.items():
                 found.setdefault((line["what"], name), []).append(ratio)
     console.print(table)
-    summary = "\n".join(
-        f"{what}, {name} ÷ ours: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}"
-        for (what, name), ratios in found.items()
-    )
-    console.print(summary)
+    console.print("\n".join(summary(found)))
     if options.markdown is not None:
-        with options.markdown.open("w", encoding="utf-8") as file:
-            page = Console(file=file, width=150)
-            page.print(f"# torch.compile\n\n{environment()}\n\n```")
-            page.print(table)
-            page.print(f"```\n\n{summary}")
+        options.markdown.write_text(as_markdown(cells_of, found), encoding="utf-8")
+
+
+def summary(found: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
+    """A sentence for each thing that is done and each peer.
+
+    Args:
+        found: the ratios by these two.
+    """
+    return [
+        f"{what}, {name} ÷ ours: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}."
+        for (what, name), ratios in found.items()
+    ]
+
+
+def as_markdown(
+    lines: Mapping[tuple[str, str, str], Sequence[str]], found: Mapping[tuple[str, str], Sequence[float]]
+) -> str:
+    """A line for each model, of all that is done in all types.
+
+    Args:
+        lines: model, what is done and type → the cells of `row`. found: see `summary`.
+    """
+    heads = list(dict.fromkeys((what, dtype) for _, what, dtype in lines))
+    text = [f"| model | {' | '.join(' '.join(head) for head in heads)} |", "|" + "---|" * (1 + len(heads))]
+    for model in dict.fromkeys(model for model, _, _ in lines):
+        cells = [_cell(lines[model, *head]) if (model, *head) in lines else "" for head in heads]
+        text.append(f"| {model} | {' | '.join(cells)} |")
+    facts = ", ".join(f"{name} {value}" for name, value in environment().items())
+    told = "Eager ÷ ours, then inductor ÷ ours where it is, and how much longer our first call takes than tracing."
+    return "\n".join(["# torch.compile", "", f"{facts}.", "", *text, "", told, "", *summary(found), ""])
+
+
+def _cell(cells: Sequence[str]) -> str:
+    wrong = " **differs**" if "DIFFER" in cells[6] else ""
+    return ", ".join(cell for cell in cells[3:6] if cell) + wrong
 
 
 if __name__ == "__main__":

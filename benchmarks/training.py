@@ -41,6 +41,7 @@ SLOW = 2.0
 """How many times as long as the best of torch's a step may take, so that it is worth more turns."""
 LIMIT, LEAST = 3.0, 1e-4
 """How many times the median error of torch ours may be; and what it may be at any rate."""
+DIFFER = "GRADIENTS DIFFER"
 
 
 Found = dict[str, Any]
@@ -127,7 +128,7 @@ def row(model: str, dtype: str, peers: Sequence[Found]) -> tuple[list[str], floa
     ratio = statistics.median(best["times"]) / statistics.median(mine["times"])
     shortest = min(min(peer["times"]) for peer in rivals) / min(mine["times"])
     wrong = mine["median"] > max(LEAST, LIMIT * max(peer["median"] for peer in rivals))
-    notes = ["GRADIENTS DIFFER"] if wrong else []
+    notes = [DIFFER] if wrong else []
     return [
         model,
         dtype,
@@ -136,6 +137,45 @@ def row(model: str, dtype: str, peers: Sequence[Found]) -> tuple[list[str], floa
         f"{mine['peak'] / best['peak']:.2f}",
         "\n".join([*texts, *notes]),
     ], ratio
+
+
+def as_markdown(lines: Sequence[tuple[str, str, Sequence[Found]]]) -> str:
+    """A line for each model, of all its types.
+
+    Args:
+        lines: model, type and peers.
+    """
+    types = list(dict.fromkeys(dtype for _, dtype, _ in lines))
+    heads = [head for dtype in types for head in (dtype, "of shortest", "ours, best of torch's")]
+    table = [f"| model | {' | '.join(heads)} |", "|" + "---|" * (1 + len(heads))]
+    ratios: list[float] = []
+    for model in dict.fromkeys(model for model, _, _ in lines):
+        cells: list[str] = []
+        for dtype in types:
+            peers = next((peers for name, one, peers in lines if (name, one) == (model, dtype)), [])
+            found, ratio = row(model, dtype, peers) if peers else ([""] * 6, None)
+            times = {peer["peer"]: statistics.median(peer["times"]) for peer in peers if peer["times"]}
+            ours = times.pop("ours", None)
+            differ = " **gradients differ**" if DIFFER in found[5] else ""
+            told = (
+                ""
+                if ratio is None or ours is None
+                else f"{ours * 1e3:.0f}, {min(times.values()) * 1e3:.0f} ms"
+            )
+            cells += [found[2] + differ, found[3], told]
+            ratios += [] if ratio is None else [ratio]
+        table.append(f"| {model} | {' | '.join(cells)} |")
+    facts = ", ".join(f"{name} {value}" for name, value in environment().items())
+    return "\n".join(["# Training steps", "", f"{facts}.", "", *table, "", summary(ratios), ""])
+
+
+def summary(ratios: Sequence[float]) -> str:
+    """Of all lines."""
+    if not ratios:
+        return "no line has both"
+    return (
+        f"Geometric mean of {len(ratios)} {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}."
+    )
 
 
 def key(options: argparse.Namespace, model: str, dtype: str) -> dict[str, Any]:
@@ -192,6 +232,7 @@ def main() -> None:
         show_lines=True,
     )
     ratios: list[float] = []
+    lines: list[tuple[str, str, list[Found]]] = []
     console = Console(width=140)
     done = kept(options.results)
     with tempfile.TemporaryDirectory() as folder:
@@ -204,20 +245,15 @@ def main() -> None:
                     if options.results is not None:
                         done.append({"key": wanted, "peers": peers})
                         keep(options.results, done)
+                lines.append((model, dtype, peers))
                 cells, ratio = row(model, dtype, peers)
                 table.add_row(*cells)
                 console.print(*cells[:5], "|", cells[5].replace("\n", "; "), soft_wrap=True)
                 ratios += [] if ratio is None else [ratio]
     console.print(table)
-    if ratios:
-        summary = f"geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}"
-        console.print(summary)
-        if options.markdown is not None:
-            with options.markdown.open("w", encoding="utf-8") as file:
-                page = Console(file=file, width=140)
-                page.print(f"# Training steps\n\n{environment()}\n\n```")
-                page.print(table)
-                page.print(f"```\n\n{summary}")
+    console.print(summary(ratios))
+    if options.markdown is not None:
+        options.markdown.write_text(as_markdown(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

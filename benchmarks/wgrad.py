@@ -18,17 +18,18 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import layers
 import numpy as np
 from builds import compare
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.tools.information import cpu_name, installed
+from onednn_graph.tools.layers import Layer, complete, draw
 from peers import DTYPES, Case, Peer, interleaved, matmul_peak, ratio
 
 BUILT_IN: list[dict[str, Any]] = [
@@ -146,7 +147,7 @@ def contestants(
 
 
 def measured(
-    layer: dict[str, Any], data_format: str, dtype: str, args: argparse.Namespace, peak: float
+    layer: Layer, data_format: str, dtype: str, args: argparse.Namespace, peak: float
 ) -> dict[str, Any]:
     """One line of the table."""
     case = Case(layer, data_format, DTYPES[dtype])
@@ -225,9 +226,14 @@ def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any], command: str)
             chosen += f"; tuned {row['chosen']['tuned']}"
         text.append(
             f"| {row['layer']} | {row['dtype']} | {row['format']} | {row['seconds']['ours']['min'] * 1e3:.3f} "
-            f"| {row['share of peak']:.0%} | {' | '.join(ratios)} | {chosen}{wrong} |"
+            f"| {_share(row['share of peak'])} | {' | '.join(ratios)} | {chosen}{wrong} |"
         )
     return "\n".join([*text, ""])
+
+
+def _share(part: float) -> str:
+    """Nothing for types of which the library has no product to compare with."""
+    return "" if math.isnan(part) else f"{part:.0%}"
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
@@ -297,7 +303,7 @@ def main() -> None:
         args.seconds = 0.15
     if args.random:
         rng = random.Random(args.seed)
-        table = [layers.draw(rng) for _ in range(args.random)]
+        table = [draw(rng) for _ in range(args.random)]
     else:
         table = json.loads(args.shapes.read_text()) if args.shapes and not args.quick else BUILT_IN
     facts = environment()
@@ -307,7 +313,7 @@ def main() -> None:
         peak = matmul_peak(dtype)
         print(f"{dtype}: matmul peak {peak / 1e9:.0f} GF/s")
         for data_format in args.formats.split(","):
-            for layer in map(layers.complete, table):
+            for layer in map(complete, table):
                 if args.only not in layer["name"]:
                     continue
                 row = measured(layer, data_format, dtype, args, peak)

@@ -32,7 +32,8 @@ from .data_files import given_arrays, inputs_of, save_outputs
 from .ending import Exit, say
 from .graph_files import GraphFile, check_sizes, loaded, parse_shapes, with_shapes
 from .information import information
-from .machine import MOST_SECONDS, Layer, fitted, forgotten, measured
+from .machine import MOST_SECONDS, fitted, forgotten, measured
+from .measuring import Sample
 from .op_page import has_primitive, op_data, op_page
 from .tables import (
     lines_of,
@@ -503,7 +504,7 @@ def _tune_machine(seconds: float | None, seed: int, *, forget: bool, as_json: bo
             console.print("forgotten" if there else "there was nothing to forget", markup=False)
         return
     budget = MACHINE_SECONDS if seconds is None else min(seconds, MOST_SECONDS)
-    layers: list[Layer] = []
+    layers: list[Sample] = []
     try:
         for layer in measured(
             budget, seed, lambda part, count: show_progress(f"measuring {part:.0%}, {count} layers …")

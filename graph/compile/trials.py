@@ -69,6 +69,12 @@ class _Way:
         return self.begun + len(self.seconds)
 
     @property
+    def least(self) -> tuple[float, float]:
+        """The two least times."""
+        first, second = sorted(self.seconds)[:2]
+        return first, second
+
+    @property
     def figure(self) -> float:
         """What ways are compared by, the mean of the two least times: what others do to the machine only adds."""
         least = sorted(self.seconds)[:2]
@@ -78,8 +84,16 @@ class _Way:
         """Whether it has that many times, and the least one twice or else as many as there may be."""
         if len(self.seconds) < rounds:
             return False
-        first, second = sorted(self.seconds)[:2]
-        return second <= AGREE * first or len(self.seconds) >= MOST_ROUNDS
+        return self.is_steady or len(self.seconds) >= MOST_ROUNDS
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the least time was seen twice."""
+        return len(self.seconds) > 1 and self.least[1] <= AGREE * self.least[0]
+
+    def beats(self, other: _Way) -> bool:
+        """Whether it is faster beyond what the machine does to times: it was so twice, and both times are alike."""
+        return self.is_steady and self.least[1] < other.least[0]
 
 
 class Trial:
@@ -126,8 +140,10 @@ class Trial:
 
     @property
     def times(self) -> dict[str, float]:
-        """The time of each way that was timed."""
-        return {way.name: way.figure for way in self._ways if way.seconds}
+        """The time of each way that was timed, but for those that only seem to be faster than the one that is taken."""
+        taken = self._ways[self._leader()]
+        timed = [way for way in self._ways if way.seconds]
+        return {way.name: way.figure for way in timed if not taken.seconds or way.figure >= taken.figure}
 
     def told(self, ops: Sequence[int]) -> OnlineChoice:
         """How it stands, for an explanation.
@@ -188,7 +204,10 @@ class Trial:
             if one.out or not one.seconds:
                 continue
             ratio = min(one.seconds) / least
-            if ratio > CLEARLY_SLOWER and one.seen(LEAST_ROUNDS if ratio < STRANGE else ROUNDS):
+            usual = one is self._ways[0]
+            if usual and not any(other.beats(one) for other in self._ways):
+                continue  # what would be taken without times goes out for what is faster beyond doubt
+            if ratio > CLEARLY_SLOWER and one.seen(ROUNDS if ratio >= STRANGE or usual else LEAST_ROUNDS):
                 one.out = f"dropped after {len(one.seconds)} executions"
 
     def _is_over(self) -> bool:
@@ -200,14 +219,27 @@ class Trial:
             return False
         return (
             (len(left) == 1 and bool(left[0].seconds))
-            or all(way.seen(ROUNDS) for way in left)
+            or (all(way.seen(ROUNDS) for way in left) and self._is_sure(left))
             or self._lost > max(self._budget, BUDGET_RUNS * min(seconds))
         )
 
+    def _is_sure(self, left: Sequence[_Way]) -> bool:
+        """Whether the first way stays, or went out, or all have been seen more often than that takes."""
+        first = self._ways[0]
+        return (
+            self._leader() == 0 or first not in left or all(len(way.seconds) >= MOST_ROUNDS for way in left)
+        )
+
     def _leader(self) -> int:
-        """Number of the fastest way so far, of those with more than one time; the first one where there are none."""
+        """Number of the fastest way so far, of those that are faster than the first one beyond doubt; else the first.
+
+        Of ways that go on after the first went out, the fastest of those with more than one time.
+        """
         going = [number for number, way in enumerate(self._ways) if not way.out]
         usable = [number for number in going if len(self._ways[number].seconds) > 1]
+        first = self._ways[0]
+        if 0 in going:
+            usable = [n for n in usable if 0 in usable and self._ways[n].beats(first)]
         return min(usable, key=lambda number: self._ways[number].figure, default=(going or [0])[0])
 
 

@@ -23,6 +23,17 @@ class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
     """Something that can't be done this way, with the reason."""
 
 
+def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
+    """Whether each element of one has the place of the same element of the other; both are plain and of one shape.
+
+    Strides of axes of one element mean nothing.
+    """
+    return all(
+        d == 1 or a == b
+        for d, a, b in zip(first.shape, first.strides or (), second.strides or (), strict=True)
+    )
+
+
 class Assembly:
     """Steps in order, on buffers.
 
@@ -31,12 +42,15 @@ class Assembly:
 
     Attributes:
         proven_only: implementations stay out that no fuzzer has covered.
+        inputs: numbers of arguments that no step writes.
     """
 
     def __init__(self, engine: NativeEngine) -> None:
         self.engine = engine
         self.proven_only = False
+        self.inputs: frozenset[int] = frozenset()
         self.steps: list[AnyStep] = []
+        self._wide: dict[int, Buffer] = {}
 
     def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
         """A plain layout.
@@ -105,7 +119,12 @@ class Assembly:
         strides = short.desc.strides
         if DataType.f16 in types and strides is not None and set(types) <= FLOATS:
             dense = not short.desc.has_gaps
-            if DataType.f32 in types and plain and (strides == other.desc.strides or not dense):
+            alike = plain and _lie_alike(source.desc, target.desc)
+            wide = self._widened(what, source) if short is source and not (alike and dense) else None
+            if wide is not None:
+                self.copy(what, wide, target)
+                return True
+            if DataType.f32 in types and plain and (alike or not dense):
                 self._cast(what, source, target)
                 return True
             between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
@@ -120,13 +139,31 @@ class Assembly:
         self.copy(what, staged, target)
         return True
 
+    def _widened(self, what: str, part: Buffer) -> Buffer | None:
+        """A part of an input in f32, for which the whole input is converted, once; None where that can't be had.
+
+        Patches are gathered in many copies, for each of which NumPy would convert element by element.
+        """
+        root = part.root
+        number, strides = root.argument, part.desc.strides
+        dense = root.desc.strides is not None and not root.desc.has_gaps
+        if number not in self.inputs or not dense or strides is None:
+            return None
+        if number not in self._wide:
+            self._wide[number] = self.temporary(root.desc.shape, DataType.f32, root.desc.strides)
+            self._cast(what, root, self._wide[number])
+        wide = self._wide[number]
+        offset = part.place // root.desc.itemsize * wide.desc.itemsize
+        return Buffer(self.desc(part.desc.shape, strides, DataType.f32), base=wide, offset=offset)
+
     def _cast(self, what: str, source: Buffer, target: Buffer) -> None:
         arrays = [array for array in map(HostArray.of, (source, target)) if array is not None]
         flat = [array.flat for array in arrays]
-        same_order = source.desc.strides == target.desc.strides and None not in flat
+        same_order = _lie_alike(source.desc, target.desc) and None not in flat
         seen = tuple(array for array in flat if array is not None) if same_order else tuple(arrays)
         code = self.engine.machine_code
-        by = half.name(code) if source.desc.data_type is not target.desc.data_type else "numpy"
+        converts = source.desc.data_type is not target.desc.data_type
+        by = half.name(code) if same_order and converts else "numpy"
         cast = half.cast if code else half.cast_without_code
         arguments = ((0, source), (1, target))
         self.steps.append(

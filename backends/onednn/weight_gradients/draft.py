@@ -59,6 +59,7 @@ class Draft(Assembly):
 
     def __init__(self, engine: NativeEngine, problem: Problem, pick: int, admits: Admits) -> None:
         super().__init__(engine)
+        self.inputs = frozenset((SRC, DIFF_DST))
         self.problem = problem
         self.convolution = ""
         self.compute = problem.data_type

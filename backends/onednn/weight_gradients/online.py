@@ -28,8 +28,9 @@ from .candidate import Candidate
 from .problem import Problem
 from .tuning import PLAUSIBLE, by_times, key_of
 
-MOST_TRIED = 6
-"""Candidates that are tried at most, the best estimates first."""
+MOST_TRIED = 8
+"""Candidates that are tried at most, the best estimates first. On 584 of 585 random layers of which all candidates were
+timed, the best of so many is within 3 % of the best of all; the best of six on 582."""
 LEAST_SECONDS = 50e-6
 """What is estimated to take less is not tried: clocks and other programs would decide."""
 

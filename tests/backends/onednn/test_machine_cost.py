@@ -4,12 +4,20 @@ import random
 
 import onednn_graph as og
 import pytest
+from attrs import evolve
 from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.plan.plan import HostStep
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
-from onednn_graph.backends.onednn.weight_gradients import machine
+from onednn_graph.backends.onednn.weight_gradients import machine, strategies
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel
+from onednn_graph.backends.onednn.weight_gradients.selection import candidates
+from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
 from onednn_graph.tools import machine as fitting
+from onednn_graph.tools import measuring
 from onednn_graph.tools.information import information
+from onednn_graph.tools.layers import complete, draw
+from onednn_graph.tools.measuring import Measured, Sample
 from oracle import Problem
 
 MODEL = CostModel(
@@ -82,25 +90,26 @@ def test_they_hold_for_this_very_machine(what, monkeypatch):
     assert machine.factors_of(load()) == {}
 
 
-def timed(first, second):
+def sample(first, second):
     """A layer of two candidates, of which the model takes the first."""
-    return (
-        fitting.Timed(((work("matmul", "a"), first),), first),
-        fitting.Timed(((work("matmul", "b"), second), (work("sum", "c"), 1e-9)), second + 1e-9),
+    found = (
+        Measured("first", "", (work("matmul", "a"),), (first,), first, 0),
+        Measured("second", "", (work("matmul", "b"), work("sum", "c")), (second, 1e-9), second + 1e-9, 0),
     )
+    return Sample("f32", "NCX", draw(random.Random(0)), found)
 
 
 def test_a_fit_is_kept_where_it_helps_on_layers_that_it_has_not_seen(monkeypatch):
     monkeypatch.setattr(fitting, "cost_model", lambda engine: machine.MachineCost(MODEL, {}))
-    fit = fitting.fitted([timed(4e-6, 1e-6)] * 16)
+    fit = fitting.fitted([sample(4e-6, 1e-6)] * 16)
     assert fit.kept
     assert fit.before == pytest.approx(4, rel=0.01)
     assert fit.after == pytest.approx(1, rel=0.01)
     assert machine.factors_of(load())
     machine.drop(load())
-    few = fitting.fitted([timed(4e-6, 1e-6)] * (fitting.LEAST_LAYERS - 1))
+    few = fitting.fitted([sample(4e-6, 1e-6)] * (fitting.LEAST_LAYERS - 1))
     assert not few.kept
-    worse = fitting.fitted([timed(1e-6, 4e-6) if n % 4 == 0 else timed(4e-6, 1e-6) for n in range(16)])
+    worse = fitting.fitted([sample(1e-6, 4e-6) if n % 4 == 0 else sample(4e-6, 1e-6) for n in range(16)])
     assert worse.after > worse.before
     assert not worse.kept
     assert not machine.factors_of(load())
@@ -108,19 +117,44 @@ def test_a_fit_is_kept_where_it_helps_on_layers_that_it_has_not_seen(monkeypatch
 
 def test_measuring_ends_with_its_time_and_tells_how_far_it_is(monkeypatch):
     ticks = iter(range(1000))
-    monkeypatch.setattr(fitting, "timed", lambda engine, op, clock: timed(1e-6, 1e-6))
+    monkeypatch.setattr(measuring, "sampled", lambda *args: sample(1e-6, 1e-6))
     told = []
     layers = list(fitting.measured(5, 0, lambda part, count: told.append((part, count)), lambda: next(ticks)))
     assert len(layers) == 4
     assert told == [(0.2, 0), (0.4, 1), (0.6, 2), (0.8, 3)]
 
 
-def test_random_layers_are_problems_of_the_library():
-    rng = random.Random(1)
-    drawn = [fitting.draw(rng) for _ in range(60)]
-    assert {op.kind for op in drawn} == {"ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"}
-    assert {str(op.attributes["data_format"]) for op in drawn} == {"NXC", "NCX"}
-    for op in drawn:
-        graph = og.Graph()
-        graph.add_op(op)
-        graph.finalize()  # shapes agree with attributes
+def test_steps_on_the_host_are_measured_too():
+    """Half precision is converted there, where the library would go element by element."""
+    layer = complete({"batch": 4, "in_channels": 16, "out_channels": 32, "src_spatial": [12], "kernel": [3]})
+    engine = NativeEngine()
+    made = measuring.sampled(engine, layer, "NCX", "f16", 0.0)
+    plans = [one.plan for one in candidates(engine, made.problem, STRATEGIES, [])]
+    assert any(isinstance(step, HostStep) and step.work is not None for plan in plans for step in plan.steps)
+    assert [one.known for one in made.found] == [plan.works for plan in plans]
+    assert all(len(one.steps) == len(one.works) for one in made.found)
+
+
+def test_what_is_fitted_are_all_steps_of_all_layers_but_those_held_back(monkeypatch):
+    told = []
+    monkeypatch.setattr(fitting, "cost_model", lambda engine: machine.MachineCost(MODEL, {}))
+    monkeypatch.setattr(machine, "fit", lambda model, steps: told.extend(steps) or {})
+    fitting.fitted([sample(1e-6 * n, 1e-6) for n in range(1, 9)])
+    assert len(told) == 3 * 6
+    assert {seconds for one, seconds in told if one.kind == "a"} == {n * 1e-6 for n in (2, 3, 4, 6, 7, 8)}
+
+
+def test_choices_are_those_that_compilation_makes():
+    """With the margins, and within the limit of memory."""
+    usual = next(one.name for one in strategies.usual(sample(1, 1).problem))
+    two = [
+        Measured(usual, "", (work("matmul", "a"),), (1.0,), 1.0, 0),
+        Measured("columns", "", (work("matmul", "b"),), (1.0,), 1.0, 0),
+    ]
+    for factor, expected in ((1.05, usual), (2.0, "columns")):
+        one = evolve(sample(1, 1), found=tuple(two))
+        model = machine.MachineCost(MODEL, {"matmul a": factor})
+        assert measuring.chosen(one, model.seconds).strategy == expected
+        hungry = evolve(one, found=(two[0], evolve(two[1], scratch_bytes=1 << 60)))
+        assert measuring.chosen(hungry, model.seconds).strategy == usual
+        assert measuring.best(hungry).strategy == usual

@@ -13,10 +13,10 @@ from onednn_graph.backends.onednn.weight_gradients import online
 from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.model.logical_tensor import LayoutType
 from oracle import Problem
-from strategies import check
+from strategies import check, has_isa
 
 WIDE = Problem(channels=(16, 32), size=(12, 12), kernel=(3, 3), begin=(1, 1), end=(1, 1), batch=4)
-MANY = 60
+MANY = 120
 """Executions in which any trial is over."""
 
 
@@ -73,7 +73,7 @@ def test_each_result_is_right_and_the_fastest_stays(slow_first):
     model = graph_of(WIDE).compile(tune="online")
     _, before = story(model)
     assert not before.settled
-    assert len(before.tried) > 2
+    assert len(before.tried) > (2 if has_isa("avx2") else 1)
     for _ in range(MANY):
         run(model, WIDE)
     explanation, after = story(model)

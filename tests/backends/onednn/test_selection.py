@@ -202,6 +202,61 @@ def test_no_half_is_converted_element_by_element(data_format):
         run(model, problem)
 
 
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"kernel": (1, 1)},  # one group: dW of a matrix product
+        {
+            "batch": 1,
+            "size": (40,),
+            "kernel": (3,),
+            "strides": (1,),
+            "begin": (1,),
+            "end": (1,),
+        },  # a padded copy
+        {"channels": (1, 32), "size": (16, 16), "kernel": (4, 4), "strides": (4, 4)},
+        {"channels": (16, 1), "size": (40,), "kernel": (3,), "strides": (1,)},
+    ],
+    ids=str,
+)
+def test_nor_is_one_where_layouts_differ_in_strides_that_mean_nothing(sizes, data_format):
+    """Those of axes of one element, such as a group, one image or one channel."""
+    problem = Problem(
+        **{"channels": (16, 32), "size": (12, 12), "batch": 4, **sizes}, dtype="f16", data_format=data_format
+    )
+    explanation = graph_of(problem).compile().explain()[0]
+    for name in {one.strategy for one in explanation.considered}:
+        model = graph_of(problem).compile(strategy=name)
+        converts = [one for one in model.explain()[0].implementations if one.startswith("reorder")]
+        assert not [one for one in converts if "simple" in one], name
+        run(model, problem)
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_an_input_of_which_many_patches_are_taken_is_converted_once(transposed, data_format):
+    """Patches have gaps between their elements, where conversion is element by element."""
+    problem = Problem(
+        transposed=transposed,
+        channels=(8, 6),
+        size=(40,),
+        kernel=(5,),
+        strides=(1,),
+        begin=(2,),
+        end=(2,),
+        batch=2,
+        dtype="f16",
+        data_format=data_format,
+    )
+    model = graph_of(problem).compile(strategy="columns and matrix product in f32")
+    steps = model.explain()[0].implementations
+    assert sum(one.startswith("reorder") for one in steps) >= 5  # the patches, in f32
+    assert sum(one.startswith("convert") for one in steps) == 3  # both inputs and the result
+    assert not [one for one in steps if "simple" in one]
+    run(model, problem)
+
+
 # --- the choice -----------------------------------------------------------------------------------------
 
 
