@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -142,6 +142,19 @@ class _Model:
     proto: Any
     opset: int
     constants: Mapping[str, Array]
+
+    def __reduce__(self) -> tuple[Callable[..., _Model], tuple[object, ...]]:
+        """Packages are imported where it is unpickled, and each weight is in there once, decoded."""
+        proto = self.onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        light = _without_weights(self.onnx, proto)
+        return _model_from, (light.SerializeToString(), self.opset, dict(self.constants))
+
+
+def _model_from(proto: bytes, opset: int, constants: Mapping[str, Array]) -> _Model:
+    """The model of a pickle."""
+    onnx = library("onnx", "onnx", "a pickle of a model from ONNX")
+    return _Model(onnx, onnx.ModelProto.FromString(proto), opset, constants)
 
 
 def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
