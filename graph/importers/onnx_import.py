@@ -26,6 +26,7 @@ from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .hosted import take_along
 from .onnx_checks import NodeChecks, check_structure, invalid, label_of
+from .onnx_modules import module_titles
 from .onnx_ops import Node, constant_scalar
 from .onnx_patterns import Pattern, patterns
 from .onnx_quantized import TABLE
@@ -215,6 +216,7 @@ class _Importer:
         self.later: set[str] = set()
         self.open = False
         self.check_node = NodeChecks(model.onnx, model.opset)
+        self.titles = module_titles(model.proto.graph.node, model.constants)
 
     def run(self, for_sizes: bool) -> Graph | None:
         """The graph; None where it takes more sizes to make it. For `for_sizes` see `finished`."""
@@ -314,7 +316,7 @@ class _Importer:
             return
         if kind == node.op_type and not node.domain and (kind in TABLE or kind in SHAPES):
             self.check_node(node, label)
-        self.t.label = label
+        self.t.label = self.titles.get(node.output[0], label)
         try:
             inputs = [self.values[name] if name else None for name in sources]
             made = self._translated(node, kind, inputs, max(needed) + 1, pattern)

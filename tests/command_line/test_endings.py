@@ -134,7 +134,7 @@ def test_an_interrupt_ends_the_command(arguments, tmp_path):
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         code = process.wait(PATIENCE)
         said = process.stderr.read().decode()
-    assert code == 130, said
+    assert code in (130, -signal.SIGINT), said  # the latter while it is imported still: 130 in a shell
     assert "Traceback" not in said
     assert "ignored" not in said
 
