@@ -23,8 +23,8 @@ def module_titles(nodes: Iterable[Any], constants: Collection[str]) -> dict[str,
     """Names of ops by the name of their node's first output, for nodes that say of which module they are.
 
     An op that is all that a submodule does has the submodule's path, at each of its calls. One of several has its own
-    name behind it, `layer1.0.add`. What an optimiser has put between two nodes without a word is of the innermost module
-    around both.
+    name behind it, `layer1.0.add`. What an optimiser has put between two nodes without a word is of the innermost
+    module around both.
 
     Args:
         nodes: of the model, in order.
