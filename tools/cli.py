@@ -33,7 +33,7 @@ from .ending import Exit, say
 from .graph_files import GraphFile, check_sizes, loaded, parse_shapes, with_shapes
 from .information import information
 from .machine import MOST_SECONDS, Layer, fitted, forgotten, measured
-from .op_page import has_primitive, op_data, op_page
+from .op_page import has_primitive, kind_of, op_data, op_page
 from .tables import (
     lines_of,
     print_benchmark,
@@ -147,7 +147,9 @@ def _complete_op(begun: str) -> list[str]:
 def _ops(
     name: Annotated[
         str | None,
-        typer.Argument(help="A kind or legacy name; all ops if left out.", autocompletion=_complete_op),
+        typer.Argument(
+            help="A kind, legacy name or function; all ops if left out.", autocompletion=_complete_op
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -176,7 +178,7 @@ def _ops(
         table("", ("op", "legacy names", "family", "runs on", "what it does"), rows)
         return
     try:
-        schema = REGISTRY.resolve(name)[0]
+        schema = REGISTRY.resolve(kind_of(name))[0]
     except UnknownOpError as error:
         raise failure(error, Exit.usage) from error
     if as_json:
