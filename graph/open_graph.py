@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import NoReturn
 
 from ..ops.data_types import DataType, parse_data_type
@@ -23,6 +24,8 @@ Maker = Callable[[Mapping[str, tuple[int, ...]]], Graph]
 
 class OpenGraph(Graph):
     """A model of another framework whose shapes are computed from sizes of its inputs that are left open.
+
+    It is pickled with all that it is made from, the model and its weights.
 
     Which ops it has depends on these sizes: a reshape's target, how far a mask reaches. `compile` works as ever: the
     first call with inputs of some sizes makes the graph for them. Everything that needs the ops (adding to it, files,
@@ -107,7 +110,18 @@ class OpenGraph(Graph):
                 choices=options.choices,
             )
 
-        compiled = CompiledOpenGraph(Signature(self.inputs, self._known_outputs, ()), engine, made)
+        compiler = partial(
+            self.compile,
+            policy=policy,
+            backend=backend,
+            verify=verify,
+            tune=tune,
+            tune_seconds=tune_seconds,
+            strategy=strategy,
+            scratch_limit=scratch_limit,
+            threads=threads,
+        )
+        compiled = CompiledOpenGraph(Signature(self.inputs, self._known_outputs, ()), engine, made, compiler)
         return compiled
 
     def finalize(self) -> None:
@@ -143,7 +157,7 @@ class OpenGraph(Graph):
         if not ports:
             self.refuse("given inputs of another type")
         return OpenGraph(
-            self.inputs, self._known_outputs, lambda shapes: self._make(shapes).to(wanted, keep=keep)
+            self.inputs, self._known_outputs, partial(_converted, self._make, wanted, tuple(keep))
         )
 
     def refuse(self, done: str) -> NoReturn:
@@ -167,8 +181,8 @@ class OpenGraph(Graph):
     def __deepcopy__(self, memo: object) -> OpenGraph:
         return self.__copy__()
 
-    def __reduce__(self) -> NoReturn:
-        self.refuse("pickled, for it is made from a model of another framework")
+    def __reduce__(self) -> tuple[type[OpenGraph], tuple[object, ...]]:
+        return OpenGraph, (self.inputs, self._known_outputs, self._make)
 
     def __str__(self) -> str:
         lines = [f"  input {t}" for t in self.inputs]
@@ -176,3 +190,10 @@ class OpenGraph(Graph):
 
     def __repr__(self) -> str:
         return f"OpenGraph({', '.join(self.input_names)} → {', '.join(self.output_names)})"
+
+
+def _converted(
+    make: Maker, data_type: DataType, keep: Collection[str], shapes: Mapping[str, tuple[int, ...]]
+) -> Graph:
+    """The graph for some shapes in another number format; a function, so that it can be pickled."""
+    return make(shapes).to(data_type, keep=keep)

@@ -24,6 +24,7 @@ from ..ops.errors import ArgumentError, UnknownOpError, nearest
 from ..ops.registry import REGISTRY
 from .benchdnn.reference import FPMATH_TYPES
 from .benchdnn.rewriting import attribute_value
+from .op_page import kind_of
 
 LEAST_RUNS = 5
 PEAK_SIZE = 1536
@@ -241,7 +242,7 @@ def single_op_graph(kind: str, inputs: Sequence[str], attributes: Sequence[str])
     """A graph of one op from what stands on a command line.
 
     Args:
-        kind: as in `Op`.
+        kind: as in `Op`, or the function of that name.
         inputs: `TYPE:SHAPE`, `f32:16x56x56x64`, say, one for each input.
         attributes: `NAME=VALUE`; the elements of a list with x between them.
 
@@ -250,6 +251,7 @@ def single_op_graph(kind: str, inputs: Sequence[str], attributes: Sequence[str])
         OneDNNGraphError: what they say together breaks a rule.
     """
     try:
+        kind = kind_of(kind)
         schema, names = REGISTRY.resolve(kind)
     except UnknownOpError as error:
         raise ArgumentError(f"--op: {error}") from error

@@ -34,7 +34,7 @@ from .graph_files import GraphFile, check_sizes, loaded, parse_shapes, with_shap
 from .information import information
 from .machine import MOST_SECONDS, fitted, forgotten, measured
 from .measuring import Sample
-from .op_page import has_primitive, op_data, op_page
+from .op_page import has_primitive, kind_of, op_data, op_page
 from .tables import (
     lines_of,
     print_benchmark,
@@ -148,7 +148,9 @@ def _complete_op(begun: str) -> list[str]:
 def _ops(
     name: Annotated[
         str | None,
-        typer.Argument(help="A kind or legacy name; all ops if left out.", autocompletion=_complete_op),
+        typer.Argument(
+            help="A kind, legacy name or function; all ops if left out.", autocompletion=_complete_op
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -177,7 +179,7 @@ def _ops(
         table("", ("op", "legacy names", "family", "runs on", "what it does"), rows)
         return
     try:
-        schema = REGISTRY.resolve(name)[0]
+        schema = REGISTRY.resolve(kind_of(name))[0]
     except UnknownOpError as error:
         raise failure(error, Exit.usage) from error
     if as_json:

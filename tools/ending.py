@@ -125,6 +125,8 @@ def _watch_interrupts() -> None:
     in vain where a finalizer or a callback of C happens to run. Then a thread ends the process after a while, and at a
     second Ctrl-C at once.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # from here on it is heard
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return  # a shell that runs a command in the background has it ignored
     woken, waker = socket.socketpair()  # sockets and no pipe, since Windows takes only these

@@ -8,8 +8,17 @@ from ..backends.onednn.lowering.table import LOWERED
 from ..graph.functions.signatures import MARKS
 from ..graph.model.builder import snake_case
 from ..ops.attributes import AttributeSpec
+from ..ops.registry import REGISTRY
 from ..ops.schema import ANY, OpSchema, Port, counts_allowed
 from .op_examples import example, has_example
+
+
+def kind_of(name: str) -> str:
+    """The kind that a function is called after, `ReLU` for `relu`; any other name as it is."""
+    written = [
+        kind for schema in REGISTRY for kind in (schema.kind, *(alias.kind for alias in schema.aliases))
+    ]
+    return {snake_case(kind): kind for kind in written}.get(name, name)
 
 
 def has_primitive(kind: str) -> bool:

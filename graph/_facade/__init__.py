@@ -7,17 +7,28 @@ primitives run what they can, NumPy the rest. Names and semantics are oneDNN Gra
 """
 
 import logging as _logging
+import signal as _signal
+import sys as _sys
 import typing as _typing
 from collections.abc import Collection as _Collection
 from collections.abc import Iterable as _Iterable
 from collections.abc import Sequence as _Sequence
 from functools import wraps as _wraps
 from importlib.metadata import version as _version
+from pathlib import Path as _Path
 
 if __name__ != "onednn_graph":  # a checkout offers this folder by its path too, and backends register once
     raise ImportError(
         f"{__name__} is where the sources of onednn_graph lie; import onednn_graph", name=__name__
     )
+
+# The command `onednn-graph` comes through here before it can see to anything itself. Until then Ctrl-C ends it like any
+# program, and is no error in the middle of an import. "-m" is the program's name while Python looks for the module.
+if (
+    _Path(*_sys.argv[:1]).stem in ("onednn-graph", "-m")
+    and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+):
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 from onednn_graph.backends.native.backend import NativeBackend as _NativeBackend

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import local
-from typing import NoReturn, cast
+from typing import cast
 
-from ...ops.errors import ArgumentError, GraphError
+from ...ops.errors import ArgumentError
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
@@ -32,6 +32,7 @@ class CompiledOpenGraph(CompiledGraph):
         signature: inputs and outputs, with -1 for sizes that are left open.
         engine: where it runs.
         make: from the inputs' shapes by name to what runs for them.
+        compiler: makes the same again on another engine, for copies and pickles.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class CompiledOpenGraph(CompiledGraph):
         signature: Signature,
         engine: Engine | None,
         make: Callable[[Mapping[str, tuple[int, ...]]], CompiledGraph],
+        compiler: Callable[[Engine | None], CompiledGraph],
     ) -> None:
+        self._compiler = compiler
         self.engine = default_engine() if engine is None else engine
         check_engine(self.engine)
         self.engine.check_open()
@@ -72,12 +75,6 @@ class CompiledOpenGraph(CompiledGraph):
         given = self._by_name(arrays, named)
         made = self._for(given)(given, outputs=self._signature.outputs_of(outputs), stream=stream)
         return Results(dict(made), self._signature)
-
-    def __reduce__(self) -> NoReturn:
-        raise GraphError(
-            "a model whose ops depend on sizes that are open can't be pickled, for it is made from a model of another "
-            "framework; pickle the graph for some sizes, graph.with_shapes({…})"
-        )
 
     def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays | None = None) -> BoundGraph:
         """A callable that runs the graph for the sizes of these very arrays; see `CompiledGraph`."""

@@ -368,8 +368,11 @@ def cut(t: Translation, x: Value, axis: int, start: int, stop: int, step: int = 
 
 
 def _part_name(label: str) -> str:
-    """A name that says what the MaxPool is."""
-    return label if any(word in label.lower() for word in PARTS) else f"slice_{label}"
+    """A name that says what the MaxPool is, in the module of the node."""
+    if any(word in label.lower() for word in PARTS):
+        return label
+    start = max(label.rfind("."), label.rfind("/")) + 1
+    return f"{label[:start]}slice_{label[start:]}"
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .hosted import take_along
 from .onnx_checks import NodeChecks, check_structure, invalid, label_of
+from .onnx_modules import module_titles
 from .onnx_ops import Node, constant_scalar
 from .onnx_patterns import Pattern, patterns
 from .onnx_quantized import TABLE
@@ -143,6 +144,19 @@ class _Model:
     opset: int
     constants: Mapping[str, Array]
 
+    def __reduce__(self) -> tuple[Callable[..., _Model], tuple[object, ...]]:
+        """Packages are imported where it is unpickled, and each weight is in there once, decoded."""
+        proto = self.onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        light = _without_weights(self.onnx, proto)
+        return _model_from, (light.SerializeToString(), self.opset, dict(self.constants))
+
+
+def _model_from(proto: bytes, opset: int, constants: Mapping[str, Array]) -> _Model:
+    """The model of a pickle."""
+    onnx = library("onnx", "onnx", "a pickle of a model from ONNX")
+    return _Model(onnx, onnx.ModelProto.FromString(proto), opset, constants)
+
 
 def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
     if graph.sparse_initializer:
@@ -202,6 +216,7 @@ class _Importer:
         self.later: set[str] = set()
         self.open = False
         self.check_node = NodeChecks(model.onnx, model.opset)
+        self.titles = module_titles(model.proto.graph.node, model.constants)
 
     def run(self, for_sizes: bool) -> Graph | None:
         """The graph; None where it takes more sizes to make it. For `for_sizes` see `finished`."""
@@ -301,7 +316,7 @@ class _Importer:
             return
         if kind == node.op_type and not node.domain and (kind in TABLE or kind in SHAPES):
             self.check_node(node, label)
-        self.t.label = label
+        self.t.label = self.titles.get(node.output[0], label)
         try:
             inputs = [self.values[name] if name else None for name in sources]
             made = self._translated(node, kind, inputs, max(needed) + 1, pattern)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import operator
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -9,8 +10,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
+from attrs import frozen
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, UnsupportedError
 from ...ops.values import format_value, one_line
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
@@ -78,13 +80,7 @@ def import_torch(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
         ) from error
 
-    held: dict[str, Parameter] = {}  # the graphs for all sizes share their parameters
-
-    def imported(shapes: Mapping[str, Sequence[int]]) -> Graph:
-        return _Importer(torch, program, shapes, table, held if training else None).run(
-            for_sizes=bool(shapes)
-        )
-
+    imported = _Imported(torch, program, {} if training else None)
     given = _tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(given.values())):
         return imported({})
@@ -100,6 +96,45 @@ def import_torch(
         [(names[number], outputs[name]) for number, name in enumerate(made) if name in outputs],
         imported,
     )
+
+
+@frozen(eq=False)
+class _Imported:
+    """Makes the graphs for all sizes of an exported program.
+
+    Attributes:
+        torch: the package.
+        program: decomposed.
+        held: parameters, which these graphs share; None for no training.
+    """
+
+    torch: Any
+    program: Any
+    held: dict[str, Parameter] | None
+
+    def __call__(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
+        """The graph for inputs of these shapes, by name; none where the program leaves no size open."""
+        table = TABLE if self.held is None else TRAINING
+        return _Importer(self.torch, self.program, shapes, table, self.held).run(for_sizes=bool(shapes))
+
+    def __reduce__(self) -> tuple[Callable[..., _Imported], tuple[object, ...]]:
+        if self.held is not None:  # which parameters share memory is not in what torch writes
+            raise GraphError(
+                "a graph for training whose ops depend on sizes that are open can't be pickled; pickle the graph for "
+                "some sizes, graph.with_shapes({…})"
+            )
+        written = io.BytesIO()
+        with _quiet():
+            library("torch.export", "torch", "from_torch").save(self.program, written)
+        return _imported_again, (written.getvalue(),)
+
+
+def _imported_again(program: bytes) -> _Imported:
+    """What makes the graphs of a pickle."""
+    asked = "a pickle of a model from torch"
+    torch, export = library("torch", "torch", asked), library("torch.export", "torch", asked)
+    with _quiet():
+        return _Imported(torch, export.load(io.BytesIO(program)), None)
 
 
 def _metas(torch: Any, program: Any, names: Iterable[Any]) -> dict[str, Any]:

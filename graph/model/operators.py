@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, Protocol, Self, cast
 
 from ...ops.data_types import DataType
-from ...ops.errors import DataTypeError, GraphError, OneDNNGraphError, UnsupportedError
+from ...ops.errors import DataTypeError, GraphError, OneDNNGraphError
 from ...ops.values import format_value
 
 _FLOATS = {
@@ -169,19 +169,13 @@ class Operators:
 
     def __pow__(self, exponent: object) -> Self:
         graph = self._graph()
-        if not _is_number(exponent):
-            raise UnsupportedError(
-                f"{self} can be raised to a number only, which is an attribute of Pow, got {format_value(exponent)}; "
-                "for another exponent use Exp of the exponent times Log"
-            )
+        if not _is_number(exponent):  # Pow has its exponent as an attribute
+            return self._binary("HostPower", exponent)
         beta = float(cast("float", exponent))
         return graph.op("Square", self) if beta == 2 else graph.op("Pow", self, beta=beta)
 
     def __rpow__(self, base: object) -> Self:
-        raise UnsupportedError(
-            f"{format_value(base)} can't be raised to {self}, for Pow takes an exponent that is a number; use Exp of "
-            "the tensor times the logarithm of the base"
-        )
+        return self._binary("HostPower", base, swapped=True)
 
     def __neg__(self) -> Self:
         return self._binary("Multiply", -1)

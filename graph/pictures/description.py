@@ -250,8 +250,9 @@ def _described_graph(
         for partition in partitions
         for op, layout in layouts_of(partition.ops, partition.steps).items()
     }
-    stands = places({op.id: op.name for op in ops})
     producers = {t.id: op.id for op in ops for t in op.outputs}
+    read = {op.id: {producers[t.id] for t in op.inputs if t.id in producers} for op in ops}
+    stands = places({op.id: op.name for op in ops}, read)
     consumers: dict[int, list[int]] = {}
     for op in ops:
         for tensor in op.inputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from attrs import frozen
 
@@ -32,17 +32,20 @@ class Place:
     title: str
 
 
-def places(names: Mapping[int, str]) -> dict[int, Place]:
+def places(names: Mapping[int, str], read: Mapping[int, Collection[int]] | None = None) -> dict[int, Place]:
     """The place of each op.
 
-    A group of one op is none, and groups of the same ops are one, `encoder.layer`. Where several hundred ops stand
-    side by side, they are parted into sections, `ops 51–100`, which a picture may leave closed.
+    A group of one op is none, and groups of the same ops are one, `encoder.layer`. A module that is called again with
+    what others have made of its result is a group for each time, `block` and `block (2)`, so that no group reads what
+    it has made. Where several hundred ops stand side by side, they are parted into sections, `ops 51–100`, which a
+    picture may leave closed.
 
     Args:
         names: of the ops by id, in topological order; a name without dots and slashes stands in no group.
+        read: ids of the ops whose results each reads.
     """
     known = set(names.values())
-    parts = {number: _parts(name, known) for number, name in names.items()}
+    parts = _by_calls({number: _parts(name, known) for number, name in names.items()}, read or {})
     sizes = Counter(p[:depth] for p in parts.values() for depth in range(1, len(p)))
     found = {number: _place(p, sizes) for number, p in parts.items()}
     return _in_sections(found)
@@ -59,6 +62,48 @@ def _parts(name: str, known: set[str]) -> tuple[str, ...]:
     if DOTTED.fullmatch(name):
         return tuple(re.findall(r"\.?[^.]+", name))
     return (name,)
+
+
+def _by_calls(
+    parts: dict[int, tuple[str, ...]], read: Mapping[int, Collection[int]]
+) -> dict[int, tuple[str, ...]]:
+    """The same with the number of the call behind the name of a module from its second one on."""
+    order = list(parts)
+    index = {number: place for place, number in enumerate(order)}
+    result = dict(parts)
+    deepest = max(map(len, parts.values()), default=0)
+    for depth in range(1, deepest):
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for number, p in result.items():
+            if len(p) > depth:
+                groups.setdefault(p[:depth], []).append(number)
+        for members in groups.values():
+            between = order[index[members[0]] : index[members[-1]] + 1]
+            if len(between) == len(members):  # nothing comes between them
+                continue
+            for number, call in _calls(set(members), between, read).items():
+                if call > 1:
+                    *outer, own = result[number][:depth]
+                    result[number] = (*outer, f"{own} ({call})", *result[number][depth:])
+    return result
+
+
+def _calls(
+    members: Collection[int], order: Collection[int], read: Mapping[int, Collection[int]]
+) -> dict[int, int]:
+    """How often the way to each member has come into the group: once more for each time that it has left it."""
+    calls: dict[int, int] = {}
+    found: dict[int, int] = {}
+    for number in order:
+        before = [
+            found[other] + (other in members and number not in members)
+            for other in read.get(number, ())
+            if other in found
+        ]
+        found[number] = max(before, default=1)
+        if number in members:
+            calls[number] = found[number]
+    return calls
 
 
 def _place(parts: tuple[str, ...], sizes: Counter[tuple[str, ...]]) -> Place:

@@ -87,6 +87,10 @@ class TestOps:
     def test_a_legacy_name_leads_to_the_page(self):
         assert "ConvolutionBackpropFilters" in call("ops", "ConvolutionBackpropFilters")
 
+    def test_a_function_leads_to_the_page(self):
+        assert call("ops", "leaky_relu") == call("ops", "LeakyReLU")
+        assert call("ops", "convolution_backprop_filters") == call("ops", "ConvolutionBackpropFilters")
+
     def test_json_is_the_registry(self):
         data = {op["kind"]: op for op in json.loads(call("ops", "--json"))}
         assert set(data) == {schema.kind for schema in REGISTRY}

@@ -316,6 +316,41 @@ def test_2500_ops_open_section_by_section(watched, tmp_path):
     watched.check_silence()
 
 
+def test_layers_that_are_alike_are_placed_once(watched, tmp_path):
+    page = drawn(watched, blocks(), tmp_path, backend="numpy")
+    page.evaluate(
+        """() => {
+          const { layout } = dagre;
+          window.placed = 0;
+          window.dagre = { ...dagre, layout: (g) => { window.placed += 1; return layout(g); } };
+        }"""
+    )
+    for _ in range(2):
+        page.keyboard.press("]")
+    assert 3 <= page.evaluate("window.placed") < BLOCKS  # all of it, the body, and forms of its blocks
+    assert page.locator("#scene .node.op").count() == 4 * BLOCKS + 2
+    assert overlaps(page) == 0
+    places = page.evaluate(
+        """(number) => [...Array(number).keys()].map((block) => {
+          const frame = [...document.querySelectorAll('#scene .closer')]
+            .find((one) => one.dataset.id === `group › body › ${block}`).querySelector('rect');
+          const ops = [...document.querySelectorAll('#scene .node.op')]
+            .filter((one) => one.getAttribute('aria-label').includes(` body.${block}.`));
+          return ops.map((op) => ['x', 'y'].map(
+            (axis) => Math.round(op.querySelector('rect').getAttribute(axis) - frame.getAttribute(axis))
+          ));
+        })""",
+        BLOCKS,
+    )
+    assert [len(one) for one in places] == [4] * BLOCKS
+    assert len({str(one) for one in places[4:-1]}) == 1  # those before have partitions of one digit
+    lines = page.evaluate(
+        "() => [...document.querySelectorAll('#scene .edge .line')].map((one) => one.getAttribute('d'))"
+    )
+    assert len(set(lines)) == len(lines)  # each goes where its own ops are
+    watched.check_silence()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_flame_chart_shows_what_ran(watched, tmp_path, scheme):
     watched.page.emulate_media(color_scheme=scheme)

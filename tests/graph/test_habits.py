@@ -39,6 +39,10 @@ CALLS = {
     "divide by": (lambda x: 4 / x, 4 / X),
     "square": (lambda x: x**2, X**2),
     "cube": (lambda x: x**3, X**3),
+    "a power of a tensor": (lambda x: (2 * x) ** x, (2 * X) ** X),
+    "a power of an array": (lambda x: X**x, X**X),
+    "a number to the power": (lambda x: (-2) ** x, np.float32(-2) ** X),
+    "to the power of an array": (lambda x: (-x) ** X, (-X) ** X),
     "negative": (lambda x: -x, -X),
     "absolute": (lambda x: abs(x), abs(X)),
     "itself": (lambda x: x + x * x, X + X * X),
@@ -129,11 +133,13 @@ def test_other_operands_are_pythons_type_error(other):
         x @ 2
 
 
-def test_exponents_are_numbers():
-    _, x = opened()
-    for call in (lambda: x**x, lambda: 2**x):
-        with pytest.raises(og.UnsupportedError, match="Exp of"):
+def test_powers_of_tensors_are_for_types_with_fractions():
+    graph, x = opened("s32")
+    for call in (lambda: x**x, lambda: 2**x, lambda: x ** np.ones(3, np.int32)):
+        with pytest.raises(og.DataTypeError, match="HostPower"):
             call()
+    assert not graph.ops
+    assert not graph.constants
 
 
 def test_operators_need_one_graph_that_is_there():

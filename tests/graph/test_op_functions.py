@@ -5,6 +5,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import re
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,8 @@ def test_help_shows_the_signature():
     assert "leaky_relu(\n" in text or "leaky_relu(src" in text
     for part in ("alpha", "backend", "Slope", "OneDNNGraphError"):
         assert part in text
-    assert "leaky_relu(self" in pydoc.plain(pydoc.render_doc(og.Graph))
+    # From Python 3.13 on long signatures have a line for each parameter.
+    assert re.search(r"leaky_relu\((\n \|\s+)?self", pydoc.plain(pydoc.render_doc(og.Graph)))
 
 
 def conv_inputs(graph):

@@ -57,6 +57,36 @@ def test_places(names, wanted):
     assert [(place.path, place.title) for place in found.values()] == expected
 
 
+@pytest.mark.parametrize(
+    ("ops", "wanted"),
+    [
+        # A block that is called twice, with another module between.
+        ("b.0 b.1<b.0 mid<b.1 b.0.2<mid b.1.2<b.0.2", "b b - b(2) b(2)"),
+        ("b.0 b.1<b.0 m1<b.1 m2<m1 b.2<m2 b.3<b.2 m3<b.3 b.4<m3 b.5<b.4", "b b - - b(2) b(2) - b(3) b(3)"),
+        # Twice side by side, and once with a way around.
+        ("b.0 b.1<b.0 mid b.2<mid b.3<b.2 sum<b.1,b.3", "b b - b b -"),
+        ("in b.0<in b.1<b.0,in out<b.1", "- b b -"),
+        # One of a second call alone is no group, and what is read of the first does not count.
+        ("b.0 b.1<b.0 mid<b.1 b.2<mid", "b b - -"),
+        ("b.0 mid<b.0 b.1<b.0 b.2<mid,b.1 b.3<b.2", "b - b b(2) b(2)"),
+        # The inner one is called twice within one call of the outer.
+        ("o.i.a o.i.b<o.i.a o.x<o.i.b o.i.c<o.x o.i.d<o.i.c", "o/i o/i o o/i(2) o/i(2)"),
+        # The inner one once in each call of the outer.
+        (
+            "o.a o.i.a<o.a o.i.b<o.i.a m<o.i.b o.b<m o.i.c<o.b o.i.d<o.i.c",
+            "o o/i o/i - o(2) o(2)/i o(2)/i",
+        ),
+    ],
+)
+def test_a_module_that_is_called_again_is_another_group(ops, wanted):
+    parted = [text.partition("<") for text in ops.split()]
+    numbers = {name: number for number, (name, _, _) in enumerate(parted)}
+    read = {numbers[name]: {numbers[o] for o in others.split(",") if o} for name, _, others in parted}
+    found = places({number: name for name, number in numbers.items()}, read)
+    expected = [() if path == "-" else tuple(path.replace("(", " (").split("/")) for path in wanted.split()]
+    assert [place.path for place in found.values()] == expected
+
+
 def test_many_ops_side_by_side_are_parted_into_sections():
     few = places(dict.fromkeys(range(MOST_TOGETHER), ""))
     assert {place.path for place in few.values()} == {()}

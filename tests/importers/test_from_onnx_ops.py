@@ -480,6 +480,14 @@ def test_a_split_whose_last_parts_nobody_needs():
         ]
 
 
+@pytest.mark.parametrize(("name", "wanted"), [("/a/b.0/f", "/a/b.0/slice_f"), ("a.b.f", "a.b.slice_f")])
+def test_a_part_stays_in_the_module_of_its_node(name, wanted):
+    node = helper.make_node("Split", ["x"], ["a", "b"], name=name, axis=1, num_outputs=2)
+    x = normal(2, 8, 3)
+    imported = check(model_of([node], {"x": x}, ["a"], opset=18), {"x": x}, exact=True)
+    assert [op.name for op in imported.ops] == [wanted]
+
+
 def test_outputs_that_nobody_needs():
     x = normal(2, 4)
     node = helper.make_node("Dropout", ["x"], ["h", "mask"])

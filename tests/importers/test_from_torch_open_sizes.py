@@ -1,5 +1,7 @@
 """`from_torch` with `dynamic_shapes`: one import for batches and lengths of any size."""
 
+import pickle
+
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -174,3 +176,29 @@ def test_what_can_not_be_translated_is_named_at_the_import():
 
     with pytest.raises(og.UnsupportedError, match="aten.erfinv.default ×1"):
         og.from_torch(Bad(), (normal(4, 3),), dynamic_shapes=({0: AUTO},))
+
+
+class Flat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.linear(x.flatten(1))
+
+
+def test_an_open_graph_comes_back_from_a_pickle():
+    module = Flat()
+    graph = og.from_torch(module, (normal(4, 2, 3),), dynamic_shapes=({0: AUTO},))
+    assert isinstance(graph, og.OpenGraph)
+    again = pickle.loads(pickle.dumps(graph))
+    for rows in (2, 5):
+        x = normal(rows, 2, 3)
+        np.testing.assert_array_equal(again.compile()(x).only, graph.compile()(x).only)
+        assert again.with_shapes({"x": x.shape}).ops == graph.with_shapes({"x": x.shape}).ops
+
+
+def test_an_open_graph_for_training_says_what_to_pickle():
+    graph = og.from_torch(Flat(), (normal(4, 2, 3),), dynamic_shapes=({0: AUTO},), training=True)
+    with pytest.raises(og.GraphError, match=r"for training .* can't be pickled; pickle .*graph.with_shapes"):
+        pickle.dumps(graph)

@@ -1,5 +1,9 @@
 """Sizes that a model leaves open: ops that depend on them are made for the sizes of each call."""
 
+import copy
+import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -313,3 +317,48 @@ def test_what_an_open_graph_can_not_do_says_how():
     with pytest.raises(og.ArgumentError, match="data_type"):
         graph.to("bf17")
     assert og.quantize(graph.with_shapes({"x": (2, 2, 3)}), feeds).ops
+
+
+def elsewhere(tmp_path, model, shapes):
+    """What a pickled model gives for arrays of these shapes, in another process."""
+    arrays = [floats(shape) for shape in shapes]
+    (tmp_path / "model").write_bytes(pickle.dumps((model, arrays)))
+    code = (
+        "import pickle, sys\n"
+        "model, arrays = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "pickle.dump([model(x)['y'] for x in arrays], open(sys.argv[2], 'wb'))\n"
+    )
+    paths = [tmp_path / "model", tmp_path / "results"]
+    subprocess.run([sys.executable, "-c", code, *paths], check=True, timeout=300)
+    return arrays, pickle.loads(paths[1].read_bytes())
+
+
+def test_an_open_graph_goes_to_another_process(tmp_path):
+    proto = sized("reshape")
+    graph = og.from_onnx(proto)
+    expected = proto.SerializeToString()
+    arrays, results = elsewhere(tmp_path, graph.compile(), SHAPES)
+    for x, y in zip(arrays, results, strict=True):
+        np.testing.assert_array_equal(y, x.reshape(len(x), -1))
+    assert proto.SerializeToString() == expected
+
+
+def test_an_open_graph_comes_back_from_a_pickle():
+    graph, weights = open_model()
+    x = floats((3, 2, 3))
+    for one in (graph, graph.to("bf16"), graph.to("bf16", keep=["y"])):
+        again = pickle.loads(pickle.dumps(one))
+        assert isinstance(again, og.OpenGraph)
+        assert str(again) == str(one)
+        assert again.with_shapes({"x": x.shape}).ops == one.with_shapes({"x": x.shape}).ops
+        np.testing.assert_array_equal(again.compile()(x)["y"], x.reshape(3, 6) @ weights)
+
+
+def test_a_compiled_open_graph_is_compiled_anew_as_it_was():
+    graph, weights = open_model()
+    x = floats((3, 2, 3))
+    model = graph.compile(og.Engine(threads=1), backend="numpy")
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
+        np.testing.assert_array_equal(again(x)["y"], x.reshape(3, 6) @ weights)
+        assert again.engine.threads == 1
+        assert {p.backend for p in again.partitions} == {"numpy"}

@@ -145,7 +145,37 @@ function work(level) {
   return (level.boxes.length + crossed) ** 2 / rows;
 }
 
+const drafts = new Map(); // what dagre has made of levels, by their form: the layers of a model are often alike
+
+/** All that dagre reads of a level. */
+function formOf(level, hulled) {
+  const number = new Map([...level.boxes, ...level.ports].map((box, i) => [box, i]));
+  const ofItem = new Map(level.boxes.map((box, i) => [box.item, i]));
+  return JSON.stringify([
+    hulled,
+    level.boxes.map(({ width, height }) => [width, height]),
+    level.ports.map((port) => port.end),
+    level.edges.map(({ from, to, label }) => [number.get(from), number.get(to), label?.text]),
+    level.hulls.map((hull) => [...hull.members].map((node) => ofItem.get(node))),
+  ]);
+}
+
 function byDagre(level, hulled) {
+  if (!hulled) level.hulls = [];
+  const form = formOf(level, hulled);
+  if (!drafts.has(form)) drafts.set(form, draftOf(level, hulled));
+  const draft = drafts.get(form);
+  [...level.boxes, ...level.ports].forEach((box, i) => Object.assign(box, draft.boxes[i]));
+  level.edges.forEach((edge, i) => {
+    edge.points = draft.edges[i].points.map(centre);
+    edge.place = hulled && edge.label ? centre(draft.edges[i]) : null;
+  });
+  const byItem = new Map(level.boxes.map((box) => [box.item, box]));
+  level.hulls.forEach((hull, i) => surround(hull, [...hull.members].map((node) => byItem.get(node)), draft.hulls[i]));
+}
+
+/** The places of a level's boxes and ports, edges and hulls. */
+function draftOf(level, hulled) {
   const g = new dagre.graphlib.Graph({ multigraph: true, compound: hulled });
   const patient = level.boxes.length <= PATIENT;
   g.setGraph({
@@ -153,7 +183,6 @@ function byDagre(level, hulled) {
     ranker: patient ? "network-simplex" : "longest-path",
   });
   for (const { id, width, height } of [...level.boxes, ...level.ports]) g.setNode(id, { width, height });
-  if (!hulled) level.hulls = [];
   for (const hull of level.hulls) {
     g.setNode(hull.id, {});
     for (const node of hull.members) g.setParent(node.id, hull.id);
@@ -164,14 +193,11 @@ function byDagre(level, hulled) {
   }
   anchor(g, level);
   dagre.layout(g);
-  for (const box of [...level.boxes, ...level.ports]) Object.assign(box, centre(g.node(box.id)));
-  for (const edge of level.edges) {
-    const placed = g.edge(edge.from.id, edge.to.id, edge.key);
-    edge.points = placed.points.map(centre);
-    edge.place = hulled && edge.label ? centre(placed) : null;
-  }
-  const byItem = new Map(level.boxes.map((box) => [box.item, box]));
-  for (const hull of level.hulls) surround(hull, [...hull.members].map((node) => byItem.get(node)), g.node(hull.id));
+  return {
+    boxes: [...level.boxes, ...level.ports].map((box) => centre(g.node(box.id))),
+    edges: level.edges.map((edge) => g.edge(edge.from.id, edge.to.id, edge.key)),
+    hulls: level.hulls.map((hull) => g.node(hull.id)),
+  };
 }
 
 /** Keeps ports above or below everything else, by two points that are not drawn. */
