@@ -349,11 +349,22 @@ def _lower_than_the_cpu(case: Case) -> bool:
     )
 
 
+def _ends(case: Case) -> tuple[MemoryDesc, MemoryDesc]:
+    """The layouts of what goes in and comes out."""
+    backward = case.desc.function.endswith("backward")
+    first, second = (Query.diff_src_md, Query.diff_dst_md) if backward else (Query.src_md, Query.dst_md)
+    return case.layout(first), case.layout(second)
+
+
 def _stray_ones(case: Case) -> bool:
     """Whether an axis of one element, of what goes in or comes out, has a stride that the layout does not give it."""
-    backward = case.desc.function.endswith("backward")
-    ends = (Query.diff_src_md, Query.diff_dst_md) if backward else (Query.src_md, Query.dst_md)
-    return any(case.layout(end).has_stray_ones for end in ends)
+    return any(end.has_stray_ones for end in _ends(case))
+
+
+def _lies_in_two_ways(case: Case) -> bool:
+    """Whether an image of one position is taken to lie as its other end, and has the strides of another layout."""
+    first, second = _ends(case)
+    return first.last_stride != second.last_stride
 
 
 def _batches_apart(case: Case) -> bool:
@@ -452,12 +463,21 @@ LOWER = Entry[[Case]](
     since=(3, 3),
 )
 
-RESAMPLED = Entry[[Case]](
-    "",
-    STRAY,
-    _stray_ones,
-    f"{AMBIGUOUS}: wrong values and writes out of bounds in all types, (1, 8, 7, 1) to (1, 8, 1, 1) say, seen with 3.6",
-    since=(3, 3),
+RESAMPLED = (
+    Entry[[Case]](
+        "",
+        STRAY,
+        _stray_ones,
+        f"{AMBIGUOUS}: wrong values and writes out of bounds, with channels-last (1, 9, 2, 1) say, seen with 3.6",
+        since=(3, 3),
+    ),
+    Entry[[Case]](
+        "",
+        "data and result have different strides along the last axis",
+        _lies_in_two_ways,
+        f"{AMBIGUOUS}: most elements wrong from (2, 16, 1) channels-last to (2, 16, 3) in rows, seen with 3.6",
+        since=(3, 3),
+    ),
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
@@ -638,7 +658,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "resampling_backward": (
-        RESAMPLED,
+        *RESAMPLED,
         Entry(
             "jit",
             "it is nearest, and a position lies halfway between two by a ratio of sizes that f32 rounds",
@@ -648,7 +668,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "resampling_forward": (
         NOT_PER_CHANNEL,
-        RESAMPLED,
+        *RESAMPLED,
         *(
             Entry[[Case]](
                 kernel,

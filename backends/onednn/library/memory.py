@@ -185,6 +185,11 @@ class MemoryDesc:
         wanted = canonical_strides(shape, strides, channels_last=channels_last)
         return self if wanted == strides else MemoryDesc.strided(self.lib, shape, self.data_type, wanted)
 
+    @property
+    def last_stride(self) -> int | None:
+        """Elements from one position of the last axis to the next, in blocks too; None if no layout is chosen."""
+        return self._outer_strides[-1] if self._outer_strides else None
+
     @cached_property
     def has_stray_ones(self) -> bool:
         """Whether an axis of one element has another stride than rows or channels-last images give it.

@@ -194,9 +194,9 @@ def resampled(implementation, source, operand, function="resampling_forward", ta
     return Case(Offered(function, implementation, layouts), (attributes,))
 
 
-def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest):
+def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest, lies=rows):
     """The gradient of a resampling from one size to another."""
-    layouts = {Query.diff_src_md: rows((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
+    layouts = {Query.diff_src_md: lies((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
     return Case(
         Offered("resampling_backward", "jit:avx512_core", layouts), (algorithm, PrimitiveAttributes(load()))
     )
@@ -502,12 +502,24 @@ LATER_BOUNDS = [
             ("made", (last((1, 8, 7, 2)), STRAY)),
         )
     ),
+    *(
+        (
+            f"resampling of one position {where}",
+            resampled("simple:any", *wrong),
+            resampled("simple:any", last((2, 16, 1)), None, target=last((2, 16, 3))),
+        )
+        for where, wrong in (
+            ("taken", (last((2, 16, 1)), None, "resampling_forward", rows((2, 16, 3)))),
+            ("made", (rows((2, 16, 3)), None, "resampling_forward", last((2, 16, 1)))),
+        )
+    ),
     (
         "resampling of blocks in columns",
         resampled("simple:any", blocks_apart(64), None),
         resampled("simple:any", blocks_apart(8), None),
     ),
     ("gradient of a resampling to one", resampled_back(16, 1), resampled_back(16, 4)),
+    ("gradient of a resampling of one", resampled_back(1, 4, lies=last), resampled_back(2, 4)),
     *(
         (f"an AVX2 kernel with {what}", lower(function=function), right)
         for function in ("convolution_forward", DECONVOLUTION, "matmul")
