@@ -18,7 +18,7 @@ from attrs import frozen
 from ...ops.convolution_geometry import ConvolutionGeometry
 from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
-from .library.enumerators import Algorithm, Query
+from .library.enumerators import Algorithm, Arg, Query
 from .library.implementations import LANES, REFERENCE, is_reference
 from .library.loading import Dims, Version, load
 from .library.memory import MemoryDesc
@@ -340,7 +340,9 @@ def _result_elsewhere(case: Case) -> bool:
 def _lower_than_the_cpu(case: Case) -> bool:
     """Whether a kernel of AVX2 on a CPU with AVX-512 ends its rows in part of a register, with an operand."""
     target = case.layout(Query.dst_md)
-    channels = target.shape[1 if "conv" in case.desc.function else -1]
+    weights, channels = case.layout(Query.weights_md).shape, target.shape[-1]
+    if "conv" in case.desc.function:  # those of one group
+        channels = weights[1] if len(weights) > len(target.shape) else target.shape[1]
     return (
         "avx2" in case.desc.implementation
         and case.desc.engine.lib.effective_isa.startswith("avx512")
@@ -359,6 +361,21 @@ def _ends(case: Case) -> tuple[MemoryDesc, MemoryDesc]:
 def _stray_ones(case: Case) -> bool:
     """Whether an axis of one element, of what goes in or comes out, has a stride that the layout does not give it."""
     return any(end.has_stray_ones for end in _ends(case))
+
+
+def _stray_ones_and_operands(case: Case) -> bool:
+    """The same where a post-op has a second operand of several elements."""
+    return any(math.prod(operand.shape) > 1 for operand in _operands(case)) and _stray_ones(case)
+
+
+def _some_positions(case: Case) -> bool:
+    """Whether some spatial axes of what goes in or comes out have one element, and not all."""
+    return any({1} < set(end.shape[2:]) for end in _ends(case))
+
+
+def _deep_with_zero_point(case: Case) -> bool:
+    """Whether it is 3-D and its data have a zero point."""
+    return Arg.SRC in case.attributes.zero_points and len(case.layout(Query.src_md).shape) == 5
 
 
 def _lies_in_two_ways(case: Case) -> bool:
@@ -516,10 +533,23 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         LOWER,
         Entry(
             "brg_conv_fwd",
-            STRAY,
-            _stray_ones,
-            f"{AMBIGUOUS}: most elements wrong in bf16 to f32 channels-last (3, 64, 1, 3, 1), seen with 3.6",
+            "some spatial axes of data or result have one element and others more",
+            _some_positions,
+            "wrong elements in u8 (1, 2, 28, 1) in two groups with taps 1×3, most of bf16 (3, 64, 1, 3, 1), with 3.6",
             since=(3, 3),
+        ),
+        Entry(
+            "",
+            f"a second operand has several elements and {STRAY}",
+            _stray_ones_and_operands,
+            f"{AMBIGUOUS}: most elements wrong in f32 to rows (2, 5, 1, 1) and (2, 512, 1, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "x64:gemm_s8",
+            "it is 3-D and the data have a zero point",
+            _deep_with_zero_point,
+            "wrong sums: seven eighths of all elements in s8 (128, 8, 8, 1, 14) with taps 1×1×1, in 3.2 and 3.6",
         ),
         Entry(
             "x64:gemm_s8",

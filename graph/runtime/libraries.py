@@ -27,5 +27,5 @@ def library(name: str, extra: str, wanted_by: str) -> Any:
         missing = error.name or name
         raise UnsupportedError(
             f"{wanted_by} needs the package {missing.split('.')[0]}, which is not installed; "
-            f"pip install 'onednn-graph[{extra}]'"
+            f"pip install '.[{extra}]' in the project's folder"
         ) from None

@@ -127,7 +127,7 @@ def test_digits_cnn_refuses_zero_epochs(tmp_path):
 
 
 def test_train_mpi(tmp_path):
-    pytest.importorskip("mpi4py", reason="several processes need mpi4py: pip install 'onednn-graph[mpi]'")
+    pytest.importorskip("mpi4py", reason="several processes need mpi4py: pip install '.[mpi]'")
     options = ("train_mpi.py", "--epochs", "2")
     alone = run(tmp_path, *options)
     both = run(tmp_path, *options, launcher=(MPIRUN, "-n", "2"))

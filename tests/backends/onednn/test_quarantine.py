@@ -145,6 +145,17 @@ def long_sums(order=(1, 8), inner=2048, columns=64, dtype=S8, count=8, threads=2
     return Case(offered, (PrimitiveAttributes(load()),))
 
 
+def deep(implementation="x64:gemm_s8s8s32:jit", shape=(1, 8, 4, 4, 4), argument=Arg.SRC):
+    """A convolution of 8-bit integers with a zero point."""
+    layouts = {
+        Query.src_md: last(shape, S8),
+        Query.weights_md: rows((8, 8, *shape[2:])),
+        Query.dst_md: last(shape),
+    }
+    attributes = PrimitiveAttributes(load(), zero_points={argument: 0})
+    return Case(Offered("convolution_forward", implementation, layouts), (attributes,))
+
+
 def packed_product(inner, block, implementation="brg_matmul:avx2"):
     """A product with weights in blocks of columns."""
     weights = MemoryDesc.any(load(), (inner, 16), F32)
@@ -154,8 +165,9 @@ def packed_product(inner, block, implementation="brg_matmul:avx2"):
     )
 
 
-def lower(channels=12, isa="avx512_core_vnni", operand=True, function="convolution_forward"):
+def lower(channels=12, isa="avx512_core_vnni", operand=True, function="convolution_forward", groups=1):
     """An AVX2 kernel on another CPU."""
+    grouped = {} if groups == 1 else {"weights": (groups, channels // groups, 8 // groups, 1, 1)}
     shape = (1, channels, 4, 4) if "conv" in function else (4, channels)
     each = (1, channels, *(1 for _ in shape[2:]))
     return multiplied(
@@ -164,6 +176,7 @@ def lower(channels=12, isa="avx512_core_vnni", operand=True, function="convoluti
         isa=isa,
         operand=each if operand else tuple(1 for _ in shape),
         target=rows(shape),
+        **grouped,
         **({} if "conv" in function else {"source": rows((4, 8), U8), "right": rows((8, channels), S8)}),
     )
 
@@ -250,6 +263,14 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
+    *(
+        (f"a deep convolution with a zero point, {what}", deep(), right)
+        for what, right in (
+            ("flat", deep(shape=(1, 8, 4, 4))),
+            ("of the result", deep(argument=Arg.DST)),
+            ("by another kernel", deep("jit_int8:avx512_core_vnni")),
+        )
+    ),
     *(
         (f"a binary of {what}", combined(blocked(BF16, 4)), combined(right))
         for what, right in (
@@ -488,8 +509,24 @@ LATER_BOUNDS = [
     ),
     (
         "a convolution to one column",
-        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=STRAY),
-        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last(STRAY.shape)),
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 4, 1))),
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
+    ),
+    *(
+        (
+            f"a convolution with an operand to one column, {what}",
+            multiplied("convolution_forward", "jit:x", F32, operand=(1, 8, 1, 1), target=STRAY),
+            multiplied("convolution_forward", "jit:x", F32, operand=operand, target=target),
+        )
+        for what, operand, target in (
+            ("in order", (1, 8, 1, 1), last(STRAY.shape)),
+            ("of one element", (1, 1, 1, 1), STRAY),
+        )
+    ),
+    (
+        "an AVX2 kernel with groups",
+        lower(groups=4, channels=16),
+        lower(groups=2, channels=16),
     ),
     *(
         (

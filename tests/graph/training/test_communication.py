@@ -14,7 +14,7 @@ import pytest
 import rank_programs as programs
 from onednn_graph.graph.training.cores import share_of
 
-pytest.importorskip("mpi4py", reason="several ranks need mpi4py: pip install 'onednn-graph[mpi]'")
+pytest.importorskip("mpi4py", reason="several ranks need mpi4py: pip install '.[mpi]'")
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 SECONDS = 90
 """After which ranks that hang are killed, and the test fails."""
