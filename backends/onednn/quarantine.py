@@ -18,7 +18,7 @@ from attrs import frozen
 from ...ops.convolution_geometry import ConvolutionGeometry
 from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
-from .library.enumerators import Algorithm, Arg, Query
+from .library.enumerators import Algorithm, Query
 from .library.implementations import LANES, REFERENCE, is_reference
 from .library.loading import Dims, Version, load
 from .library.memory import MemoryDesc
@@ -193,6 +193,14 @@ def _sums_off_fours(case: Case) -> bool:
         return False
     innermost = [d for d, s in zip(target.shape, target.strides, strict=True) if s == 1 and d > 1]
     return target.has_more and any(d % 4 for d in innermost)
+
+
+def _sums_of_eights(case: Case) -> bool:
+    """Whether sums of 8-bit weights go behind eight by eight of them."""
+    target = case.layout(Query.dst_md)
+    if target.strides is None or target.data_type is not DataType.s8:
+        return False
+    return target.has_more and target.shape.count(8) > 1
 
 
 def _elements_apart(desc: MemoryDesc) -> bool:
@@ -373,11 +381,6 @@ def _some_positions(case: Case) -> bool:
     return any({1} < set(end.shape[2:]) for end in _ends(case))
 
 
-def _deep_with_zero_point(case: Case) -> bool:
-    """Whether it is 3-D and its data have a zero point."""
-    return Arg.SRC in case.attributes.zero_points and len(case.layout(Query.src_md).shape) == 5
-
-
 def _lies_in_two_ways(case: Case) -> bool:
     """Whether an image of one position is taken to lie as its other end, and has the strides of another layout."""
     first, second = _ends(case)
@@ -544,12 +547,6 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             _stray_ones_and_operands,
             f"{AMBIGUOUS}: most elements wrong in f32 to rows (2, 5, 1, 1) and (2, 512, 1, 1), seen with 3.6",
             since=(3, 3),
-        ),
-        Entry(
-            "x64:gemm_s8",
-            "it is 3-D and the data have a zero point",
-            _deep_with_zero_point,
-            "wrong sums: seven eighths of all elements in s8 (128, 8, 8, 1, 14) with taps 1×1×1, in 3.2 and 3.6",
         ),
         Entry(
             "x64:gemm_s8",
@@ -739,6 +736,12 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             lambda case: _sums_off_fours(case) and _moves(case),
             "wrong sums, and so all results of x64:gemm_s8s8s32:jit convolutions, from 17 output channels on where 64 "
             "divides the input channels: 64 to 33 and 768 to 127 say, with taps 1×1",
+        ),
+        Entry(
+            "jit:uni",
+            "sums of 8-bit weights go behind them, elements move, and two axes have eight elements",
+            lambda case: _sums_of_eights(case) and _moves(case),
+            "no sums, and so wrong results of x64:gemm_s8s8s32:jit convolutions, from 8 to 8 channels with taps 1×1",
         ),
         Entry(
             "jit:blk",

@@ -145,17 +145,6 @@ def long_sums(order=(1, 8), inner=2048, columns=64, dtype=S8, count=8, threads=2
     return Case(offered, (PrimitiveAttributes(load()),))
 
 
-def deep(implementation="x64:gemm_s8s8s32:jit", shape=(1, 8, 4, 4, 4), argument=Arg.SRC):
-    """A convolution of 8-bit integers with a zero point."""
-    layouts = {
-        Query.src_md: last(shape, S8),
-        Query.weights_md: rows((8, 8, *shape[2:])),
-        Query.dst_md: last(shape),
-    }
-    attributes = PrimitiveAttributes(load(), zero_points={argument: 0})
-    return Case(Offered("convolution_forward", implementation, layouts), (attributes,))
-
-
 def packed_product(inner, block, implementation="brg_matmul:avx2"):
     """A product with weights in blocks of columns."""
     weights = MemoryDesc.any(load(), (inner, 16), F32)
@@ -263,14 +252,6 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
-    *(
-        (f"a deep convolution with a zero point, {what}", deep(), right)
-        for what, right in (
-            ("flat", deep(shape=(1, 8, 4, 4))),
-            ("of the result", deep(argument=Arg.DST)),
-            ("by another kernel", deep("jit_int8:avx512_core_vnni")),
-        )
-    ),
     *(
         (f"a binary of {what}", combined(blocked(BF16, 4)), combined(right))
         for what, right in (
@@ -485,6 +466,15 @@ BOUNDS = [
             ("of fours", reordered("jit:uni", rows((36, 64), S8), summed(36))),
             ("of any", reordered("jit:uni", rows((33, 64), S8), desc((33, 64), (1, 33), S8))),
             ("in place", reordered("jit:uni", desc((33, 64), (1, 33), S8), summed(33))),
+        )
+    ),
+    *(
+        (f"sums of eights, not {what}", reordered("jit:uni", rows((8, 8), S8), summed(8, 8)), right)
+        for what, right in (
+            ("of sixteens", reordered("jit:uni", rows((8, 16), S8), summed(8, 16))),
+            ("without sums", reordered("jit:uni", rows((8, 8), S8), desc((8, 8), (1, 8), S8))),
+            ("in place", reordered("jit:uni", desc((8, 8), (1, 8), S8), summed(8, 8))),
+            ("by another", reordered("simple:any", rows((8, 8), S8), summed(8, 8))),
         )
     ),
     ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
