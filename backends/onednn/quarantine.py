@@ -542,6 +542,13 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             since=(3, 3),
         ),
         Entry(
+            "brg_conv_fwd",
+            STRAY,
+            _stray_ones,
+            "a quarter of all elements wrong in s8 (3, 1, 13, 8), with a zero point and padding, seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
             "",
             f"a second operand has several elements and {STRAY}",
             _stray_ones_and_operands,

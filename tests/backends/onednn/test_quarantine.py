@@ -502,6 +502,11 @@ LATER_BOUNDS = [
         multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 4, 1))),
         multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
     ),
+    (
+        "a convolution to one position",
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=rows((1, 8, 1, 1))),
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
+    ),
     *(
         (
             f"a convolution with an operand to one column, {what}",
@@ -813,9 +818,10 @@ def test_weights_are_not_packed_with_wrong_sums(onednn):
         own = plain[0].memory_desc(Query.weights_md)
         return reorder(engine, rows((columns, rows_, 1, 1), S8), own, reasons=reasons), reasons
 
-    made, reasons = packed(64, 33)
-    assert made is None or made.implementation != "jit:uni"
-    assert "jit:uni is barred" in reasons[0]
+    for channels in ((64, 33), (8, 8)):
+        made, reasons = packed(*channels)
+        assert made is None or made.implementation != "jit:uni"
+        assert "jit:uni is barred" in reasons[0]
     assert (packed(64, 36)[0] is None) is (engine.lib.effective_isa in WITHOUT_VNNI)
 
 
