@@ -196,11 +196,11 @@ def _sums_off_fours(case: Case) -> bool:
 
 
 def _sums_of_eights(case: Case) -> bool:
-    """Whether sums of 8-bit weights go behind eight by eight of them."""
+    """Whether sums of 8-bit weights go behind eight by a multiple of eight of them, which may be cut into eights."""
     target = case.layout(Query.dst_md)
     if target.strides is None or target.data_type is not DataType.s8:
         return False
-    return target.has_more and target.shape.count(8) > 1
+    return target.has_more and 8 in target.shape and sum(d % 8 == 0 for d in target.shape) > 1
 
 
 def _elements_apart(desc: MemoryDesc) -> bool:
@@ -746,9 +746,9 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
         Entry(
             "jit:uni",
-            "sums of 8-bit weights go behind them, elements move, and two axes have eight elements",
+            "sums of 8-bit weights go behind them, elements move, one axis has eight elements and another a multiple",
             lambda case: _sums_of_eights(case) and _moves(case),
-            "no sums, and so wrong results of x64:gemm_s8s8s32:jit convolutions, from 8 to 8 channels with taps 1×1",
+            "no sums, and so wrong results of x64:gemm_s8s8s32:jit convolutions, from 8 and 2048 to 8 channels with taps 1×1",
         ),
         Entry(
             "jit:blk",

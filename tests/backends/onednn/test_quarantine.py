@@ -469,9 +469,9 @@ BOUNDS = [
         )
     ),
     *(
-        (f"sums of eights, not {what}", reordered("jit:uni", rows((8, 8), S8), summed(8, 8)), right)
+        (f"sums of eights, not {what}", reordered("jit:uni", rows((8, 2048), S8), summed(8, 2048)), right)
         for what, right in (
-            ("of sixteens", reordered("jit:uni", rows((8, 16), S8), summed(8, 16))),
+            ("of twelves", reordered("jit:uni", rows((8, 12), S8), summed(8, 12))),
             ("without sums", reordered("jit:uni", rows((8, 8), S8), desc((8, 8), (1, 8), S8))),
             ("in place", reordered("jit:uni", desc((8, 8), (1, 8), S8), summed(8, 8))),
             ("by another", reordered("simple:any", rows((8, 8), S8), summed(8, 8))),
