@@ -748,7 +748,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             "jit:uni",
             "sums of 8-bit weights go behind them, elements move, one axis has eight elements and another a multiple",
             lambda case: _sums_of_eights(case) and _moves(case),
-            "no sums, and so wrong results of x64:gemm_s8s8s32:jit convolutions, from 8 and 2048 to 8 channels with taps 1×1",
+            "no sums, and so wrong results of x64:gemm_s8s8s32:jit convolutions, from 8 or 2048 to 8 channels, 1×1",
         ),
         Entry(
             "jit:blk",
