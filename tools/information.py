@@ -12,7 +12,7 @@ import onednn_graph
 from ..backends.onednn.library import f16c
 from ..backends.onednn.library.cpu import cpu_name
 from ..backends.onednn.library.loading import Library, load
-from ..backends.onednn.proven import is_swept
+from ..backends.onednn.proven import swept
 from ..backends.onednn.tuning_cache import cache_folder
 from ..backends.onednn.weight_gradients.machine import factors_of
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
@@ -42,7 +42,7 @@ def information() -> dict[str, Any]:
             "library": str(library.path),
             "named by": library.source,
             "runs on": library.runtime.name,
-            "proven": "yes" if is_swept(library) else "no: what runs on it is verified at each compile",
+            "proven": swept(library).value,
             "beyond 3.2": ", ".join(sorted(library.capabilities.later)) or "nothing",
             "instruction set": library.effective_isa,
             "threads": get_num_threads(),

@@ -13,7 +13,7 @@ from ...graph.model.op import Op
 from ...ops.attributes import AttributeSpec, AttributeType, AttributeValue
 from ...ops.errors import UnsupportedError
 from ...ops.schema import UNKNOWN_DIM as UNKNOWN
-from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS
+from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS, loaded_library
 from .api import (
     ATTRIBUTES,
     ENGINE_CPU,
@@ -153,7 +153,7 @@ def partitioned(
         UnsupportedError: the library refuses an op or the mode.
     """
     if fpmath_mode not in FPMATH_MODES:
-        raise UnsupportedError(f"library 3.2 has no fpmath mode {fpmath_mode}")
+        raise UnsupportedError(f"{loaded_library()} has no fpmath mode {fpmath_mode}")
     graph = created(stack, "graph", "graph_create_with_fpmath_mode", ENGINE_CPU, FPMATH_MODES[fpmath_mode])
     for place, op in enumerate(ops):
         if op.outputs:

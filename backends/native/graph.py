@@ -15,6 +15,7 @@ from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, address
 from ...ops.errors import LibraryError, UnsupportedError
+from ..onednn.library.loading import loaded_library
 from ..onednn.library.primitive import NativeEngine
 from .api import POLICY_FUSION, LogicalTensorStruct, call, functions, status_name
 from .building import LibraryPartition, created, described, inplace_pairs, memory_bytes, partitioned, pointers
@@ -96,7 +97,7 @@ class NativeGraph:
             for one in found:
                 if not one.supported:
                     refused = ", ".join(str(ops[place]) for place in one.ops)
-                    raise UnsupportedError(f"library 3.2 does not support the partition of {refused}")
+                    raise UnsupportedError(f"{loaded_library()} does not support the partition of {refused}")
             ordered = self._ordered(found)
             self.partitions = tuple(tuple(ops[place] for place in one.ops) for one in ordered)
             self.free_layouts = free_layouts is not False
@@ -135,13 +136,13 @@ class NativeGraph:
         while waiting:
             ready = next((one for one in waiting if known.issuperset(one.inputs)), None)
             if ready is None:
-                raise UnsupportedError("the partitions that library 3.2 makes wait for each other")
+                raise UnsupportedError(f"the partitions that {loaded_library()} makes wait for each other")
             waiting.remove(ready)
             ordered.append(ready)
             known.update(ready.outputs)
         missing = [t for t in self.outputs if t.id not in known]
         if missing:
-            raise UnsupportedError(f"no partition of library 3.2 gives out {missing[0]}")
+            raise UnsupportedError(f"no partition of {loaded_library()} gives out {missing[0]}")
         return ordered
 
     def _compiled(self, partitions: Sequence[LibraryPartition], stack: ExitStack) -> list[_Stage]:

@@ -1,7 +1,8 @@
-"""What the Graph API of library 3.2 must not be given, or can't do: one rule each, with what would have happened.
+"""What the library's Graph API must not be given, or can't do: one rule each, with what would have happened.
 
 That API checks little. A C++ exception in it leaves the C function and aborts the process, and some ops run into memory
-that is not theirs. All of this was seen by running ops in child processes (`tests/tools/try_native.py`).
+that is not theirs. All of this was seen by running ops on 3.2 in child processes (`tests/tools/try_native.py`), and is
+taken to hold for later ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ...graph.model.op import Op
 from ...ops.data_types import DataType
 from ...ops.schema import UNKNOWN_DIM
 from ..onednn.library.enumerators import CpuIsa
-from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS, load
+from ..onednn.library.loading import DATA_TYPES, MAX_NDIMS, OLDEST, load, loaded_library
 from .api import KINDS, PROPERTIES, UNKNOWN_ID
 
 NEWER: dict[str, tuple[str, ...]] = {
@@ -38,12 +39,19 @@ def why_not(op: Op) -> str | None:
     if op.kind == "End":
         return None  # marks an output, and runs nowhere
     if op.kind not in KINDS:
-        return f"library 3.2 has no op {op.kind}"
+        return _unknown(f"has no op {op.kind}", f"the op {op.kind}")
     for tensor in (*op.inputs, *op.outputs):
         reason = why_not_tensor(tensor)
         if reason is not None:
             return reason
     return next(filter(None, (rule(op) for rule in _RULES)), None)
+
+
+def _unknown(lacks: str, what: str) -> str:
+    """Why what 3.2 does not know is not given to the library; a later one may know it, but was never tried with it."""
+    if load().version[:2] == OLDEST:
+        return f"{loaded_library()} {lacks}"
+    return f"{loaded_library()} is not given what 3.2 does not know: {what}"
 
 
 def why_not_together(ops: Sequence[Op]) -> str | None:
@@ -56,24 +64,22 @@ def why_not_together(ops: Sequence[Op]) -> str | None:
     }
     for op in ops:
         if op.kind == "BiasAdd" and op.inputs[0].id in vectors:
-            return f"{op} goes along with a product of a vector, where library 3.2 aborts the process"
+            return f"{op} goes along with a product of a vector, where {loaded_library()} aborts the process"
     return None
 
 
 def why_not_tensor(tensor: LogicalTensor) -> str | None:
     """Why the library can't be given a tensor, or None."""
     if tensor.id == UNKNOWN_ID:
-        return f"library 3.2 takes the id of {tensor} for none"
+        return f"{loaded_library()} takes the id of {tensor} for none"
     if tensor.data_type not in TYPES:
-        return f"library 3.2 computes no {tensor.data_type.value}, the type of {tensor}"
+        return f"{loaded_library()} computes no {tensor.data_type.value}, the type of {tensor}"
     if tensor.property_type not in PROPERTIES:
-        return f"library 3.2 has no property type {tensor.property_type.value}, that of {tensor}"
+        return f"{loaded_library()} has no property type {tensor.property_type.value}, that of {tensor}"
     if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
         return f"{tensor} has more than {MAX_NDIMS} axes, the library's limit"
     if tensor.shape is not None and 0 in tensor.shape:
-        return (
-            f"{tensor} is empty, and some kernels of library 3.2 divide by zero then, which ends the process"
-        )
+        return f"{tensor} is empty, and some kernels of {loaded_library()} divide by zero then, which ends the process"
     if tensor.strides is not None and tensor.is_concrete and may_overlap(tensor.dims, tensor.strides):
         return f"{tensor} has strides that overlap, which the library refuses"
     return None
@@ -83,7 +89,7 @@ def _shape_operands(op: Op) -> str | None:
     for port, tensor in zip(op.input_ports, op.inputs, strict=True):
         if port.shape_operand:
             name = op.names.spell(port.name)
-            return f"library 3.2 never reads '{name}', {tensor}, as an input; give it as an attribute"
+            return f"{loaded_library()} never reads '{name}', {tensor}, as an input; give it as an attribute"
     return None
 
 
@@ -92,7 +98,8 @@ def _newer_attributes(op: Op) -> str | None:
     for name in NEWER.get(op.kind, ()):
         value = op.attributes.get(name)
         if value is not None and value != specs[name].default and any(_listed(value)):
-            return f"library 3.2 does not know {op.names.spell(name)}, which is {value!r}"
+            said = f"{op.names.spell(name)}, which is {value!r}"
+            return _unknown(f"does not know {said}", said)
     return None
 
 
@@ -120,8 +127,8 @@ def _half(op: Op) -> str | None:
     if half is None:
         return None
     return (
-        f"{half} is in {half.data_type.value}, for which library 3.2 has no {op.kind} on {load().effective_isa}; it "
-        "aborts the process"
+        f"{half} is in {half.data_type.value}, for which {loaded_library()} has no {op.kind} on "
+        f"{load().effective_isa}; it aborts the process"
     )
 
 
@@ -130,14 +137,19 @@ def _normalization(op: Op) -> str | None:
         return None
     for tensor in op.inputs:
         if tensor.strides is not None and tensor.is_concrete and _has_gaps(tensor):
-            return f"{tensor} has strides with gaps, and library 3.2 writes beyond its own memory then"
+            return f"{tensor} has strides with gaps, and {loaded_library()} writes beyond its own memory then"
     if op.kind in ("LayerNorm", "LayerNormBackward"):
         data = op.inputs[0].shape
         axis = op.attributes.get("begin_norm_axis", -1)
         if data is not None and axis not in (-1, len(data) - 1):
-            return f"library 3.2 normalizes over the last axis only, begin_norm_axis is {axis}; it writes beyond memory"
+            return (
+                f"{loaded_library()} normalizes over the last axis only, begin_norm_axis is {axis}; it writes beyond "
+                "memory"
+            )
     if op.kind == "LayerNorm" and len(op.inputs) < 3 and op.attributes.get("use_affine", True):
-        return "library 3.2 aborts the process where gamma and beta are missing; give use_affine=False"
+        return (
+            f"{loaded_library()} aborts the process where gamma and beta are missing; give use_affine=False"
+        )
     return None
 
 
@@ -149,7 +161,7 @@ def _has_gaps(tensor: LogicalTensor) -> bool:
 
 def _quantization(op: Op) -> str | None:
     if op.kind == "DynamicQuantize" and len(op.inputs) > 2 and op.attributes.get("qtype") == "per_channel":
-        return "library 3.2 aborts the process for zero points per channel"
+        return f"{loaded_library()} aborts the process for zero points per channel"
     return None
 
 
@@ -161,12 +173,12 @@ def _prelu(op: Op) -> str | None:
         for t in (*op.inputs, *op.outputs)
     ):
         return None
-    return "library 3.2 aborts the process for a slope of more than one axis where strides are not row-major"
+    return f"{loaded_library()} aborts the process for a slope of more than one axis where strides are not row-major"
 
 
 def _matmul(op: Op) -> str | None:
     if op.kind == "MatMul" and len(op.inputs) > 2 and any(_rank(t) == 1 for t in op.inputs[:2]):
-        return "library 3.2 aborts the process for a vector with a bias"
+        return f"{loaded_library()} aborts the process for a vector with a bias"
     return None
 
 
@@ -179,7 +191,9 @@ def _reduction(op: Op) -> str | None:
     if source is None or result is None or not (source.is_concrete and result.is_concrete):
         return None
     if math.prod(source.dims) == math.prod(result.dims):
-        return "library 3.2 aborts the process where there is nothing to reduce, all axes having size 1"
+        return (
+            f"{loaded_library()} aborts the process where there is nothing to reduce, all axes having size 1"
+        )
     return None
 
 
@@ -187,7 +201,7 @@ def _transposed_convolution(op: Op) -> str | None:
     if not op.kind.startswith("ConvTranspose"):
         return None
     if op.kind == "ConvTransposeBackwardData" and any(d > 1 for d in _integers(op, "dilations")):
-        return "library 3.2 takes each dilation for one more than it is; it is wrong, or aborts the process"
+        return f"{loaded_library()} takes each dilation for one more than it is; it is wrong, or aborts the process"
     groups = op.attributes.get("groups", 1)
     weights = _integers(op, "weights_shape") if op.kind.endswith("Weights") else op.inputs[1].shape
     position, data = (1, op.inputs[0]) if op.kind.endswith("Data") else (0, op.inputs[0])
@@ -200,8 +214,8 @@ def _transposed_convolution(op: Op) -> str | None:
     wanted = (found * groups) if position else found
     if UNKNOWN_DIM not in (channels, found) and wanted != channels:
         return (
-            f"library 3.2 wants weights of {groups} groups as input channels by output channels of one group, got "
-            f"{list(weights)} in {op.attributes.get('weights_format')}; it aborts the process"
+            f"{loaded_library()} wants weights of {groups} groups as input channels by output channels of one group, "
+            f"got {list(weights)} in {op.attributes.get('weights_format')}; it aborts the process"
         )
     return None
 

@@ -12,6 +12,7 @@ from ...graph.model.op import Op
 from ...graph.model.topology import Topology
 from ...graph.runtime.locking import Lock
 from ...ops.errors import UnsupportedError
+from ..onednn.library.loading import loaded_library
 from .building import partitioned
 from .limits import why_not
 
@@ -52,7 +53,7 @@ class LibraryPartitions:
             if op in self._refused:
                 return self._refused[op]
             if op in self._left:
-                return f"library 3.2 leaves {op.kind} unsupported here"
+                return f"{loaded_library()} leaves {op.kind} unsupported here"
         return None
 
     def _partitioned(self, topology: Topology, policy: int) -> _Found:
@@ -65,7 +66,7 @@ class LibraryPartitions:
                 found = partitioned(stack, ops, kept, fpmath_mode="strict", policy=policy)
             except UnsupportedError as error:
                 for op in ops:
-                    self._refused[op] = f"library 3.2 refuses the graph, {error}"
+                    self._refused[op] = f"{loaded_library()} refuses the graph, {error}"
                 return _Found({})
             for one in found:
                 members = tuple(ops[place] for place in sorted(one.ops))

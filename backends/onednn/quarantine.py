@@ -195,6 +195,14 @@ def _sums_off_fours(case: Case) -> bool:
     return target.has_more and any(d % 4 for d in innermost)
 
 
+def _sums_of_eights(case: Case) -> bool:
+    """Whether sums of 8-bit weights go behind eight by a multiple of eight of them, which may be cut into eights."""
+    target = case.layout(Query.dst_md)
+    if target.strides is None or target.data_type is not DataType.s8:
+        return False
+    return target.has_more and 8 in target.shape and sum(d % 8 == 0 for d in target.shape) > 1
+
+
 def _elements_apart(desc: MemoryDesc) -> bool:
     """Whether no two elements are adjacent."""
     steps = [s for s, d in zip(desc.strides or (), desc.shape, strict=False) if d > 1]
@@ -337,23 +345,103 @@ def _result_elsewhere(case: Case) -> bool:
     return False
 
 
-def _one_position(case: Case) -> bool:
-    """Whether some spatial axis of what goes in or comes out has one element."""
+def _lower_than_the_cpu(case: Case) -> bool:
+    """Whether a kernel of AVX2 on a CPU with AVX-512 ends its rows in part of a register, with an operand."""
+    target = case.layout(Query.dst_md)
+    weights, channels = case.layout(Query.weights_md).shape, target.shape[-1]
+    if "conv" in case.desc.function:  # those of one group
+        channels = weights[1] if len(weights) > len(target.shape) else target.shape[1]
+    return (
+        "avx2" in case.desc.implementation
+        and case.desc.engine.lib.effective_isa.startswith("avx512")
+        and channels % (LANES // 2) != 0
+        and any(math.prod(operand.shape) > 1 for operand in _operands(case))
+    )
+
+
+def _ends(case: Case) -> tuple[MemoryDesc, MemoryDesc]:
+    """The layouts of what goes in and comes out."""
     backward = case.desc.function.endswith("backward")
-    ends = (Query.diff_src_md, Query.diff_dst_md) if backward else (Query.src_md, Query.dst_md)
-    return any(1 in case.layout(end).shape[2:] for end in ends)
+    first, second = (Query.diff_src_md, Query.diff_dst_md) if backward else (Query.src_md, Query.dst_md)
+    return case.layout(first), case.layout(second)
 
 
-def _weights_of_all_batches(case: Case) -> bool:
-    """Whether batches share the second matrix of a product, and a second operand of a post-op differs between them."""
-    weights, target = case.layout(Query.weights_md).shape[:-2], case.layout(Query.dst_md).shape[:-2]
-    return weights != target and any(math.prod(operand.shape[:-2]) > 1 for operand in _operands(case))
+def _stray_ones(case: Case) -> bool:
+    """Whether an axis of one element, of what goes in or comes out, has a stride that the layout does not give it."""
+    return any(end.has_stray_ones for end in _ends(case))
+
+
+def _stray_ones_and_operands(case: Case) -> bool:
+    """The same where a post-op has a second operand of several elements."""
+    return any(math.prod(operand.shape) > 1 for operand in _operands(case)) and _stray_ones(case)
+
+
+def _some_positions(case: Case) -> bool:
+    """Whether some spatial axes of what goes in or comes out have one element, and not all."""
+    return any({1} < set(end.shape[2:]) for end in _ends(case))
+
+
+def _lies_in_two_ways(case: Case) -> bool:
+    """Whether an image of one position is taken to lie as its other end, and has the strides of another layout."""
+    first, second = _ends(case)
+    return first.last_stride != second.last_stride
+
+
+def _batches_apart(case: Case) -> bool:
+    """Whether batches along the first of four axes, the second being of one element, share the second matrix."""
+    batches, shared = case.layout(Query.dst_md).shape[:-2], case.layout(Query.weights_md).shape[:-2]
+    return len(batches) == 2 and batches[0] > 1 and batches[1] == 1 and shared == (1, 1)
+
+
+def _batches_misjudged(case: Case) -> bool:
+    """Whether the batches of a matrix lie evenly as the library tells it, and do not.
+
+    It asks whether the largest stride is the smallest times the number of batches, and goes by that of the last axis.
+    """
+    batches = case.layout(Query.dst_md).shape[:-2]
+    if len(batches) < 2:
+        return False
+    for what in MATRICES:
+        desc = case.layout(what)
+        steps, sizes = (desc.strides or ())[: len(batches)], desc.shape[: len(batches)]
+        if not steps or max(steps) // min(steps) != math.prod(batches):
+            continue
+        step = steps[-1]
+        for size, stride in zip(reversed(sizes), reversed(steps), strict=True):
+            if size > 1 and stride != step:
+                return True
+            step *= size
+    return False
+
+
+def _stray_ones_of_matrices(case: Case) -> bool:
+    """Whether an axis of one element of a matrix has another stride than follows from the others."""
+    layouts = [case.layout(what) for what in MATRICES]
+    return any(desc.canonical() is not desc for desc in layouts)
+
+
+def _shared_sum(case: Case) -> bool:
+    """Whether threads share the sums of a product of 8-bit integers, as they do where there is little else to share."""
+    rows, inner = case.layout(Query.src_md).shape[-2:]
+    steps = case.layout(Query.src_md).strides
+    columns = case.layout(Query.dst_md).shape[-1]
+    return (
+        case.layout(Query.src_md).data_type in (DataType.s8, DataType.u8)
+        and inner >= 2048
+        and (rows == 1 or steps is None or steps[-1] != 1)
+        and -(-columns // 64) < case.desc.engine.lib.threads
+    )
+
+
+def _long_sums_of_sixteen(case: Case) -> bool:
+    """Whether sums of more than 1024 f32 meet weights in blocks of 16 columns, in AVX2's kernel."""
+    weights = case.layout(Query.weights_md)
+    return weights.blocks[-1:] == (16,) and weights.shape[-2] > 1024
 
 
 def _vector_with_gaps(case: Case) -> bool:
     """Whether a matrix of a product has a single row or column whose elements are not adjacent."""
-    layouts = [case.layout(what) for what in (Query.src_md, Query.weights_md, Query.dst_md)]
-    for desc in layouts:
+    for desc in map(case.layout, MATRICES):
         if desc.strides is None:
             continue
         (rows, step), (columns, along) = list(zip(desc.shape, desc.strides, strict=True))[-2:]
@@ -362,11 +450,7 @@ def _vector_with_gaps(case: Case) -> bool:
     return False
 
 
-def _some_positions(case: Case) -> bool:
-    """Whether some spatial axes of what goes in or comes out have one element, and not all."""
-    return any({1} < set(case.layout(end).shape[2:]) for end in (Query.src_md, Query.dst_md))
-
-
+MATRICES = (Query.src_md, Query.weights_md, Query.dst_md)
 AMBIGUOUS = (
     "takes images whose axes of one element have another stride than its own for images in the other order"
 )
@@ -390,12 +474,30 @@ NOT_PER_CHANNEL = Entry[[Case]](
     "elements of the operand taken from the wrong places, also where it has one for each of (1, 8, 1)",
 )
 
-RESAMPLED = Entry[[Case]](
-    "",
-    "a spatial axis of data or result has one element",
-    _one_position,
-    f"{AMBIGUOUS}: wrong values and writes out of bounds in all types, (1, 8, 7, 1) to (1, 8, 1, 1) say, seen with 3.6",
+STRAY = "an axis of one element, of data or result, has another stride than the layout gives it"
+LOWER = Entry[[Case]](
+    "brg",
+    "it is AVX2's on a CPU with AVX-512, 8 does not divide the channels, and there is an operand of several elements",
+    _lower_than_the_cpu,
+    "zeros in the channels behind the last whole eight, in products of 8-bit integers, seen with 3.6",
     since=(3, 3),
+)
+
+RESAMPLED = (
+    Entry[[Case]](
+        "",
+        STRAY,
+        _stray_ones,
+        f"{AMBIGUOUS}: wrong values and writes out of bounds, with channels-last (1, 9, 2, 1) say, seen with 3.6",
+        since=(3, 3),
+    ),
+    Entry[[Case]](
+        "",
+        "data and result have different strides along the last axis",
+        _lies_in_two_ways,
+        f"{AMBIGUOUS}: most elements wrong from (2, 16, 1) channels-last to (2, 16, 3) in rows, seen with 3.6",
+        since=(3, 3),
+    ),
 )
 
 PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
@@ -431,17 +533,32 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "convolution_forward": (
         INTEGERS,
+        LOWER,
         Entry(
             "brg_conv_fwd",
             "some spatial axes of data or result have one element and others more",
             _some_positions,
-            f"{AMBIGUOUS}: most elements wrong in bf16 to f32 channels-last (3, 64, 1, 3, 1), seen with 3.6",
+            "wrong elements in u8 (1, 2, 28, 1) in two groups with taps 1×3, most of bf16 (3, 64, 1, 3, 1), with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "brg_conv_fwd",
+            STRAY,
+            _stray_ones,
+            "a quarter of all elements wrong in s8 (3, 1, 13, 8), with a zero point and padding, seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "",
+            f"a second operand has several elements and {STRAY}",
+            _stray_ones_and_operands,
+            f"{AMBIGUOUS}: most elements wrong in f32 to rows (2, 5, 1, 1) and (2, 512, 1, 1), seen with 3.6",
             since=(3, 3),
         ),
         Entry(
             "x64:gemm_s8",
-            "a spatial axis of data or result has one element",
-            _one_position,
+            STRAY,
+            _stray_ones,
             f"{AMBIGUOUS}: most elements wrong in u8 to f32 channels-last (2, 512, 3, 1), seen with 3.6",
             since=(3, 3),
         ),
@@ -460,10 +577,11 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "deconvolution_forward": (
         INTEGERS,
+        LOWER,
         Entry(
             "conv:any+x64:gemm_s8",
-            "a spatial axis of data or result has one element",
-            _one_position,
+            STRAY,
+            _stray_ones,
             f"{AMBIGUOUS}: half the elements wrong in s8 to u8 channels-last (1, 3, 8, 1), seen with 3.6",
             since=(3, 3),
         ),
@@ -492,6 +610,36 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "matmul": (
         INTEGERS,
+        LOWER,
+        Entry(
+            "brg_matmul:avx512",
+            "threads share sums of 2048 or more 8-bit products: src lies by columns or is one row, and the columns are "
+            "fewer than 64 for each thread",
+            _shared_sum,
+            "crashes, with s8 (8, 2048) lying by columns or (1, 2048) by (2048, 64) on two threads, seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "brg_matmul:avx2",
+            "more than 1024 products are summed and the weights are in blocks of 16 columns",
+            _long_sums_of_sixteen,
+            "reads what nobody wrote: all elements wrong in f32 with 9 to 16 columns, seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "brg",
+            "an axis of one element of a matrix has another stride than follows from the others",
+            _stray_ones_of_matrices,
+            "goes by it: most elements wrong in bf16 by (1, 3, 7, 31) of strides (93, 31, 93, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Entry(
+            "brg",
+            "the largest stride of a matrix's batches is the smallest times their number, and they lie unevenly",
+            _batches_misjudged,
+            "takes them as even: s8 (3, 1, 1000, 32) in another order, bf16 (2, 3, 2, 31) of strides (210, 35, 105, 1)",
+            since=(3, 6),
+        ),
         Entry(
             "brg",
             "a matrix is one row or column whose elements are not adjacent",
@@ -501,9 +649,11 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
         Entry(
             "brg",
-            "batches share the second matrix, and a second operand of a post-op differs between them",
-            _weights_of_all_batches,
-            "reads beyond the operand from the second batch on: s8 (2, 1, 100, 48) by (1, 1, 48, 64), seen with 3.6",
+            "batches of two axes share the second matrix, and the second axis has one element",
+            _batches_apart,
+            "takes the rows of all batches as one matrix and the stride of the second axis for that between rows, as "
+            "the layout is that of (batch, row, 1, column) too: wrong from the second batch on and written far beyond "
+            "the result, s8 (2, 1, 100, 48) by (1, 1, 48, 64) say, seen with 3.6",
             since=(3, 3),
         ),
         Entry(
@@ -542,7 +692,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
         ),
     ),
     "resampling_backward": (
-        RESAMPLED,
+        *RESAMPLED,
         Entry(
             "jit",
             "it is nearest, and a position lies halfway between two by a ratio of sizes that f32 rounds",
@@ -552,7 +702,7 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
     ),
     "resampling_forward": (
         NOT_PER_CHANNEL,
-        RESAMPLED,
+        *RESAMPLED,
         *(
             Entry[[Case]](
                 kernel,
@@ -593,6 +743,12 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
             lambda case: _sums_off_fours(case) and _moves(case),
             "wrong sums, and so all results of x64:gemm_s8s8s32:jit convolutions, from 17 output channels on where 64 "
             "divides the input channels: 64 to 33 and 768 to 127 say, with taps 1×1",
+        ),
+        Entry(
+            "jit:uni",
+            "sums of 8-bit weights go behind them, elements move, one axis has eight elements and another a multiple",
+            lambda case: _sums_of_eights(case) and _moves(case),
+            "no sums, and so wrong results of x64:gemm_s8s8s32:jit convolutions, from 8 or 2048 to 8 channels, 1×1",
         ),
         Entry(
             "jit:blk",

@@ -9,7 +9,7 @@ import numpy as np
 import wide_draws
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
-from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.memory import MemoryDesc, canonical_strides
 from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes
 from onednn_graph.ops.data_types import DataType as D
 from onednn_graph.ops.errors import LibraryError
@@ -117,6 +117,8 @@ class Maker:
                 step = step * gaps[place] if place == 0 else step + gaps[place]
             made[axis] = step
             step *= shape[axis]
+        if 1 in shape and self.rng.random() < 0.7:  # as lowerings have them, of matrices or of images
+            return canonical_strides(shape, made, channels_last=self.rng.random() < 0.5)
         for axis in reversed(range(len(shape))):  # an axis of one element lies as it would in rows
             if shape[axis] == 1:
                 made[axis] = made[axis + 1] * shape[axis + 1] if axis + 1 < len(shape) else 1

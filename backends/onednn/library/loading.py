@@ -207,6 +207,15 @@ def load() -> Library:
     return Library(found.path, version, c, runtime, capabilities, found.source, (*version, *build), waiting)
 
 
+def loaded_library() -> str:
+    """The library in a message: `library 3.2`, say.
+
+    Raises:
+        LibraryError: see `load`.
+    """
+    return "library {}.{}".format(*load().version)
+
+
 def _hint(error: str) -> str:
     """What may help where a library that the library needs is not found."""
     if "cannot open shared object file" in error and "libdnnl" not in error.partition(":")[0]:

@@ -185,6 +185,27 @@ class MemoryDesc:
         wanted = canonical_strides(shape, strides, channels_last=channels_last)
         return self if wanted == strides else MemoryDesc.strided(self.lib, shape, self.data_type, wanted)
 
+    @property
+    def last_stride(self) -> int | None:
+        """Elements from one position of the last axis to the next, in blocks too; None if no layout is chosen."""
+        return self._outer_strides[-1] if self._outer_strides else None
+
+    @cached_property
+    def has_stray_ones(self) -> bool:
+        """Whether an axis of one element has another stride than rows or channels-last images give it.
+
+        Nobody reads by it, but kernels of 3.3 and later tell how far apart the elements are by the stride of the last
+        axis, and no longer look whether it is that of the layout that they take the image for.
+        """
+        if not self.blocks:
+            return self.canonical(channels_last=True) is not self
+        step = math.prod(self.blocks)
+        for size, stride in zip(self.shape[:1:-1], self._outer_strides[:1:-1], strict=True):
+            if size == 1 and stride != step:
+                return True
+            step *= size
+        return False
+
     @cached_property
     def data_type(self) -> DataType:
         """Type of the elements."""

@@ -103,7 +103,7 @@ def dynamic_why_not(op: Op) -> str | None:
     if op.attributes.string("qtype") == "per_group":
         return "oneDNN's reorders have no scales per group"
     if any(t.data_type not in PRIMITIVE_TYPES for t in op.inputs):
-        return "oneDNN 3.2 has no 4-bit integers"
+        return "oneDNN's primitives are given no 4-bit integers"
     return None
 
 

@@ -316,14 +316,15 @@ def test_entries_are_asked_for_the_version_that_is_loaded(monkeypatch, onednn):
 def test_what_is_proven_of_one_version_is_not_of_another(monkeypatch, onednn):
     lib = evolve(library.load(), version=(3, 2, 9))
     assert proven.is_proven(lib, "reorder", "jit:uni")
-    assert proven.is_swept(lib)
+    assert proven.swept(lib) is proven.Swept.full
     later = evolve(lib, version=(3, 99, 0))
     assert not proven.is_proven(later, "reorder", "jit:uni")
-    assert not proven.is_swept(later)
+    assert proven.swept(later) is proven.Swept.none
     monkeypatch.setattr(proven, "PROVEN", {(3, 99): {"reorder": frozenset({"jit:uni"})}})
     assert proven.is_proven(later, "reorder", "jit:uni")
     assert not proven.is_proven(later, "reorder", "jit:blk")
-    assert not proven.is_swept(evolve(lib, runtime=runtimes.Runtime("TBB", lambda: 1)))
+    assert proven.swept(later) is proven.Swept.part
+    assert proven.swept(evolve(lib, runtime=runtimes.Runtime("TBB", lambda: 1))) is proven.Swept.none
 
 
 def test_unavailable_is_a_reason_not_an_error(monkeypatch):

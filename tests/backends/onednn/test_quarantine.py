@@ -52,6 +52,7 @@ def last(shape, dtype=F32):
 @frozen
 class Isa:
     effective_isa: str
+    threads: int = 2
 
 
 @frozen
@@ -67,10 +68,11 @@ class Offered:
     implementation: str
     layouts: dict = field(factory=dict)
     isa: str = "avx512_core_bf16"
+    threads: int = 2
 
     @property
     def engine(self):
-        return Machine(Isa(self.isa))
+        return Machine(Isa(self.isa, self.threads))
 
     def memory_desc(self, what):
         return self.layouts[what]
@@ -122,10 +124,50 @@ def product(target, operand):
     return multiplied("matmul", "brg:avx512_core", F32, operand=operand, target=target)
 
 
-def batched(weights, operand):
-    """Products of two matrices with weights, and an operand added to them."""
-    data = rows((2, 8, 8))
-    return multiplied("matmul", "brg:x", F32, weights=weights, operand=operand, source=data, target=data)
+def batched(data, weights):
+    """Products of matrices with weights."""
+    return multiplied("matmul", "brg:x", F32, weights=weights, source=rows(data), target=rows(data))
+
+
+def lying(source, target):
+    """Products of matrices that lie somehow, with as many in rows."""
+    return multiplied("matmul", "brg:x", F32, source=source, right=rows(target), target=rows(target))
+
+
+def long_sums(order=(1, 8), inner=2048, columns=64, dtype=S8, count=8, threads=2):
+    """A product of 8-bit integers with this length of sums."""
+    layouts = {
+        Query.src_md: desc((count, inner), order, dtype),
+        Query.weights_md: rows((inner, columns), S8),
+        Query.dst_md: rows((count, columns)),
+    }
+    offered = Offered("matmul", "brg_matmul:avx512_core_vnni", layouts, threads=threads)
+    return Case(offered, (PrimitiveAttributes(load()),))
+
+
+def packed_product(inner, block, implementation="brg_matmul:avx2"):
+    """A product with weights in blocks of columns."""
+    weights = MemoryDesc.any(load(), (inner, 16), F32)
+    weights.strides, weights.blocks = None, (16, block)
+    return multiplied(
+        "matmul", implementation, F32, source=rows((5, inner)), right=weights, target=rows((5, 16))
+    )
+
+
+def lower(channels=12, isa="avx512_core_vnni", operand=True, function="convolution_forward", groups=1):
+    """An AVX2 kernel on another CPU."""
+    grouped = {} if groups == 1 else {"weights": (groups, channels // groups, 8 // groups, 1, 1)}
+    shape = (1, channels, 4, 4) if "conv" in function else (4, channels)
+    each = (1, channels, *(1 for _ in shape[2:]))
+    return multiplied(
+        function,
+        "brg:avx2_vnni",
+        isa=isa,
+        operand=each if operand else tuple(1 for _ in shape),
+        target=rows(shape),
+        **grouped,
+        **({} if "conv" in function else {"source": rows((4, 8), U8), "right": rows((8, channels), S8)}),
+    )
 
 
 def sloped(data, slopes):
@@ -154,9 +196,9 @@ def resampled(implementation, source, operand, function="resampling_forward", ta
     return Case(Offered(function, implementation, layouts), (attributes,))
 
 
-def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest):
+def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest, lies=rows):
     """The gradient of a resampling from one size to another."""
-    layouts = {Query.diff_src_md: rows((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
+    layouts = {Query.diff_src_md: lies((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
     return Case(
         Offered("resampling_backward", "jit:avx512_core", layouts), (algorithm, PrimitiveAttributes(load()))
     )
@@ -176,8 +218,17 @@ def blocked(data_type, size=16, channels=32):
     tag = MemoryDesc.any(load(), (1, channels, 4, 4), data_type)
     tag.strides = None
     tag.blocks = (size,)
-    tag.nbytes = -(-channels // size) * size * 16 * tag.itemsize
+    full = -(-channels // size) * size
+    tag._outer_strides = (16 * full, 16 * size, 4 * size, size)
+    tag.nbytes = full * 16 * tag.itemsize
     return tag
+
+
+def blocks_apart(stride):
+    """An image of one column in blocks of 8 channels, with a stride between columns."""
+    made = blocked(F32, 8)
+    made.shape, made._outer_strides = (1, 32, 4, 1), (128, 32, 8, stride)
+    return made
 
 
 def combined(target, implementation="jit:uni", operand=None):
@@ -417,6 +468,15 @@ BOUNDS = [
             ("in place", reordered("jit:uni", desc((33, 64), (1, 33), S8), summed(33))),
         )
     ),
+    *(
+        (f"sums of eights, not {what}", reordered("jit:uni", rows((8, 2048), S8), summed(8, 2048)), right)
+        for what, right in (
+            ("of twelves", reordered("jit:uni", rows((8, 12), S8), summed(8, 12))),
+            ("without sums", reordered("jit:uni", rows((8, 8), S8), desc((8, 8), (1, 8), S8))),
+            ("in place", reordered("jit:uni", desc((8, 8), (1, 8), S8), summed(8, 8))),
+            ("by another", reordered("simple:any", rows((8, 8), S8), summed(8, 8))),
+        )
+    ),
     ("reference loops", multiplied("matmul", "ref:any", F32), multiplied("matmul", "gemm:jit", F32)),
     (
         "reference loops within",
@@ -427,12 +487,13 @@ BOUNDS = [
 
 
 VECTORS = {"source": rows((4, 8, 8)), "right": rows((4, 8, 8)), "target": rows((4, 8, 8))}
+STRAY = desc((1, 8, 4, 1), (32, 1, 8, 1))
 LATER_BOUNDS = [
     *(
         (
             f"{function} of integers to one column",
-            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last((1, 8, 4, 1))),
-            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last((1, 8, 4, 2))),
+            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=STRAY),
+            multiplied(function, f"{before}x64:gemm_s8u8s32:jit", target=last(STRAY.shape)),
         )
         for function, before in (("convolution_forward", ""), (DECONVOLUTION, "conv:any+"))
     ),
@@ -442,11 +503,112 @@ LATER_BOUNDS = [
         multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
     ),
     (
-        "resampling of one column",
-        resampled("simple:any", last((1, 8, 7, 1)), None, target=last((1, 8, 7, 2))),
-        resampled("simple:any", last((1, 8, 7, 3)), None, target=last((1, 8, 7, 2))),
+        "a convolution to one position",
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=rows((1, 8, 1, 1))),
+        multiplied("convolution_forward", "brg_conv_fwd:x", F32, target=last((1, 8, 1, 1))),
+    ),
+    *(
+        (
+            f"a convolution with an operand to one column, {what}",
+            multiplied("convolution_forward", "jit:x", F32, operand=(1, 8, 1, 1), target=STRAY),
+            multiplied("convolution_forward", "jit:x", F32, operand=operand, target=target),
+        )
+        for what, operand, target in (
+            ("in order", (1, 8, 1, 1), last(STRAY.shape)),
+            ("of one element", (1, 1, 1, 1), STRAY),
+        )
+    ),
+    (
+        "an AVX2 kernel with groups",
+        lower(groups=4, channels=16),
+        lower(groups=2, channels=16),
+    ),
+    *(
+        (
+            f"resampling of one column {where}",
+            resampled("simple:any", wrong[0], None, target=wrong[1]),
+            resampled("simple:any", last((1, 8, 4, 1)), None, target=last((1, 8, 7, 2))),
+        )
+        for where, wrong in (
+            ("taken", (STRAY, last((1, 8, 7, 2)))),
+            ("made", (last((1, 8, 7, 2)), STRAY)),
+        )
+    ),
+    *(
+        (
+            f"resampling of one position {where}",
+            resampled("simple:any", *wrong),
+            resampled("simple:any", last((2, 16, 1)), None, target=last((2, 16, 3))),
+        )
+        for where, wrong in (
+            ("taken", (last((2, 16, 1)), None, "resampling_forward", rows((2, 16, 3)))),
+            ("made", (rows((2, 16, 3)), None, "resampling_forward", last((2, 16, 1)))),
+        )
+    ),
+    (
+        "resampling of blocks in columns",
+        resampled("simple:any", blocks_apart(64), None),
+        resampled("simple:any", blocks_apart(8), None),
     ),
     ("gradient of a resampling to one", resampled_back(16, 1), resampled_back(16, 4)),
+    ("gradient of a resampling of one", resampled_back(1, 4, lies=last), resampled_back(2, 4)),
+    *(
+        (f"an AVX2 kernel with {what}", lower(function=function), right)
+        for function in ("convolution_forward", DECONVOLUTION, "matmul")
+        for what, right in (
+            (f"full registers in a {function}", lower(16, function=function)),
+            (f"its own CPU in a {function}", lower(isa="avx2_vnni", function=function)),
+            (f"one operand in a {function}", lower(operand=False, function=function)),
+        )
+    ),
+    *(
+        (f"long sums of {what}", wrong, right)
+        for what, wrong, right in (
+            ("rows", long_sums(), long_sums(order=(2048, 1))),
+            ("fewer", long_sums(), long_sums(inner=2047)),
+            ("more columns", long_sums(), long_sums(columns=65)),
+            ("one thread", long_sums(columns=1), long_sums(columns=1, threads=1)),
+            ("a row", long_sums((2048, 1), count=1), long_sums((2048, 1), count=2)),
+            ("other types", long_sums(), long_sums(dtype=BF16)),
+        )
+    ),
+    *(
+        (f"weights in blocks, {what}", packed_product(1025, 16), right)
+        for what, right in (
+            ("fewer", packed_product(1024, 16)),
+            ("of 8", packed_product(1025, 8)),
+            ("AVX-512", packed_product(1025, 16, "brg_matmul:avx512_core")),
+        )
+    ),
+    (
+        "a product of matrices whose one batch has a stride of its own",
+        lying(desc((1, 3, 8, 8), (24, 8, 24, 1)), (1, 3, 8, 8)),
+        lying(desc((1, 3, 8, 8), (192, 8, 24, 1)), (1, 3, 8, 8)),
+    ),
+    *(
+        (f"batches that seem to lie evenly, {what}", wrong, right)
+        for what, wrong, right in (
+            (
+                "with gaps",
+                lying(desc((2, 3, 2, 31), (210, 35, 105, 1)), (2, 3, 2, 31)),
+                lying(desc((2, 3, 3, 31), (279, 31, 93, 1)), (2, 3, 3, 31)),
+            ),
+            (
+                "in columns",
+                lying(desc((3, 1, 10, 8), (80, 240, 1, 10)), (3, 1, 10, 8)),
+                lying(desc((1, 3, 10, 8), (240, 80, 1, 10)), (1, 3, 10, 8)),
+            ),
+        )
+    ),
+    *(
+        (f"batches that share weights, {what}", batched((2, 1, 8, 8), (1, 1, 8, 8)), batched(data, weights))
+        for what, data, weights in (
+            ("weights of each", (2, 1, 8, 8), (2, 1, 8, 8)),
+            ("one batch", (1, 1, 8, 8), (1, 1, 8, 8)),
+            ("two axes", (2, 3, 8, 8), (1, 1, 8, 8)),
+            ("one axis", (2, 8, 8), (1, 8, 8)),
+        )
+    ),
     *(
         (
             f"a product with a {what} with gaps",
@@ -456,7 +618,7 @@ LATER_BOUNDS = [
         for what, place, shape, strides, adjacent in (
             ("column", "right", (4, 16, 1), (2, 1), (1, 1)),
             ("row", "source", (4, 1, 16), (1, 2), (16, 1)),
-            ("result", "target", (4, 16, 1), (2, 1), (1, 16)),
+            ("result", "target", (4, 16, 1), (2, 1), (1, 1)),
         )
     ),
     (
@@ -471,16 +633,6 @@ LATER_BOUNDS = [
             Case(Offered("group_normalization_forward", "jit_group:uni"), ()),
         )
         for kernel in ("ncsp_gnorm:any", "nspc_gnorm:any")
-    ),
-    (
-        "a product with weights of all batches and an operand of each",
-        batched((1, 8, 8), (2, 8, 8)),
-        batched((2, 8, 8), (2, 8, 8)),
-    ),
-    (
-        "a product with weights of all batches and an operand of all",
-        batched((1, 8, 8), (2, 8, 8)),
-        batched((1, 8, 8), (1, 1, 8)),
     ),
 ]
 """What 3.2 does right and 3.6 does not."""
@@ -666,9 +818,10 @@ def test_weights_are_not_packed_with_wrong_sums(onednn):
         own = plain[0].memory_desc(Query.weights_md)
         return reorder(engine, rows((columns, rows_, 1, 1), S8), own, reasons=reasons), reasons
 
-    made, reasons = packed(64, 33)
-    assert made is None or made.implementation != "jit:uni"
-    assert "jit:uni is barred" in reasons[0]
+    for channels in ((64, 33), (8, 8)):
+        made, reasons = packed(*channels)
+        assert made is None or made.implementation != "jit:uni"
+        assert "jit:uni is barred" in reasons[0]
     assert (packed(64, 36)[0] is None) is (engine.lib.effective_isa in WITHOUT_VNNI)
 
 
