@@ -309,3 +309,28 @@ def test_an_index_beyond_a_table_is_torchs_error(index):
     module = nn.Embedding(4, 3)
     with torch.no_grad(), pytest.raises(IndexError):
         compiled(module)(torch.tensor([1, index]))
+
+
+@pytest.mark.parametrize("place", ["argument", "inside", "buffer", "view"])
+def test_the_imaginary_part_of_a_conjugate(place):
+    """What lies in its memory has the other sign."""
+    z = torch.complex(torch.arange(64.0), torch.arange(64.0) - 7).reshape(8, 8)
+
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("part", z.conj().imag)
+
+        def forward(self, x):
+            if place == "inside":
+                part = x.conj().imag
+            elif place == "buffer":
+                part = self.part
+            else:
+                part = x.t()[1:] if place == "view" else x
+            return part @ part.t() + part[:, :1], part.relu()
+
+    given = z if place == "inside" else z.conj().imag
+    module = Module()
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module)(given), module(given), rtol=0, atol=0)
