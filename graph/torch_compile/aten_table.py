@@ -15,10 +15,12 @@ LEFT_TO_TORCH = frozenset(
         *("native_dropout", "bernoulli", "dropout"),
         *("embedding", "gather", "index_select"),
         *("sort", "topk", "sign"),
+        *("amax", "amin", "max.default", "min.default"),
     )
 )
 """Ops that importers translate and that are torch's here: its random numbers are wanted, its errors where an index is
-beyond the elements or negative, its order of equal elements, and zero for the sign of NaN."""
+beyond the elements or negative, its order of equal elements, zero for the sign of NaN, and infinity for the extreme of
+what is infinite altogether, as rows of scores are that a mask hides: the library makes the largest number of it."""
 INEXACT = frozenset(
     f"aten.{name}"
     for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")

@@ -173,7 +173,7 @@ class _Planner:
             self.of[node] = Cell(node, tuple(given.shape), (), given.dtype, slot=number)
             return
         strides = normal(given.shape, given.stride())
-        steady = number in self.uses.steady
+        steady = number in self.uses.steady and not given.is_neg()
         self.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
 
     def attribute(self, node: Any) -> None:
@@ -267,6 +267,8 @@ class _Planner:
 
     def described(self, node: Any, meta: Any) -> list[Cell | None] | None:
         """A cell for each result; None if sizes are not known or types are none that anybody but torch knows."""
+        if "val" not in node.meta and node.users:
+            return None  # a call of a higher order, of which torch only says what is taken from its result
         several = isinstance(meta, list | tuple)
         metas: list[Any] = list(cast("Sequence[Any]", meta)) if several else [meta]
         made: list[Cell | None] = []

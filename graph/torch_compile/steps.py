@@ -139,7 +139,6 @@ class Taken:
     strides: tuple[int, ...]
     dtype: Any
     checked: bool
-    dtype: Any
 
     def fitted(self, tensor: Any) -> Any:
         """The tensor as the region takes it.
@@ -154,6 +153,8 @@ class Taken:
                 f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says "
                 f"{list(self.shape)}; leave it out of what is compiled, by torch.compiler.disable"
             )
+        if tensor.is_neg():  # the imaginary part of a conjugate: its memory has the other sign
+            tensor = tensor.resolve_neg()
         if tensor.dtype == self.dtype and _lies(tensor, self.strides):
             return tensor
         return placed(tensor, self.strides, self.dtype)

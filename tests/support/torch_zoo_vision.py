@@ -94,7 +94,14 @@ def mobile_video():
         MSBlockConfig(2, 32, 32, [3, 3, 3], [1, 1, 1], [3, 3, 3], [1, 2, 2]),
     ]
     return MViT(
-        (32, 32), 4, blocks, residual_pool=True, residual_with_cls_embed=False, rel_pos=True, num_classes=10
+        (32, 32),
+        4,
+        blocks,
+        residual_pool=True,
+        residual_with_cls_embed=False,
+        rel_pos_embed=True,
+        proj_after_attn=True,
+        num_classes=10,
     )
 
 

@@ -225,6 +225,23 @@ def test_checkpoints(reentrant, outside):
     assert_same_state(module, expected)
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_draws_the_same_random_numbers_again(reentrant):
+    def forward(x):
+        return torch.utils.checkpoint.checkpoint(
+            lambda y: nn.functional.dropout(y * y, 0.5), x, use_reentrant=reentrant
+        ).sum()
+
+    results = []
+    for call in (forward, compiled(forward)):
+        x = torch.arange(1.0, 65.0).requires_grad_()
+        torch.manual_seed(0)
+        loss = call(x)
+        loss.backward()
+        results.append((loss, x.grad))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+
+
 def test_a_whole_graph_is_asked_for():
     module = seeded(Network)
     expected, x = in_double(module, normal(4, 3, 8, 8))

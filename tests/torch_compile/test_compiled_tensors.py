@@ -309,3 +309,49 @@ def test_an_index_beyond_a_table_is_torchs_error(index):
     module = nn.Embedding(4, 3)
     with torch.no_grad(), pytest.raises(IndexError):
         compiled(module)(torch.tensor([1, index]))
+
+
+@pytest.mark.parametrize("place", ["argument", "inside", "buffer", "view"])
+def test_the_imaginary_part_of_a_conjugate(place):
+    """What lies in its memory has the other sign."""
+    z = torch.complex(torch.arange(64.0), torch.arange(64.0) - 7).reshape(8, 8)
+
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("part", z.conj().imag)
+
+        def forward(self, x):
+            if place == "inside":
+                part = x.conj().imag
+            elif place == "buffer":
+                part = self.part
+            else:
+                part = x.t()[1:] if place == "view" else x
+            return part @ part.t() + part[:, :1], part.relu()
+
+    given = z if place == "inside" else z.conj().imag
+    module = Module()
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module)(given), module(given), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (64, 600)])
+def test_extremes_of_what_is_infinite_or_no_number(shape):
+    """Rows of scores that a mask hides altogether."""
+    x = torch.arange(float(shape[0] * shape[1])).reshape(shape)
+    x[0], x[1], x[2, 3] = float("-inf"), float("inf"), float("nan")
+
+    def extremes(x):
+        return x.amax(1), x.amin(1), x[:1].max(), x[1:2].min(), x.amax((0, 1), keepdim=True)
+
+    torch.testing.assert_close(compiled(extremes)(x), extremes(x), rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_mask_of_numbers_that_becomes_one_of_truths_again():
+    def hidden(x, mask):
+        scores = x.masked_fill(mask, -9.0) + x.masked_fill(mask, -8.0)
+        return scores, torch.where(mask, -9.0, 0.0) > -1, x.masked_fill(mask, -9.0).masked_fill(mask, 2.0) > 1
+
+    x = torch.arange(24.0).reshape(4, 6) - 5
+    torch.testing.assert_close(compiled(hidden)(x, x > 4), hidden(x, x > 4), rtol=0, atol=0)

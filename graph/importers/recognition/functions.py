@@ -39,7 +39,7 @@ class Function:
 def function_of(structure: Structure) -> Function | None:
     """The op that computes what a cone does, or None."""
     types = [node.data_type for node in structure.nodes]
-    if any(t not in NARROW and t != "boolean" for t in types):
+    if types[0] not in NARROW or any(t not in NARROW and t != "boolean" for t in types):
         return None
     if any(NARROW[t] < NARROW[types[0]] for t in types if t != "boolean"):
         return None  # an inner rounding that the model asks for
