@@ -12,7 +12,6 @@ from attrs import frozen
 from ..backends.onednn.library.enumerators import FpmathMode
 from ..backends.onednn.library.primitive import NativeEngine
 from ..backends.onednn.lowering.weight_gradient import problem_of
-from ..backends.onednn.plan.plan import Frame
 from ..backends.onednn.plan.work import Work
 from ..backends.onednn.weight_gradients.candidate import Candidate
 from ..backends.onednn.weight_gradients.problem import Problem, check
@@ -25,7 +24,7 @@ from .layers import Layer, draw, op_of
 Clock = Callable[[], float]
 FAR = 3.0
 """What takes so many times the best candidate's time twice over is run no more: it needs no precision."""
-LEAST_RUNS = 3
+LEAST_RUNS, MOST_RUNS = 3, 40
 CALL_OVERHEAD = 2e-6
 """Seconds that a step may take longer at most when it is called and timed alone."""
 
@@ -75,7 +74,7 @@ class Limits:
 
     Attributes:
         flops, elements: of a layer at most, see `draw`.
-        seconds: that a candidate is run for, where it is not far behind.
+        seconds: that a candidate is run for, on average.
     """
 
     flops: float
@@ -117,61 +116,61 @@ def sampled(
     seconds: float,
     clock: Clock = time.perf_counter,
 ) -> Sample:
-    """A layer and the times of its candidates, each run for so long; none where the library can't do it."""
+    """A layer and the times of its candidates, run in turns, for so long each; none where the library can't do it."""
     op = op_of(layer, data_format, dtype)
     problem = problem_of(op, FpmathMode.strict)
     if check(problem) is not None:
         return Sample(dtype, data_format, layer, ())
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-2, 3, t.dims).astype(numpy_type(t.data_type)) for t in (*op.inputs, *op.outputs)]
-    found: list[Measured] = []
-    for candidate in candidates(engine, problem, STRATEGIES, []):
-        best = min((one.together for one in found), default=float("inf"))
-        found.append(_timed(candidate, arrays, best, seconds, clock))
-    return Sample(dtype, data_format, layer, tuple(found))
+    turns = [_Turns(one, arrays) for one in candidates(engine, problem, STRATEGIES, [])]
+    end, rounds = clock() + seconds * len(turns), 0
+    while rounds < LEAST_RUNS or (rounds < MOST_RUNS and clock() < end):
+        near = FAR * min((one.least for one in turns), default=0.0)
+        for one in turns:
+            if rounds < 2 or one.least <= near:
+                one.take(clock)
+        rounds += 1
+    return Sample(dtype, data_format, layer, tuple(one.measured() for one in turns))
 
 
-def _timed(
-    candidate: Candidate, arrays: Sequence[Array], best: float, seconds: float, clock: Clock
-) -> Measured:
-    """The shortest times of a candidate's steps, and of all together.
+class _Turns:
+    """A candidate that takes turns with others: a while in which others need the processor falls on all alike."""
 
-    Args:
-        best: time of the fastest one so far.
-    """
-    frame = candidate.plan.take()
-    frame.point([address(array) for array in arrays])
-    frame.run()
-    runs = [frame.timed_run()]
-    end = clock() + seconds
-    while len(runs) < LEAST_RUNS or clock() < end:
-        if len(runs) > 1 and min(map(sum, runs)) > FAR * best:
-            break
-        runs.append(frame.timed_run())
-    together = _together(frame, len(runs), clock)
-    steps = _apart([min(times) for times in zip(*runs, strict=True)], together)
-    works = tuple(step.work for step in candidate.plan.steps)
-    return Measured(
-        candidate.strategy,
-        candidate.implementation,
-        works,
-        tuple(steps),
-        together,
-        candidate.plan.scratch_bytes,
-    )
+    def __init__(self, candidate: Candidate, arrays: Sequence[Array]) -> None:
+        self._candidate, self._frame = candidate, candidate.plan.take()
+        self._frame.point([address(array) for array in arrays])
+        self._frame.run()
+        self._steps: tuple[float, ...] = ()
+        self._together = float("inf")
 
+    @property
+    def least(self) -> float:
+        """The shortest times of all steps, infinite before the first turn."""
+        return sum(self._steps) if self._steps else float("inf")
 
-def _together(frame: Frame, runs: int, clock: Clock) -> float:
-    """The shortest time of a whole plan, whose primitives are called at once."""
-    times: list[float] = []
-    for _ in range(runs):
+    def take(self, clock: Clock) -> None:
+        """Runs it once step by step, and once as a whole, whose primitives are called at once."""
+        now = self._frame.timed_run()
+        self._steps = tuple(map(min, self._steps, now)) if self._steps else tuple(now)
         begin = clock()
-        frame.run()
-        times.append(clock() - begin)
-    return min(times)
+        self._frame.run()
+        self._together = min(self._together, clock() - begin)
+
+    def measured(self) -> Measured:
+        """What came out."""
+        plan = self._candidate.plan
+        return Measured(
+            self._candidate.strategy,
+            self._candidate.implementation,
+            tuple(step.work for step in plan.steps),
+            tuple(_apart(self._steps, self._together)),
+            self._together,
+            plan.scratch_bytes,
+        )
 
 
-def _apart(steps: list[float], together: float) -> list[float]:
+def _apart(steps: Sequence[float], together: float) -> list[float]:
     """The steps' times without what it costs to call and time them one by one."""
     overhead = min(max(0.0, (sum(steps) - together) / len(steps)), CALL_OVERHEAD)
     return [max(seconds - overhead, seconds / 4) for seconds in steps]

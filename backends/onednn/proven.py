@@ -262,6 +262,7 @@ _OF_3_2: Mapping[str, frozenset[str]] = {
     ),
     "reorder": frozenset(
         {
+            "brgemm_matmul_matrix_B_reorder_t",
             "jit:blk",
             "jit:uni",
             "rnn_data_reorder",

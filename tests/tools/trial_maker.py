@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import wide_draws
-from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg
+from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Query
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc, canonical_strides
 from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes
+from onednn_graph.backends.onednn.plan.choice import matmul
 from onednn_graph.ops.data_types import DataType as D
 from onednn_graph.ops.errors import LibraryError
 
@@ -145,6 +146,17 @@ class Maker:
 
     def any(self, shape, dtype):
         return MemoryDesc.any(self.lib, shape, dtype)
+
+    def packed(self, shape, dtype):
+        """The layout in which a product of matrices on many rows wants its second one."""
+        rows = (*shape[:-2], 64, shape[-2])
+        columns = (*shape[:-2], 64, shape[-1])
+        result = D.s32 if dtype is D.s8 else dtype
+        first = D.u8 if dtype is D.s8 else dtype
+        found = matmul(self.engine, self.dense(rows, first), self.any(shape, dtype), self.dense(columns, result))
+        if found is None:
+            raise Undrawn("no product")
+        return found.memory_desc(Query.weights_md)
 
     def blocked(self, shape, dtype, *, of_weights=False):
         """A blocked layout as convolutions make it of data; of any name where it may be one of weights."""

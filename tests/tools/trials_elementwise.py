@@ -39,17 +39,22 @@ def reorder(m):
 
     source = layout(a)
     target = layout(b)
+    packing = rank in (2, 3) and rng.random() < 0.5
+    if packing:  # of a product's weights, by a kernel of its own
+        a = b = rng.choice([D.f32, D.bf16, D.s8])
+        source = m.dense(shape, a)
+        target = m.packed(shape, b)
     if (
         rng.random() < 0.1 and rank > 2
     ):  # the transposes of 8 and 16 channels, which have a kernel of their own
         a = b = D.f32
         shape = (shape[0], rng.choice([8, 16]), *shape[2:])
         source, target = m.dense(shape, a), m.dense(shape, b)
-    if rng.random() < 0.15 and source.strides is not None:
+    if not packing and rng.random() < 0.15 and source.strides is not None:
         target = m.like(source, b)
     scales, points, words = {}, {}, []
     factor = np.ones((1,) * rank)
-    kind = rng.choice(["none", "none", "src", "dst", "both"])
+    kind = "none" if packing else rng.choice(["none", "none", "src", "dst", "both"])
     mask = 0 if rng.random() < 0.5 else 1 << rng.randrange(rank)
     own = tuple(d if mask >> axis & 1 else 1 for axis, d in enumerate(shape))
     for side, argument in (("src", Arg.SRC), ("dst", Arg.DST)):
@@ -60,7 +65,7 @@ def reorder(m):
             words.append(f"{side} scales mask {mask}")
     zero = {}
     for side, argument in (("src", Arg.SRC), ("dst", Arg.DST)):
-        if rng.random() < 0.35 and (kind != "none" or rng.random() < 0.3):
+        if not packing and rng.random() < 0.35 and (kind != "none" or rng.random() < 0.3):
             zero[argument] = rng.choice([1, -3, 7, 100])
             words.append(f"{side} zero point {zero[argument]}")
     points = zero

@@ -10,6 +10,7 @@ import pytest
 from onednn_graph.backends.onednn.library.primitive import implementations
 from onednn_graph.backends.onednn.plan import measured, preference
 from onednn_graph.backends.onednn.plan.choice import chosen
+from strategies import has_isa
 
 pytestmark = pytest.mark.usefixtures("onednn")
 
@@ -187,3 +188,19 @@ def test_an_implementation_is_taken_only_if_it_may_run():
         assert taken is not None
         refused = wish.startswith("ref") or wish not in every
         assert taken.implementation == (usual.implementation if refused else wish)
+
+
+@pytest.mark.usefixtures("swept")
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_with_constant_weights_is_not_verified(dtype, transposed):
+    """A transformer has fifty of them: verified each, it takes minutes to compile where others need the processor."""
+    if dtype == "bf16" and not has_isa("avx512_core"):
+        pytest.skip("the library has no products in bf16 here")
+    graph = og.Graph()
+    x = graph.input("x", dtype, [4, 197, 96])
+    weights = graph.input("w", dtype, [384, 96] if transposed else [96, 384], property_type="constant")
+    graph.output(graph.op("GELU", graph.op("MatMul", x, weights, transpose_b=transposed)))
+    model = graph.compile()
+    assert names(model)
+    assert not any(one.verified for one in model.explain().values())
