@@ -153,7 +153,9 @@ class Maker:
         columns = (*shape[:-2], 64, shape[-1])
         result = D.s32 if dtype is D.s8 else dtype
         first = D.u8 if dtype is D.s8 else dtype
-        found = matmul(self.engine, self.dense(rows, first), self.any(shape, dtype), self.dense(columns, result))
+        found = matmul(
+            self.engine, self.dense(rows, first), self.any(shape, dtype), self.dense(columns, result)
+        )
         if found is None:
             raise Undrawn("no product")
         return found.memory_desc(Query.weights_md)

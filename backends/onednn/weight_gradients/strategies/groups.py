@@ -42,7 +42,9 @@ class MergedGroups:
 
     def applies(self, problem: Problem) -> str | None:
         if self.merged(problem.gradient) < 2:
-            return f"no two groups fit together into {LANES} channels on one side and {2 * LANES} on the other"
+            return (
+                f"no two groups fit together into {LANES} channels on one side and {2 * LANES} on the other"
+            )
         if self.data is Data.channels_last and problem.channels_last:
             return "the channels are last already"
         return type_reason(problem, self.via)
