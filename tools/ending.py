@@ -141,3 +141,10 @@ def _watch_interrupts() -> None:
         os._exit(Exit.interrupted)
 
     threading.Thread(target=watch, name="interrupts", daemon=True).start()
+    others = sys.unraisablehook
+
+    def unraised(what: sys.UnraisableHookArgs) -> None:
+        if not issubclass(what.exc_type, KeyboardInterrupt):  # which the thread sees to, in silence
+            others(what)
+
+    sys.unraisablehook = unraised

@@ -139,6 +139,42 @@ def test_an_interrupt_ends_the_command(arguments, tmp_path):
     assert "ignored" not in said
 
 
+FINALIZED = """
+import os, signal, sys
+from onednn_graph.tools import ending
+
+class Dying:
+    def __del__(self):
+        KIND
+        while True:
+            pass
+
+def app():
+    Dying()
+    signal.pause()
+
+ending.run_to_end(app)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("os.kill(os.getpid(), signal.SIGINT)", ""), ("raise ValueError('told')", "ValueError: told")],
+)
+def test_an_interrupt_in_a_finalizer_ends_the_process_in_silence(kind, said):
+    with subprocess.Popen(
+        [sys.executable, "-c", FINALIZED.replace("KIND", kind)], stderr=subprocess.PIPE
+    ) as process:
+        if said:
+            told = b""
+            while said.encode() not in told:
+                told += process.stderr.read1()
+            process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+        rest = process.stderr.read().decode()
+    assert "KeyboardInterrupt" not in rest
+
+
 def wait_until_it_works(process):
     """Interrupts are heard, through a pair of sockets."""
     end = time.monotonic() + PATIENCE
