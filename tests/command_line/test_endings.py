@@ -140,12 +140,12 @@ def test_an_interrupt_ends_the_command(arguments, tmp_path):
 
 
 FINALIZED = """
-import os, signal, sys
+import os, signal
 from onednn_graph.tools import ending
 
 class Dying:
     def __del__(self):
-        KIND
+        os.kill(os.getpid(), signal.SIGINT)
         while True:
             pass
 
@@ -157,22 +157,11 @@ ending.run_to_end(app)
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("os.kill(os.getpid(), signal.SIGINT)", ""), ("raise ValueError('told')", "ValueError: told")],
-)
-def test_an_interrupt_in_a_finalizer_ends_the_process_in_silence(kind, said):
-    with subprocess.Popen(
-        [sys.executable, "-c", FINALIZED.replace("KIND", kind)], stderr=subprocess.PIPE
-    ) as process:
-        if said:
-            told = b""
-            while said.encode() not in told:
-                told += process.stderr.read1()
-            process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 130
-        rest = process.stderr.read().decode()
-    assert "KeyboardInterrupt" not in rest
+def test_an_interrupt_in_a_finalizer_ends_the_process_in_silence():
+    done = subprocess.run(
+        [sys.executable, "-c", FINALIZED], stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 def wait_until_it_works(process):
