@@ -198,9 +198,8 @@ def _sums_off_fours(case: Case) -> bool:
 def _sums_of_eights(case: Case) -> bool:
     """Whether sums of 8-bit weights go behind eight by a multiple of eight of them, which may be cut into eights."""
     target = case.layout(Query.dst_md)
-    if target.strides is None or target.data_type is not DataType.s8:
-        return False
-    return target.has_more and 8 in target.shape and sum(d % 8 == 0 for d in target.shape) > 1
+    eights = 8 in target.shape and sum(d % 8 == 0 for d in target.shape) > 1
+    return target.data_type is DataType.s8 and target.has_more and eights
 
 
 def _elements_apart(desc: MemoryDesc) -> bool:
