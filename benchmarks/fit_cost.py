@@ -1,7 +1,7 @@
 """Fits the cost model of the oneDNN backend to this machine.
 
     python benchmarks/fit_cost.py --seconds 300 --raw samples.pkl
-    python benchmarks/fit_cost.py --fit samples.pkl --out backends/onednn/weight_gradients/cost_data.json
+    python benchmarks/fit_cost.py --fit samples.pkl --out backends/onednn/weight_gradients/cost_data.json.gz
     python benchmarks/fit_cost.py --fit samples.pkl --check other_samples.pkl
 
 The first draws random layers and times every step of every candidate on them. The second solves for the seconds per
@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 import collections
 import datetime
+import gzip
 import json
 import pickle
-import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -43,7 +43,7 @@ MOST_ROWS = 3000
 CAUTION = 0.5
 """Quantile of the times that the linear part is to foresee."""
 LEAST_WEIGHT = 1e-3
-ROUNDS, RATE, DEPTH, LEAF = 24, 0.3, 3, 8
+ROUNDS, RATE, DEPTH, LEAF = 11, 0.3, 3, 8
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
 MOST_SHIFT = 0.5
 """By how much, as a logarithm, a kind as a whole is corrected."""
@@ -142,7 +142,7 @@ def regret(model: CostModel, samples: Sequence[Sample]) -> list[tuple[float, str
 
 def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Puts an entry into its section of the data, in the place of the one of that instruction set and threads."""
-    data = json.loads(path.read_text()) if path.exists() else {"classes": {}}
+    data = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"classes": {}}
     known = [isa.name for isa in CpuIsa]
     entry = {
         **facts,
@@ -157,9 +157,8 @@ def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[
     replaced = (entry["isa"], entry["threads"])
     others = [m for m in data["classes"].get(here, []) if (m["isa"], m["threads"]) != replaced]
     data["classes"][here] = sorted([*others, entry], key=lambda m: (known.index(m["isa"]), m["threads"]))
-    text = json.dumps(data, indent=1)
-    # Numbers and trees on one line each.
-    path.write_text(re.sub(r"\[[-\d\s.,e\[\]+]*\]", lambda m: re.sub(r"\s+", "", m[0]), text) + "\n")
+    text = json.dumps(data, separators=(",", ":"))
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))  # the same bytes whenever it is written
 
 
 def main() -> None:

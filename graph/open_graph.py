@@ -14,6 +14,7 @@ from .compile.options import CompileOptions, Tune
 from .compile.partitioner import Policy
 from .compile.signature import Signature
 from .compile.trials import Choices
+from .core.editing import reshaped_inputs
 from .graph import Graph
 from .model.logical_tensor import LogicalTensor, format_shape, label
 from .runtime.engine import Engine
@@ -46,8 +47,8 @@ class OpenGraph(Graph):
         super().__init__()
         self._known_outputs = tuple(outputs)
         self._make = make
-        self._know(inputs)
-        self._declared = dict.fromkeys(t.id for t in inputs)
+        self.content.know(inputs)
+        self.content.declared = dict.fromkeys(t.id for t in inputs)
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
@@ -66,7 +67,7 @@ class OpenGraph(Graph):
             UnsupportedError: for these sizes, it has ops that can't be translated.
             ArgumentError, ArgumentTypeError, ShapeError: see `Graph`.
         """
-        inputs = self._reshaped_inputs(shapes)
+        inputs = reshaped_inputs(self.content, shapes)
         if open_ports(inputs):
             return OpenGraph(inputs, self._known_outputs, self._make)
         return self._make({label(t): t.dims for t in inputs})
@@ -159,6 +160,14 @@ class OpenGraph(Graph):
         return OpenGraph(
             self.inputs, self._known_outputs, partial(_converted, self._make, wanted, tuple(keep))
         )
+
+    def for_inference(self, outputs: Sequence[str | LogicalTensor] | None = None) -> Graph:
+        """Not here; see `finalize`."""
+        self.refuse("taken for inference")
+
+    def check_settled(self, done: str) -> None:
+        """Says that something is for the graph of some sizes; see `refuse`."""
+        self.refuse(done)
 
     def refuse(self, done: str) -> NoReturn:
         """Says that something is for the graph of some sizes.

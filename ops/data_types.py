@@ -73,8 +73,10 @@ def parse_data_type(value: object, what: str) -> DataType:
     Raises:
         ArgumentTypeError, ArgumentError: nothing of the kind, or one without a counterpart.
     """
+    if isinstance(value, DataType):
+        return value
     name = value if isinstance(value, str) else _name_of(value)
-    if name in NAMES and not isinstance(value, DataType):
+    if name in NAMES:
         return NAMES[name]
     return parse_enum(DataType, value, what, _WORDS)  # pyright: ignore[reportArgumentType] -- users' values
 
@@ -108,6 +110,8 @@ def parse_enum(enum: type[E], value: E | str, what: str, words: Mapping[str, Str
         ArgumentTypeError: `value` is no string.
         ArgumentError: `value` spells no member; the message lists them and the nearest.
     """
+    if isinstance(value, enum):  # nearly always, and what builds large graphs comes here often
+        return value
     names = ", ".join(member.value for member in enum)
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(

@@ -103,6 +103,10 @@ class SkippedStepWarning(UserWarning):
     """Said of each step of training that was skipped because its gradients were not finite."""
 
 
+class CompiledAgainWarning(UserWarning):
+    """Said once where input shapes come by turns that are more than are kept compiled."""
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the known name closest to `name`, or an empty string."""
     if not isinstance(name, str):

@@ -50,7 +50,8 @@ HOSTED: dict[str, str] = {}
 
 _SRC = Port("src", "T", doc="Any shape.")
 _DST = Port("dst", "T", doc="The shape of src.")
-_INDICES = Port("indices", "TI", doc="Integers, counted from the end where negative.")
+_INDICES = Port("indices", "TI", index="src", doc="Integers, counted from the end where negative.")
+_INDICES_OF_GRADIENT = evolve(_INDICES, index="diff_src")
 
 
 def _register(
@@ -157,9 +158,9 @@ for _kind, _summary, _name in (
     HOSTED[_kind] = f"Host{_kind}"
 _binary(
     "HostDivide",
-    "Quotient of integers.",
+    "Quotient without its fraction.",
     "dst = src_0 / src_1, rounded",
-    INTEGERS,
+    NUMBERS,
     attributes=(
         AttributeSpec(
             "rounding",
@@ -219,6 +220,15 @@ for _kind, _summary, _formula in (
 ):
     _unary(f"Host{_kind}", _summary, _formula, FLOATS)
 _unary("HostSign", "−1, 0 or 1.", "dst = sign(src)", NUMBERS)
+_register(
+    "HostStopGradient",
+    "A tensor as a constant: gradients do not flow through, as with torch's detach() and jax's stop_gradient.",
+    "dst = src",
+    (_SRC,),
+    _DST,
+    {"T": FLOATS},
+    shape_of_first_input,
+)
 _register(
     "HostCast",
     "The same numbers in another type; fractions are cut off where it is one of integers.",
@@ -593,21 +603,21 @@ _backward(
     "diff_src[…, indices[i…], …] += diff_dst[…, i…, …]",
     _gather,
     _attributes_of("HostGather"),
-    _INDICES,
+    _INDICES_OF_GRADIENT,
 )
 _backward(
     "HostGatherElements",
     "diff_src[…, indices[…, i, …], …] += diff_dst[…, i, …]",
     _gather_elements,
     _attributes_of("HostGatherElements"),
-    _INDICES,
+    _INDICES_OF_GRADIENT,
 )
 _backward(
     "HostGatherND",
     "diff_src[indices[i…], …] += diff_dst[i…, …]",
     _gather_nd,
     _attributes_of("HostGatherND"),
-    _INDICES,
+    _INDICES_OF_GRADIENT,
 )
 _backward(
     "HostSlice", "diff_src = 0; diff_src[starts:stops:steps] = diff_dst", _slice, _attributes_of("HostSlice")

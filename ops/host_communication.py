@@ -62,6 +62,7 @@ REGISTRY.register(
         infer_shapes=_start,
         source=SOURCE,
         family=HOST,
+        pure=False,
         soon=True,
     )
 )
@@ -77,6 +78,7 @@ REGISTRY.register(
         infer_shapes=_end,
         source=SOURCE,
         family=HOST,
+        pure=False,
     )
 )
 REGISTRY.register(
@@ -92,5 +94,6 @@ REGISTRY.register(
         backward=(BackwardOp(kind="HostRankSum", inputs=("diff_dst",), outputs=("src",)),),
         source=SOURCE,
         family=HOST,
+        pure=False,
     )
 )

@@ -82,7 +82,7 @@ REGISTRY.register(
         formula="dst = src; dst[…, indices[…, i, …], …] = updates[…, i, …]",
         inputs=(
             Port("src", "T", doc="Any shape."),
-            Port("indices", "TI", doc="Integers, counted from the end where negative."),
+            Port("indices", "TI", index="src", doc="Integers, counted from the end where negative."),
             Port("updates", "T", doc="The shape of indices."),
         ),
         outputs=(Port("dst", "T", doc="The shape of src."),),
@@ -111,6 +111,10 @@ def _grid_sample(ctx: InferenceContext) -> tuple[Shape, ...]:
         raise ctx.error(
             f"'src' must have a batch, channels and spatial axes, and 'grid' as many axes, got {format_shape(src)} "
             f"and {format_shape(grid)}"
+        )
+    if 0 in src[2:]:
+        raise ctx.error(
+            f"'src' must have elements on its spatial axes to sample, got shape {format_shape(src)}"
         )
     if known(grid[-1]) and grid[-1] != len(src) - 2:
         raise ctx.error(

@@ -5,7 +5,7 @@ Source: the oneDNN Graph documents of each op.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
 
@@ -88,6 +88,72 @@ class Windows:
     beyond: tuple[int, ...]
     src: tuple[int, ...]
     dst: tuple[int, ...]
+
+    @property
+    def reaching(self) -> tuple[Sequence[int], ...]:
+        """The elements of a window along each axis that are inside the data in some window."""
+        return tuple(
+            spatial.reaching(kernel, dilation, stride, begin, count, size + min(0, end))
+            for kernel, dilation, stride, begin, end, count, size in zip(
+                self.kernel,
+                self.dilations,
+                self.strides,
+                self.pads_begin,
+                self.pads_end,
+                self.dst,
+                self.src,
+                strict=True,
+            )
+        )
+
+    @property
+    def trimmed(self) -> Windows:
+        """The same without the first and last elements of windows that are never inside the data, though they count in
+        averages.
+
+        A window that has no other keeps one. Padding is negative where windows leave out as many elements of the data
+        as one more would have.
+        """
+        kernel: list[int] = []
+        begin: list[int] = []
+        end: list[int] = []
+        for axis, taps in enumerate(self.reaching):
+            first, last = (taps[0], taps[-1]) if taps else (0, 0)
+            size, dilation = last - first + 1, self.dilations[axis]
+            kernel.append(size)
+            begin.append(self.pads_begin[axis] - first * dilation)
+            extent = spatial.effective_kernel(size, dilation)
+            stop = (self.dst[axis] - 1) * self.strides[axis] + extent
+            beyond = stop - self.src[axis] - begin[-1]
+            end.append(0 if -self.strides[axis] < beyond < 0 else beyond)
+        return evolve(
+            self,
+            kernel=tuple(kernel),
+            pads_begin=tuple(begin),
+            pads_end=tuple(end),
+            beyond=(0,) * len(kernel),
+        )
+
+    def axis_by_axis(self) -> Iterator[Windows]:
+        """Poolings of one axis each, the last axis first, that make the same sums one after another."""
+        sizes = list(self.src)
+        for axis in reversed(range(len(sizes))):
+
+            def alone(values: tuple[int, ...], other: int, axis: int = axis) -> tuple[int, ...]:
+                return tuple(value if a == axis else other for a, value in enumerate(values))
+
+            before = tuple(sizes)
+            sizes[axis] = self.dst[axis]
+            yield Windows(
+                kernel=alone(self.kernel, 1),
+                strides=alone(self.strides, 1),
+                dilations=alone(self.dilations, 1),
+                pads_begin=alone(self.pads_begin, 0),
+                pads_end=alone(self.pads_end, 0),
+                beyond=alone(self.beyond, 0),
+                src=before,
+                dst=tuple(sizes),
+            )
 
 
 @frozen(kw_only=True)

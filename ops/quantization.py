@@ -46,16 +46,18 @@ def _static(ctx: InferenceContext) -> tuple[Shape, ...]:
     src = ctx.inputs[0]
     if src is None:
         return (src,)
-    allowed = {1}
+    allowed, per_group = {1}, None
     if ctx.attributes.string("qtype") == "per_channel" and src:
         axis = axis_of(ctx, ctx.attributes.integer("axis"), len(src))
         allowed.add(src[axis])
         grouped = group_axis(axis, len(src))
         if grouped is not None and known(src[axis]) and known(src[grouped]):
-            allowed |= {src[axis] * g for g in range(1, src[grouped] + 1) if src[grouped] % g == 0}
+            per_group = (src[axis], src[grouped])
     for name in ("scales", "zps"):
         values = ctx.attributes.get(name)
         have = len(values) if isinstance(values, tuple) else 1
+        if per_group is not None and have and _of_groups(have, *per_group):
+            continue
         if (have or name == "scales") and have not in allowed and (have == 0 or UNKNOWN_DIM not in allowed):
             per = "channel" if ctx.attributes.string("qtype") == "per_channel" else "tensor"
             raise ctx.error(
@@ -63,6 +65,11 @@ def _static(ctx: InferenceContext) -> tuple[Shape, ...]:
                 f"{format_shape(src)} and axis {ctx.attributes.integer('axis')}"
             )
     return (src,)
+
+
+def _of_groups(number: int, channels: int, grouped: int) -> bool:
+    """Whether so many scales are one for each channel of some number of groups that divides an axis."""
+    return channels > 0 and grouped > 0 and number % channels == 0 and grouped % (number // channels) == 0
 
 
 def group_axis(axis: int, rank: int) -> int | None:

@@ -15,6 +15,9 @@ from .values import check_identifier, format_value, integer, listed
 UNKNOWN_DIM = -1
 """A dimension whose size is not known yet."""
 
+CUSTOM = "custom"
+"""The family of users' own ops."""
+
 ANY = "any"
 """The type constraint whose ports have a type each."""
 
@@ -42,6 +45,8 @@ class Port:
         required: whether an op without it is an error. Optional ports come last.
         shape_operand: the *value* of the tensor, a 1-D integer tensor, takes part in shape inference;
             a graph in which it is known only at execution is compiled for each value then.
+        index: the port whose elements the integers of this one count along some of its axes, from 0; empty where they
+            count nothing. Data that is made up for the op must fit it.
         repeat: how many tensors in a row the port takes at most; above 1 for the last input or output only.
         doc: one sentence.
     """
@@ -50,6 +55,7 @@ class Port:
     type: str
     required: bool = field(default=True, kw_only=True)
     shape_operand: bool = field(default=False, kw_only=True)
+    index: str = field(default="", kw_only=True)
     repeat: int = field(default=1, kw_only=True)
     doc: str = field(default="", kw_only=True)
 
@@ -218,6 +224,9 @@ class OpSchema:
         family: name of the module that holds the op in `ops/`, `backends/numpy/`, `backends/onednn/`.
         exact_on_integers: it adds and multiplies only, so that on small integers any order gives the same numbers.
         soon: it runs as soon as its inputs are there, before ops that were added earlier.
+        pure: whether it does nothing but write its outputs, and the same for the same inputs. What does more, counts or
+            speaks or draws, runs once in each execution, in the order in which such ops were added. A user's op is not
+            taken for pure unless it says so.
         in_place: output → the input of the same type and shape in whose memory it may lie: the NumPy kernel has read
             what it needs of an element before it writes there.
     """
@@ -237,9 +246,10 @@ class OpSchema:
     formula: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""
-    family: str = "custom"
+    family: str = CUSTOM
     exact_on_integers: bool = False
     soon: bool = False
+    pure: bool = Factory(lambda self: self.family != CUSTOM, takes_self=True)
     in_place: Mapping[str, str] = Factory(dict[str, str])
 
     def __attrs_post_init__(self) -> None:
@@ -249,6 +259,8 @@ class OpSchema:
                 f"{self.kind}: infer_shapes must be a function of an InferenceContext, such as "
                 f"shape_of_first_input, got {format_value(self.infer_shapes)}"
             )
+        if not isinstance(self.pure, bool):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+            raise SchemaError(f"{self.kind}: pure must be True or False, got {format_value(self.pure)}")
         ports = [p.name for p in (*self.inputs, *self.outputs)]
         attributes = [spec.name for spec in self.attributes]
         for what, names in (("port", ports), ("attribute", attributes)):
@@ -272,6 +284,14 @@ class OpSchema:
                 raise SchemaError(
                     f"{self.kind}: port '{port.name}' uses the type constraint '{port.type}', "
                     f"which is not among {sorted(self.types)}; add it to types"
+                )
+            if port.index not in (
+                "",
+                *(other.name for other in (*self.inputs, *self.outputs) if other != port),
+            ):
+                raise SchemaError(
+                    f"{self.kind}: port '{port.name}' counts elements of {format_value(port.index)}, which is no other "
+                    "port of it; name one"
                 )
         for written, read in self.in_place.items():
             if written not in {p.name for p in self.outputs} or read not in {p.name for p in self.inputs}:

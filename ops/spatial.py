@@ -6,6 +6,8 @@ Source: the documents of Convolution and ConvTranspose (oneDNN Graph 3.x).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def effective_kernel(kernel: int, dilation: int) -> int:
     """Extent of a dilated kernel."""
@@ -37,6 +39,30 @@ def convolution_same_total(size: int, extent: int, stride: int) -> int:
 def transposed_same_total(extent: int, stride: int) -> int:
     """Total padding so that the output of a transposed convolution has size · stride positions."""
     return max(0, extent - stride)
+
+
+def reaching(kernel: int, dilation: int, stride: int, begin: int, count: int, size: int) -> Sequence[int]:
+    """The elements of a sliding window that reach inside the data at some position, ascending; along one axis.
+
+    They are never many more than data and positions have to do with each other, however large the kernel is.
+
+    Args:
+        kernel, dilation: of the window.
+        stride: from one position to the next.
+        begin: padding in front of the data.
+        count: of positions.
+        size: of the data.
+    """
+
+    def between(first: int, last: int) -> range:
+        """Those that are on the data when it is `first` to `last` from the beginning of the window."""
+        return range(max(0, -(-first // dilation)), min(kernel - 1, last // dilation) + 1)
+
+    if stride <= size or count == 1:
+        return between(begin - (count - 1) * stride, begin + size - 1)
+    nearest = max(0, -((dilation * (kernel - 1) - begin) // stride))
+    positions = range(nearest, min(count - 1, (begin + size - 1) // stride) + 1)
+    return sorted({k for p in positions for k in between(begin - p * stride, begin + size - 1 - p * stride)})
 
 
 def reached(positions: slice, stride: int, offset: int, size: int) -> tuple[slice, slice] | None:

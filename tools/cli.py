@@ -279,8 +279,8 @@ def _run(
         name: {
             "data_type": str(array.dtype),
             "shape": list(array.shape),
-            "min": float(array.min(initial=0)),
-            "max": float(array.max(initial=0)),
+            "min": float(array.min()) if array.size else None,
+            "max": float(array.max()) if array.size else None,
             "mean": float(array.astype("f8").mean()) if array.size else None,
         }
         for name, array in results.items()
@@ -296,9 +296,7 @@ def _run(
                 name,
                 s["data_type"],
                 short(s["shape"]) or "scalar",
-                f"{s['min']:g}",
-                f"{s['max']:g}",
-                "" if s["mean"] is None else f"{s['mean']:g}",
+                *("" if number is None else f"{number:g}" for number in (s["min"], s["max"], s["mean"])),
             )
             for name, s in summary.items()
         ],

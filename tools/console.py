@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import typer
 from rich.console import Console
@@ -100,8 +101,16 @@ def working(what: str) -> Generator[None]:
 
 
 def emit_json(data: Any) -> None:
-    """Writes data to standard output for a script."""
-    typer.echo(json.dumps(data, indent=1, default=_plain))
+    """Writes data to standard output for a script; JSON has no NaN and no infinities, which become null."""
+    typer.echo(json.dumps(_finite(data), indent=1, default=_plain, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in cast("Mapping[Any, Any]", data).items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in cast("Sequence[Any]", data)]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _plain(value: object) -> object:

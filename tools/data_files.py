@@ -16,6 +16,7 @@ from numpy.lib.npyio import NpzFile
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import label
 from ..graph.runtime.arrays import Array, numpy_type
+from ..graph.runtime.replacing import replacing
 from ..ops.errors import ArgumentError, nearest
 from .benchdnn.filling import fill
 
@@ -110,7 +111,7 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
     """
     try:
         # np.savez has parameters of its own, whose names an array can't have then.
-        with zipfile.ZipFile(path, "w") as archive:
+        with replacing(path) as (file,), zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)

@@ -6,13 +6,15 @@ import codecs
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from attrs import frozen
 
+from ..graph.files import read_graph, to_graph
 from ..graph.graph import Graph
 from ..graph.importers import from_onnx
+from ..graph.io.document import MAX_FILE_BYTES
 from ..graph.io.document_reader import read_bytes
-from ..graph.io.serialization import read_graph, to_graph
 from ..graph.model.logical_tensor import label
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.text_files import file_error, file_name, reason_of
@@ -22,6 +24,8 @@ from ..ops.values import format_value
 
 STDIN = Path("-")
 """Stands for standard input."""
+MAX_ONNX_BYTES = 2**31
+"""The most that a protobuf can have."""
 PEEKED = 4096
 """Bytes that tell one kind of file from the other."""
 TEXT = (b"{", b"[")
@@ -54,10 +58,14 @@ class GraphFile:
         name = "standard input" if path == STDIN else file_name(path)
         try:
             if path == STDIN:
-                return cls(name, None, sys.stdin.buffer.read())
+                return cls(name, None, _all_of(sys.stdin.buffer, name))
             regular = path.is_file()
             with path.open("rb") as file:
-                return cls(name, path if regular else None, file.read(PEEKED if regular else -1))
+                if regular:
+                    return cls(name, path, file.read(PEEKED))
+                return cls(name, None, _all_of(file, name))
+        except GraphFileError:
+            raise
         except (OSError, ValueError, AttributeError) as error:  # there may be no standard input
             reason = "it is closed" if isinstance(error, AttributeError) else reason_of(error)
             raise file_error(f"{name}: can't be read: {reason}", error) from error
@@ -98,6 +106,25 @@ class GraphFile:
         if self.path is not None:
             return read_graph(self.path)
         return to_graph(read_bytes(self.content, self.name))
+
+
+def _all_of(file: BinaryIO, name: str) -> bytes:
+    """What a pipe or a device gives, as far as a graph can go.
+
+    Raises:
+        GraphFileError: it gives more, or begins as no graph does.
+    """
+    begin = file.read(PEEKED)
+    if begin[:1] == b"\0":  # as /dev/zero and /dev/full do
+        raise GraphFileError(
+            f"{name}: is neither JSON nor ONNX, for it begins with a zero byte; give a graph's file"
+        )
+    text = begin.startswith(MARKS) or begin.lstrip().startswith(TEXT)
+    most = MAX_FILE_BYTES if text else MAX_ONNX_BYTES
+    content = begin + file.read(most + 1 - len(begin))
+    if len(content) > most:
+        raise GraphFileError(f"{name}: must have at most {most} bytes, got more; give a file of one graph")
+    return content
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -20,8 +20,9 @@ import numpy as np
 from attrs import frozen
 
 from ..backends.onednn.library.loading import load
+from ..graph.files import read_graph
 from ..graph.graph import Graph
-from ..graph.io.serialization import read_graph, save_graph
+from ..graph.io.serialization import save_graph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import OneDNNGraphError
 from ..ops.values import one_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.onednn.lowering.table import LOWERED
-from ..graph.functions.signatures import MARKS
+from ..graph.core.signatures import MARKS
 from ..graph.model.builder import snake_case
 from ..ops.attributes import AttributeSpec
 from ..ops.registry import REGISTRY

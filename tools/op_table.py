@@ -10,7 +10,7 @@ from ..backends.onednn.lowering.patterns import FUSIONS, Fusion
 from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
 from ..ops.registry import REGISTRY
-from ..ops.schema import OpSchema
+from ..ops.schema import CUSTOM, OpSchema
 
 PAGE = "docs/pages/ops/table.md"
 """The page that has it, in a checkout."""
@@ -69,7 +69,7 @@ def op_table() -> str:
         "|---|---|---|---|---|",
     ]
     for schema in REGISTRY:
-        if schema.family == "custom":
+        if schema.family == CUSTOM:
             continue
         old = "".join(f" (`{names.kind}`)" for names in schema.aliases)
         how = LOWERED.get(schema.kind)

@@ -14,6 +14,7 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, 
 from typing import Any
 
 from ...graph.model.logical_tensor import PropertyType
+from ...graph.runtime.locking import foreign_locks
 from ...ops.errors import OutOfMemoryError, UnsupportedError
 from ..onednn.library.loading import MAX_NDIMS, STATUSES, load
 
@@ -208,7 +209,8 @@ def call(function: str, *arguments: Any, what: object = "") -> None:
         UnsupportedError: it did not succeed; `what` is how the message names what it was called for.
         OutOfMemoryError: for lack of memory.
     """
-    status = functions()[function](*arguments)
+    with foreign_locks:
+        status = functions()[function](*arguments)
     if status:
         told = f"dnnl_graph_{function} failed with '{status_name(status)}'{f' for {what}' if what else ''}"
         if status == INVALID_OP:

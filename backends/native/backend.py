@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +17,7 @@ from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, Explanation
 from ...graph.runtime.profiling import EventKind
+from ...graph.runtime.threads import get_num_threads
 from ...ops.errors import LibraryError
 from ..onednn.library import fork
 from ..onednn.library.engines import native_engine
@@ -47,7 +49,7 @@ class NativeExecutable:
             except IndexError:
                 frame = self.graph.frame()
             frame.point([address(array) for array in arrays])
-            _execute(frame)
+            self._execute(frame)
             self._frames.append(frame)
 
         fork.run(run)
@@ -61,16 +63,18 @@ class NativeExecutable:
 
         def call() -> None:
             engine.check_open()
-            fork.run(_execute, frame)
+            fork.run(self._execute, frame)
 
         return call
 
-
-def _execute(frame: Frame) -> None:
-    if profiling.profiles:
-        frame.run_each(_recorded)
-    else:
-        frame()
+    def _execute(self, frame: Frame) -> None:
+        """On as many threads as the library has compiled for."""
+        threads = self.explanation.threads
+        with nullcontext() if threads is None else load().using(threads):
+            if profiling.profiles:
+                frame.run_each(_recorded)
+            else:
+                frame()
 
 
 def _recorded(label: str, execute: Callable[[], Any]) -> int:
@@ -164,7 +168,16 @@ class NativeBackend:
             return (EndExecutable(request.inputs, request.engine),)
         engine = native_engine(request.engine)
         outputs = tuple(as_plain(t) for t in request.outputs)
-        graph = NativeGraph(ops, request.inputs, outputs, engine=engine, fpmath_mode=request.fpmath_mode)
+
+        def compiled() -> tuple[NativeGraph, int]:
+            asked = request.options.threads or request.engine.threads or get_num_threads()
+            with engine.lib.using(asked):
+                made = NativeGraph(
+                    ops, request.inputs, outputs, engine=engine, fpmath_mode=request.fpmath_mode
+                )
+                return made, engine.lib.threads
+
+        graph, threads = fork.run(compiled)
         chains = tuple("+".join(op.kind for op in members) for members in graph.partitions)
         executable = NativeExecutable(
             graph,
@@ -177,6 +190,7 @@ class NativeBackend:
                 + (f", in {len(chains)} of its partitions" if len(chains) > 1 else ""),
                 implementations=tuple(f"native:{chain}" for chain in chains),
                 scratch_bytes=None,
+                threads=threads,
             ),
         )
         return (executable,)

@@ -17,6 +17,7 @@ from ...graph.runtime.executable import ExplainedStep, Explanation
 from ...graph.runtime.profiling import EventKind
 from ...graph.runtime.tensor import allocate
 from ...ops.errors import OutOfMemoryError, SchemaError
+from ...ops.schema import CUSTOM
 from .kernels import KERNELS, Array, Kernel
 
 
@@ -47,20 +48,32 @@ class NumpyExecutable:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Runs each kernel; tensors between them are allocated.
 
+        Kernels of ops of one's own may keep what they are given, so that they have copies of what does not belong to
+        this run alone.
+
         Raises:
             OutOfMemoryError: a kernel found no memory for what it needs in between.
         """
         arrays = {t.id: a for t, a in zip(self.inputs, inputs, strict=True)}
         arrays |= {t.id: a for t, a in zip(self.outputs, outputs, strict=True)}
+        lent = frozenset(arrays)
         for op, kernel in self.steps:
-            if op.outputs and all(0 in t.dims for t in op.outputs):
+            if op.outputs and op.schema.pure and all(0 in t.dims for t in op.outputs):
                 arrays |= {t.id: allocate(t) for t in op.outputs if t.id not in arrays}
                 continue  # no element to compute
             for tensor in op.outputs:
                 if tensor.id not in arrays:
                     arrays[tensor.id] = allocate(tensor)
             ins = tuple(_read_only(arrays[t.id]) for t in op.inputs)
-            outs = tuple(arrays[t.id] for t in op.outputs)
+            outs = results = tuple(arrays[t.id] for t in op.outputs)
+            if op.schema.family == CUSTOM:
+                ins = tuple(
+                    one.copy("K") if t.id in lent else one for t, one in zip(op.inputs, ins, strict=True)
+                )
+                outs = tuple(
+                    np.empty_like(one) if t.id in lent else one
+                    for t, one in zip(op.outputs, results, strict=True)
+                )
             start = perf_counter()
             try:
                 with np.errstate(all="ignore"):  # infinities and NaN are results here
@@ -77,6 +90,9 @@ class NumpyExecutable:
                     f"{op}: its NumPy kernel returned a value; it must write into outputs, as in "
                     "outputs[0][...] = result, and return None"
                 )
+            for result, out in zip(results, outs, strict=True):
+                if result is not out:
+                    np.copyto(result, out)
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """A callable on these arrays."""

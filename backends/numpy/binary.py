@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph.model.op import Op
 from ...ops.formats import axis_positions
-from .kernels import Array, along, kernel, register_kernel, store, wide
+from .kernels import Array, along, kernel, register_kernel, store, total, wide
 
 BINARY: dict[str, Callable[[Array, Array], Any]] = {
     "Add": np.add,
@@ -90,4 +90,4 @@ def bias_add_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array])
     """diff_bias = Σ diff_dst over all axes but the channels."""
     diff_dst = wide(inputs[0])
     channel = channel_axis(op, diff_dst.ndim)
-    store(outputs[0], diff_dst.sum(axis=tuple(a for a in range(diff_dst.ndim) if a != channel)))
+    store(outputs[0], total(diff_dst, tuple(a for a in range(diff_dst.ndim) if a != channel)))

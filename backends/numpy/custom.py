@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...graph.gradients.rules import RULES
 from ...ops.errors import SchemaError
 from ...ops.registry import REGISTRY
-from ...ops.schema import OpSchema
+from ...ops.schema import CUSTOM, OpSchema
 from .kernels import KERNELS, Kernel, register_kernel
 
 
@@ -14,7 +14,8 @@ def register_op(schema: OpSchema, kernel: Kernel) -> OpSchema:
 
     Args:
         schema: ports, attributes, types, and the shape rule.
-        kernel: called as `kernel(op, inputs, outputs)`; writes its results into the output arrays.
+        kernel: called as `kernel(op, inputs, outputs)`; writes its results into the output arrays, and returns nothing.
+            The inputs are read-only. All arrays are the kernel's own, to be kept if it likes.
 
     Raises:
         SchemaError: the kind is taken, or an argument is not what it should be.
@@ -38,7 +39,7 @@ def unregister_op(kind: str) -> None:
         SchemaError: it is a built-in one.
     """
     schema, _ = REGISTRY.resolve(kind)
-    if schema.family != "custom":
+    if schema.family != CUSTOM:
         raise SchemaError(f"'{kind}' is built in and can't be unregistered; only your own ops can")
     REGISTRY.unregister(schema.kind)
     del KERNELS[schema.kind]

@@ -11,7 +11,7 @@ from ...graph.model.op import Op
 from ...ops.errors import ArgumentError
 from . import movement
 from .eltwise import erf
-from .kernels import Array, along, kernel, register_kernel, store, wide
+from .kernels import Array, along, kernel, register_kernel, store, total, wide
 
 # --- element by element ----------------------------------------------------------------------------------
 
@@ -90,13 +90,20 @@ for _kinds, _function in ((BINARY, binary), (UNARY, unary), (ROUNDED, rounded)):
 
 @kernel("HostDivide")
 def divide(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """A quotient of integers; 0 where the divisor is."""
+    """A quotient without its fraction; of integers 0 where the divisor is."""
+    down = op.attributes.string("rounding") == "down"
+    if inputs[0].dtype.kind not in "iu":
+        a, b = map(wide, inputs)
+        store(outputs[0], a // b if down else np.trunc(a / b))
+        return
     a, b = np.broadcast_arrays(*inputs)
-    down = a // b
-    if op.attributes.string("rounding") == "down":
-        np.copyto(outputs[0], down)
+    lower = a // b
+    if down:
+        np.copyto(outputs[0], lower)
     else:
-        np.copyto(outputs[0], down + ((a - down * b != 0) & ((a < 0) != (b < 0)) & (b != 0)).astype(a.dtype))
+        np.copyto(
+            outputs[0], lower + ((a - lower * b != 0) & ((a < 0) != (b < 0)) & (b != 0)).astype(a.dtype)
+        )
 
 
 @kernel("HostModulo")
@@ -207,7 +214,7 @@ def scatter(op: Op, src: Array, places: tuple[Array, ...], updates: Array, targe
         target[places] = updates
         return
     whole = src.dtype.kind in "iub"
-    result = src.copy() if whole else np.array(wide(src))
+    result = src.copy() if whole else np.array(wide(src), np.float64)
     SCATTERED[reduction](result, places, updates if whole else wide(updates))
     if whole:
         np.copyto(target, result)
@@ -268,7 +275,7 @@ def cumulative_sum(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) ->
     axis = a.integer("axis") % src.ndim
     values = src if src.dtype.kind in "iu" else wide(src)
     values = np.flip(values, axis) if a.flag("reverse") else values
-    sums = np.cumsum(values, axis, dtype=values.dtype)
+    sums = np.cumsum(values, axis, dtype=values.dtype if src.dtype.kind in "iu" else np.float64)
     if a.flag("exclusive"):
         sums = np.roll(sums, 1, axis)
         sums[tuple(0 if i == axis else slice(None) for i in range(src.ndim))] = 0
@@ -318,12 +325,14 @@ def extreme(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 def _added(values: Array, numbers: Array, axis: int, size: int) -> Array:
     """Parts along an axis added up by their numbers, in an array of `size` of them; the order is always the same."""
     shape = values.shape
-    total = np.zeros((*shape[:axis], size, *shape[axis + 1 :]), values.dtype)
+    sums = np.zeros((*shape[:axis], size, *shape[axis + 1 :]))
     if values.size:
         order = np.argsort(numbers, kind="stable")
         found, starts = np.unique(numbers[order], return_index=True)
-        total[(*[slice(None)] * axis, found)] = np.add.reduceat(values.take(order, axis), starts, axis)
-    return total
+        sums[(*[slice(None)] * axis, found)] = np.add.reduceat(
+            values.take(order, axis), starts, axis, dtype=np.float64
+        )
+    return sums.astype(values.dtype, copy=False)
 
 
 @kernel("HostGatherBackward")
@@ -344,9 +353,9 @@ def gather_elements_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[
     axis = op.attributes.integer("axis") % diff_dst.ndim
     places = list(np.ogrid[tuple(slice(d) for d in indices.shape)])
     places[axis] = from_front(op, indices, outputs[0].shape[axis])
-    total = np.zeros(outputs[0].shape, diff_dst.dtype)
-    np.add.at(total, tuple(places), diff_dst)
-    store(outputs[0], total)
+    sums = np.zeros(outputs[0].shape)
+    np.add.at(sums, tuple(places), diff_dst)
+    store(outputs[0], sums)
 
 
 @kernel("HostGatherNDBackward")
@@ -356,13 +365,13 @@ def gather_nd_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]
     shape = outputs[0].shape
     batch, rank = op.attributes.integer("batch_dims"), indices.ndim - 1
     own = [along(counting(shape[axis]), axis, rank) for axis in range(batch)]
-    total = np.zeros(shape, diff_dst.dtype)
+    sums = np.zeros(shape)
     places = (*own, *_places(op, indices, shape[batch:]))
     if places:
-        np.add.at(total, places, diff_dst)
+        np.add.at(sums, places, diff_dst)
     else:
-        total += diff_dst.sum(axis=tuple(range(rank)))
-    store(outputs[0], total)
+        sums += total(diff_dst, tuple(range(rank)))
+    store(outputs[0], sums)
 
 
 @kernel("HostSliceBackward")
@@ -375,15 +384,15 @@ def part_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
 @kernel("HostPadBackward")
 def pad_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """diff_src += diff_dst wherever an element went."""
-    a, total = op.attributes, wide(inputs[0])
+    a, sums = op.attributes, wide(inputs[0])
     around: Callable[..., Array] = np.pad
     for axis, (begin, end) in enumerate(zip(a.integers("pads_begin"), a.integers("pads_end"), strict=True)):
         size = outputs[0].shape[axis]
         if a.string("mode") == "constant":
-            total = total.take(begin + counting(size), axis)
+            sums = sums.take(begin + counting(size), axis)
         elif begin or end:
-            total = _added(total, around(counting(size), (begin, end), mode=a.string("mode")), axis, size)
-    store(outputs[0], total)
+            sums = _added(sums, around(counting(size), (begin, end), mode=a.string("mode")), axis, size)
+    store(outputs[0], sums)
 
 
 register_kernel("HostExpandTo", expand)
@@ -396,4 +405,4 @@ def sum_to(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     lead = src.ndim - target.ndim
     kept = (1,) * lead + target.shape
     axes = tuple(axis for axis, d in enumerate(kept) if d == 1 and src.shape[axis] != 1)
-    store(target, src.sum(axis=axes, keepdims=True).reshape(target.shape))
+    store(target, total(src, axes, keepdims=True).reshape(target.shape))

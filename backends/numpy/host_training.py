@@ -169,7 +169,11 @@ def _squares(flat: Array, into: Array) -> Work:
             piece = piece.astype(np.float32, copy=False)
         rest = piece[piece.size - piece.size % SUMMED :]
         rows = piece[: piece.size - rest.size].reshape(-1, 1, SUMMED)
-        sums = np.matmul(rows, rows.reshape(-1, SUMMED, 1))
-        into[first // CHUNK] = np.sum(sums, dtype=np.float64) + float(np.dot(rest, rest))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.matmul(rows, rows.reshape(-1, SUMMED, 1))
+            total = np.sum(sums, dtype=np.float64) + float(np.dot(rest, rest))
+        if not np.isfinite(total):  # f32 has no squares of numbers from 2e19 on
+            total = np.sum(np.square(piece, dtype=np.float64))
+        into[first // CHUNK] = total
 
     return work

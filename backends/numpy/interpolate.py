@@ -77,7 +77,7 @@ def interpolate_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Arra
         first, second = _weights(axis, result)
         shape = list(result.shape)
         shape[axis.axis] = inputs[0].shape[axis.axis]
-        total = np.zeros(shape, result.dtype)
+        total = np.zeros(shape)
         by_position = np.moveaxis(total, axis.axis, 0)
         parts = [(axis.left, result * first)]
         if axis.weight.any():
@@ -85,5 +85,5 @@ def interpolate_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Arra
         for indices, part in parts:
             for index, values in zip(indices, np.moveaxis(part, axis.axis, 0), strict=True):
                 by_position[index] += values
-        result = total
+        result = total.astype(result.dtype, copy=False)
     store(outputs[0], result)

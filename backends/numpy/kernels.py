@@ -91,17 +91,29 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
     return -largest, largest
 
 
+def total(values: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    """The sum in f64: in f32 each addition to a long sum would lose digits of what is added."""
+    return np.asarray(np.sum(values, axis=axis, keepdims=keepdims, dtype=np.float64))
+
+
 def mean(values: Array, axis: int | tuple[int, ...], keepdims: bool = False) -> Array:
-    """The mean; NaN of nothing, without a warning."""
-    total = np.sum(values, axis=axis, keepdims=keepdims)
+    """The mean, in f64; NaN of nothing, without a warning."""
     axes = axis if isinstance(axis, tuple) else (axis,)
     with np.errstate(invalid="ignore"):
-        return np.asarray(total / values.dtype.type(math.prod(values.shape[a] for a in axes)))
+        return np.asarray(total(values, axis, keepdims) / math.prod(values.shape[a] for a in axes))
 
 
-def variance(values: Array, axis: int | tuple[int, ...], keepdims: bool = False) -> Array:
-    """The mean squared distance from the mean."""
-    return mean(np.square(values - mean(values, axis, keepdims=True)), axis, keepdims)
+def moments(values: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """The distances from the mean in the type of the values, the mean and the mean squared distance in f64.
+
+    Both keep the axes with one element. Distances are taken from the mean as the type of the values has it, where the
+    difference of what is near is exact, and then from what that lacks.
+    """
+    centre = mean(values, axis, keepdims=True)
+    near = centre.astype(values.dtype)
+    with np.errstate(invalid="ignore"):
+        distances = values - near - (centre - near).astype(values.dtype)
+    return distances, centre, mean(np.square(distances), axis, keepdims=True)
 
 
 def along(values: Array, axis: int, rank: int) -> Array:

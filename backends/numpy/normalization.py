@@ -9,14 +9,18 @@ import numpy as np
 
 from ...graph.model.op import Op
 from .binary import channel_axis
-from .kernels import Array, along, kernel, store, wide
+from .kernels import Array, along, kernel, moments, store, total, wide
 from .kernels import mean as mean_of
-from .kernels import variance as variance_of
 
 
 def _like(values: Array, data: Array) -> Array:
     """Statistics or parameters in the type that the data are computed in."""
     return values.astype(data.dtype, copy=False)
+
+
+def _deviation(op: Op, variance: Array, data: Array) -> Array:
+    """√(variance + epsilon) in the type that the data are computed in."""
+    return np.sqrt(variance + op.attributes.real("epsilon")).astype(data.dtype, copy=False)
 
 
 def _other_axes(rank: int, channel: int) -> tuple[int, ...]:
@@ -39,17 +43,15 @@ def batch_norm_training(op: Op, inputs: Sequence[Array], outputs: Sequence[Array
     src = wide(inputs[0])
     channel = channel_axis(op, src.ndim)
     axes = _other_axes(src.ndim, channel)
-    mean, variance = mean_of(src, axes), variance_of(src, axes)
-    result = (src - along(mean, channel, src.ndim)) / np.sqrt(
-        along(variance, channel, src.ndim) + op.attributes.real("epsilon")
-    )
+    distances, mean, variance = moments(src, axes)
+    result = distances / _deviation(op, variance, src)
     if len(inputs) > 3:
         result = result * along(_like(inputs[3], src), channel, src.ndim)
     if len(inputs) > 4:
         result = result + along(_like(inputs[4], src), channel, src.ndim)
     store(outputs[0], result)
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
-    for index, (batch, running) in enumerate(((mean, inputs[1]), (variance, inputs[2]))):
+    for index, (batch, running) in enumerate(((mean.ravel(), inputs[1]), (variance.ravel(), inputs[2]))):
         store(outputs[1 + index], momentum * wide(running) + (1 - momentum) * batch)
         store(outputs[3 + index], batch)
 
@@ -64,10 +66,11 @@ def batch_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array
     mean, variance = (along(_like(v, src), channel, src.ndim) for v in inputs[2:4])
     inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
     normalised = (src - mean) * inverse
-    diff_beta = diff_dst.sum(axis=axes, keepdims=True)
-    diff_gamma = (diff_dst * normalised).sum(axis=axes, keepdims=True)
+    diff_beta = total(diff_dst, axes, keepdims=True)
+    diff_gamma = total(diff_dst * normalised, axes, keepdims=True)
     scale = along(_like(inputs[4], src), channel, src.ndim) * inverse if len(inputs) > 4 else inverse
-    store(outputs[0], scale * (diff_dst - (diff_beta + normalised * diff_gamma) / count))
+    mean_beta, mean_gamma = (_like(np.asarray(sums / count), src) for sums in (diff_beta, diff_gamma))
+    store(outputs[0], scale * (diff_dst - (mean_beta + normalised * mean_gamma)))
     for target, value in zip(outputs[1:], (diff_gamma, diff_beta), strict=False):
         store(target, value.reshape(target.shape))
 
@@ -91,8 +94,8 @@ def layer_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     src = wide(inputs[0])
     first = op.attributes.integer("begin_norm_axis") % src.ndim
     axes = tuple(range(first, src.ndim))
-    mean, variance = mean_of(src, axes, True), variance_of(src, axes, True)
-    result = (src - mean) / np.sqrt(variance + op.attributes.real("epsilon"))
+    distances, mean, variance = moments(src, axes)
+    result = distances / _deviation(op, variance, src)
     store(outputs[0], _affine(op, result, _given(inputs, 1), _given(inputs, 2), src.shape[first:]))
     for target, value in zip(outputs[1:], (mean, variance), strict=False):
         store(target, value.reshape(target.shape))
@@ -109,12 +112,12 @@ def layer_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array
     inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
     normalised = (src - mean) * inverse
     gradient = _affine(op, diff_dst, _given(inputs, 4), None, src.shape[first:])
-    average = mean_of(gradient, axes, True)
-    along_normalised = mean_of(gradient * normalised, axes, True)
+    average = _like(mean_of(gradient, axes, True), src)
+    along_normalised = _like(mean_of(gradient * normalised, axes, True), src)
     store(outputs[0], (gradient - average - normalised * along_normalised) * inverse)
     outer = tuple(range(first))
     for target, value in zip(outputs[1:], (diff_dst * normalised, diff_dst), strict=False):
-        store(target, value.sum(axis=outer).reshape(target.shape))
+        store(target, total(value, outer).reshape(target.shape))
 
 
 @kernel("GroupNorm")
@@ -124,8 +127,8 @@ def group_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
     groups = op.attributes.integer("groups")
     src = np.moveaxis(wide(inputs[0]), channel, 1)
     grouped = src.reshape(src.shape[0], groups, math.prod(src.shape[1:]) // groups)
-    mean, variance = mean_of(grouped, 2, True), variance_of(grouped, 2, True)
-    normalised = ((grouped - mean) / np.sqrt(variance + op.attributes.real("epsilon"))).reshape(src.shape)
+    distances, mean, variance = moments(grouped, 2)
+    normalised = (distances / _deviation(op, variance, src)).reshape(src.shape)
     shape = (-1, *[1] * (src.ndim - 2))
     result = _affine(op, normalised, _given(inputs, 1), _given(inputs, 2), shape)
     store(outputs[0], np.moveaxis(result, 1, channel))
@@ -139,7 +142,7 @@ def rms_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     src = wide(inputs[0])
     first = op.attributes.integer("begin_norm_axis") % src.ndim
     square = mean_of(np.square(src), tuple(range(first, src.ndim)), True)
-    result = src / np.sqrt(square + op.attributes.real("epsilon"))
+    result = src / _deviation(op, square, src)
     if math.prod(src.shape[first:]) and len(inputs) > 1:
         result = result * _like(inputs[1], src).reshape(src.shape[first:])
     store(outputs[0], result)

@@ -35,7 +35,7 @@ def _canonical(pooling: PoolingAttributes, array: Array) -> Array:
 
 def _taps(w: Windows) -> Iterator[_Tap]:
     every = (slice(None), slice(None))
-    for tap in itertools.product(*map(range, w.kernel)):
+    for tap in itertools.product(*w.reaching):
         positions: list[slice] = []
         source: list[slice] = []
         for axis, k in enumerate(tap):
@@ -53,11 +53,14 @@ def _taps(w: Windows) -> Iterator[_Tap]:
 def _counts(pooling: PoolingAttributes, w: Windows, like: Array) -> Array:
     """How many elements each average has: those inside, or the whole window."""
     if pooling.exclude_pad:
-        counts = np.zeros((1, 1, *w.dst), like.dtype)
-        for tap in _taps(w):
-            counts[tap.windows] += 1
+        counts = np.ones((1, 1, *w.src), like.dtype)
+        for one in w.axis_by_axis():
+            inside = np.zeros((1, 1, *one.dst), like.dtype)
+            for tap in _taps(one):
+                inside[tap.windows] += counts[tap.source]
+            counts = inside
         return counts
-    return np.full((1, 1, *[1] * len(w.dst)), math.prod(w.kernel), like.dtype)
+    return np.full((1, 1, *[1] * len(w.dst)), math.prod(map(float, w.kernel)), like.dtype)
 
 
 @kernel("AvgPool")
@@ -66,9 +69,12 @@ def average(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     pooling = _attributes(op, inputs)
     src = _canonical(pooling, wide(inputs[0]))
     w = windows(pooling, src.shape[2:])
-    total = np.zeros((*src.shape[:2], *w.dst), src.dtype)
-    for tap in _taps(w):
-        total[tap.windows] += src[tap.source]
+    total = src
+    for one in w.axis_by_axis():
+        sums = np.zeros((*src.shape[:2], *one.dst))
+        for tap in _taps(one):
+            sums[tap.windows] += total[tap.source]
+        total = sums
     with np.errstate(all="ignore"):
         store(_canonical(pooling, outputs[0]), total / _counts(pooling, w, src))
 
@@ -81,7 +87,7 @@ def average_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) 
     w = windows_between(pooling, diff_src.shape[2:], diff_dst.shape[2:])
     with np.errstate(all="ignore"):
         share = diff_dst / _counts(pooling, w, diff_dst)
-    total = np.zeros(diff_src.shape, diff_dst.dtype)
+    total = np.zeros(diff_src.shape)
     for tap in _taps(w):
         total[tap.source] += share[tap.windows]
     store(diff_src, total)
@@ -118,7 +124,7 @@ def largest_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) 
     src, diff_dst = (_canonical(pooling, wide(array)) for array in inputs)
     w = windows_between(pooling, src.shape[2:], diff_dst.shape[2:])
     _, where = _largest(w, src)
-    total = np.zeros(src.shape, diff_dst.dtype)
+    total = np.zeros(src.shape)
     for number, tap in enumerate(_taps(w)):
         total[tap.source] += np.where(where[tap.windows] == number, diff_dst[tap.windows], 0)
     store(_canonical(pooling, outputs[0]), total)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...graph.model.op import Op
 from ...ops.prelu import slope_axis
-from .kernels import Array, along, kernel, store, wide
+from .kernels import Array, along, kernel, store, total, wide
 
 
 def _aligned(op: Op, src: Array, slope: Array) -> Array:
@@ -33,5 +33,4 @@ def prelu_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) ->
     aligned = _aligned(op, src, slope)
     store(outputs[0], np.where(src > 0, diff_dst, aligned * diff_dst))
     axes = tuple(a for a in range(src.ndim) if aligned.shape[a] == 1)
-    total = (diff_dst * np.minimum(src, 0)).sum(axis=axes, keepdims=True)
-    store(outputs[1], total.reshape(slope.shape))
+    store(outputs[1], total(diff_dst * np.minimum(src, 0), axes, keepdims=True).reshape(slope.shape))

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...graph.model.op import Op
-from .kernels import Array, mean, register_kernel, store, wide
+from .kernels import Array, mean, register_kernel, store, total, wide
 
 
 def _l1(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    return total(np.abs(x), axis, keepdims)
 
 
 def _l2(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
+    return np.sqrt(total(np.square(x), axis, keepdims))
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
@@ -26,7 +26,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ReduceMean": mean,
     "ReduceMin": np.min,
     "ReduceProd": np.prod,
-    "ReduceSum": np.sum,
+    "ReduceSum": total,
 }
 """Kind → the function of an array and axes."""
 

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.model.op import Op
-from .kernels import Array, kernel, store, wide
+from .kernels import Array, kernel, store, total, wide
+
+
+def _sum(values: Array, axis: int) -> Array:
+    """The sum along an axis, which stays, rounded to the type of the values."""
+    return total(values, axis, keepdims=True).astype(values.dtype, copy=False)
 
 
 @kernel("SoftMax")
@@ -21,10 +26,10 @@ def softmax(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         largest = np.where(empty, 0, largest)
     with np.errstate(all="ignore"):
         exponentials = np.exp(src - largest)
-        total = exponentials.sum(axis=axis, keepdims=True)
-        result = exponentials / (total if empty is None else np.where(empty, 1, total))
+        whole = _sum(exponentials, axis)
+        result = exponentials / (whole if empty is None else np.where(empty, 1, whole))
         if len(outputs) > 1:
-            logarithm = largest + np.log(total)
+            logarithm = largest + np.log(whole)
             store(outputs[1], logarithm if empty is None else np.where(empty, 0, logarithm))
     store(outputs[0], result)
 
@@ -33,8 +38,8 @@ def softmax(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 def softmax_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """diff_src = dst · (diff_dst − Σ diff_dst · dst)."""
     diff_dst, dst = map(wide, inputs)
-    total = (diff_dst * dst).sum(axis=op.attributes.integer("axis"), keepdims=True)
-    store(outputs[0], dst * (diff_dst - total))
+    whole = _sum(diff_dst * dst, op.attributes.integer("axis"))
+    store(outputs[0], dst * (diff_dst - whole))
 
 
 @kernel("LogSoftmax")
@@ -44,12 +49,12 @@ def log_softmax(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> No
     axis = op.attributes.integer("axis")
     with np.errstate(all="ignore"):
         shifted = src - src.max(axis=axis, keepdims=True, initial=-np.inf)
-        store(outputs[0], shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)))
+        store(outputs[0], shifted - np.log(_sum(np.exp(shifted), axis)))
 
 
 @kernel("LogSoftmaxBackward")
 def log_softmax_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """diff_src = diff_dst − exp(dst) · Σ diff_dst."""
     diff_dst, dst = map(wide, inputs)
-    total = diff_dst.sum(axis=op.attributes.integer("axis"), keepdims=True)
-    store(outputs[0], diff_dst - np.exp(dst) * total)
+    whole = _sum(diff_dst, op.attributes.integer("axis"))
+    store(outputs[0], diff_dst - np.exp(dst) * whole)

@@ -80,6 +80,9 @@ class OnednnBackend:
         threads = threads_for(request)
 
         def lowered(limits: Limits, layouts: Mapping[int, OpaqueLayout]) -> _Pair:
+            return fork.run(on_threads, layouts, limits)
+
+        def on_threads(layouts: Mapping[int, OpaqueLayout], limits: Limits) -> _Pair:
             with library.using(threads):  # kernels and their memory are made for so many
                 return _lowered(request, layouts, limits)
 

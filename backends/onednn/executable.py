@@ -50,6 +50,14 @@ class PlanExecutable:
         finally:
             self.plan.give(frame)
 
+    def generate(self) -> None:
+        """See `Generated`: the library offers some kernels whose code it then can't make."""
+
+        def made() -> None:
+            _ = self.plan.primitives, None if self.prepared is None else self.prepared.plan.primitives
+
+        fork.run(made)
+
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
         arrays = (*inputs, *outputs)

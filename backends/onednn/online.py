@@ -108,6 +108,10 @@ class OnlineExecutable:
                 taken = self._now.problems[name].taken
                 yield told if taken is None else evolve(told, taken=taken)
 
+    def generate(self) -> None:
+        """See `Generated`; of the candidates on trial each makes its code when its turn comes."""
+        self._now.executable.generate()
+
     def turns(self) -> Iterable[Executable]:
         """See `InTurns`."""
         trials = [one.trial for one in self._trials.values() if one.trial is not None]

@@ -1,7 +1,7 @@
 """Measured times, remembered for the user.
 
 The times of a problem's candidates are kept in a small JSON file of their own, named by a hash of everything they
-depend on, so that processes don't disturb each other: a file is written aside and moved into place.
+depend on, so that processes don't disturb each other.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import warnings
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from platformdirs import user_cache_path
 
+from ...graph.runtime.replacing import replacing
+
+MAX_BYTES = 2**20
+"""Of a file; what is longer is none of ours."""
 LOGGER = logging.getLogger(__name__)
 
 
@@ -43,13 +47,14 @@ def remembered(key: dict[str, Any]) -> dict[str, float]:
     """Candidate's name → its time; empty where nothing is known."""
     path = _file(key)
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content: Any = json.loads(file.read(MAX_BYTES).decode())
         times = {str(name): float(seconds) for name, seconds in content["seconds"].items()}
-        if json.loads(json.dumps(key)) != content["key"] or not all(t > 0 for t in times.values()):
+        if json.loads(json.dumps(key)) != content["key"] or not all(0 < t < math.inf for t in times.values()):
             raise ValueError("it is of another problem")
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         warnings.warn(
             f"the tuning file {path} is ignored, for it can't be read ({error}); delete it",
             TuningCacheWarning,
@@ -65,9 +70,8 @@ def remember(key: dict[str, Any], times: dict[str, float]) -> None:
     path = _file(key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            json.dump({"key": key, "seconds": times}, file, indent=1)
-        os.replace(file.name, path)
+        with replacing(path) as (file,):
+            file.write(json.dumps({"key": key, "seconds": times}, indent=1).encode())
     except OSError as error:
         warnings.warn(f"times can't be kept in {path} ({error})", TuningCacheWarning, stacklevel=2)
 

@@ -1,7 +1,9 @@
 """`torch.compile(model, backend="onednn_graph")`, which needs no import, and what there is to ask about it."""
 
 from onednn_graph.graph.torch_compile.backend import backend
+from onednn_graph.graph.torch_compile.mishaps import HandedToTorchWarning
 from onednn_graph.graph.torch_compile.options import Options
+from onednn_graph.graph.torch_compile.refreshing import refresh
 from onednn_graph.graph.torch_compile.report import Report, report
 
-__all__ = ["Options", "Report", "backend", "report"]
+__all__ = ["HandedToTorchWarning", "Options", "Report", "backend", "refresh", "report"]

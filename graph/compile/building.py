@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve, frozen
 
-from ...ops.errors import UnsupportedError
-from ..runtime.executable import Executable, Explanation, InTurns
+from ...ops.errors import LibraryError, UnsupportedError
+from ..runtime.executable import Executable, Explanation, Generated, InTurns
 from .backend import Backend, CompileRequest
 from .verification import wrong_on_integers
 
@@ -80,10 +80,17 @@ def build(
                 explanation = executable.explanation
                 must_verify = request.options.verify or not explanation.trusted
                 wrong = None
-                if must_verify and parts:
+                if must_verify and not parts and not all(op.schema.pure for op in request.ops):
+                    must_verify = False  # nothing must happen before the first execution
+                    wrong = None if explanation.trusted else "what has effects can't be tried"
+                elif must_verify and parts:
                     wrong = _wrong_in_parts(executable, parts, every=request.options.verify)
                 elif must_verify:
                     wrong = _wrong_in_some_turn(request, executable)
+                lacks = _not_generated(executable) if wrong is None else None
+                if lacks is not None:
+                    failures.append(f"{explanation.strategy} has no code, {lacks}")
+                    continue
                 if wrong is None:
                     built = Built(executable, (*reasons, *failures), must_verify)
                     first = request.ops[0]
@@ -99,6 +106,16 @@ def build(
         forced = f"backend '{backends[0].name}' was forced; "
         way = "; leave backend out to let another one do it"
     raise UnsupportedError(f"{request.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
+
+
+def _not_generated(executable: Executable) -> str | None:
+    """Why the code of an executable can't be generated, or None."""
+    if isinstance(executable, Generated):
+        try:
+            executable.generate()
+        except LibraryError as error:
+            return str(error)
+    return None
 
 
 def _wrong_in_some_turn(request: CompileRequest, executable: Executable) -> str | None:

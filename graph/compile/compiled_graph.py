@@ -12,6 +12,7 @@ import numpy as np
 from ...ops.errors import ArgumentError
 from ...ops.values import format_value, integer
 from ..model.logical_tensor import LogicalTensor, label
+from ..pictures.drawing import compiled_in_notebook, compiled_to_html
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.executable import Explanation
@@ -21,6 +22,7 @@ from ..runtime.tensor import Tensor, allocate, check_array
 from .held import Held
 from .options import CompileOptions
 from .partition import Partition
+from .record import Placed
 from .report import Report
 from .signature import Key, Results, Signature
 
@@ -376,8 +378,13 @@ class CompiledGraph:
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """The graph's partitions, in order of execution."""
-        return self._partitions
+        """The graph's partitions, in order of execution, each with the backend that runs it, as `explain()` tells."""
+        found = self._record()
+        return tuple(part.run_by(found[part.id]) for part in self._partitions)
+
+    def _record(self) -> dict[int, tuple[Placed, ...]]:
+        """Where the ops of each partition run, by its id."""
+        return {number: told for stage in self._stages for number, told in stage.record.items()}
 
     @property
     def memory_bytes(self) -> int:
@@ -418,16 +425,11 @@ class CompiledGraph:
         with profile() as prof:
             for _ in range(repeat):
                 self(*arrays, **named)  # pyright: ignore[reportArgumentType]
-        explained = self.explain()
-        ops: dict[str, int] = {}
-        for partition in self.partitions:
-            made = explained[partition.id]
-            backend = made.backend if made is not None else str(partition.backend)
-            ops[backend] = ops.get(backend, 0) + len(partition.ops)
+        record = [one for placed in self._record().values() for one in placed]
         seconds: dict[str, float] = {}
         for line in prof.partitions:
             seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat
-        return Report(partitions=len(self.partitions), ops=ops, seconds=seconds, profile=prof)
+        return Report(partitions=len(self._partitions), record=record, seconds=seconds, profile=prof)
 
     def to_html(self, path: str | os.PathLike[str], *, profile: Profile | None = None) -> None:
         """Draws what was compiled into one page of HTML, as `Graph.to_html` does.
@@ -440,14 +442,10 @@ class CompiledGraph:
             GraphFileError: the file can't be written.
             ArgumentTypeError: no path.
         """
-        from ..pictures.drawing import compiled_to_html  # it draws this class, and so comes after it
-
         compiled_to_html(self, path, profile=profile)
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""
-        from ..pictures.drawing import compiled_in_notebook  # it draws this class, and so comes after it
-
         return compiled_in_notebook(self)
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ from ..runtime.engine import Engine, Stream
 from ..runtime.executable import Executable, Explanation
 from .building import Built
 from .options import CompileOptions
+from .record import Placed, placed
 
 MAX_SPECIALISATIONS = 16
 """Executables that a compiled partition keeps for different shapes and values of shape operands."""
@@ -71,6 +72,9 @@ class Compilable(Protocol):
 
     @property
     def backend(self) -> str | None: ...
+
+    @property
+    def why_not(self) -> Mapping[str, str]: ...
 
     @property
     def input_ports(self) -> tuple[LogicalTensor, ...]: ...
@@ -324,6 +328,15 @@ class CompiledPartition:
             return dict.fromkeys((part.id for part in parts), whole)
         told = whole.of([part.ops for part in parts])
         return {part.id: one for part, one in zip(parts, told, strict=True)}
+
+    @property
+    def record(self) -> dict[int, tuple[Placed, ...]]:
+        """Where the ops of each of the partitions that run together here run, by its id."""
+        explained = self.explanations_of_parts()
+        return {
+            part.id: placed(part.ops, explained[part.id], part.backend, part.why_not)
+            for part in self.partition.parts
+        }
 
     def owners(self, explanation: Explanation | None = None) -> list[profiling.Owner]:
         """The partitions that run together, for profiles.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 
 from attrs import frozen
 
@@ -34,7 +35,8 @@ def updates(
     """The ops that can write parameters in their place once all others have run: op → output → parameter.
 
     Nobody reads what they make, so that nothing has to come after them; and no two of them read a parameter that one
-    of them writes. So whoever reads a parameter, or a view of it, has done so when it changes.
+    of them writes. So whoever reads a parameter, or a view of it, has done so when it changes. Ops with effects keep
+    their order.
 
     Args:
         ops: of the whole graph.
@@ -57,6 +59,10 @@ def updates(
         once = all([t.id for t in op.inputs].count(parameter) == 1 for parameter in pairs.values())
         if op.outputs and len(pairs) == len(op.outputs) and once:
             found[op.id] = pairs
+    acting = [op.id for op in ops if not op.schema.pure]
+    last = {*takewhile(found.__contains__, reversed(acting))}
+    for op in set(acting) - last:  # it would come behind others with effects
+        found.pop(op, None)
     readers: dict[int, int] = {}
     for op in ops:
         for number in {t.id for t in op.inputs} if op.id in found else ():

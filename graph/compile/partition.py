@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import partial
 
 from ...ops.errors import (
@@ -33,6 +34,7 @@ from .building import Built, Part, build
 from .compiled_partition import CompiledPartition
 from .options import CompileOptions, Tune
 from .partitioner import Claim
+from .record import Placed
 
 NO_PARAMETERS: Mapping[int, Parameter] = {}
 NO_ARRAYS: Mapping[int, Array] = {}
@@ -73,7 +75,7 @@ class Partition:
         self.id = id
         self.ops = claim.ops
         self.backend = claim.backend.name if claim.backend is not None else None
-        self.why_not = dict(claim.why_not)
+        self.why_not: Mapping[str, str] = dict(claim.why_not)
         self.fpmath_mode = fpmath_mode
         self.engine_kind = "cpu"
         self.parts = parts or (self,)
@@ -91,6 +93,22 @@ class Partition:
             for port, tensor in zip(op.input_ports, op.inputs, strict=True)
             if port.shape_operand and tensor.id not in produced
         }
+
+    def run_by(self, record: Sequence[Placed]) -> Partition:
+        """The partition with the backend that runs it, where another one has stepped in for what has claimed it.
+
+        Args:
+            record: where its ops run.
+        """
+        (backend, *others) = {one.backend for one in record}
+        if others or backend == self.backend:
+            return self
+        made = copy(self)
+        made.backend = backend
+        reasons = "; ".join(dict.fromkeys(one.reason for one in record if one.reason))
+        former = {name: why for name, why in self.why_not.items() if name != backend}
+        made.why_not = former if self.backend is None else {**former, self.backend: reasons}
+        return made
 
     @property
     def is_supported(self) -> bool:

@@ -98,7 +98,6 @@ def _in_order(
     """Claims in topological order of the claims, each with its reasons."""
     result: list[Claim] = []
     done: set[int] = set()
-    producer = {tensor.id: op for op in topology.ops for tensor in op.outputs}
 
     def visit(op: Op) -> None:
         stack = [op]
@@ -109,10 +108,10 @@ def _in_order(
                 stack.pop()
                 continue
             waiting = [
-                producer[t.id]
+                before
                 for member in together
-                for t in member.inputs
-                if t.id in producer and id(producer[t.id]) not in done and producer[t.id] not in together
+                for before in topology.awaited(member)
+                if id(before) not in done and before not in together
             ]
             if waiting:
                 stack += waiting

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
 from ..runtime.profiling import Profile
+from .record import Placed, told
 
 
 @frozen(kw_only=True, eq=False)
@@ -15,15 +17,20 @@ class Report:
 
     Attributes:
         partitions: how many there are.
-        ops: op counts by backend.
-        seconds: time in partitions by backend, of one call.
+        record: where each op runs, and why.
+        seconds: time in partitions by the backend that runs most of each, of one call.
         profile: everything that was measured, of all calls.
     """
 
     partitions: int
-    ops: Mapping[str, int]
+    record: Sequence[Placed]
     seconds: Mapping[str, float]
     profile: Profile
+
+    @property
+    def ops(self) -> dict[str, int]:
+        """Op counts by backend."""
+        return dict(Counter(str(one.backend) for one in self.record))
 
     @property
     def onednn_share(self) -> float:
@@ -32,9 +39,12 @@ class Report:
         return self.seconds.get("onednn", 0.0) / total if total else 0.0
 
     def __str__(self) -> str:
-        total = sum(self.ops.values())
+        ops = self.ops
+        total = sum(ops.values())
         parts = ", ".join(
-            f"{self.ops[name]} of {total} ops and {self.seconds.get(name, 0.0) * 1e3:.2f} ms on {name}"
-            for name in sorted(self.ops, key=lambda name: name != "onednn")
+            f"{ops[name]} of {total} ops and {self.seconds.get(name, 0.0) * 1e3:.2f} ms on {name}"
+            for name in sorted(ops, key=lambda name: name != "onednn")
         )
-        return f"{self.partitions} partitions: {parts}; {self.onednn_share:.0%} of the time on oneDNN"
+        head = f"{self.partitions} partitions: {parts}; {self.onednn_share:.0%} of the time on oneDNN"
+        on_host = told(self.record) if len(ops) > 1 else []
+        return "\n".join([head, *(f"  on numpy: {line}" for line in on_host)])

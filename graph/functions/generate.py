@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema
+from ..core.signatures import BUILDER, EAGER, MARKS, documentation, is_users, signature
 from ..model.builder import snake_case
-from .signatures import BUILDER, EAGER, MARKS, documentation, is_users, signature
 
 
 def spellings() -> Iterator[tuple[OpSchema, OpNames]]:
@@ -109,6 +109,6 @@ def functions() -> str:
 
 def write(checkout: Path) -> None:
     """Writes the files into a checkout."""
-    folder = checkout / "graph" / "functions"
-    (folder / "op_functions.pyi").write_text(functions(), encoding="utf-8")
-    (folder / "op_methods.pyi").write_text(methods(), encoding="utf-8")
+    folder = checkout / "graph"
+    (folder / "functions" / "op_functions.pyi").write_text(functions(), encoding="utf-8")
+    (folder / "core" / "op_methods.pyi").write_text(methods(), encoding="utf-8")

@@ -10,9 +10,9 @@ from ...ops.errors import ArgumentTypeError, PortError, nearest
 from ...ops.hints import argument_hint, kind_hint
 from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema
+from ..core.signatures import EAGER, MARKS, ByName, attribute_names, describe, options
 from ..model.builder import snake_case
 from .eager import run_op
-from .signatures import EAGER, MARKS, ByName, attribute_names, describe, options
 
 
 def _function(name: str, schema: OpSchema, names: OpNames) -> FunctionType:

@@ -13,7 +13,7 @@ from ...ops.data_types import DataType
 from ...ops.errors import UnsupportedError
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM, Shape
-from ..graph import Graph
+from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import numpy_type
 
@@ -62,7 +62,7 @@ class Arithmetic:
         graph: where the ops go.
     """
 
-    graph: Graph
+    graph: GraphCore
     _numbers: dict[tuple[float, DataType, tuple[int, ...]], LogicalTensor] = field(
         init=False, factory=dict[tuple[float, DataType, tuple[int, ...]], LogicalTensor]
     )

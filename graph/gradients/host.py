@@ -22,9 +22,10 @@ STOPS.update(
     )
 )
 STOPS.update(("HostIsNaN", "HostIsInf", "HostArgMax", "HostArgMin"))
-STOPS.update(("HostCeil", "HostFloor", "HostSign", "HostTrunc"))  # steps
+STOPS.add("HostStopGradient")
+STOPS.update(("HostCeil", "HostDivide", "HostFloor", "HostSign", "HostTrunc"))  # steps
 STOPS.update(  # integers alone
-    ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostDivide", "HostMaximum", "HostMinimum")
+    ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostMaximum", "HostMinimum")
 )
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
 NOT_DIFFERENTIABLE.update(

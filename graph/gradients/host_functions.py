@@ -51,15 +51,23 @@ def function(ctx: GradientContext) -> Iterator[Made]:
 
 @rule("HostPower", spread=True)
 def power(ctx: GradientContext) -> Iterator[Made]:
-    """Y · x^(y − 1) by the base; x^y · log x by the exponent, and 0 there where the base is 0, as in torch."""
+    """Y · x^(y − 1) by the base, 0 where y is 0; x^y · log x by the exponent, 0 where 0 ≤ y and the base is 0.
+
+    Torch has it so, too.
+    """
     x, y = ctx.input("src_0"), ctx.input("src_1")
     if ctx.wants("src_0"):
         slope = ctx.make.multiply(y, ctx.make.op("HostPower", x, ctx.make.subtract(y, ctx.make.number(1, y))))
+        none = ctx.make.number(0, y)
+        slope = ctx.make.choose(ctx.make.op("HostEqual", y, none), none, slope)
         yield "src_0", ctx.sum_to(ctx.make.multiply(ctx.gradient, slope), "src_0")
     if ctx.wants("src_1"):
         zero = ctx.make.number(0, x)
         of_zero = ctx.make.op("HostEqual", x, zero)
-        logarithm = ctx.make.op("Log", ctx.make.choose(of_zero, ctx.make.number(1, x), x))
+        size = ctx.make.choose(
+            of_zero, ctx.make.choose(ctx.make.at_least(y, zero), ctx.make.number(1, x), zero), x
+        )
+        logarithm = ctx.make.op("Log", size)
         yield (
             "src_1",
             ctx.sum_to(ctx.make.multiply(ctx.gradient, ctx.make.multiply(ctx.output(), logarithm)), "src_1"),
@@ -68,9 +76,12 @@ def power(ctx: GradientContext) -> Iterator[Made]:
 
 @rule("HostAtan2", spread=True)
 def angle(ctx: GradientContext) -> Iterator[Made]:
-    """By src_0 src_1 over the squared distance, by src_1 the negative of src_0 over it."""
+    """By src_0 src_1 over the squared distance, by src_1 the negative of src_0 over it; 0 at 0, as in torch."""
     x, y = ctx.input("src_1"), ctx.input("src_0")
     apart = ctx.make.add(ctx.make.op("Square", x), ctx.make.op("Square", y))
+    apart = ctx.make.choose(
+        ctx.make.op("HostEqual", apart, ctx.make.number(0, x)), ctx.make.number(1, x), apart
+    )
     if ctx.wants("src_0"):
         yield "src_0", ctx.sum_to(ctx.make.multiply(ctx.gradient, ctx.make.divide(x, apart)), "src_0")
     if ctx.wants("src_1"):

@@ -16,7 +16,7 @@ class Recomputation:
     Args:
         make: adds ops.
         ops: of the forward part.
-        chosen: tensors to compute again.
+        chosen: tensors to compute again, but for those of ops that are not pure, which run once.
         better: a tensor with what is known of its shape.
 
     Raises:
@@ -40,18 +40,28 @@ class Recomputation:
                 raise ArgumentError(
                     f"gradients: recompute must hold tensors that ops make, and {tensor} is an input; leave it out"
                 )
+        self._chosen = {number for number in self._chosen if self._producers[number].schema.pure}
 
     def kept(self, tensor: LogicalTensor) -> LogicalTensor:
         """The tensor itself, or a copy that is computed where a rule first asks for it."""
         if tensor.id not in self._chosen:
             return self._better(tensor)
-        if tensor.id not in self._copies:
-            self._compute(self._producers[tensor.id])
+        waiting = [self._producers[tensor.id]]
+        while tensor.id not in self._copies:  # a chain of a thousand ops is no thousand calls deep
+            op = waiting[-1]
+            if op.outputs[0].id in self._copies:
+                waiting.pop()
+                continue
+            before = [t for t in op.inputs if t.id in self._chosen and t.id not in self._copies]
+            if before:
+                waiting += [self._producers[t.id] for t in before]
+            else:
+                self._compute(waiting.pop())
         return self._copies[tensor.id]
 
     def _compute(self, op: Op) -> None:
         """A second op of the same kind. Plans don't merge ops that are alike, so that it stays one."""
-        inputs = [self.kept(t) for t in op.inputs]
+        inputs = [self._copies[t.id] if t.id in self._chosen else self._better(t) for t in op.inputs]
         ports = {port.name for port in op.input_ports}
         attributes = {name: value for name, value in op.attributes.items() if name not in ports}
         made = self._make.ops(

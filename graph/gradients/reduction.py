@@ -19,13 +19,12 @@ def reduced(ctx: GradientContext) -> tuple[int, ...]:
     """
     axes = ctx.op.attributes.integers("axes")
     if ctx.has_input("axes"):
-        tensor = ctx.op.inputs[1]
-        held = next((n for n, t in enumerate(ctx.make.graph.constant_tensors) if t.id == tensor.id), None)
+        held = ctx.make.graph.held_constants.get(ctx.op.inputs[1].id)
         if held is None:
             raise ctx.error(
                 "its gradient needs the value of 'axes'; give the attribute or a constant of the graph"
             )
-        axes = tuple(int(axis) for axis in list(ctx.make.graph.constants.values())[held])
+        axes = tuple(int(axis) for axis in held)
     rank = rank_of(ctx.shape_of("src"))
     return tuple(axis % rank for axis in axes)
 

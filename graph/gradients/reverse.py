@@ -12,9 +12,9 @@ from ...ops.errors import (
     ShapeError,
     UnsupportedError,
 )
-from ...ops.schema import counts_allowed, format_shape
+from ...ops.schema import CUSTOM, counts_allowed, format_shape
 from ...ops.values import format_value, listed
-from ..graph import Graph
+from ..core.building import GraphCore
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
@@ -32,7 +32,7 @@ QUANTIZING = frozenset(("Quantize", "DynamicQuantize"))
 
 
 def gradients(
-    graph: Graph,
+    graph: GraphCore,
     loss: LogicalTensor | Sequence[LogicalTensor],
     wrt: Sequence[LogicalTensor],
     seed: object,
@@ -49,7 +49,9 @@ def gradients(
                 raise DataTypeError(
                     f"gradients: {what} must be of floating-point numbers, got {tensor}; integers have no gradient"
                 )
-    before = graph.outputs
+    marked = {number for _, number in graph.marked_outputs}
+    chosen = marked | {tensor.id for tensor in losses}
+    before = [t for t in graph.outputs if not marked or t.id in chosen]
     known, ops = infer(topological(graph.ops), {t.id: t for t in graph.tensors}, {})
     again = _tensors(graph, recompute, "recompute")
     sweep = _Sweep(graph, ops, known, {t.id for t in sources}, again, straight_through=straight_through)
@@ -74,7 +76,7 @@ class _Sweep:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: GraphCore,
         ops: Sequence[Op],
         known: dict[int, LogicalTensor],
         sources: set[int],
@@ -183,7 +185,7 @@ class _Sweep:
             return rule
         if op.schema.backward:
             return Rule(by_backward_ops)
-        if op.schema.family == "custom":
+        if op.schema.family == CUSTOM:
             raise UnsupportedError(
                 f"{op}: no gradient is registered for this kind; give it one by register_gradient('{op.kind}', rule)"
             )
@@ -224,7 +226,7 @@ def _position(op: Op, port: str) -> int:
     return found
 
 
-def _tensors(graph: Graph, values: object, what: str) -> list[LogicalTensor]:
+def _tensors(graph: GraphCore, values: object, what: str) -> list[LogicalTensor]:
     """The tensors of an argument, as the graph has them."""
     items = listed(values)
     known = {t.id: t for t in graph.tensors}
@@ -282,7 +284,7 @@ def _seed(make: Arithmetic, loss: LogicalTensor, value: object) -> LogicalTensor
 
 
 def _tidy(
-    graph: Graph,
+    graph: GraphCore,
     former: set[int],
     before: Sequence[LogicalTensor],
     found: Sequence[LogicalTensor | None],
@@ -297,5 +299,7 @@ def _tidy(
                 graph.drop_output(tensor)
     still = {t.id for t in graph.outputs}
     if not kept <= still:  # marked ones come first, and so all have to be, in order
+        marked = {number for _, number in graph.marked_outputs}
         for tensor in (*before, *returned):
-            graph.output(tensor)
+            if tensor.id not in marked:
+                graph.output(tensor)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from ...ops.errors import SchemaError
 from ...ops.registry import REGISTRY
-from ...ops.schema import OpSchema
+from ...ops.schema import CUSTOM, OpSchema
 from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor
 from .context import GradientContext
@@ -89,7 +89,7 @@ def register_gradient(kind: str, rule: GradientRule) -> None:
         SchemaError: the kind is built in, or `rule` can't be called.
     """
     schema, _ = REGISTRY.resolve(kind)
-    if schema.family != "custom":
+    if schema.family != CUSTOM:
         raise SchemaError(f"'{kind}' is built in, and so is its gradient; give one to an op of your own")
     if not callable(rule):
         raise SchemaError(

@@ -18,11 +18,16 @@ __all__ = ["from_onnx", "from_torch"]
 
 
 def from_onnx(
-    model: str | os.PathLike[str] | bytes | object, *, shapes: Mapping[str, Sequence[int]] | None = None
+    model: str | os.PathLike[str] | bytes | object,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    fold_limit: int = 1 << 31,
 ) -> Graph:
     """A graph from an ONNX model of opset 11 or later.
 
-    Data stay in ONNX's layout, NCX. What depends on constants alone is computed now. The graph holds the weights as its
+    Data stay in ONNX's layout, NCX. What depends on constants alone is computed now; ops that draw random numbers never
+    are. Attributes and versions of ops that their translations do not know are refused. Weights in files of their own
+    are read from the folder of the model's path only. The graph holds the weights as its
     constants, which backends prepare once. Inputs and outputs have the model's names and order. It is not finalized,
     so that more can be built onto it. Where oneDNN Graph has no op (look-ups, comparisons, integers), ops of our own
     run on the host; their names begin with `Host`.
@@ -35,6 +40,7 @@ def from_onnx(
         model: a path, the bytes of a file, or an `onnx.ModelProto`.
         shapes: input name → its sizes, for inputs that the model leaves open. Where sizes stay open that ops depend
             on (a reshape to a computed shape, say), it is an `OpenGraph`: ops are made for the sizes of each call.
+        fold_limit: bytes that a constant which is computed now may take.
 
     Raises:
         UnsupportedError: nodes that can't be translated, all of them in one message; or the
@@ -43,7 +49,7 @@ def from_onnx(
     """
     from .onnx_import import import_onnx
 
-    return import_onnx(model, shapes)
+    return import_onnx(model, shapes, fold_limit)
 
 
 def from_torch(

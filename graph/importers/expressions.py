@@ -32,6 +32,8 @@ PARTS = ("slice", "split", "select", "unbind", "chunk", "narrow", "gather")
 """Words in the names of nodes that take parts."""
 MOST_PARTS = 64
 """Inputs that Concat takes at most."""
+MOST_ONES = 1 << 20
+"""Ones that a tensor may be multiplied by to be broadcast."""
 MOST_ROWS = 256
 """Parts that a look-up may fall into: each is an op."""
 FLOATS = (np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float64))
@@ -279,6 +281,8 @@ def expand(t: Translation, x: Value, shape: Sequence[int]) -> Value:
     ones = [want if want != old else 1 for want, old in zip(shape, padded, strict=True)]
     if all(d == 1 for d in ones):
         return reshape(t, x, shape)
+    if math.prod(ones) > MOST_ONES:
+        return t.op("HostExpand", x, shape=list(shape))
     return t.op("Multiply", x, np.ones(ones, dtype_of(x)))
 
 
@@ -304,7 +308,13 @@ def repeat(t: Translation, x: Value, counts: Sequence[int]) -> Value:
     if min(counts, default=1) < 1:
         raise Unmapped(f"repetitions {list(counts)}, which leave no elements")
     for axis, count in enumerate(counts):
-        x = concat(t, [x] * count, axis)
+        shape = shape_of(x)
+        if count <= MOST_PARTS or -1 in shape:
+            t.check_ops(count)
+            x = concat(t, [x] * count, axis)
+        else:
+            many = expand(t, unsqueeze(t, x, [axis]), [*shape[:axis], count, *shape[axis:]])
+            x = reshape(t, many, [*shape[:axis], count * shape[axis], *shape[axis + 1 :]])
     return x
 
 

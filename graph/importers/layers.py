@@ -162,7 +162,10 @@ def _statistic(t: Translation, value: Value) -> Value:
 def _or_full(
     t: Translation, value: Value | None, count: int | tuple[int, ...], fill: float, like: Value
 ) -> Value:
-    return _statistic(t, np.full(count, fill, dtype_of(like)) if value is None else value)
+    if value is None:
+        t.check_room(count if isinstance(count, tuple) else (count,), dtype_of(like))
+        value = np.full(count, fill, dtype_of(like))
+    return _statistic(t, value)
 
 
 def batch_norm(
@@ -256,6 +259,7 @@ def attention(
     scores = binary(t, "Multiply", scores, factor)
     masked = causal or mask is not None
     if causal:
+        t.check_room((q[-2], k[-2]), dtype_of(query))
         sees = np.tril(np.ones((q[-2], k[-2]), np.bool_))
         scores = binary(t, "Add", scores, _additive(sees, dtype_of(query)))
     if mask is not None:

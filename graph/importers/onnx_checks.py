@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ...ops.errors import ArgumentError
-from ...ops.values import one_line
+from ...ops.values import format_value, one_line
 from ..runtime.libraries import library
 
 
@@ -21,6 +22,32 @@ def label_of(node: Any, number: int) -> str:
     return node.name or next((name for name in node.output if name), f"node {number}")
 
 
+def check_texts(values: Iterable[object], nodes: Iterable[Any]) -> None:
+    """Checks that names are text: protobuf hands out bytes for what is not UTF-8.
+
+    Args:
+        values: names of inputs, outputs and initializers.
+        nodes: all nodes.
+
+    Raises:
+        ArgumentError: they are not.
+    """
+    own = (
+        text
+        for node in nodes
+        for texts in (
+            (node.name, node.op_type, node.domain),
+            node.input,
+            node.output,
+            (attribute.name for attribute in node.attribute),
+        )
+        for text in texts
+    )
+    for text in (*values, *own):
+        if not isinstance(text, str):
+            raise invalid(f"the name {format_value(text)} is not text in UTF-8")
+
+
 def check_structure(graph: Any) -> None:
     """Checks that all that nodes and outputs read is there, made by one, and in order.
 
@@ -32,9 +59,12 @@ def check_structure(graph: Any) -> None:
         if info.name in known:
             raise invalid(f"two inputs have the name {info.name!r}")
         known.add(info.name)
-    # An initializer with a place in the inputs is a default.
-    known.update(tensor.name for tensor in graph.initializer)
-    known.update(tensor.values.name for tensor in graph.sparse_initializer)
+    held: set[str] = set()
+    for name in (*(t.name for t in graph.initializer), *(t.values.name for t in graph.sparse_initializer)):
+        if name in held:
+            raise invalid(f"two initializers have the name {name!r}")
+        held.add(name)
+    known |= held  # one with a place in the inputs is a default
     makers = {
         name: label_of(node, number) for number, node in enumerate(graph.node) for name in node.output if name
     }
@@ -56,9 +86,13 @@ def check_structure(graph: Any) -> None:
                 raise invalid(f"node {label!r} ({node.op_type}) makes {name!r}, which is there already")
             if name:
                 known.add(name)
+    marked: set[str] = set()
     for output in graph.output:
         if output.name not in known:
             raise invalid(f"its output {output.name!r} is made by no node")
+        if output.name in marked:
+            raise invalid(f"two outputs have the name {output.name!r}")
+        marked.add(output.name)
 
 
 class NodeChecks:
@@ -80,10 +114,12 @@ class NodeChecks:
         """
         try:
             schema = self._defs.get_schema(node.op_type, self._opset, "")
-        except self._defs.SchemaError:  # an op that is newer than the package onnx
+        except self._defs.SchemaError:  # no op of ONNX's, or one that is newer than the package onnx
             return
         if schema.deprecated:  # refused altogether, although models have them
             return
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            return  # graphs in it may read what stands around it, which is not known there
         try:
             self._checker.check_node(node, self._context)
         except self._checker.ValidationError as error:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import (
@@ -17,20 +15,21 @@ from ...ops.errors import (
     UnsupportedError,
     nearest,
 )
-from ...ops.values import format_value, one_line
+from ...ops.values import format_value
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, as_shape, format_shape
 from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.libraries import library
-from ..runtime.text_files import file_error
-from .hosted import take_along
-from .onnx_checks import NodeChecks, check_structure, invalid, label_of
+from .onnx_checks import NodeChecks, label_of
+from .onnx_folding import RANDOM, Reference, by_kernels, reference_first
+from .onnx_known import Schemas
 from .onnx_modules import module_titles
 from .onnx_ops import Node, constant_scalar
 from .onnx_patterns import Pattern, patterns
 from .onnx_quantized import TABLE
-from .onnx_types import NUMBERS, numpy_type_of
+from .onnx_reading import Model, read_model
+from .onnx_types import numpy_type_of
 from .results import finished
 from .translation import (
     FAILURES,
@@ -48,145 +47,27 @@ from .translation import (
     unsupported,
 )
 
-OLDEST_OPSET = 11
-DEFAULT_DOMAINS = ("", "ai.onnx")
 SHAPES = ("Shape", "Size")
-FOLDED_LATER = {"DequantizeLinear": 19, "QuantizeLinear": 19}
-"""Ops that ONNX's reference has from this opset on only. What later versions added are types, blocks and attributes."""
 
 
-def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int) -> Graph:
     """See `from_onnx`."""
-    onnx = library("onnx", "onnx", "from_onnx")
-    proto = _loaded(onnx, model)
-    opset = next((o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS), 0)
-    if opset < OLDEST_OPSET:
-        raise UnsupportedError(
-            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}; "
-            "convert it with onnx.version_converter.convert_version(model, 13)"
+    return _imported(read_model(model, positive(fold_limit)), shapes or {}, for_sizes=False)
+
+
+def positive(fold_limit: object) -> int:
+    """The limit, if it is one."""
+    if isinstance(fold_limit, bool) or not isinstance(fold_limit, int) or fold_limit < 0:
+        raise ArgumentTypeError(
+            f"from_onnx: fold_limit must be a number of bytes, an integer of at least 0, got {format_value(fold_limit)}"
         )
-    if proto.functions:
-        try:
-            proto = library("onnx.inliner", "onnx", "from_onnx").inline_local_functions(proto)
-        except Exception as error:  # whatever the inliner raises
-            raise invalid(
-                f"its functions can't be put in place of their calls ({one_line(error)})"
-            ) from error
-    check_structure(proto.graph)
-    constants = _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
-    if not isinstance(model, onnx.ModelProto):
-        proto = _without_weights(onnx, proto)
-    return _imported(_Model(onnx, proto, opset, constants), shapes or {}, for_sizes=False)
+    return fold_limit
 
 
-def _imported(model: _Model, shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
+def _imported(model: Model, shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
     importer = _Importer(model, shapes)
     graph = importer.run(for_sizes)
     return OpenGraph(*importer.ports(), partial(_imported, model)) if graph is None else graph
-
-
-def _without_weights(onnx: Any, proto: Any) -> Any:
-    """The same model with nothing in its initializers but names, types and shapes, in memory of its own: that of the
-    weights goes with the former one.
-    """
-    for tensor in proto.graph.initializer:
-        name, data_type, shape = tensor.name, tensor.data_type, list(tensor.dims)
-        tensor.Clear()
-        tensor.name, tensor.data_type = name, data_type
-        tensor.dims.extend(shape)
-    return onnx.ModelProto.FromString(proto.SerializeToString())
-
-
-def _loaded(onnx: Any, model: Any) -> Any:
-    """The ModelProto of a path, bytes, or itself."""
-    what, more = "the ModelProto", ""
-    read = None
-    if isinstance(model, str | os.PathLike):
-        path = os.fsdecode(cast("str | os.PathLike[str]", model))
-        what, read = format_value(path), lambda: onnx.load(path)
-        if path.endswith(".json"):
-            more = "; a oneDNN Graph file is read by Graph.load"
-    elif isinstance(model, bytes | bytearray | memoryview):
-        content = bytes(cast("bytes", model))
-        what, read = "what the bytes hold", lambda: onnx.load_from_string(content)
-    elif not isinstance(model, onnx.ModelProto):
-        raise ArgumentTypeError(
-            f"from_onnx takes a path, bytes or an onnx.ModelProto, got {format_value(model)} of "
-            f"type {type(model).__name__}"
-        )
-    try:
-        proto = cast("Any", model) if read is None else read()
-    except OSError as error:
-        reason = error.strerror or one_line(error)
-        raise file_error(f"from_onnx can't read {what}: {reason}", error) from error
-    except onnx.checker.ValidationError as error:
-        raise ArgumentError(f"from_onnx can't read the weights of {what} ({one_line(error)})") from error
-    except Exception as error:  # each format of files has errors of its own
-        raise ArgumentError(f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}") from error
-    if not proto.HasField("graph"):
-        raise ArgumentError(f"from_onnx: {what} is no ONNX model; it holds no graph{more}")
-    return proto
-
-
-@frozen(eq=False)
-class _Model:
-    """A model as it was read, for as many imports as there are sets of input sizes.
-
-    Attributes:
-        onnx: the package.
-        proto: the ModelProto.
-        opset: the version of the op set.
-        constants: initializers and Constant nodes, decoded once, so that all imports share them.
-    """
-
-    onnx: Any
-    proto: Any
-    opset: int
-    constants: Mapping[str, Array]
-
-    def __reduce__(self) -> tuple[Callable[..., _Model], tuple[object, ...]]:
-        """Packages are imported where it is unpickled, and each weight is in there once, decoded."""
-        proto = self.onnx.ModelProto()
-        proto.CopyFrom(self.proto)
-        light = _without_weights(self.onnx, proto)
-        return _model_from, (light.SerializeToString(), self.opset, dict(self.constants))
-
-
-def _model_from(proto: bytes, opset: int, constants: Mapping[str, Array]) -> _Model:
-    """The model of a pickle."""
-    onnx = library("onnx", "onnx", "a pickle of a model from ONNX")
-    return _Model(onnx, onnx.ModelProto.FromString(proto), opset, constants)
-
-
-def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
-    if graph.sparse_initializer:
-        raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
-    found: dict[str, Array] = {}
-    for tensor in graph.initializer:
-        try:
-            dtype = numpy_type_of(tensor.data_type)
-        except Unmapped as error:
-            raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
-        try:
-            found[tensor.name] = onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False)
-        except Exception as error:  # too few bytes, a file that is not there
-            raise ArgumentError(
-                f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
-            ) from error
-    return found
-
-
-def _constant_nodes(onnx: Any, nodes: Sequence[Any]) -> dict[str, Array]:
-    found: dict[str, Array] = {}
-    for node in nodes:
-        if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1:
-            try:
-                array = _constant(onnx, node)
-            except FAILURES:  # what needs it will say that it can't be computed
-                continue
-            if array is not None:
-                found[node.output[0]] = array
-    return found
 
 
 class _Importer:
@@ -202,13 +83,13 @@ class _Importer:
         broken: names of values without a translation, or that depend on one of these.
     """
 
-    def __init__(self, model: _Model, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
         self.onnx = model.onnx
         self.proto = model.proto
         self.opset = model.opset
         self.constants = model.constants
         self.shapes = shapes
-        self.t = Translation()
+        self.t = Translation(model.fold_limit)
         self.values: dict[str, Value] = {}
         self.problems: list[Problem] = []
         self.broken: set[str] = set()
@@ -216,6 +97,10 @@ class _Importer:
         self.later: set[str] = set()
         self.open = False
         self.check_node = NodeChecks(model.onnx, model.opset)
+        self.schemas = Schemas(model.opset)
+        self.reference = Reference(
+            model.onnx, model.proto.opset_import, model.opset, model.proto.ir_version, model.fold_limit
+        )
         self.titles = module_titles(model.proto.graph.node, model.constants)
 
     def run(self, for_sizes: bool) -> Graph | None:
@@ -224,7 +109,13 @@ class _Importer:
         for name, array in self.constants.items():
             self._named(name, array)
         self._inputs(graph)
-        found = patterns(graph.node, lambda name: constant_scalar(self.values.get(name)), self._attributes_of)
+        found = (
+            {}
+            if self.opset < 13
+            else patterns(
+                graph.node, lambda name: constant_scalar(self.values.get(name)), self._attributes_of
+            )
+        )
         alive = _alive(graph, found)
         for number, node in enumerate(graph.node):
             self._node(
@@ -307,14 +198,14 @@ class _Importer:
         needed = [index for index, name in enumerate(node.output) if name in alive]
         if not needed or node.output[0] in self.values:
             return
-        kind = node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}"
+        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         sources = list(node.input) if pattern is None else [pattern.source]
         if pattern is not None:
             kind = pattern.kind
         if any(name in self.broken or name in self.later for name in sources):
             self._postponed(kind, node, label, sources)
             return
-        if kind == node.op_type and not node.domain and (kind in TABLE or kind in SHAPES):
+        if pattern is None and not node.domain:
             self.check_node(node, label)
         self.t.label = self.titles.get(node.output[0], label)
         try:
@@ -353,68 +244,66 @@ class _Importer:
             return [pattern.folded(inputs[0])]
         attributes = self._attributes_of(node) if pattern is None else dict(pattern.attributes)
         if kind in SHAPES and inputs[0] is not None:
+            self.schemas.check(kind, inputs, attributes)
             return [_shape(kind, inputs[0], attributes)]
         keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
-        if all(value is None or isinstance(value, np.ndarray) for value in inputs) and not keep:
-            return self._folded(node, kind, inputs)
+        constant = [value for value in inputs if value is None or isinstance(value, np.ndarray)]
+        if len(constant) == len(inputs) and not keep:
+            return self._folded(node, kind, constant, outputs)
+        return self._by_table(self.t, kind, inputs, outputs, node.output, attributes, pattern is None)
+
+    def _by_table(
+        self,
+        t: Translation,
+        kind: str,
+        inputs: Sequence[Value | None],
+        needed: int,
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any],
+        checked: bool = True,
+    ) -> Sequence[Value]:
+        """A node's translation.
+
+        Args:
+            needed: how many of its outputs are.
+            outputs: their names, empty for those that are not there.
+            checked: whether its attributes are those of the op.
+        """
         translate = TABLE.get(kind)
         if translate is None:
             raise Untranslated(NO_TRANSLATION)
+        if checked:
+            self.schemas.check(kind, inputs, attributes)
         made = translate(
-            self.t,
+            t,
             Node(
                 kind=kind,
                 opset=self.opset,
                 inputs=tuple(inputs),
-                outputs=outputs,
-                listed=len(node.output),
+                outputs=needed,
+                listed=len(outputs),
                 attributes=attributes,
             ),
         )
         results: list[Value] = list(made) if isinstance(made, Sequence) else [made]
-        if len(results) < outputs:
-            raise Unmapped(
-                f"its output {node.output[outputs - 1]!r}, number {outputs - 1}, has no counterpart"
-            )
+        if len(results) < needed:
+            raise Unmapped(f"its output {outputs[needed - 1]!r}, number {needed - 1}, has no counterpart")
         return results
 
-    def _opsets(self, kind: str) -> Sequence[Any]:
-        """What a node is computed by: the model's opsets, or later ones for an op that the reference lacks there."""
-        oldest = FOLDED_LATER.get(kind, 0)
-        if self.opset >= oldest:
-            return self.proto.opset_import
-        return [self.onnx.helper.make_opsetid("", oldest)]
+    def _folded(self, node: Any, kind: str, inputs: Sequence[Array | None], needed: int) -> Sequence[Value]:
+        """The outputs of a node whose inputs are all constant."""
+        attributes = self._attributes_of(node)
+        if kind in RANDOM:
+            raise Unmapped("it draws other numbers at each call, and so it has no constant value")
 
-    def _folded(self, node: Any, kind: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
-        """The outputs of a node whose inputs are all constant, by ONNX's own reference."""
-        if (
-            kind == "GatherElements"
-            and isinstance(inputs[0], np.ndarray)
-            and isinstance(inputs[1], np.ndarray)
-        ):
-            # The reference takes the indices apart wrongly where they are fewer than the elements along the axis.
-            return [take_along(inputs[0], inputs[1], self._attributes_of(node).get("axis", 0))]
-        given = zip(node.input, inputs, strict=True)
-        feeds: dict[str, Array] = {name: value for name, value in given if isinstance(value, np.ndarray)}
-        helper = self.onnx.helper
-        outputs = [name for name in node.output if name]
-        try:
-            model = helper.make_model(
-                helper.make_graph(
-                    [node],
-                    "constant",
-                    [helper.make_tensor_value_info(n, NUMBERS[a.dtype], a.shape) for n, a in feeds.items()],
-                    [self.onnx.ValueInfoProto(name=name) for name in outputs],
-                ),
-                opset_imports=self._opsets(kind),
-                ir_version=self.proto.ir_version,
-            )
-            evaluator = library("onnx.reference", "onnx", "from_onnx").ReferenceEvaluator(model)
-            made = dict(zip(outputs, evaluator.run(None, feeds), strict=True))
-        except Exception as error:  # the reference raises whatever its NumPy code does
-            raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
-        arrays = [np.asarray(made[name]) if name else np.empty(0) for name in node.output]
-        for name, array in zip(node.output, arrays, strict=True):
+        def translate(t: Translation, values: Sequence[Value | None]) -> Sequence[Value]:
+            return self._by_table(t, kind, values, needed, node.output, attributes)
+
+        made: list[Array] | None = None
+        if kind in TABLE and not reference_first(kind, inputs):
+            made = by_kernels(inputs, translate, self.t.limit)
+        arrays = self.reference(node, kind, inputs) if made is None else made
+        for name, array in zip(node.output, arrays, strict=False):
             self.t.entitle(array, name)
         return arrays
 
@@ -442,19 +331,6 @@ def _alive(graph: Any, found: Mapping[str, Pattern]) -> set[str]:
         elif name in producers:
             waiting += [source for source in producers[name].input if source]
     return alive
-
-
-def _constant(onnx: Any, node: Any) -> Array | None:
-    """The value of a Constant node; None for strings and sparse ones."""
-    for attribute in node.attribute:
-        value = onnx.helper.get_attribute_value(attribute)
-        if attribute.name == "value":
-            return onnx.numpy_helper.to_array(value).astype(numpy_type_of(value.data_type), copy=False)
-        if attribute.name in ("value_float", "value_floats"):
-            return np.asarray(value, np.float32)
-        if attribute.name in ("value_int", "value_ints"):
-            return np.asarray(value, np.int64)
-    return None
 
 
 def _python(value: Any) -> Any:

@@ -27,6 +27,8 @@ from .onnx_shapes import TABLE
 from .translation import Translation, Unmapped, Value, shape_of, sizes
 
 __all__ = ["TABLE"]
+MOST_POSITIONS = 1 << 16
+"""Elements of an axis of which each one's place is worked out."""
 F32_ROUNDING = Fraction(1, 2**23)
 
 
@@ -44,9 +46,17 @@ def _halves(pads: Sequence[int], spatial: int) -> tuple[list[int], list[int]]:
     return pads[:spatial], pads[spatial:]
 
 
+def _check_kernel(node: Node, kernel: Sequence[int]) -> None:
+    """Checks that the size of the window is that of the weights, where the node says it too."""
+    said: Sequence[int] = node.get("kernel_shape", kernel)
+    if len(said) != len(kernel) or any(b not in (a, -1) for a, b in zip(said, kernel, strict=True)):
+        raise Unmapped(f"kernel_shape {list(said)} for weights of {list(kernel)}")
+
+
 @onnx_op("Conv")
 def _conv(t: Translation, node: Node) -> Value:
     spatial = len(shape_of(node[1])) - 2
+    _check_kernel(node, shape_of(node[1])[2:])
     begin, end = _halves(node.get("pads", []), spatial)
     return convolution(
         t,
@@ -65,6 +75,7 @@ def _conv(t: Translation, node: Node) -> Value:
 @onnx_op("ConvTranspose")
 def _conv_transpose(t: Translation, node: Node) -> Value:
     kernel = sizes(node[1])[2:]
+    _check_kernel(node, kernel)
     spatial = len(kernel)
     strides = node.get("strides", [1] * spatial)
     dilations = node.get("dilations", [1] * spatial)
@@ -122,7 +133,8 @@ def _pool(t: Translation, node: Node) -> Value:
 
 @onnx_op("BatchNormalization")
 def _batch_normalization(t: Translation, node: Node) -> Value:
-    if node.get("training_mode", 0):
+    # Before opset 14, more outputs than one say that it is in training.
+    if node.get("training_mode", 0) or (node.opset < 14 and node.listed > 1):
         raise Unmapped("a batch normalisation in training mode")
     return batch_norm(t, node[0], node[1], node[2], node[3], node[4], node.get("epsilon", 1e-5))
 
@@ -160,8 +172,6 @@ def _group_normalization(t: Translation, node: Node) -> Value:
 def _attention(t: Translation, node: Node) -> Value:
     if any(node.optional(index) is not None for index in range(4, 7)):
         raise Unmapped("attention with keys and values of the past, or with lengths")
-    if node.get("softcap", 0.0) or node.get("softmax_precision", 1) != 1:
-        raise Unmapped("attention with a softcap, or a softmax of another precision")
     query, key, value = node[0], node[1], node[2]
     flat = len(shape_of(query)) == 3  # (N, L, heads · E)
     if flat:
@@ -264,8 +274,8 @@ def _resize(t: Translation, node: Node) -> Value:
     wanted, scales = _sizes_wanted(node, have)
     if wanted[:2] != list(have[:2]) or scales[:2] != [1, 1]:
         raise Unmapped("a resizing of the batch or the channels")
-    if node.get("antialias", 0):
-        raise Unmapped("a resizing with antialias")
+    if max(wanted) > MOST_POSITIONS:
+        raise Unmapped(f"a resizing to {wanted}; an axis may have {MOST_POSITIONS:,} elements")
     old_upsample = node.kind == "Upsample"
     kind = "asymmetric" if old_upsample else node.get("coordinate_transformation_mode", "half_pixel")
     mode = node.get("mode", "nearest")

@@ -6,6 +6,7 @@ More are entered in `onnx_shapes.py` and `onnx_layers.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -87,9 +88,14 @@ class Node:
     def number(self, index: int, what: str, default: float | None = None) -> float | None:
         """A constant scalar input, or `default` where it is not there."""
         value = self.constant(index, what)
-        if value is not None and value.size != 1:
+        if value is None:
+            return default
+        if value.size != 1:
             raise Unmapped(f"its {what} must be one number, got {value.size}")
-        return default if value is None else float(value.reshape(-1)[0])
+        number = float(value.reshape(-1)[0])
+        if value.dtype.kind in "iu" and int(number) != int(value.reshape(-1)[0]):
+            raise Unmapped(f"its {what} is {value.reshape(-1)[0]}, which no double has")
+        return number
 
     def positive(self, name: str, default: int | None = None) -> int:
         """An attribute that counts something."""
@@ -224,8 +230,11 @@ def _gelu(t: Translation, node: Node) -> Value:
 @onnx_op("Clip")
 def _clip(t: Translation, node: Node) -> Value:
     low, high = node.number(1, "min"), node.number(2, "max")
-    if low is not None and high is not None and low > high:
-        raise Unmapped(f"its bounds are {low} and {high}; the first must not be above the second")
+    for bound in (low, high):
+        if bound is not None and math.isnan(bound):
+            raise Unmapped("one of its bounds is NaN, with which ONNX does not say what comes out")
+    if low is not None and high is not None and low > high:  # all become the upper bound, but for NaN
+        return binary(t, "Minimum", binary(t, "Maximum", node[0], low), high)
     return clamp(t, node[0], low, high)
 
 

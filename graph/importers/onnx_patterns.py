@@ -38,7 +38,7 @@ class Pattern:
 def patterns(
     nodes: Sequence[Any], scalar_of: ScalarOf, attributes_of: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Pattern]:
-    """What each of these tensors is, by the name of the tensor.
+    """What each of these tensors is, by the name of the tensor, from opset 13 on.
 
     Args:
         nodes: ONNX nodes.
@@ -61,14 +61,19 @@ def safe_softmaxes(nodes: Sequence[Any], scalar_of: ScalarOf) -> dict[str, Any]:
     producers = {name: node for node in nodes for name in node.output}
     found: dict[str, Any] = {}
     for node in nodes:
-        if node.op_type != "Where" or len(node.input) != 3 or scalar_of(node.input[1]) != 0:
+        if not _is(node, "Where") or len(node.input) != 3 or scalar_of(node.input[1]) != 0:
             continue
         test, softmax = producers.get(node.input[0]), producers.get(node.input[2])
-        if test is None or test.op_type != "IsNaN" or list(test.input) != [node.input[2]]:
+        if test is None or not _is(test, "IsNaN") or list(test.input) != [node.input[2]]:
             continue
-        if softmax is not None and softmax.op_type == "Softmax":
+        if softmax is not None and _is(softmax, "Softmax"):
             found[node.output[0]] = softmax
     return found
+
+
+def _is(node: Any, kind: str) -> bool:
+    """Whether a node is this op of ONNX's own op set."""
+    return not node.domain and node.op_type == kind
 
 
 def safe_softmax(x: Array, axis: int) -> Array:

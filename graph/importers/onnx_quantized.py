@@ -6,11 +6,12 @@ same as in a model that has a dequantisation before and a quantisation behind ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ..runtime.arrays import Array
 from .expressions import axis_of
@@ -132,6 +133,7 @@ class Form:
         output: places of the scale and the zero point of the output.
         axis: of the scales of the second tensor, where it has several.
         bias: place of an s32 bias, whose scale is the product of the two tensors'.
+        defaults: of attributes, where they are not those of that op.
     """
 
     kind: str
@@ -139,6 +141,7 @@ class Form:
     output: tuple[int, int]
     axis: int = 0
     bias: int | None = None
+    defaults: Mapping[str, int] = field(factory=dict[str, int])
 
 
 _ONE = ((0, 1, 2),)
@@ -153,14 +156,12 @@ FORMS = {
     "com.microsoft.QLinearGlobalAveragePool": Form("GlobalAveragePool", _ONE, (3, 4)),
     "com.microsoft.QLinearLeakyRelu": Form("LeakyRelu", _ONE, (3, 4)),
     "com.microsoft.QLinearSigmoid": Form("Sigmoid", _ONE, (3, 4)),
-    "com.microsoft.QLinearSoftmax": Form("Softmax", _ONE, (3, 4)),
+    "com.microsoft.QLinearSoftmax": Form("Softmax", _ONE, (3, 4), defaults={"axis": -1}),
 }
 """ONNX op on 8-bit integers → what it is."""
 
 
 def _linear(t: Translation, node: Node, form: Form) -> Value | Sequence[Value]:
-    if node.get("channels_last", 0):
-        raise Unmapped("data with the channels last")
     axis = form.axis - 1 if node.get("transB", 0) else form.axis
     inputs: list[Value | None] = [
         _dequantized(t, node, places, axis if number else 0) for number, places in enumerate(form.tensors)
@@ -168,8 +169,9 @@ def _linear(t: Translation, node: Node, form: Form) -> Value | Sequence[Value]:
     if form.bias is not None and node.optional(form.bias) is not None:
         inputs.append(_bias(node, form, form.bias))
     opset = node.get("opset", node.opset)  # softmax says whose axes it means
-    made = TABLE[form.kind](t, evolve(node, kind=form.kind, opset=opset, inputs=tuple(inputs)))
-    return _requantized(t, node, made, form.output)
+    attributes = {**form.defaults, **node.attributes}
+    own = evolve(node, kind=form.kind, opset=opset, inputs=tuple(inputs), attributes=attributes)
+    return _requantized(t, node, TABLE[form.kind](t, own), form.output, dtype_of(node[form.tensors[0][0]]))
 
 
 def _dequantized(t: Translation, node: Node, places: tuple[int, int, int], axis: int) -> Value:
@@ -184,12 +186,17 @@ def _dequantized(t: Translation, node: Node, places: tuple[int, int, int], axis:
 
 
 def _requantized(
-    t: Translation, node: Node, made: Value | Sequence[Value], places: tuple[int, int]
+    t: Translation,
+    node: Node,
+    made: Value | Sequence[Value],
+    places: tuple[int, int],
+    like: np.dtype[Any],
 ) -> Value | Sequence[Value]:
+    """The result in 8 bits: of the type of its zero point or, without one, of the input."""
     scales, zps = node.constant(places[0], "output's scale"), node.constant(places[1], "output's zero point")
     if isinstance(made, Sequence) or scales is None:
         raise Unmapped("its output's scale is missing, and so it stays wider than 8 bits")
-    kind = "u8" if zps is None else KINDS.get(str(zps.dtype))
+    kind = KINDS.get(str(like if zps is None else zps.dtype))
     if kind is None or scales.size != 1:
         raise Unmapped("an output that is neither s8 nor u8 with one scale")
     return t.op("Quantize", made, output_type=kind, **_scaled(made, scales, zps, 0, "quantisation"))
@@ -208,7 +215,7 @@ def _bias(node: Node, form: Form, place: int) -> Array:
 def _concat(t: Translation, node: Node) -> Value | Sequence[Value]:
     parts = [_dequantized(t, node, (at, at + 1, at + 2), 0) for at in range(2, len(node.inputs), 3)]
     made = TABLE["Concat"](t, evolve(node, kind="Concat", inputs=tuple(parts)))
-    return _requantized(t, node, made, (0, 1))
+    return _requantized(t, node, made, (0, 1), dtype_of(node[2]))
 
 
 TABLE.update({kind: partial(_linear, form=form) for kind, form in FORMS.items()})

@@ -16,6 +16,7 @@ __all__ = ["TABLE"]
 USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """Layer → the functions of its gates, in ONNX's order."""
 FUNCTIONS = {"Sigmoid": "Sigmoid", "Tanh": "Tanh", "Relu": "ReLU"}
+OPS_PER_STEP = 10
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 State = tuple[Value, ...]
@@ -34,11 +35,15 @@ def _recurrent(t: Translation, node: Node) -> Sequence[Value]:
     """The whole layer, both directions of it."""
     if node.optional(4) is not None:
         raise Unmapped("sequences of different lengths")
-    if node.optional(7) is not None or node.get("clip") or node.get("input_forget", 0):
-        raise Unmapped("peepholes, a clip or coupled gates")
     x = transpose(t, node[0], (1, 0, 2)) if node.get("layout", 0) else node[0]
     direction = node.get("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
+    for weights in (node[1], node[2]):
+        if sizes(weights)[0] != count:
+            raise Unmapped(f"weights of {list(sizes(weights))} for the direction {direction!r}")
+    width = sizes(node[2])[-1]
+    if width < 1 or node.get("hidden_size", width) != width:
+        raise Unmapped(f"hidden_size {node.get('hidden_size')} with weights for {width}")
     functions = node.get("activations") or list(USUAL[node.kind]) * count
     each = len(USUAL[node.kind])
     if len(functions) != each * count or not set(functions) <= set(FUNCTIONS):
@@ -62,6 +67,9 @@ def _one_way(
 ) -> tuple[Value, State]:
     """One direction: the outputs (T, N, H) of all times, and the state after the last one."""
     steps, batch, _ = sizes(x)
+    if not steps:
+        raise Unmapped("a sequence of no steps")
+    t.check_ops(OPS_PER_STEP * steps)
     weight, recurrent = (select(t, node[index], 0, number) for index in (1, 2))
     width = sizes(recurrent)[1]
     bias = node.optional(3)

@@ -58,14 +58,19 @@ def _trilu(t: Translation, node: Node) -> Value:
 
 @onnx_op("Hardmax")
 def _hardmax(t: Translation, node: Node) -> Value:
-    if node.opset < 13:
-        raise Unmapped("a hardmax over all axes behind one, as it was before opset 13")
-    axis = axis_of(node[0], node.get("axis", -1))
-    found = extreme(t, "ArgMax", node[0], axis, keep=True)
-    size = sizes(node[0])[axis]
-    rank = len(shape_of(node[0]))
-    numbers = np.arange(size).reshape([-1 if a == axis else 1 for a in range(rank)])
-    dtype = dtype_of(node[0])
+    if node.opset >= 13:
+        return _first_largest(t, node[0], axis_of(node[0], node.get("axis", -1)))
+    shape, axis = sizes(node[0]), axis_of(node[0], node.get("axis", 1))  # over all axes from this one on
+    flat = reshape(t, node[0], (math.prod(shape[:axis]), math.prod(shape[axis:])))
+    return reshape(t, _first_largest(t, flat, 1), shape)
+
+
+def _first_largest(t: Translation, x: Value, axis: int) -> Value:
+    """Ones where the largest elements along an axis are, the first of equal ones; zeros elsewhere."""
+    found = extreme(t, "ArgMax", x, axis, keep=True)
+    t.check_room(sizes(x)[axis : axis + 1], np.dtype(np.int64))
+    numbers = np.arange(sizes(x)[axis]).reshape([-1 if a == axis else 1 for a in range(len(sizes(x)))])
+    dtype = dtype_of(x)
     return where(t, compared(t, "Equal", found, numbers), np.ones((), dtype), np.zeros((), dtype))
 
 
@@ -140,7 +145,8 @@ def _lp_pool(t: Translation, node: Node) -> Value:
 def _eye_like(t: Translation, node: Node) -> Value:
     rows, columns = sizes(node[0])
     dtype = numpy_type_of(node.get("dtype")) if node.get("dtype") else dtype_of(node[0])
-    return np.eye(rows, columns, node.get("k", 0)).astype(dtype)
+    t.check_room((rows, columns), dtype)
+    return np.eye(rows, columns, node.get("k", 0), np.bool_).astype(dtype)
 
 
 @onnx_op("CenterCropPad")
@@ -167,6 +173,11 @@ def _reverse_sequence(t: Translation, node: Node) -> Value:
     parts: list[Value] = []
     size = sizes(node[0])[axis]
     counts: list[int] = [int(n) for n in lengths.reshape(-1)]
+    if len(counts) != sizes(node[0])[batch] or not all(0 <= count <= size for count in counts):
+        raise Unmapped(
+            f"lengths of sequences of {size} elements in a batch of {sizes(node[0])[batch]} that don't fit"
+        )
+    t.check_ops(4 * len(counts))
     for number, length in enumerate(counts):
         one = cut(t, node[0], batch, number, number + 1)
         turned = cut(t, one, axis, length - 1, -size - 1, -1) if length > 1 else cut(t, one, axis, 0, length)

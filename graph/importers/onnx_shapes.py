@@ -137,6 +137,10 @@ def _split(t: Translation, node: Node) -> Sequence[Value]:
     counts = node.integers("split", 1)
     if counts is None:
         parts = node.positive("num_outputs", node.listed)
+        if parts != node.listed:
+            raise Unmapped(f"a split into {parts} for {node.listed} outputs")
+        if size % parts and node.opset < 18:
+            raise Unmapped(f"a split of {size} elements into {parts} equal parts")
         each = -(-size // parts)
         counts = [min(each, size - each * i) for i in range(parts)]
     if len(counts) != node.listed or sum(counts) != size or min(counts) < 0:
@@ -202,7 +206,9 @@ def _depth_to_space(t: Translation, node: Node) -> Value:
 def _space_to_depth(t: Translation, node: Node) -> Value:
     n, c, h, w = sizes(node[0])
     b = node.positive("blocksize")
-    parts = transpose(t, reshape(t, node[0], (n, c, h // b, b, w // b, b)), (0, 3, 5, 1, 2, 4))
+    # Blocks go before the channels (DCR, which is all that there was before opset 28) or behind them.
+    order = (0, 1, 3, 5, 2, 4) if node.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    parts = transpose(t, reshape(t, node[0], (n, c, h // b, b, w // b, b)), order)
     return reshape(t, parts, (n, c * b * b, h // b, w // b))
 
 

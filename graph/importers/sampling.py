@@ -45,6 +45,7 @@ def one_hot(t: Translation, indices: Value, depth: int, axis: int) -> Value:
     if not 0 <= place < rank:
         raise Unmapped(f"axis {axis} is none of the {rank} axes of its output")
     column = unsqueeze(t, indices, [place])
+    t.check_room((depth,), np.dtype(np.int64))
     numbers = (
         np.arange(depth).reshape([-1 if a == place else 1 for a in range(rank)]).astype(dtype_of(indices))
     )
@@ -55,6 +56,7 @@ def one_hot(t: Translation, indices: Value, depth: int, axis: int) -> Value:
 def triangle(t: Translation, x: Value, diagonal: int, *, upper: bool) -> Value:
     """The elements on one side of a diagonal of the last two axes, zeros on the other."""
     rows, columns = sizes(x)[-2:]
+    t.check_room((rows, columns), np.dtype(np.bool_))
     below = np.tri(rows, columns, diagonal - 1 if upper else diagonal, dtype=bool)
     kept = ~below if upper else below
     return where(t, kept, x, np.zeros((), dtype_of(x)))

@@ -12,7 +12,7 @@ from .expressions import FLOATS, Operand, cast, cut, operands
 from .hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
 from .torch_layers import TABLE
 from .torch_ops import aten, divided, promoted, typed
-from .translation import Translation, Unmapped, Value, dtype_of
+from .translation import Translation, Value, dtype_of
 
 __all__ = ["TABLE"]
 
@@ -132,13 +132,10 @@ def _flip(t: Translation, x: Value, axes: Sequence[int]) -> Value:
 
 @aten("div.Tensor_mode", "div.Scalar_mode")
 def _div_rounded(t: Translation, a: Value, b: Operand, mode: str | None = None) -> Value:
+    if mode is None:
+        return divided(t, a, b)
     first, second = promoted(t, a, b)
-    floats = any(not isinstance(x, int | float) and dtype_of(x) in FLOATS for x in (first, second))
-    if mode is None or (floats and mode == "floor"):
-        quotient = divided(t, a, b)
-        return quotient if mode is None else t.op("HostFloor", quotient)
-    if floats:
-        raise Unmapped(f"a division with mode {mode!r} of floating-point numbers")
+    # Not the floor of the quotient, which may have been rounded up to the next integer.
     return t.op("HostDivide", *operands(t, first, second), rounding="down" if mode == "floor" else "zero")
 
 

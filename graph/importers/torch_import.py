@@ -6,7 +6,7 @@ import io
 import operator
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from .torch_ops import numpy_type_of
 from .torch_sampling import TABLE
 from .torch_sizes import Sizes, example_shape, open_shape
 from .torch_state import CHANGES, State
+from .torch_stops import check_hooks, watched, with_stops
 from .torch_training import TRAINING
 from .translation import (
     COMPUTED,
@@ -71,6 +72,9 @@ def import_torch(
             f"from_torch takes a torch.nn.Module or an ExportedProgram, got {format_value(module)} of type "
             f"{type(module).__name__}"
         )
+    if training:
+        with _quiet():
+            program = with_stops(torch, program)
     table = TRAINING if training else TABLE
     try:
         with _quiet():
@@ -158,7 +162,7 @@ def _tensors_of(torch: Any, program: Any, names: Iterable[Any], first: int = 0) 
 
 def _returned(program: Any) -> list[Any]:
     """What the program says of its outputs that the user gets; what buffers become comes before them."""
-    return [spec for spec in program.graph_signature.output_specs if spec.kind.name != CHANGES]
+    return [spec for spec in program.graph_signature.output_specs if spec.kind.name not in CHANGES]
 
 
 def _output_names(program: Any) -> dict[int, str]:
@@ -186,7 +190,11 @@ def _exported(
         raise ArgumentTypeError(
             f"from_torch takes a tuple of example inputs, got {type(inputs).__name__}; write (x,) for one tensor"
         )
-    with _mode(torch, module, training), _quiet():
+    if training:
+        check_hooks(module)
+    watch = watched(torch) if training else nullcontext()
+    gradients = torch.set_grad_enabled(training or torch.is_grad_enabled())
+    with _mode(torch, module, training), _quiet(), gradients, watch:
         try:
             return export.export(
                 module,
@@ -196,8 +204,9 @@ def _exported(
                 strict=False,
             )
         except Exception as error:  # whatever the module and torch's tracing raise
+            way = "; where it reads a tensor's .data, write detach()" if "fake tensor" in str(error) else ""
             raise UnsupportedError(
-                f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)})"
+                f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)}){way}"
             ) from error
 
 
@@ -303,8 +312,8 @@ class _Importer:
     def _check_changes(self) -> None:
         for spec in self.program.graph_signature.output_specs:
             kind = spec.kind.name
-            if kind != "USER_OUTPUT" and not (self.state is not None and kind == CHANGES):
-                way = ", or import it with training=True" if kind == CHANGES else ""
+            if kind != "USER_OUTPUT" and not (self.state is not None and kind in CHANGES):
+                way = ", or import it with training=True" if kind in CHANGES else ""
                 raise UnsupportedError(
                     f"from_torch: the module changes {spec.target or spec.arg.name!r}, and oneDNN Graph's ops change "
                     f"nothing; return it as an output instead{way}"

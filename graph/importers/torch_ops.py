@@ -256,6 +256,8 @@ def _elu(t: Translation, x: Value, alpha: float = 1, scale: float = 1, input_sca
 
 @aten("celu")
 def _celu(t: Translation, x: Value, alpha: float = 1) -> Value:
+    if alpha < 0:
+        raise Unmapped(f"an alpha of {alpha}; it must be above 0")
     scaled = x if alpha == 1 else binary(t, "Divide", x, alpha)
     result = t.op("Elu", scaled, alpha=1.0)
     return result if alpha == 1 else binary(t, "Multiply", result, alpha)
@@ -305,7 +307,7 @@ def _masked_fill(t: Translation, x: Value, mask: Value, value: Operand) -> Value
     return where(t, mask, value, x)
 
 
-@aten("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "positive")
+@aten("clone", "contiguous", "detach", "detach_copy", "alias", "lift_fresh_copy", "positive")
 def _unchanged(t: Translation, x: Value, *_: object) -> Value:
     return x
 

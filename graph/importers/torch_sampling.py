@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .expressions import axis_of, cast, concat, cut, expand, reshape, take, transpose, unsqueeze
-from .hosted import TRUTH
+from .hosted import TRUTH, extreme, gathered
 from .sampling import log_sum_exp, sampled, scattered, top_k, triangle
 from .torch_hosted import TABLE
 from .torch_ops import aten
@@ -192,8 +192,10 @@ def _min_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Seque
 
 
 def _extreme_along(t: Translation, x: Value, axis: int, keep: bool, *, largest: bool) -> Sequence[Value]:
-    """The largest or smallest element along an axis, and where it is."""
-    made = top_k(t, x, 1, axis, largest=largest)
-    place = axis % len(shape_of(x))
-    shape = [d for a, d in enumerate(shape_of(x)) if a != place]
+    """The largest or smallest element along an axis, and where it is; NaN is both."""
+    if not shape_of(x):
+        raise Unmapped("an extreme along an axis of a tensor without axes")
+    place = extreme(t, "ArgMax" if largest else "ArgMin", x, axis, keep=True)
+    made = gathered(t, x, axis, place), place
+    shape = [d for a, d in enumerate(shape_of(x)) if a != axis_of(x, axis)]
     return made if keep else [reshape(t, one, shape) for one in made]

@@ -11,8 +11,8 @@ from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .translation import Translation, Value
 
-CHANGES = "BUFFER_MUTATION"
-"""Torch's word for an output of a program that is what a buffer becomes."""
+CHANGES = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
+"""Torch's words for outputs of a program that are what a buffer or a parameter becomes."""
 
 
 class State:
@@ -28,7 +28,8 @@ class State:
         self._t = t
         self._held = held
         signature = program.graph_signature
-        self._changing = {spec.target for spec in signature.output_specs if spec.kind.name == CHANGES}
+        self._changing = {spec.target for spec in signature.output_specs if spec.kind.name in CHANGES}
+        self._trained: set[str] = set()
         self._of_memory: dict[object, LogicalTensor] = {}
         self._by_key: dict[str, LogicalTensor] = {}
 
@@ -39,6 +40,8 @@ class State:
         """
         if not tensor.requires_grad and key not in self._changing:
             return None
+        if tensor.requires_grad:
+            self._trained.add(key)
         memory = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), str(tensor.dtype))
         shared: object = memory if tensor.numel() else id(tensor)
         if shared not in self._of_memory:
@@ -65,10 +68,15 @@ class State:
     def assign(self, specs: Any, values: Mapping[str, Value]) -> None:
         """Has each step put into the buffers what the program says that they become."""
         for spec in specs:
-            if spec.kind.name == CHANGES:
+            if spec.kind.name in CHANGES:
                 parameter = self._by_key.get(spec.target)
                 if parameter is None:
                     raise UnsupportedError(
                         f"from_torch: the module changes {spec.target!r}, which is no buffer"
+                    )
+                if spec.target in self._trained:
+                    raise UnsupportedError(
+                        f"from_torch: the module changes its parameter {spec.target!r} in forward, which is to be "
+                        "trained; change it between steps, or give it requires_grad=False"
                     )
                 self._t.graph.assign(parameter, self._t.tensor(values[spec.arg.name]))

@@ -10,10 +10,12 @@ import numpy as np
 from attrs import evolve
 
 from ..model.logical_tensor import LogicalTensor
-from .expressions import binary, cast, where
+from .expressions import FLOATS, Operand, binary, cast, where
+from .hosted import compared
 from .layers import attention
-from .torch_ops import divided
+from .torch_ops import divided, promoted
 from .torch_sampling import TABLE
+from .torch_stops import STOP
 from .translation import Drawn, Translation, Unmapped, Value, dtype_of, sizes
 
 __all__ = ["TRAINING"]
@@ -26,6 +28,7 @@ SATURATION = 1.7580993408473766
 """Minus the least value of SELU, which an alpha dropout puts in the place of what is dropped."""
 _ADD: Callable[..., Any] = TABLE["aten.add"]
 _MULTIPLY: Callable[..., Any] = TABLE["aten.mul"]
+_EMBEDDING: Callable[..., Any] = TABLE["aten.embedding"]
 _FLOAT = np.dtype(np.float32)
 
 
@@ -122,6 +125,67 @@ def _batch_norm_alone(
 ) -> list[Value]:
     dst, (_, _, batch_mean, batch_variance) = _normalised(t, x, gamma, beta, None, momentum, epsilon)
     return [dst, batch_mean, inverse_deviation(t, batch_variance, epsilon)]
+
+
+# --- what gradients don't flow through ---------------------------------------------------------------------
+
+
+@_enter(STOP)
+def _stopped(t: Translation, x: Value) -> Value:
+    """The same numbers as a constant; integers and what is constant have no gradient anyway."""
+    return x if isinstance(x, np.ndarray) or dtype_of(x) not in FLOATS else t.op("HostStopGradient", x)
+
+
+@_enter("embedding")
+def _embedding(
+    t: Translation, table: Value, indices: Value, padding: int = -1, by_frequency: bool = False, *_: object
+) -> Value:
+    """Rows of a table, of which one has no gradient where there is a padding."""
+    if by_frequency:
+        raise Unmapped(
+            "scale_grad_by_freq=True has no counterpart; leave it out, or train the module by torch.compile"
+        )
+    rows: Value = _EMBEDDING(t, table, indices)
+    if padding < 0:
+        return rows
+    padded = compared(t, "Equal", indices, padding)
+    column = t.op("HostReshape", padded, shape=[*sizes(indices), 1], special_zero=False)
+    return where(t, column, _stopped(t, rows), rows)
+
+
+# --- what gradients flow through at a bound -----------------------------------------------------------------
+
+
+def _bounded(t: Translation, x: Value, low: Operand | None, high: Operand | None) -> Value:
+    """Bounds of floating-point numbers, at which the gradient is still that of x, unlike Clamp's and ReLU's."""
+    if low is not None and not _is_number(low, -math.inf):
+        x = where(t, compared(t, "Greater", low, x), *promoted(t, low, x))
+    if high is not None and not _is_number(high, math.inf):
+        x = where(t, compared(t, "Greater", x, high), *promoted(t, high, x))
+    return x
+
+
+def _is_number(value: Operand, number: float) -> bool:
+    return isinstance(value, int | float) and value == number
+
+
+@_enter("clamp.default", "clamp.Tensor")
+def _clamp(t: Translation, x: Value, low: Operand | None = None, high: Operand | None = None) -> Value:
+    if dtype_of(x) in FLOATS:
+        return _bounded(t, x, low, high)
+    number = all(bound is None or isinstance(bound, int | float) for bound in (low, high))
+    clamped: Callable[..., Any] = TABLE["aten.clamp.default" if number else "aten.clamp.Tensor"]
+    return clamped(t, x, low, high)
+
+
+@_enter("clamp_min.default")
+def _clamp_min(t: Translation, x: Value, low: float) -> Value:
+    return _clamp(t, x, low)
+
+
+@_enter("clamp_max.default")
+def _clamp_max(t: Translation, x: Value, high: float) -> Value:
+    return _clamp(t, x, None, high)
 
 
 # --- what is dropped at random ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,12 @@ from ..runtime.arrays import Array, numpy_type
 from ..runtime.parameter import Parameter
 
 NO_TRANSLATION = "there is no translation for it"
+MOST_OPS = 100_000
+"""Ops that one node may become."""
+MOST_PADDED = 1 << 28
+"""Elements of a padded tensor whose padding may be constants of the graph."""
+ROOM = 1 << 31
+"""Bytes that a constant which an import computes may take, unless the user says another number."""
 NAMES_SHOWN = 4
 """Nodes of one problem that a message names."""
 
@@ -35,7 +42,34 @@ class Untranslated(Unmapped):
     """No table has the node's op."""
 
 
-FAILURES = (Unmapped, OneDNNGraphError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
+class TooLarge(Unmapped):
+    """A constant that the import would make takes more memory than it may."""
+
+
+def check_room(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
+    """Checks that a constant which is about to be made takes no more bytes than it may.
+
+    Raises:
+        TooLarge: it does.
+    """
+    wanted = math.prod(shape) * dtype.itemsize
+    if wanted > limit:
+        raise TooLarge(
+            f"a constant of shape {list(shape)} and type {dtype} takes {wanted:,} bytes, and one that is computed at "
+            f"import may take {limit:,}; raise fold_limit of from_onnx"
+        )
+
+
+FAILURES = (
+    Unmapped,
+    OneDNNGraphError,
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+)
 """What a translation may end in. Built-in errors come of nodes whose attributes and inputs contradict each other."""
 
 
@@ -43,6 +77,8 @@ def reason_of(error: Exception) -> str:
     """Why a node has no translation."""
     if isinstance(error, Unmapped | OneDNNGraphError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return "what it is made of takes more memory than there is"
     return f"its attributes and inputs don't fit together ({type(error).__name__}: {one_line(error)})"
 
 
@@ -135,9 +171,11 @@ class Translation:
         graph: built so far.
         label: name of the node that is being translated; its ops get it.
         drawn: of tensors made of zeros and ones that are drawn, by id; and of products with one.
+        limit: bytes that a constant which is computed may take.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = ROOM) -> None:
+        self.limit = limit
         self.graph = Graph()
         self.label = ""
         self.drawn: dict[int, Drawn] = {}
@@ -182,6 +220,25 @@ class Translation:
             self._seed = self.graph.input(self.free_name("seed"), DataType.s64, [])
         self._draws += 1
         return self._seed, np.asarray(self._draws - 1, np.int64)
+
+    def check_room(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+        """Checks that a constant which is about to be made takes no more bytes than it may.
+
+        Raises:
+            TooLarge: it does.
+        """
+        check_room(shape, dtype, self.limit)
+
+    def check_ops(self, count: int) -> None:
+        """Checks that a node does not become too many ops.
+
+        Raises:
+            TooLarge: it does.
+        """
+        if count > MOST_OPS:
+            raise TooLarge(
+                f"it becomes {count:,} ops, and a node may become {MOST_OPS:,}; use shorter inputs"
+            )
 
     def entitle(self, array: Array, name: str) -> None:
         """Has the constant called `name` if it is used; `array` must stay alive."""
@@ -250,7 +307,8 @@ class Translation:
         self, base: LogicalTensor, begin: Sequence[int], end: Sequence[int], value: float
     ) -> LogicalTensor:
         """The tensor with `value` around it: by Concat, or on the host where a size is unknown."""
-        if -1 in shape_of(base):
+        grown = [d + b + e for d, b, e in zip(shape_of(base), begin, end, strict=True)]
+        if -1 in shape_of(base) or math.prod(grown) > MOST_PADDED:
             return self.op("HostPad", base, pads_begin=list(begin), pads_end=list(end), value=value)
         result = base
         for axis, (first, last) in enumerate(zip(begin, end, strict=True)):

@@ -27,6 +27,9 @@ FORMAT_VERSION = "3.13.0"
 """The version of the library whose format `from_graph` writes."""
 
 MAX_FILE_BYTES = 64 * 2**20
+MAX_MARKS = 2**23
+"""Commas and opening brackets of one file, by which the memory that reading it takes is bounded beforehand: twice what
+a graph of as many ops and tensors as there may be has."""
 MAX_OPS = 2**16
 MAX_TENSORS = 2**17
 """Descriptions of tensors in one file: one for each input and output of each op."""
@@ -39,6 +42,9 @@ MAX_STRING = 2**12
 
 PARTITIONING_ATTRIBUTES = ("partition_id", "backend")
 """What the library adds to every op when it writes a graph that it has partitioned."""
+
+WITHOUT_WEIGHTS = "none"
+"""The `weights_id` of a file to which none belong."""
 
 ENGINE_KINDS = ("any", "cpu", "gpu")
 
@@ -241,11 +247,52 @@ def _op_records(values: Sequence[OpRecord]) -> tuple[OpRecord, ...]:
     return _records(OpRecord, values)
 
 
+def _names(values: Mapping[int, str]) -> Mapping[int, str]:
+    if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(f"names must be a mapping from ids to strings, got {format_value(values)}")
+    _whole_numbers(list(values))
+    _records(str, list(values.values()))
+    return dict(values)
+
+
+@frozen
+class OutputRecord:
+    """An output of a graph.
+
+    Attributes:
+        id: of the tensor.
+        name: by which the graph returns it; None for the tensor's own.
+    """
+
+    id: int
+    name: str | None = None
+
+
+def _output_records(values: Sequence[OutputRecord]) -> tuple[OutputRecord, ...]:
+    return _records(OutputRecord, values)
+
+
+@frozen(kw_only=True)
+class Interface:
+    """How a graph is called, for which the library's format has no place.
+
+    Attributes:
+        names: of tensors, by id; those of tensors that are not there mean nothing.
+        inputs: in order, also those that no op reads. Where one does, the op's description of the tensor counts; those
+            that an op makes mean nothing.
+        outputs: that are marked, in order; those of tensors that are not there mean nothing.
+    """
+
+    names: Mapping[int, str] = field(default=Factory(dict[int, str]), converter=_names)
+    inputs: tuple[TensorRecord, ...] = field(default=(), converter=_tensor_records)
+    outputs: tuple[OutputRecord, ...] = field(default=(), converter=_output_records)
+
+
 @frozen(kw_only=True)
 class Document:
     """A file in oneDNN Graph's JSON format, with everything that it says.
 
-    Made anew with changes by `attrs.evolve`, `map_ops` and `map_tensors`; `dumps` and `to_graph` check the result.
+    Made anew with changes by `attrs.evolve`, `map_ops` and `map_tensors`; `dumps` and `graph_of` check the result.
 
     Attributes:
         version: of the library that wrote it.
@@ -255,6 +302,9 @@ class Document:
         ops: in the file's order.
         input_ports, output_ports: ids of the graph's inputs and outputs, None where the file has none. Files
             that were edited by hand have stale ones.
+        interface: names, inputs and outputs of the graph, None where the file says no more than `ops` and the ports.
+        weights_id: of the file of weights that was written with this one, `WITHOUT_WEIGHTS` where none was though
+            an older one lies there, None where the file says nothing.
         source: the file's name, for messages; no part of what is compared.
     """
 
@@ -265,6 +315,8 @@ class Document:
     ops: tuple[OpRecord, ...] = field(default=(), converter=_op_records)
     input_ports: tuple[int, ...] | None = field(default=None, converter=_ports)
     output_ports: tuple[int, ...] | None = field(default=None, converter=_ports)
+    interface: Interface | None = None
+    weights_id: str | None = None
     source: str = field(default="<document>", eq=False)
 
     def map_ops(self, change: Callable[[OpRecord], OpRecord]) -> Document:
@@ -273,10 +325,14 @@ class Document:
 
     def map_tensors(self, change: Callable[[TensorRecord], TensorRecord]) -> Document:
         """The same document with `change` applied to every description of every tensor."""
-        return self.map_ops(
+        changed = self.map_ops(
             lambda op: evolve(
                 op,
                 inputs=tuple(change(t) for t in op.inputs),
                 outputs=tuple(change(t) for t in op.outputs),
             )
         )
+        if self.interface is None:
+            return changed
+        inputs = tuple(change(t) for t in self.interface.inputs)
+        return evolve(changed, interface=evolve(self.interface, inputs=inputs))

@@ -23,6 +23,7 @@ from .document import (
     ENGINE_KINDS,
     MAX_ATTRIBUTES,
     MAX_FILE_BYTES,
+    MAX_MARKS,
     MAX_OPS,
     MAX_PORTS,
     MAX_STRING,
@@ -30,7 +31,9 @@ from .document import (
     MAX_VALUES,
     AttributeRecord,
     Document,
+    Interface,
     OpRecord,
+    OutputRecord,
     T,
     TensorRecord,
 )
@@ -162,6 +165,7 @@ def _list_at(place: Place, value: object, most: int) -> list[object]:
 
 
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 # Not str.isprintable(), which also forbids what people do write, such as ideographic spaces.
 
 
@@ -327,10 +331,52 @@ def _ops_at(place: Place, value: object) -> tuple[OpRecord, ...]:
     return tuple(ops)
 
 
+def _name_at(place: Place, value: object) -> str:
+    """The name of a tensor: any that a graph can have and a file can hold, for only this module reads it."""
+    if not isinstance(value, str):
+        place.fail("must be a string", value)
+    if len(value) > MAX_STRING:
+        raise GraphFileError(f"{place} must have at most {MAX_STRING} characters, got {len(value)}")
+    if _SURROGATES.search(value):
+        place.fail("must be text without lone surrogates", value)
+    return value
+
+
+def _interface_at(place: Place, value: object) -> Interface:
+    values = _object_at(place, value, ("names", "inputs", "outputs"))
+    lists = {key: _list_at(place.key(key), values[key], MAX_TENSORS) for key in values}
+    names: dict[int, str] = {}
+    for i, item in enumerate(lists["names"]):
+        at = place.key("names").item(i)
+        named = _object_at(at, item, ("id", "name"))
+        number = _id_at(at.key("id"), named["id"])
+        if number in names:
+            at.key("id").fail("must be unlike all others in this list", number)
+        names[number] = _name_at(at.key("name"), named["name"])
+    inputs = tuple(_tensor_at(place.key("inputs").item(i), item) for i, item in enumerate(lists["inputs"]))
+    seen: set[int] = set()
+    for i, tensor in enumerate(inputs):
+        if tensor.id in seen:
+            place.key("inputs").item(i).key("id").fail("must be unlike all others in this list", tensor.id)
+        seen.add(tensor.id)
+    outputs: list[OutputRecord] = []
+    for i, item in enumerate(lists["outputs"]):
+        at = place.key("outputs").item(i)
+        output = _object_at(at, item, ("id",), ("name",))
+        name = _name_at(at.key("name"), output["name"]) if "name" in output else None
+        outputs.append(OutputRecord(_id_at(at.key("id"), output["id"]), name))
+    return Interface(names=names, inputs=inputs, outputs=tuple(outputs))
+
+
 def document_at(place: Place, value: object) -> Document:
     """The document that parsed JSON describes; `place` is where in the file it stands."""
     keys = ("version", "engine_kind", "fpmath_mode", "graph")
-    values = _object_at(place, value, keys, ("fpmath_mode_apply_to_int", "input_ports", "output_ports"))
+    values = _object_at(
+        place,
+        value,
+        keys,
+        ("fpmath_mode_apply_to_int", "input_ports", "output_ports", "interface", "weights_id"),
+    )
 
     def optional(key: str, read: Callable[[Place, object], T]) -> T | None:
         return read(place.key(key), values[key]) if key in values else None
@@ -346,6 +392,8 @@ def document_at(place: Place, value: object) -> Document:
         ops=_ops_at(place.key("graph"), values["graph"]),
         input_ports=optional("input_ports", _ports_at),
         output_ports=optional("output_ports", _ports_at),
+        interface=optional("interface", _interface_at),
+        weights_id=optional("weights_id", _string_at),
         source=place.source,
     )
 
@@ -354,6 +402,22 @@ def _word_at(place: Place, value: object) -> bool:
     if value not in ("true", "false"):
         place.fail("must be the string 'true' or 'false'", value)
     return value == "true"
+
+
+def check_size(text: str, source: str) -> None:
+    """Whether a text is small enough to be read, which is known before anything is made of it.
+
+    Raises:
+        GraphFileError: it has more bytes or more values than any graph needs.
+    """
+    size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+    marks = 0 if size > MAX_FILE_BYTES else sum(map(text.count, ",[{"))
+    for most, number, what in ((MAX_FILE_BYTES, size, "bytes"), (MAX_MARKS, marks, "commas and brackets")):
+        if number > most:
+            raise GraphFileError(
+                f"{source}: must have at most {most} {what}, got {number}; split the graph, or let it hold long lists "
+                "of numbers as constants"
+            )
 
 
 def loads(text: str, *, source: str = "<text>") -> Document:
@@ -372,8 +436,7 @@ def loads(text: str, *, source: str = "<text>") -> Document:
         raise ArgumentTypeError(
             f"a graph's JSON text must be a string, got a value of type {type(text).__name__}"
         )
-    if len(text) > MAX_FILE_BYTES:
-        raise GraphFileError(f"{source}: must have at most {MAX_FILE_BYTES} characters, got {len(text)}")
+    check_size(text, source)
     try:
         value: object = json.loads(text, object_pairs_hook=_parse_object, parse_int=_parse_integer)
     except json.JSONDecodeError as error:
@@ -404,7 +467,10 @@ def load(path: str | os.PathLike[str]) -> Document:
 def read_bytes(data: bytes, source: str) -> Document:
     """The document that the content of a file holds; see `load`."""
     if len(data) > MAX_FILE_BYTES:
-        raise GraphFileError(f"{source}: must have at most {MAX_FILE_BYTES} bytes, got more")
+        raise GraphFileError(
+            f"{source}: must have at most {MAX_FILE_BYTES} bytes, got more; split the graph, or let it hold long "
+            "lists of numbers as constants"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -9,8 +9,8 @@ from typing import cast
 
 from ...ops.errors import ArgumentTypeError
 from ..runtime.text_files import save_text
-from .document import AttributeRecord, Document, OpRecord, TensorRecord
-from .document_reader import Place, document_at
+from .document import AttributeRecord, Document, Interface, OpRecord, TensorRecord
+from .document_reader import Place, check_size, document_at
 
 
 def _tensor_json(tensor: TensorRecord) -> dict[str, object]:
@@ -39,6 +39,17 @@ def _op_json(op: OpRecord) -> dict[str, object]:
     return values
 
 
+def _interface_json(interface: Interface) -> dict[str, object]:
+    return {
+        "names": [{"id": number, "name": name} for number, name in interface.names.items()],
+        "inputs": [_tensor_json(tensor) for tensor in interface.inputs],
+        "outputs": [
+            {"id": output.id} if output.name is None else {"id": output.id, "name": output.name}
+            for output in interface.outputs
+        ],
+    }
+
+
 def _document_json(document: Document) -> dict[str, object]:
     values: dict[str, object] = {
         "version": document.version,
@@ -51,6 +62,11 @@ def _document_json(document: Document) -> dict[str, object]:
         if ports is not None:
             values[key] = list(ports)
     values["graph"] = [_op_json(op) for op in document.ops]
+    # The library's reader stops at a key that it does not know, and has read all that it needs by then.
+    if document.interface is not None:
+        values["interface"] = _interface_json(document.interface)
+    if document.weights_id is not None:
+        values["weights_id"] = document.weights_id
     return values
 
 
@@ -96,10 +112,12 @@ def dumps(document: Document) -> str:
     Keys and their order are the library's.
 
     Raises:
-        GraphFileError: the document breaks a rule of the format, with the JSON path.
+        GraphFileError: the document breaks a rule of the format, with the JSON path, or would be too large to be read.
         ArgumentTypeError: no Document.
     """
-    return _text(_document_json(checked(document))) + "\n"
+    text = _text(_document_json(checked(document))) + "\n"
+    check_size(text, document.source)
+    return text
 
 
 def checked(document: Document) -> Document:

@@ -4,23 +4,24 @@ The format is what the library writes with `ONEDNN_GRAPH_DUMP=graph`, what bench
 what Netron draws. Between text and `Graph` lies `Document`, the file as it was written, for tools that rewrite
 files before they build a graph, and for what a graph can't hold:
 
-    text  ⇄ loads, dumps ⇄  Document  ⇄ to_graph, from_graph ⇄  Graph
+    text  ⇄ loads, dumps ⇄  Document  ⇄ graph_of, from_graph ⇄  Graph
 
 Only a `Document` keeps `version`, `engine_kind`, `fpmath_mode_apply_to_int`, the layout `undef`, strides that differ
-between the uses of one tensor, and attributes that the library adds to a partitioned graph. The format has
-no place for the names of tensors and the content of constants; `weights` is for these.
+between the uses of one tensor, and attributes that the library adds to a partitioned graph. Names of tensors and the
+order of inputs and outputs stand behind all that the library reads, as `Interface`. The content of constants is in
+another file: `weights` is for that.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...ops.attributes import AttributeValue
 from ...ops.data_types import DataType
@@ -34,38 +35,45 @@ from ...ops.errors import (
 from ...ops.registry import REGISTRY
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
 from ...ops.values import counted, format_value
-from ..graph import Graph
+from ..core.building import G, GraphCore
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from ..model.op import Op
+from ..runtime.replacing import undisturbed
 from ..runtime.text_files import file_name, save_text
 from .document import (
     PARTITIONING_ATTRIBUTES,
+    WITHOUT_WEIGHTS,
     AttributeRecord,
     Document,
+    Interface,
     OpRecord,
+    OutputRecord,
     T,
     TensorRecord,
     written_shape,
 )
 from .document_reader import Place, load, loads
 from .document_writer import checked, dump, dumps
-from .weights import Weights, read_weights, save_weights, weights_path
+from .weights import SUFFIX, Weights, of_an_older_version, save_pair, weights_of, weights_path
 
 __all__ = [
     "PARTITIONING_ATTRIBUTES",
     "AttributeRecord",
     "Document",
     "GraphFileError",
+    "Interface",
     "OpRecord",
+    "OutputRecord",
     "TensorRecord",
     "dump",
     "dumps",
     "from_graph",
+    "graph_in_file",
+    "graph_in_text",
+    "graph_of",
     "load",
     "loads",
-    "read_graph",
     "save_graph",
-    "to_graph",
     "write_graph",
 ]
 
@@ -143,8 +151,10 @@ def _agreed_strides(uses: Sequence[_Use], produced: bool) -> tuple[int, ...] | N
     return _agreed(uses, "stride", lambda t: t.element_strides, None)
 
 
-def _logical_tensors(document: Document, names: Mapping[int, str]) -> dict[int, LogicalTensor]:
-    """One logical tensor for each id, of all that its descriptions say; the producer's come first."""
+def _logical_tensors(
+    document: Document, interface: Interface, names: Mapping[int, str]
+) -> dict[int, LogicalTensor]:
+    """One logical tensor for each id, of all that ops say of it, the producer first; else what the interface says."""
     uses: dict[int, list[_Use]] = {}
     produced: set[int] = set()
     for side in ("outputs", "inputs"):
@@ -154,6 +164,9 @@ def _logical_tensors(document: Document, names: Mapping[int, str]) -> dict[int, 
                 uses.setdefault(tensor.id, []).append(_Use(place.item(j), tensor))
                 if side == "outputs":
                     produced.add(tensor.id)
+    place = Place(document.source, "interface.inputs")
+    for i, tensor in enumerate(interface.inputs):
+        uses.setdefault(tensor.id, [_Use(place.item(i), tensor)])
     return {
         number: _logical_tensor(number, found, number in produced, names.get(number, ""))
         for number, found in uses.items()
@@ -208,7 +221,7 @@ def _op(record: OpRecord, place: Place, tensors: Mapping[int, LogicalTensor]) ->
         )
 
 
-def to_graph(document: Document, weights: Weights | None = None) -> Graph:
+def graph_of(make: type[G], document: Document, weights: Weights | None = None) -> G:
     """The graph of a document, not finalized, with its outputs marked.
 
     All descriptions of a tensor become one: a size that one leaves open comes from another, and so does a layout
@@ -217,7 +230,8 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
     output, also if no op reads it.
 
     Args:
-        weights: constants, names, and the order of inputs and outputs, where they are known.
+        make: the class of the graph.
+        weights: constants, names, and the order of inputs and outputs, where they are known; else the document's.
 
     Raises:
         GraphFileError: two descriptions of a tensor contradict each other, or the document breaks a rule of the format.
@@ -226,8 +240,13 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
             the file and the JSON path in front.
     """
     document = checked(document)
-    tensors = _logical_tensors(document, {} if weights is None else weights.names)
-    graph = Graph(fpmath_mode=document.fpmath_mode)
+    # The weights know all of it too, and types of layouts that the document can't tell apart.
+    interface = Interface() if weights is not None or document.interface is None else document.interface
+    tensors = _logical_tensors(document, interface, interface.names if weights is None else weights.names)
+    graph = make(fpmath_mode=document.fpmath_mode)
+    for i, record in enumerate(interface.inputs):
+        with _told(Place(document.source, f"interface.inputs[{i}]")):
+            graph.add_input(tensors[record.id])
     if weights is not None:
         with _told(Place(weights.source)):
             for tensor in weights.inputs:
@@ -249,7 +268,12 @@ def to_graph(document: Document, weights: Weights | None = None) -> Graph:
                 graph.output(graph.tensor(number), name=name)
     produced = {tensor.id for op in graph.ops for tensor in op.outputs}
     listed = dict.fromkeys(document.output_ports or ())
-    if weights is None:
+    there = {tensor.id for tensor in graph.tensors}
+    for i, output in enumerate(interface.outputs):
+        with _told(Place(document.source, f"interface.outputs[{i}]")):
+            if output.id in there:
+                graph.output(graph.tensor(output.id), name=output.name)
+    if weights is None and document.interface is None:
         for number in listed:
             if number in produced:
                 graph.output(graph.tensor(number))
@@ -276,14 +300,14 @@ def _record(tensor: LogicalTensor) -> TensorRecord:
     )
 
 
-def from_graph(graph: Graph) -> Document:
+def from_graph(graph: GraphCore) -> Document:
     """The document of a graph, as far as shapes are inferred.
 
     Raises:
         ArgumentTypeError: no Graph.
         GraphFileError: an op that belongs to this process, since it speaks to others.
     """
-    if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+    if not isinstance(graph, GraphCore):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
             f"a Graph is needed, got {format_value(graph)} of type {type(graph).__name__}"
         )
@@ -294,6 +318,7 @@ def from_graph(graph: Graph) -> Document:
             "graph as it was before it was given to training in several processes"
         )
     produced = {t.id for op in graph.ops for t in op.outputs}
+    read = tuple(dict.fromkeys(t.id for op in graph.ops for t in op.inputs if t.id not in produced))
     ops: list[OpRecord] = []
     for op in graph.ops:
         types = {spec.name: spec.type for spec in op.schema.attributes}
@@ -316,45 +341,73 @@ def from_graph(graph: Graph) -> Document:
         apply_to_int=False,
         ops=tuple(ops),
         # As the library means it: what ops read and none makes, and what they make for the user.
-        input_ports=tuple(dict.fromkeys(t.id for op in graph.ops for t in op.inputs if t.id not in produced)),
+        input_ports=read,
         output_ports=tuple(t.id for t in graph.outputs if t.id in produced),
+        interface=_interface(graph, read, produced),
         source="<graph>",
+    )
+
+
+def _interface(graph: GraphCore, read: tuple[int, ...], produced: Collection[int]) -> Interface | None:
+    """How the graph is called; None where a reader knows that without being told.
+
+    What it holds is an input of the graph that is read without weights, behind the others, if something depends on it.
+
+    Args:
+        read: tensors that ops read and none makes, by first use.
+        produced: those that ops make.
+    """
+    returned = {number for _, number in graph.marked_outputs}
+    held = [t for t in (*graph.constant_tensors, *graph.parameter_tensors) if t.id in {*read, *returned}]
+    inputs = (*graph.inputs, *held)
+    there = {*produced, *(t.id for t in inputs)}
+    names = {t.id: t.name for t in sorted(graph.tensors, key=lambda t: t.id) if t.name and t.id in there}
+    as_ports = all(name is None and number in produced for name, number in graph.marked_outputs)
+    if not names and as_ports and tuple(t.id for t in inputs) == read:
+        return None
+    return Interface(
+        names=names,
+        inputs=tuple(map(_record, inputs)),
+        outputs=tuple(OutputRecord(number, name) for name, number in graph.marked_outputs),
     )
 
 
 # --- both steps at once ---------------------------------------------------------------------------------
 
 
-def read_graph(
-    path: str | os.PathLike[str] | None = None, *, text: str | None = None, weights: bool | None = None
-) -> Graph:
-    """The graph in a file or a text, not finalized; see `load`, `loads` and `to_graph`.
+def graph_in_file(make: type[G], path: str | os.PathLike[str], *, weights: bool | None) -> G:
+    """The graph in a file, not finalized; see `load` and `graph_of`.
 
     Args:
-        path, text: one of them.
+        make: the class of the graph.
         weights: whether to take constants and names from the file beside it; None takes them where there is one.
 
     Raises:
-        ArgumentTypeError: both or none are given, or the wrong type.
-        GraphFileError and others: see `load`, `loads` and `to_graph`.
+        GraphFileError and others: see `load` and `graph_of`.
     """
-    if path is not None and text is not None:
-        raise ArgumentTypeError("read_graph takes a path or a text, got both; leave one out")
-    if path is not None:
+    file_name(path)
+    with undisturbed(Path(os.path.abspath(path)).parent, reading=True):
         document = load(path)
-        beside = weights_path(path)
-        wanted = beside.exists() if weights is None else weights
-        return to_graph(document, read_weights(beside, document) if wanted else None)
-    if text is not None:
-        return to_graph(loads(text))
-    raise ArgumentTypeError("read_graph takes a path or a text, got neither; give one")
+        held = None if weights is False else weights_of(document, path, weights)
+    if held is None and weights is None and document.weights_id not in (None, WITHOUT_WEIGHTS):
+        warnings.warn(
+            f"{document.source} was saved with weights, and {file_name(weights_path(path))} is not there: what "
+            "the graph held are inputs; put the file beside it, or load with weights=False",
+            WeightsLeftOutWarning,
+            stacklevel=3,
+        )
+    return graph_of(make, document, held)
 
 
-def write_graph(graph: Graph) -> str:
+def graph_in_text(make: type[G], text: str) -> G:
+    """The graph in a text, likewise."""
+    return graph_of(make, loads(text))
+
+
+def write_graph(graph: GraphCore) -> str:
     """The graph as text in oneDNN Graph's JSON format.
 
-    Lost is what the format has no place for: names of tensors and of outputs, the content of constants, opaque layouts'
-    ids, inputs that no op reads, and inputs and constants that are outputs.
+    Lost is what the format has no place for: the content of constants, and opaque layouts' ids.
 
     Raises:
         GraphFileError: a name that the format can't hold, or more ops than `MAX_OPS`.
@@ -363,7 +416,7 @@ def write_graph(graph: Graph) -> str:
     return dumps(from_graph(graph))
 
 
-def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
+def save_graph(graph: GraphCore, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
     """Writes the graph to a file, and with `weights` what it lacks there to a second one; see `Graph.save`.
 
     Raises:
@@ -371,21 +424,25 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, weights: bool | No
         ArgumentTypeError: no Graph or no path.
         UnsupportedError: the package safetensors is not installed.
     """
+    name = file_name(path)
+    if name.lower().endswith(SUFFIX):
+        raise GraphFileError(
+            f"{name}: a graph's file is JSON, and {SUFFIX} is of its weights; give it another name, such as "
+            f"{name[: -len(SUFFIX)]}.json"
+        )
     document = from_graph(graph)
-    text = dumps(document)
-    file_name(path)  # what is no path is refused before anything is written
-    beside = weights_path(path)
     if weights:
-        save_weights(graph, document, beside)
-    save_text(text, path)
+        save_pair(graph, document, path)
+        return
+    if of_an_older_version(document, path) is not None:
+        document = evolve(document, weights_id=WITHOUT_WEIGHTS)
+    save_text(dumps(document), path)
     held = len(graph.constant_tensors) + len(graph.parameter_tensors)
     if weights is None and held:
         warnings.warn(
-            f"{file_name(path)} is without the {counted(held, 'array')} of the graph's constants and parameters, which "
+            f"{name} is without the {counted(held, 'array')} of the graph's constants and parameters, which "
             "will be inputs of the graph that is loaded; save(path, weights=True) keeps them, weights=False says that "
             "they are to be left out",
             WeightsLeftOutWarning,
             stacklevel=3,
         )
-    if weights:
-        shutil.copymode(path, beside)  # the package lets nobody but the user read it

@@ -1,36 +1,43 @@
-"""What oneDNN Graph's JSON format has no place for, in a safetensors file beside it: constants, parameters, names.
+"""What has no place in oneDNN Graph's JSON files, in a safetensors file beside one: constants and parameters.
 
-`m.safetensors` belongs to `m.json`. Its tensors are the graph's constants and parameters by name. Its metadata has
-the names of all tensors, the order of inputs and outputs, and a fingerprint of the JSON document, so that it is never
-taken for another.
+`m.safetensors` belongs to `m.json`, and `net.50.safetensors` to `net.50`. Its tensors are the graph's constants and
+parameters by name. Its metadata has the names of all tensors, the order of inputs and outputs, checksums, a fingerprint
+of the JSON document, and an id made of all that, which the document has too: so it is never taken for another's.
+Files of versions before 0.3 have neither ids nor checksums, and `net.50` had its weights in `net.safetensors`.
 Types that readers of such files lack (8-bit floats, 4-bit integers) are stored as bytes, u8.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import zlib
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import GraphFileError
 from ...ops.values import integer, one_line
-from ..graph import Graph
+from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import Array, numpy_type
 from ..runtime.libraries import library
-from ..runtime.text_files import file_error, file_name, reason_of
-from .document import Document
+from ..runtime.tensor_files import MAX_HEADER_BYTES, content, write_tensors
+from ..runtime.text_files import file_error, file_name, reason_of, save_files
+from .document import WITHOUT_WEIGHTS, Document
+from .document_reader import load
 from .document_writer import dumps
 
 KEY = "onednn_graph"
 """The entry of a file's metadata that is ours."""
+SUFFIX = ".safetensors"
 AS_BYTES = (DataType.f8_e5m2, DataType.f8_e4m3, DataType.s4, DataType.u4)
 """Stored as u8."""
 
@@ -59,46 +66,185 @@ class Weights:
 
 def weights_path(path: str | os.PathLike[str]) -> Path:
     """Where the constants of the graph in a JSON file lie."""
-    return Path(path).with_suffix(".safetensors")
+    name = os.fsdecode(path)
+    return Path(f"{name[:-5] if name.lower().endswith('.json') else name}{SUFFIX}")
 
 
-def save_weights(graph: Graph, document: Document, path: Path) -> None:
-    """Writes the file; one of that name is replaced when the new one is complete.
+def former_weights_path(path: str | os.PathLike[str]) -> Path:
+    """Where versions before 0.3 put them."""
+    name = os.fsdecode(path)
+    return Path(os.path.splitext(name)[0] + SUFFIX)
+
+
+@frozen(kw_only=True, eq=False)
+class Stored:
+    """What such a file is to hold.
+
+    Attributes:
+        id: which the JSON file has too.
+        arrays: by their keys.
+        text: the metadata.
+    """
+
+    id: str
+    arrays: Mapping[str, Array]
+    text: str
+
+    @classmethod
+    def of(cls, graph: GraphCore, document: Document) -> Stored:
+        """What belongs to the graph of a document."""
+        contents = {**graph.held_constants, **{i: one.array for i, one in graph.held_parameters.items()}}
+        arrays: dict[str, Array] = {}
+        entries: dict[int, dict[str, object]] = {}
+        for number, array in contents.items():
+            tensor = graph.tensor(number)
+            key = _key(tensor, arrays)
+            arrays[key] = array.view(np.uint8) if tensor.data_type in AS_BYTES else array
+            entries[number] = {**_described(tensor), "key": key, "crc32": _checksum(array)}
+        described = {
+            "document": _fingerprint(document),
+            "names": {str(t.id): t.name for t in graph.tensors if t.name},
+            "inputs": [_described(t) for t in graph.inputs],
+            "constants": [entries[t.id] for t in graph.constant_tensors],
+            "parameters": [entries[t.id] for t in graph.parameter_tensors],
+            "assigned": [(parameter.id, value.id) for parameter, value in graph.assignments],
+            "outputs": graph.marked_outputs,
+        }
+        name = _id(described)
+        return cls(id=name, arrays=arrays, text=json.dumps({"id": name, **described}, ensure_ascii=False))
+
+    def write(self, file: BinaryIO) -> None:
+        """Writes it to an open file; raises ValueError for a name that can't be, as one of half a character."""
+        write_tensors(file, self.arrays, {KEY: self.text})
+
+
+def _key(tensor: LogicalTensor, taken: Collection[str]) -> str:
+    """A name for a tensor in the file: its own, where that is one and nobody else's."""
+    candidates = (tensor.name, f"tensor_{tensor.id}", *(f"tensor_{tensor.id}_{i}" for i in range(len(taken))))
+    return next(name for name in candidates if name not in ("", "__metadata__") and name not in taken)
+
+
+def save_pair(graph: GraphCore, document: Document, path: str | os.PathLike[str]) -> None:
+    """Writes both files of a graph, or none.
 
     Args:
         document: the graph's.
+        path: of the JSON file.
 
     Raises:
-        GraphFileError: it can't be written.
+        GraphFileError: one can't be written, or the place of the weights is another's.
+        UnsupportedError: the package safetensors, which reads the second one, is not installed.
+    """
+    library("safetensors", "weights", "Graph.save with weights")
+    stored = Stored.of(graph, document)
+    text = dumps(evolve(document, weights_id=stored.id)).encode()
+    beside = weights_path(path)
+    _check_place(beside, Path(path))
+    save_files({beside: stored.write, path: lambda file: file.write(text)})
+
+
+def _check_place(beside: Path, path: Path) -> None:
+    """Whether weights can be written there: nothing is lost but what belongs to the JSON file that is replaced."""
+    there = metadata_of(beside)
+    if there is None:
+        return
+    if "document" not in there:
+        raise GraphFileError(
+            f"{file_name(beside)}: was not written by Graph.save and would be lost; take it away, or save the graph "
+            "under another name"
+        )
+    owners = _owners(beside, there, path)
+    if owners:
+        raise GraphFileError(
+            f"{file_name(beside)}: holds the weights of {file_name(owners[0])}, which would be lost; save the graph "
+            "under another name"
+        )
+
+
+def _owners(beside: Path, metadata: Mapping[str, Any], path: Path) -> list[Path]:
+    """Other files than the one at `path` that the weights of this metadata may belong to."""
+    place = weights_path if "id" in metadata else former_weights_path
+    found: list[Path] = []
+    for other in sorted(beside.parent.glob(f"{glob.escape(beside.name.removesuffix(SUFFIX))}*")):
+        same = other == path or (path.exists() and other.samefile(path))
+        if same or other.suffix == SUFFIX or place(other) != beside or not other.is_file():
+            continue
+        with suppress(GraphFileError):
+            document = load(other)
+            if _matches(document, metadata):
+                found.append(other)
+    return found
+
+
+def _matches(document: Document, metadata: Mapping[str, Any]) -> bool:
+    return metadata.get("id") == document.weights_id and metadata.get("document") == _fingerprint(document)
+
+
+def of_an_older_version(document: Document, path: str | os.PathLike[str]) -> Path | None:
+    """The file of a version without ids that would be taken for a document's, which has no id either."""
+    beside, former = weights_path(path), former_weights_path(path)
+    for place in (beside, former):
+        there = metadata_of(place) or {}
+        if "document" in there and "id" not in there and (place == beside or _matches(document, there)):
+            return place
+    return None
+
+
+def weights_of(document: Document, path: str | os.PathLike[str], wanted: bool | None) -> Weights | None:
+    """The weights that belong to the JSON file at `path`.
+
+    Args:
+        wanted: None for those that there are.
+
+    Raises:
+        GraphFileError: those that are there can't be read, are damaged, or were written with another document; there
+            are none that were wanted.
         UnsupportedError: the package safetensors is not installed.
     """
-    numpy = library("safetensors.numpy", "weights", "Graph.save with weights")
-    described = {
-        "document": _fingerprint(document),
-        "names": {str(t.id): t.name for t in graph.tensors if t.name},
-        "inputs": [_described(t) for t in graph.inputs],
-        "constants": [_described(t) for t in graph.constant_tensors],
-        "parameters": [_described(t) for t in graph.parameter_tensors],
-        "assigned": [(parameter.id, value.id) for parameter, value in graph.assignments],
-        "outputs": graph.marked_outputs,
-    }
-    held = (*graph.constant_tensors, *graph.parameter_tensors)
-    contents = (*graph.constants.values(), *graph.parameters.values())
-    arrays = {
-        t.name: array.view(np.uint8) if t.data_type in AS_BYTES else array
-        for t, array in zip(held, contents, strict=True)
-    }
-    if "__metadata__" in arrays:
+    beside = weights_path(path)
+    if document.weights_id == WITHOUT_WEIGHTS:
+        if wanted:
+            raise GraphFileError(
+                f"{document.source}: was saved without weights; save the graph anew with weights=True, or load with "
+                "weights=False"
+            )
+        return None
+    if document.weights_id is not None:
+        return read_weights(beside, document) if wanted or beside.exists() else None
+    old = of_an_older_version(document, path)
+    if old is None:
+        return read_weights(beside, document) if wanted else None
+    owners = _owners(old, metadata_of(old) or {}, Path(path))
+    if owners:
         raise GraphFileError(
-            f"{file_name(path)}: a constant can't be called '__metadata__' there; give it another name"
+            f"{file_name(old)}: may belong to {document.source} or to {file_name(owners[0])}, since an older version "
+            "gave both the same file; move the one away that it is not of, or load with weights=False"
         )
-    part = path.with_name(f"{path.name}.part")
+    return read_weights(old, document)
+
+
+def metadata_of(path: Path) -> Mapping[str, Any] | None:
+    """The metadata that is ours in a file, read without its arrays; None where there is no such file.
+
+    An empty mapping is of a file that `Graph.save` has not written; one that it has has a `document`.
+    """
     try:
-        numpy.save_file(arrays, part, metadata={KEY: json.dumps(described, ensure_ascii=False)})
-        os.replace(part, path)
-    except Exception as error:  # the package has an exception of its own
-        part.unlink(missing_ok=True)
-        raise file_error(f"{file_name(path)}: can't be written: {_reason(error)}", error) from error
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header: Any = json.loads(file.read(size)) if size <= MAX_HEADER_BYTES else {}
+        text = header["__metadata__"][KEY]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    damaged: Mapping[str, Any] = {"document": None}
+    try:
+        content: Any = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return damaged
+    return (
+        cast("Mapping[str, Any]", content) if isinstance(content, dict) and "document" in content else damaged
+    )
 
 
 def read_weights(path: Path, document: Document) -> Weights:
@@ -123,13 +269,16 @@ def read_weights(path: Path, document: Document) -> Weights:
         )
     try:
         content: Any = json.loads(text)
-        matches = content["document"] == _fingerprint(document)
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        number, fingerprint = content.pop("id", None), content["document"]
+        whole = number is None or number == _id(content)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise GraphFileError(f"{name}: its metadata is damaged ({one_line(error)})") from error
-    if not matches:
+    if not whole:
+        raise GraphFileError(f"{name}: its metadata is damaged (its id is of another content)")
+    if number != document.weights_id or fingerprint != _fingerprint(document):
         raise GraphFileError(
-            f"{name}: was written with another graph than {document.source}; save the graph anew with weights=True, or "
-            "load with weights=False"
+            f"{name}: was written with another graph than {document.source}, or one of the two was saved again without "
+            "the other; save the graph anew with weights=True, or load with weights=False"
         )
     try:
         return _weights(name, content, arrays)
@@ -142,7 +291,10 @@ def _weights(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
 
     def held(described: Mapping[str, Any], property_type: PropertyType) -> tuple[LogicalTensor, Array]:
         tensor = _tensor(described, names, property_type)
-        stored = arrays[tensor.name]
+        key = described.get("key", tensor.name)
+        stored = arrays[key]
+        if "crc32" in described and described["crc32"] != _checksum(stored):
+            raise ValueError(f"{one_line(key)} is not what was saved")
         return tensor, stored.view(numpy_type(tensor.data_type)) if tensor.data_type in AS_BYTES else stored
 
     outputs = [(name if name is None else str(name), _number(number)) for name, number in content["outputs"]]
@@ -192,7 +344,16 @@ def _number(value: object) -> int:
 
 def _fingerprint(document: Document) -> str:
     """The same for all files that say the same."""
-    return hashlib.sha256(dumps(document).encode()).hexdigest()
+    return hashlib.sha256(dumps(evolve(document, weights_id=None)).encode()).hexdigest()
+
+
+def _id(described: Mapping[str, Any]) -> str:
+    """Of everything that a file holds, its arrays by their checksums."""
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _checksum(array: Array) -> int:
+    return zlib.crc32(content(array))
 
 
 def _reason(error: Exception) -> str:

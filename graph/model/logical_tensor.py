@@ -17,6 +17,7 @@ from ...ops.values import format_value, integer, listed
 from ..runtime.arrays import as_data_type, itemsize
 from .operators import Home, Operators
 
+MAX_ID = 2**64 - 1
 MAX_NDIMS = 64
 """NumPy's limit. oneDNN's is 12, and partitions of more axes go to NumPy."""
 
@@ -160,7 +161,7 @@ class LogicalTensor(Operators):
                 f"tensor {format_value(number)}: name must be a string, got {format_value(name)}"
             )
         what = f"tensor {format_value(name or number)}"
-        if not 0 <= number < 2**64:
+        if not 0 <= number <= MAX_ID:
             raise ArgumentError(f"{what}: id must be between 0 and 2**64 - 1, got {format_value(number)}")
         dims = as_shape(shape, f"{what}: shape")
         layout = parse_enum(LayoutType, layout_type, f"{what}: layout_type")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from ...ops.errors import GraphError
 from .logical_tensor import LogicalTensor
@@ -31,10 +32,19 @@ class Topology:
                 self._readers.setdefault(tensor_id, []).append(op)
                 if tensor_id in producer:
                     self._consumers[id(producer[tensor_id])].append(op)
+        acting = [op for op in self.ops if not op.schema.pure]
+        self._before = {id(op): before for before, op in pairwise(acting)}
+        for before, op in pairwise(acting):
+            self._consumers[id(before)].append(op)
 
     def consumers(self, op: Op) -> tuple[Op, ...]:
-        """The ops that read an output of `op`."""
+        """The ops that read an output of `op`, or must not run before it: those with effects keep their order."""
         return tuple(self._consumers[id(op)])
+
+    def awaited(self, op: Op) -> tuple[Op, ...]:
+        """The ops that `op` must not run before: who makes its inputs, and the one before it of those with effects."""
+        makers = [self._producer[t.id] for t in op.inputs if t.id in self._producer]
+        return (*makers, self._before[id(op)]) if id(op) in self._before else tuple(makers)
 
     def producer(self, tensor: LogicalTensor) -> Op | None:
         """The op that makes a tensor; None for an input of the graph."""
@@ -104,16 +114,18 @@ class Contraction:
         return seen
 
 
-def needed_ops(ops: Sequence[Op], wanted: Collection[int]) -> list[Op]:
+def needed_ops(ops: Sequence[Op], wanted: Collection[int], *, with_effects: bool = False) -> list[Op]:
     """The ops that some of these tensors depend on, in order; a part of a split that nobody reads, say, is none.
 
     Args:
         ops: in any order.
         wanted: ids of tensors.
+        with_effects: whether ops that are not pure are needed too, whoever reads what they make.
     """
     producers = {tensor.id: op for op in ops for tensor in op.outputs}
-    needed: set[int] = set()
-    waiting = list(wanted)
+    acting = [op for op in ops if with_effects and not op.schema.pure]
+    needed = {id(op) for op in acting}
+    waiting = [*wanted, *(tensor.id for op in acting for tensor in op.inputs)]
     while waiting:
         op = producers.get(waiting.pop())
         if op is not None and id(op) not in needed:

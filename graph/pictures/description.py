@@ -11,10 +11,6 @@ from attrs import frozen
 
 from ...ops.errors import OneDNNGraphError
 from ...ops.values import one_line
-from ..compile.compiled_graph import CompiledGraph
-from ..compile.partition import Partition
-from ..compile.partitioner import Policy
-from ..graph import Graph
 from ..model.logical_tensor import (
     LayoutType,
     LogicalTensor,
@@ -30,6 +26,7 @@ from ..runtime.profiling import Profile
 from ..runtime.progress import progressing
 from .modules import places
 from .steps import DescribedStep, layouts_of, steps_of
+from .subjects import GraphSubject, ModelSubject, PartitionSubject
 
 PREVIEWED_KERNELS = 64
 """Ops up to which a preview compiles the partitions, for the names of their kernels."""
@@ -151,9 +148,9 @@ class GraphDescription:
 
 
 def describe(
-    graph: Graph,
+    graph: GraphSubject,
     *,
-    policy: Policy | str = Policy.fusion,
+    policy: str = "fusion",
     backend: str | None = None,
     engine: Engine | None = None,
     profile: Profile | None = None,
@@ -188,7 +185,7 @@ def describe(
     )
 
 
-def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -> GraphDescription:
+def describe_compiled(model: ModelSubject, *, profile: Profile | None = None) -> GraphDescription:
     """A compiled graph with the kernels that were chosen for it.
 
     Args:
@@ -215,7 +212,7 @@ def describe_compiled(model: CompiledGraph, *, profile: Profile | None = None) -
     )
 
 
-def preview(graph: Graph) -> GraphDescription:
+def preview(graph: GraphSubject) -> GraphDescription:
     """What there is to see of a graph that may be incomplete or wrong; leaves it as it is, and raises nothing."""
     twin = copy.copy(graph)
     try:
@@ -328,7 +325,9 @@ def _layout(tensor: LogicalTensor) -> str:
     return f"strides {'x'.join(map(str, strides))}"
 
 
-def _compiled(partition: Partition, engine: Engine | None, profile: Profile | None) -> DescribedPartition:
+def _compiled(
+    partition: PartitionSubject, engine: Engine | None, profile: Profile | None
+) -> DescribedPartition:
     try:
         explanation = partition.compile(engine=engine).explanation
     except OneDNNGraphError as error:
@@ -338,7 +337,7 @@ def _compiled(partition: Partition, engine: Engine | None, profile: Profile | No
 
 
 def _described(
-    partition: Partition, explanation: Explanation | None, problem: str, profile: Profile | None
+    partition: PartitionSubject, explanation: Explanation | None, problem: str, profile: Profile | None
 ) -> DescribedPartition:
     return DescribedPartition(
         id=partition.id,

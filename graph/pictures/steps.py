@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import attrs
 from attrs import frozen
 
-from ..compile.partition import Partition
 from ..runtime.executable import ExplainedStep, Explanation
 from ..runtime.profiling import EventKind, Profile
+from .subjects import PartitionSubject
 
 
 @frozen(kw_only=True)
@@ -82,7 +82,7 @@ def _kind_by_name(name: str) -> str:
 
 
 def steps_of(
-    partition: Partition, explanation: Explanation | None, profile: Profile | None
+    partition: PartitionSubject, explanation: Explanation | None, profile: Profile | None
 ) -> tuple[DescribedStep, ...]:
     """The steps of one execution, in order, with their mean times where they were profiled."""
     planned = _planned_steps(explanation)

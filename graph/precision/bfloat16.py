@@ -5,7 +5,8 @@ Which of an op's tensors may become bf16 is read from its schema: all of a type 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Generic
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +15,7 @@ from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError
 from ...ops.schema import ANY
 from ...ops.shared import FLOATS
-from ..graph import Graph
+from ..core.building import G
 from ..model.logical_tensor import LogicalTensor, evolve_tensor
 from ..model.op import Op
 from ..model.topology import Topology
@@ -28,7 +29,7 @@ ELEMENTWISE = ("binary", "eltwise", "host")
 """Families of ops that go along with a loss or with positions, among others."""
 
 
-def to_data_type(graph: Graph, data_type: DataType | str, *, keep: Collection[str], ports: bool) -> Graph:
+def to_data_type(graph: G, data_type: DataType | str, *, keep: Collection[str], ports: bool) -> G:
     """See `Graph.to`."""
     wanted = parse_data_type(data_type, "data_type")
     if wanted is not BF16:
@@ -51,10 +52,10 @@ def rounded(array: Array) -> Array:
     return bounded.astype(ml_dtypes.bfloat16)
 
 
-class _Narrowing:
+class _Narrowing(Generic[G]):
     """One rewriting to bf16."""
 
-    def __init__(self, rewriting: Rewriting, keep: Collection[str], ports: bool) -> None:
+    def __init__(self, rewriting: Rewriting[G], keep: Collection[str], ports: bool) -> None:
         self._rewriting = rewriting
         self._ports = ports
         self._kept = kept(keep, rewriting.ops, rewriting.tensors.values())
@@ -62,7 +63,7 @@ class _Narrowing:
         self._reads = self._types_read()
         self._versions: dict[int, dict[DataType, LogicalTensor]] = {}
 
-    def done(self) -> Graph:
+    def done(self) -> G:
         r = self._rewriting
         for tensor in r.source.inputs:
             self._versions[tensor.id] = self._input(tensor)
@@ -203,8 +204,8 @@ def narrow_constraints(op: Op) -> frozenset[str]:
     return frozenset(found)
 
 
-def wide_ops(rewriting: Rewriting, keep: Kept) -> frozenset[int]:
-    """Ids of the ops that stay in f32: what the user keeps, losses, positions, and what computes with integers."""
+def wide_ops(rewriting: Rewriting[Any], keep: Kept) -> frozenset[int]:
+    """Ids of the ops that stay in f32: what the user keeps, losses, state, positions, what computes with integers."""
     ops, topology = rewriting.ops, rewriting.topology
     sources = keep.tensors - {t.id for op in ops for t in op.outputs}
     found = {op.id for op in ops if op.id in keep.ops or any(t.id in sources for t in op.inputs)}
@@ -215,12 +216,13 @@ def wide_ops(rewriting: Rewriting, keep: Kept) -> frozenset[int]:
         if not op.outputs or (op.schema.family == "quantization" and op.kind != "TypeCast")
     }
     found |= _losses(ops, topology, rewriting)
+    found |= _state(ops, topology, rewriting)
     found |= _positions(ops, rewriting)
     found |= _on_integers(ops)
     return frozenset(found)
 
 
-def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting) -> set[int]:
+def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting[Any]) -> set[int]:
     """Reductions to one number, the elementwise ops that lead to nothing else, and those that follow."""
 
     def single(tensor: LogicalTensor) -> bool:
@@ -249,7 +251,31 @@ def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting) -> set[
     return found | before
 
 
-def _positions(ops: Iterable[Op], rewriting: Rewriting) -> set[int]:
+def _state(ops: Sequence[Op], topology: Topology, rewriting: Rewriting[Any]) -> set[int]:
+    """What becomes of a parameter that the graph assigns, element by element: small steps get lost in bf16.
+
+    These are the ops that read it, or what was made of it, or that lead to nothing else than what it becomes.
+    """
+    state = {parameter.id for parameter, _ in rewriting.source.assignments}
+    made = set(state)
+    leads: set[int] = set()
+    found: set[int] = set()
+    local = [op for op in ops if op.schema.family in (*ELEMENTWISE, "reduction")]
+    for op in local:
+        if any(t.id in made for t in op.inputs):
+            made.update(t.id for t in op.outputs)
+    for op in reversed(local):
+        readers = [reader.id for t in op.outputs for reader in topology.readers(t)]
+        assigned = any(t.id in rewriting.assigned for t in op.outputs)
+        if not assigned and leads.isdisjoint(readers):
+            continue
+        leads.add(op.id)
+        if assigned or found.issuperset(readers) or any(t.id in made for t in op.inputs):
+            found.add(op.id)
+    return found
+
+
+def _positions(ops: Iterable[Op], rewriting: Rewriting[Any]) -> set[int]:
     """What is computed from integers alone, as positions and masks are: bf16 has integers up to 256 only."""
     found: set[int] = set()
     made: set[int] = set()

@@ -7,6 +7,7 @@ run on integers. A tensor between an op and what runs along with it as its post-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 
@@ -81,7 +82,7 @@ class Placement:
     weights: Mapping[tuple[int, int], Weights]
 
 
-def place(rewriting: Rewriting, keep: Kept, constants: Mapping[int, LogicalTensor]) -> Placement:
+def place(rewriting: Rewriting[Any], keep: Kept, constants: Mapping[int, LogicalTensor]) -> Placement:
     """Chooses what becomes integers.
 
     Args:
@@ -91,7 +92,7 @@ def place(rewriting: Rewriting, keep: Kept, constants: Mapping[int, LogicalTenso
 
 
 class _Placing:
-    def __init__(self, rewriting: Rewriting, keep: Kept, constants: Mapping[int, LogicalTensor]) -> None:
+    def __init__(self, rewriting: Rewriting[Any], keep: Kept, constants: Mapping[int, LogicalTensor]) -> None:
         self._ops = rewriting.ops
         self._topology = rewriting.topology
         self._outputs = rewriting.outputs
@@ -256,11 +257,12 @@ def _is_view(op: Op) -> bool:
 
 
 def scaling(op: Op, arrays: Mapping[int, Array]) -> float | None:
-    """The positive number that an op multiplies all elements by; None where it does another thing."""
+    """The positive number that an op multiplies all elements by; None where it does another thing, or adds axes."""
     if op.kind not in SCALING:
         return None
     held = [arrays.get(t.id) for t in op.inputs]
-    numbers = [float(a.reshape(-1)[0]) for a in held if a is not None and a.size == 1]
+    rank = min(len(t.shape or ()) for t in op.inputs if t.id not in arrays) if None in held else 0
+    numbers = [float(a.reshape(-1)[0]) for a in held if a is not None and a.size == 1 and a.ndim <= rank]
     if len(numbers) != 1 or all(a is not None for a in held) or not 1e-6 < numbers[0] < 1e6:
         return None
     if held[1] is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Generic
 
 import numpy as np
 from attrs import evolve
@@ -11,10 +12,9 @@ from attrs import evolve
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value
-from ..graph import Graph
+from ..core.building import G, GraphCore
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
-from ..open_graph import OpenGraph
 from ..runtime.arrays import Array
 from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
@@ -25,12 +25,12 @@ DONE = (DataType.bf16, DataType.f16, DataType.s8, DataType.u8)
 
 
 def quantize(
-    graph: Graph,
+    graph: G,
     calibration_feeds: Iterable[object],
     *,
     method: Method | str = Method.minmax,
     keep: Collection[str] = (),
-) -> Graph:
+) -> G:
     """An f32 graph whose convolutions and matmuls run on 8-bit integers; `graph` stays as it is.
 
     The inputs of convolutions and matmuls, and what lies between them (sums of residuals, poolings, joins), are stored
@@ -54,13 +54,12 @@ def quantize(
             infinity in a tensor to be quantised; an unknown method, or name in `keep`.
         GraphError, ShapeError: see `Graph.finalize`.
     """
-    if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+    if not isinstance(graph, GraphCore):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(
             f"quantize takes a Graph, got {format_value(graph)} of type {type(graph).__name__}"
         )
     chosen = parse_enum(Method, method, "method")
-    if isinstance(graph, OpenGraph):
-        graph.refuse("quantised")
+    graph.check_settled("quantised")
     inferred = frozen_parameters(graph) if graph.parameters else copy.copy(graph)
     inferred.finalize()
     rewriting = Rewriting(inferred)
@@ -83,20 +82,20 @@ def quantize(
     return _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
 
 
-def _has_numbers(rewriting: Rewriting, placement: Placement, number: int) -> bool:
+def _has_numbers(rewriting: Rewriting[Any], placement: Placement, number: int) -> bool:
     """Whether a tensor has numbers that no other one of its group has."""
     producer = rewriting.topology.producer(rewriting.tensors[number])
     return producer is None or producer.id not in placement.moved
 
 
-def _known(rewriting: Rewriting, number: int) -> tuple[float, float] | None:
+def _known(rewriting: Rewriting[Any], number: int) -> tuple[float, float] | None:
     """The range that a tensor has whatever the inputs are."""
     producer = rewriting.topology.producer(rewriting.tensors[number])
     return None if producer is None else KNOWN.get(producer.kind)
 
 
 def _scales(
-    rewriting: Rewriting, placement: Placement, seen: Mapping[int, Observed], method: Method
+    rewriting: Rewriting[Any], placement: Placement, seen: Mapping[int, Observed], method: Method
 ) -> dict[int, Scale]:
     """The scale of each tensor that becomes integers: of the range that all of its group have together."""
     ranges: dict[int, tuple[float, float]] = {}
@@ -117,12 +116,12 @@ def _scales(
     }
 
 
-class _Quantizing:
+class _Quantizing(Generic[G]):
     """One rewriting to integers."""
 
     def __init__(
         self,
-        rewriting: Rewriting,
+        rewriting: Rewriting[G],
         placement: Placement,
         scales: Mapping[int, Scale],
         arrays: Mapping[int, Array],
@@ -139,7 +138,7 @@ class _Quantizing:
         self._weights: dict[tuple[int, int | None], LogicalTensor] = {}
         self._held: dict[int, LogicalTensor] = {}
 
-    def done(self) -> Graph:
+    def done(self) -> G:
         r = self._rewriting
         for tensor in r.source.inputs:
             r.made.add_input(tensor)

@@ -13,7 +13,8 @@ from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
-from ..graph import Graph
+from ..compile.whole import compile_graph
+from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 
@@ -115,7 +116,7 @@ def _least_error(
 
 
 def observe(
-    graph: Graph,
+    graph: GraphCore,
     feeds: object,
     tensors: Sequence[LogicalTensor],
     constants: Sequence[LogicalTensor],
@@ -140,7 +141,7 @@ def observe(
         if tensor.id not in names:
             names[tensor.id] = f"calibration {tensor.id}"
             graph.output(tensor, name=names[tensor.id])
-    model = graph.compile()
+    model = compile_graph(graph)
     seen = {tensor.id: Observed() for tensor in tensors}
     values: dict[int, Array] = {}
     again: list[object] = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
-from typing import cast
+from typing import Generic, cast
 
 from attrs import frozen
 
@@ -12,8 +13,8 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
-from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
+from ..core.building import G
+from ..model.logical_tensor import MAX_ID, LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..model.topology import Topology, topological
 from ..runtime.arrays import Array
@@ -43,7 +44,9 @@ def kept(keep: object, ops: Sequence[Op], tensors: Iterable[LogicalTensor]) -> K
     names: list[object] = [keep] if isinstance(keep, str) else list(_iterated(keep))
     found_ops: set[int] = set()
     found_tensors: set[int] = set()
-    by_label = {label(tensor): tensor.id for tensor in tensors}
+    by_label: dict[str, set[int]] = {}
+    for tensor in tensors:
+        by_label.setdefault(label(tensor), set()).add(tensor.id)
     for name in names:
         if not isinstance(name, str):
             raise ArgumentTypeError(
@@ -56,8 +59,7 @@ def kept(keep: object, ops: Sequence[Op], tensors: Iterable[LogicalTensor]) -> K
                 f"keep has {format_value(name)}, which is no op, kind or tensor of the graph{nearest(name, known)}"
             )
         found_ops.update(op.id for op in same)
-        if name in by_label:
-            found_tensors.add(by_label[name])
+        found_tensors.update(by_label.get(name, ()))
     found_ops.update(op.id for op in ops if any(t.id in found_tensors for t in op.outputs))
     return Kept(frozenset(found_ops), frozenset(found_tensors))
 
@@ -81,7 +83,7 @@ def count(tensor: LogicalTensor) -> int | None:
     return total
 
 
-class Rewriting:
+class Rewriting(Generic[G]):
     """A graph in the making, from another one that stays as it is.
 
     Inputs keep their order, and outputs their names and order. What is new has ids and names of its own.
@@ -95,23 +97,27 @@ class Rewriting:
         outputs: ids of its outputs. assigned: ids of what it assigns to parameters.
     """
 
-    def __init__(self, source: Graph) -> None:
+    def __init__(self, source: G) -> None:
         self.source = source
-        self.made = Graph(source.engine_kind, fpmath_mode=source.fpmath_mode)
+        self.made = source.fresh_graph()
         self.ops: Sequence[Op] = topological(source.ops)
         self.topology = Topology(self.ops)
         self.tensors = {t.id: t for t in source.tensors}
-        by_name = source.constants
-        self.arrays: dict[int, Array] = {t.id: by_name[label(t)] for t in source.constant_tensors}
+        self.arrays: dict[int, Array] = dict(source.held_constants)
         self.parameters: dict[int, Parameter] = dict(source.held_parameters)
         self.held = self.arrays | {number: one.array for number, one in self.parameters.items()}
         self.outputs = frozenset(t.id for t in source.outputs)
         self.assigned = frozenset(value.id for _, value in source.assignments)
         self._names = {t.name for t in source.tensors}
-        self._next = max([*self.tensors, *(op.id for op in self.ops)], default=-1) + 1
+        self._taken = {*self.tensors, *(op.id for op in self.ops)}
+        self._next = max(self._taken, default=-1) + 1
 
     def new_id(self) -> int:
         """An id that nothing has."""
+        if self._next > MAX_ID:
+            self._next = next(i for i in itertools.count() if i not in self._taken)
+        while self._next in self._taken:
+            self._next += 1
         self._next += 1
         return self._next - 1
 
@@ -141,7 +147,7 @@ class Rewriting:
         )
         return output
 
-    def copied(self) -> Graph:
+    def copied(self) -> G:
         """The old graph once more, with the same ids, not finalized."""
         for tensor in self.source.inputs:
             self.made.add_input(tensor)
@@ -167,10 +173,10 @@ class Rewriting:
                 self.made.output(self.made.tensor(tensor.id))
 
 
-def frozen_parameters(graph: Graph) -> Graph:
+def frozen_parameters(graph: G) -> G:
     """The same graph with parameters as constants of the values that they have now, and without assignments."""
     held = graph.held_parameters
-    made = Graph(graph.engine_kind, fpmath_mode=graph.fpmath_mode)
+    made = graph.fresh_graph()
     rewriting = Rewriting(graph)
     fixed = {
         number: evolve_tensor(rewriting.tensors[number], property_type=PropertyType.constant)

@@ -270,3 +270,16 @@ class AtAddresses(Protocol):
             prepared: what `prepare` made.
         """
         ...
+
+
+@runtime_checkable
+class Generated(Protocol):
+    """An executable whose code is generated before it first runs, which may fail."""
+
+    def generate(self) -> None:
+        """Generates what is not there yet.
+
+        Raises:
+            LibraryError: there is none for what was chosen.
+        """
+        ...

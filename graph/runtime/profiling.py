@@ -18,7 +18,6 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from pathlib import Path
 from time import perf_counter
 from typing import TypeVarTuple
 
@@ -26,6 +25,7 @@ from attrs import frozen
 
 from ...ops.errors import ArgumentError
 from .locking import Lock
+from .replacing import replacing
 
 Arguments = TypeVarTuple("Arguments")
 
@@ -190,7 +190,8 @@ class Profile:
         ]
         text = json.dumps({"traceEvents": traced, "displayTimeUnit": "ms"}, indent=1)
         try:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            with replacing(path) as (file,):
+                file.write(f"{text}\n".encode())
         except (OSError, ValueError) as error:  # a ValueError for a null character in the path
             raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
 

@@ -1,22 +1,36 @@
-"""Text files of a user's: their names in messages, and writing them."""
+"""Files of a user's: their names in messages, and writing them."""
 
 from __future__ import annotations
 
 import os
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, cast
 
 from ...ops.errors import ArgumentTypeError, FileAccessError, GraphFileError, MissingFileError
 from ...ops.values import format_value
+from .replacing import replacing
 
 
 def save_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Writes a file; raises GraphFileError where that is not possible."""
-    name = file_name(path)
+    """Writes a file, whole or not at all; raises GraphFileError where that is not possible."""
+    file_name(path)
+    content = text.encode()
+    save_files({path: lambda file: file.write(content)})
+
+
+def save_files(contents: Mapping[str | os.PathLike[str], Callable[[BinaryIO], object]]) -> None:
+    """Writes files that belong together, all or none; raises GraphFileError where that is not possible.
+
+    Args:
+        contents: what writes each of them, by its path.
+    """
     try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with replacing(*contents) as files:
+            for file, write in zip(files, contents.values(), strict=True):
+                write(file)
     except (OSError, ValueError) as error:
-        raise file_error(f"{name}: can't be written: {reason_of(error)}", error) from error
+        names = " and ".join(map(file_name, contents))
+        raise file_error(f"{names}: can't be written: {reason_of(error)}", error) from error
 
 
 def file_error(message: str, cause: Exception) -> GraphFileError:

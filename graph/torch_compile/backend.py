@@ -7,12 +7,13 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Lock
 from time import perf_counter
 from typing import Any
 
+from ..runtime.locking import Lock
 from .framework import inner, torch
 from .joint import partition
+from .mishaps import Mishaps
 from .options import Options
 from .planning import Uses, planned
 from .precision import with_autocast
@@ -32,6 +33,7 @@ class CompiledFunction:
         role: `forward`, `backward` or `inference`.
         programs: the latest ones, by sizes.
         seconds: that planning and compiling took.
+        mishaps: errors of ours, at which torch did a part itself.
         group: the same for graphs that were traced together.
     """
 
@@ -49,6 +51,7 @@ class CompiledFunction:
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
         self.seconds = 0.0
+        self.mishaps = Mishaps(strict=options.strict)
         self._module = module
         self._graph = module.graph
         self._uses = uses
@@ -79,7 +82,7 @@ class CompiledFunction:
             start = perf_counter()
             self._weights += [weakref.ref(one) for one in arguments if isinstance(one, torch.nn.Parameter)]
             with torch.no_grad():
-                made = planned(self._graph, self._module, arguments, self._uses, self.options)
+                made = planned(self._graph, self._module, arguments, self._uses, self.options, self.mishaps)
             self.seconds += perf_counter() - start
             while len(self.programs) >= KEPT_PROGRAMS:
                 self.programs.popitem(last=False)

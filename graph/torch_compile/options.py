@@ -26,6 +26,7 @@ class Options:
             they have without; `f32` leaves every type as the model has it.
         tune: as for `Graph.compile`; the mode `max-autotune` is `measure`.
         verify: check each chosen kernel on integer data against NumPy before using it.
+        strict: raise errors of ours, at which torch does the ops of a region itself otherwise.
 
     Raises:
         ArgumentError, ArgumentTypeError: a value that is none.
@@ -34,6 +35,7 @@ class Options:
     precision: str = field(default="f32")
     tune: Tune = field(default=Tune.off)
     verify: bool = field(default=False)
+    strict: bool = field(default=False)
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, mode: str | None = None) -> Options:
@@ -53,13 +55,14 @@ class Options:
         precision = options.get("precision", "f32")
         if precision not in PRECISIONS:
             raise ArgumentError(f"precision must be 'f32' or 'bf16', got {format_value(precision)}")
-        verify = options.get("verify", False)
-        if not isinstance(verify, bool):
-            raise ArgumentTypeError(f"verify must be True or False, got {format_value(verify)}")
+        flags = {name: options.get(name, False) for name in ("verify", "strict")}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                raise ArgumentTypeError(f"{name} must be True or False, got {format_value(flag)}")
         tune = options.get("tune", "measure" if mode == "max-autotune" else "off")
         if not isinstance(tune, str) or tune not in TUNES:
             raise ArgumentError(f"tune must be one of {', '.join(TUNES)}, got {format_value(tune)}")
-        return cls(precision=precision, tune=TUNES[tune], verify=verify)
+        return cls(precision=precision, tune=TUNES[tune], **flags)
 
     def of_compilation(self, threads: int) -> CompileOptions:
         """Those that regions are compiled with.

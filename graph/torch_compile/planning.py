@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from ...ops.errors import OneDNNGraphError
 from ..compile.backend import BACKENDS
 from ..importers.recognition.recognise import recognise
 from ..importers.results import drop_unread
@@ -24,6 +23,8 @@ from ..model.logical_tensor import PropertyType, row_major
 from .aten_table import VIEWS, translation_of
 from .cells import Cell, Part
 from .framework import aten, torch
+from .handover import ByTorch, whole_graph
+from .mishaps import Mishaps
 from .nodes import (
     SPATIAL,
     draws_nothing,
@@ -83,6 +84,7 @@ def planned(
     arguments: Sequence[Any],
     uses: Uses,
     options: Options,
+    mishaps: Mishaps,
 ) -> Program:
     """The program of an ATen graph.
 
@@ -92,15 +94,19 @@ def planned(
         arguments: of a call: sizes come from them.
         uses: what is known of arguments and outputs.
         options: the user's.
+        mishaps: where it is noted what torch has to do because of us.
     """
     refused: dict[str, str] = {}
     while True:
         try:
-            return _Planner(graph, module, arguments, uses, options, refused).program()
+            return _Planner(graph, module, arguments, uses, options, refused, mishaps).program()
         except Refused as problem:
             if len(refused) > ATTEMPTS:
                 problem.nodes.update({node.name: "too many others failed" for node in graph.nodes})
             refused |= problem.nodes
+        except Exception as error:
+            mishaps.note(error, (), "planning")
+            return whole_graph(graph, module, len(arguments))
 
 
 class _Planner:
@@ -112,6 +118,7 @@ class _Planner:
         uses: Uses,
         options: Options,
         refused: Mapping[str, str],
+        mishaps: Mishaps,
     ) -> None:
         self.graph = graph
         self.module = module
@@ -119,6 +126,7 @@ class _Planner:
         self.uses = uses
         self.options = options
         self.refused = refused
+        self.mishaps = mishaps
         self.sizes = Sizes({})
         self.of: dict[Any, Any] = {}
         self.calls: dict[int, list[TorchCall]] = {}
@@ -384,6 +392,9 @@ class _Planner:
             check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:
+            return reason_of(error)
+        except Exception as error:
+            self.mishaps.note(error, (node.name,), "translating an op")
             return reason_of(error)
         for op in region.t.graph.ops[before:]:
             region.makers[op.id] = node
@@ -709,18 +720,20 @@ class _Planner:
             graph.output(graph.tensor(tensor_id), name=cell.name)
         graph.prune()
         nodes = frozenset(region.makers[op.id].name for op in graph.ops if op.id in region.makers)
-        recognise(region.t)
-        drop_unread(graph)
         strides = {
             number: cell.strides
             for number, (_, cell) in by_id.items()
             if cell.strides != row_major(cell.shape) and is_dense(cell.shape, cell.strides)
         }
         try:
+            recognise(region.t)
+            drop_unread(graph)
             compiled = Region(graph, strides, self.options.of_compilation(torch.get_num_threads()))
-        except OneDNNGraphError as error:
-            names = {node.name for op in graph.ops if (node := region.makers.get(op.id)) is not None}
-            raise Refused({name: str(error) for name in names}) from error
+        except Exception as error:
+            if not nodes <= self.refused.keys():  # else it would come again
+                self.mishaps.note(error, nodes, "compiling a region")
+                raise Refused({name: str(error) for name in nodes}) from error
+            raise
         inputs: list[Taken] = []
         for tensor in compiled.inputs:
             cell = region.imports[tensor.id]
@@ -735,7 +748,14 @@ class _Planner:
             nbytes = 0 if slot in self.lasting else tensor.nbytes
             outputs.append(Made(slot, cell.shape, lies, cell.dtype, nbytes))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
-        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, nodes)
+        by_torch = ByTorch(
+            self.of,
+            level,
+            [region.imports[tensor.id] for tensor in compiled.inputs],
+            [by_id[tensor.id][1] for tensor in compiled.outputs],
+            self.size,
+        )
+        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, by_torch, self.mishaps, nodes)
 
 
 def _looked_at(node: Any) -> tuple[Any, list[Any]]:

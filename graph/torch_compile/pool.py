@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from threading import RLock
 from typing import Any
 
 from ..runtime.arrays import Array, aligned_bytes
+from ..runtime.locking import Lock
 from .framework import torch
 
 LEAST = 1 << 16
@@ -27,7 +27,7 @@ class Pool:
         self._free_bytes = 0
         self._used_bytes = 0
         self._most_used = 0
-        self._lock = RLock()  # a block may come back while another one is taken: the collector runs anywhere
+        self._lock = Lock()  # a block may come back while another one is taken: the collector runs anywhere
 
     def tensor(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, nbytes: int) -> Any:
         """An uninitialised dense tensor."""

@@ -13,6 +13,7 @@ from ...ops.errors import UnsupportedError
 from ..compile.compiled_partition import CompiledPartition
 from ..compile.options import CompileOptions
 from ..compile.program import program
+from ..compile.record import Placed
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, evolve_tensor
 from ..runtime import profiling
@@ -127,16 +128,12 @@ class Region:
         for section, ready in zip(self._sections, prepared, strict=True):
             section.run([memory[place] for place in (*section.inputs, *section.outputs)], ready)
 
-    def ops_by_backend(self) -> dict[str, int]:
-        """How many ops each backend runs."""
-        counts: dict[str, int] = {}
-        for compiled in self.compiled:
-            told = compiled.explanations_of_parts()
-            for part in compiled.partition.parts:
-                explained = told.get(part.id)
-                name = str(part.backend) if explained is None else explained.backend
-                counts[name] = counts.get(name, 0) + len(part.ops)
-        return counts
+    @property
+    def record(self) -> tuple[Placed, ...]:
+        """Where each of its ops runs, and why."""
+        return tuple(
+            one for compiled in self.compiled for placed in compiled.record.values() for one in placed
+        )
 
     @property
     def explanations(self) -> tuple[Explanation | None, ...]:

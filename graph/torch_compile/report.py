@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from ..compile.record import Placed, told
 from .framework import torch
 from .steps import Program, RegionCall
 
@@ -23,9 +24,11 @@ class FunctionReport:
         compile_seconds: that making them took.
         calls: how often the latest program has run.
         regions: how many graphs of oneDNN Graph the latest program has.
-        ops: backend → how many of their ops it runs.
+        ops: backend → how many of their ops it runs, of the latest program as all that follows.
+        on_numpy: which ops NumPy runs, a line for each kind and reason.
         torch_steps: ATen op → how many calls of torch the latest program has, views apart.
         reasons: ATen op → why it is torch's; several reasons are joined.
+        handed: error of ours → how often it came; torch did the ops then.
         seconds: mean time of a call, but for the first one: of regions under `regions`, of views under `views`, of
             torch's ops under their names.
     """
@@ -36,8 +39,10 @@ class FunctionReport:
     calls: int
     regions: int
     ops: dict[str, int]
+    on_numpy: tuple[str, ...]
     torch_steps: dict[str, int]
     reasons: dict[str, str]
+    handed: dict[str, int]
     seconds: dict[str, float]
 
     def __str__(self) -> str:
@@ -45,16 +50,18 @@ class FunctionReport:
         ops = ", ".join(f"{count} {_BACKENDS.get(name, name)}" for name, count in sorted(self.ops.items()))
         lines = [
             f"{self.role}: {_counted(self.programs, 'program')}, compiled in {self.compile_seconds:.2f} s; "
-            f"{_counted(self.calls, 'call')} of {total * 1e3:.2f} ms",
+            f"{'' if self.programs == 1 else 'the latest: '}{_counted(self.calls, 'call')} of {total * 1e3:.2f} ms",
             _line(
                 self.seconds.get("regions", 0.0),
                 total,
                 f"{_counted(self.regions, 'region')}, ops: {ops or 'none'}",
             ),
         ]
+        lines += [f"{' ' * 17}  NumPy: {line}" for line in self.on_numpy]
         for name, count in sorted(self.torch_steps.items(), key=lambda pair: -self.seconds.get(pair[0], 0.0)):
             why = f": {self.reasons[name]}" if self.reasons.get(name) else ""
             lines.append(_line(self.seconds.get(name, 0.0), total, f"torch: {name} ×{count}{why}"))
+        lines += [f"  handed to torch ×{count}: {reason}" for reason, count in self.handed.items()]
         return "\n".join(lines)
 
 
@@ -100,7 +107,8 @@ def remember(function: Any) -> None:
     _compiled.append(weakref.ref(function))
 
 
-def _alive() -> Iterator[Any]:
+def alive() -> Iterator[Any]:
+    """The ATen graphs that were compiled and that torch still keeps."""
     for one in _compiled:
         function = one()
         if function is not None:
@@ -120,7 +128,7 @@ def report(model: Any = None) -> Report:
     wanted: set[int | None] | None = (
         None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
     )
-    functions = list(_alive())
+    functions = list(alive())
     groups = {function.group: set[int | None]() for function in functions}
     for function in functions:
         groups[function.group] |= function.weights()
@@ -136,7 +144,7 @@ def report(model: Any = None) -> Report:
 def _told(function: Any) -> FunctionReport:
     programs: Sequence[Program] = list(function.programs.values())
     latest = programs[-1].steps if programs else ()
-    ops: Counter[str] = Counter()
+    record: list[Placed] = []
     calls: Counter[str] = Counter()
     seconds: defaultdict[str, float] = defaultdict(float)
     reasons: dict[str, dict[str, None]] = {}
@@ -144,7 +152,7 @@ def _told(function: Any) -> FunctionReport:
     for step in latest:
         if isinstance(step, RegionCall):
             regions += 1
-            ops.update(step.region.ops_by_backend())
+            record += step.region.record
             seconds["regions"] += step.timing.mean
         elif step.is_view:
             seconds["views"] += step.timing.mean
@@ -158,8 +166,10 @@ def _told(function: Any) -> FunctionReport:
         compile_seconds=function.seconds,
         calls=max((step.timing.calls for step in latest), default=0),
         regions=regions,
-        ops=dict(ops),
+        ops=dict(Counter(str(one.backend) for one in record)),
+        on_numpy=tuple(told(record)),
         torch_steps=dict(calls),
         reasons={name: "; ".join(one for one in given if one) for name, given in reasons.items()},
+        handed=dict(function.mishaps.noted),
         seconds=dict(seconds),
     )

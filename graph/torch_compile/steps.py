@@ -11,6 +11,7 @@ from attrs import Factory, define, field, frozen
 
 from ...ops.errors import UnsupportedError
 from .framework import torch
+from .mishaps import Mishaps
 from .pool import POOL
 from .region import Region
 from .tensors import normal, placed
@@ -140,13 +141,16 @@ class Taken:
     dtype: Any
     checked: bool
 
-    def fitted(self, tensor: Any) -> Any:
+    def fitted(self, tensor: Any, *, trusting: bool) -> Any:
         """The tensor as the region takes it.
+
+        Args:
+            trusting: whether what is known needs no look.
 
         Raises:
             UnsupportedError: it has another shape.
         """
-        if self.checked:
+        if self.checked and trusting:
             return tensor
         if tensor.shape != self.shape:
             raise UnsupportedError(
@@ -189,27 +193,49 @@ class RegionCall:
 
     Attributes:
         constant: places among `inputs` of those that rarely change.
+        by_torch: makes of the inputs what the region makes of them.
+        mishaps: where it is noted that torch had to.
         nodes: names of those of the ATen graph that it does.
+        failed: has something in it when torch does it ever after.
     """
 
     region: Region
     inputs: tuple[Taken, ...]
     outputs: tuple[Made, ...]
     constant: tuple[int, ...]
+    by_torch: Callable[[Sequence[Any]], list[Any]]
+    mishaps: Mishaps
     nodes: frozenset[str] = frozenset()
     name: str = field(default="region")
     weights: Weights = Factory(Weights)
     timing: Timing = Factory(Timing)
+    failed: list[Exception] = Factory(list[Exception])
 
     def run(self, slots: list[Any]) -> None:
+        """Makes the results: the region does, or torch where it can't."""
+        given = [slots[taken.slot] for taken in self.inputs]
+        try:
+            made = self.by_torch(given) if self.failed else self._run(given)
+        except Exception as error:
+            if self.failed or self.mishaps.strict:
+                raise
+            made = self.by_torch(given)  # whose own error it is where the user's data are wrong
+            self.mishaps.note(error, self.nodes, "running a region")
+            self.failed.append(error)
+        for one, tensor in zip(self.outputs, made, strict=True):
+            slots[one.slot] = tensor
+
+    def _run(self, tensors: Sequence[Any]) -> list[Any]:
         """Makes tensors for the results and has the region fill them."""
-        given = [taken.fitted(slots[taken.slot]) for taken in self.inputs]
+        trusting = not self.mishaps.noted
+        given = [
+            one.fitted(tensor, trusting=trusting) for one, tensor in zip(self.inputs, tensors, strict=True)
+        ]
         made = [one.tensor() for one in self.outputs]
         places = [tensor.data_ptr() for tensor in (*given, *made)]
         weights = [given[place] for place in self.constant]
         self.region.run(places, self.weights.of(weights, partial(self.region.prepare, places[: len(given)])))
-        for one, tensor in zip(self.outputs, made, strict=True):
-            slots[one.slot] = tensor
+        return made
 
     @property
     def reads(self) -> set[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import RLock
 from typing import Any
 
+from ..runtime.locking import Lock
 from .framework import aten, torch
 
 RESIZINGS = (
@@ -15,7 +15,7 @@ RESIZINGS = (
     *("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"),
 )
 """Ops that have one counterpart here, and that torch in Python would make of dozens of look-ups."""
-_lock = RLock()
+_lock = Lock()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -40,7 +41,27 @@ def synchronise_batch_norm(graph: Graph, comm: Ranks) -> None:
     """
     for op in graph.ops:
         if op.kind == "BatchNormForwardTraining":
+            _correct_by_all(graph, comm, op)
             _synchronise(graph, comm, op)
+
+
+def _correct_by_all(graph: Graph, comm: Ranks, op: Op) -> None:
+    """Where the running variance gets share · variance / (count − 1) more, as in torch, count is that of all ranks."""
+    src, variance = graph.tensor(op.inputs[0].id), op.outputs[4]
+    share = 1 - (op.attributes.real("momentum") if "momentum" in op.attributes else 0.0)
+    held = graph.held_constants
+    if not src.is_concrete or variance.shape is None:
+        return
+    count = math.prod(src.dims) // math.prod(graph.tensor(variance.id).dims)
+    for reader in graph.ops:
+        if reader.kind != "Multiply" or reader.inputs[0].id != variance.id:
+            continue
+        factor = held.get(reader.inputs[1].id)
+        if factor is None or factor.size != 1 or count < 2:
+            continue
+        if math.isclose(float(factor.reshape(())), share / (count - 1), rel_tol=1e-5):
+            exact = np.full(factor.shape, share / (count * comm.size - 1), factor.dtype)
+            graph.replace_ops([reader.with_tensors([variance, graph.constant(exact)], reader.outputs)])
 
 
 def _synchronise(graph: Graph, comm: Ranks, op: Op) -> None:
@@ -63,7 +84,7 @@ def _synchronise(graph: Graph, comm: Ranks, op: Op) -> None:
         return tensor if tensor.data_type is to else graph.op("TypeCast", tensor, output_type=to)
 
     def make(kind: str, output: LogicalTensor, *inputs: LogicalTensor, **attributes: object) -> None:
-        number = 1 + max(*(t.id for t in graph.tensors), *(one.id for one in graph.ops))
+        number = graph.fresh_id()
         graph.add_op(Op(number, kind, inputs, [output], name=f"{op.name}.{kind}_{number}", **attributes))
 
     def mean_of(values: LogicalTensor, output: LogicalTensor) -> LogicalTensor:

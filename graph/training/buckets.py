@@ -27,8 +27,8 @@ class Bucket(Protocol):
     sizes: tuple[int, ...]
     missing: set[int]
 
-    def write(self, piece: int, values: Array) -> None:
-        """Copies a tensor to its place."""
+    def write(self, piece: int, values: Array, share: float = 1.0) -> None:
+        """Copies a tensor to its place, times the share of this rank in the mean; a rank of no share has nothing."""
         ...
 
     def start(self) -> None:
@@ -53,6 +53,15 @@ def places(sizes: Sequence[int]) -> list[slice]:
     """Where pieces of so many elements lie, one behind the other."""
     ends = list(accumulate(sizes, initial=0))
     return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def shared(values: Array, share: float, wide: np.dtype[Any]) -> Array:
+    """Values times a share. Without examples there are no values, whatever was computed of none: zeros."""
+    if share == 1.0:
+        return values
+    if share == 0.0:
+        return np.zeros_like(values)
+    return np.multiply(values, wide.type(share))
 
 
 @define
@@ -80,8 +89,8 @@ class WholeBucket:
         self._at = places(self.sizes)
         self._buffer = np.zeros(sum(self.sizes), self.dtype)
 
-    def write(self, piece: int, values: Array) -> None:
-        np.copyto(self._buffer[self._at[piece]].reshape(values.shape), values)
+    def write(self, piece: int, values: Array, share: float = 1.0) -> None:
+        np.copyto(self._buffer[self._at[piece]].reshape(values.shape), shared(values, share, self.dtype))
 
     def start(self) -> None:
         self._request = self.comm.Iallreduce(self.mpi.IN_PLACE, self._buffer, self.mpi.SUM)
@@ -140,9 +149,9 @@ class HalfBucket:
         self._received = np.zeros_like(self._sent)
         self._own = np.zeros(share, ml_dtypes.bfloat16)
 
-    def write(self, piece: int, values: Array) -> None:
+    def write(self, piece: int, values: Array, share: float = 1.0) -> None:
         place = self._sent.reshape(-1)[self._at[piece]].reshape(values.shape)
-        np.copyto(place, values.astype(place.dtype))
+        np.copyto(place, shared(values, share, np.dtype(np.float32)).astype(place.dtype))
 
     def start(self) -> None:
         # As integers of 16 bits: to MPI they are bytes.

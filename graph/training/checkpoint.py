@@ -4,75 +4,89 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from zlib import crc32
+
+from attrs import frozen
 
 from ...ops.errors import GraphFileError
-from ...ops.values import integer, one_line
+from ...ops.values import format_value, integer, one_line
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
+from ..runtime.replacing import replacing
+from ..runtime.tensor_files import content, write_tensors
 from ..runtime.text_files import file_error, file_name, reason_of
 
 KEY = "onednn_graph.training"
 """The entry of a file's metadata that is ours."""
+CHECKSUM = f"{KEY}.checksum"
+"""The entry with the checksum of that one."""
 WAYS = "ways"
 """In it: which way weight gradients go, by problem; files that were written before there were any lack it."""
+OPTIMIZERS = "optimizers"
+"""In it: the kind of optimizer of each parameter; likewise."""
+CHECKSUMS = "checksums"
+"""In it: the checksum of each tensor; likewise."""
 
 
-def write_checkpoint(
-    path: str | os.PathLike[str],
-    contents: Mapping[str, Parameter],
-    numbers: Mapping[str, int],
-    ways: Mapping[str, str],
-) -> None:
-    """Writes a file beside, to the disk, and then puts it in its place.
+HIGHEST = 1 << 63
 
-    Args:
+
+@frozen(kw_only=True)
+class Contents:
+    """What a file holds.
+
+    Attributes:
+        parameters: by their names in the file.
+        optimizers: the kind of optimizer of each parameter that has one.
+        numbers: integers by name.
         ways: that weight gradients go, see `Choices.settled`.
+    """
+
+    parameters: Mapping[str, Parameter]
+    optimizers: Mapping[str, str]
+    numbers: Mapping[str, int]
+    ways: Mapping[str, str]
+
+
+def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Writes a file beside, to the disk, and then puts it in its place.
 
     Raises:
         GraphFileError: it can't be written.
-        UnsupportedError: the package safetensors is not installed.
+        UnsupportedError: the package safetensors, which reads it, is not installed.
     """
-    numpy = library("safetensors.numpy", "weights", "Trainer.save")
+    library("safetensors", "weights", "Trainer.save")
     target = Path(path)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    arrays = {name: one.array for name, one in contents.parameters.items()}
+    text = json.dumps(
+        {
+            **contents.numbers,
+            WAYS: dict(contents.ways),
+            OPTIMIZERS: dict(contents.optimizers),
+            CHECKSUMS: {name: crc32(content(array)) for name, array in arrays.items()},
+        }
+    )
     try:
-        content: bytes = numpy.save(
-            {name: one.array for name, one in contents.items()},
-            metadata={KEY: json.dumps({**numbers, WAYS: dict(ways)})},
-        )
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-        _settle(target.parent)
-    except Exception as error:  # the package has an exception of its own
-        part.unlink(missing_ok=True)
+        with replacing(target) as (file,):
+            write_tensors(file, arrays, {KEY: text, CHECKSUM: str(crc32(text.encode()))})
+    except (OSError, ValueError) as error:
         raise file_error(f"{file_name(target)}: can't be written: {_reason(error)}", error) from error
 
 
-def _settle(folder: Path) -> None:
-    """Has the name of a new file on the disk too, where folders can be opened."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def read_checkpoint(
-    path: str | os.PathLike[str], contents: Mapping[str, Parameter], numbers: Collection[str]
+    path: str | os.PathLike[str], here: Contents
 ) -> tuple[dict[str, int], dict[str, str], list[tuple[Parameter, Array]]]:
-    """The numbers of a file, the ways that weight gradients go, and the arrays for each of `contents`.
+    """The numbers of a file, the ways that weight gradients go, and the arrays for each parameter.
+
+    Args:
+        here: what a trainer has, of which the file must be another state.
 
     Raises:
-        GraphFileError: it can't be read, or does not have these very contents.
+        GraphFileError: it can't be read, is damaged, or is not of this model and these optimizers.
         UnsupportedError: the package safetensors is not installed.
     """
     name = file_name(Path(path))
@@ -83,42 +97,81 @@ def read_checkpoint(
             arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
     except Exception as error:  # the package has an exception of its own
         raise file_error(f"{name}: can't be read: {_reason(error)}", error) from error
-    found, ways = _numbers(name, metadata.get(KEY), numbers)
-    for what, there, here in (("lacks", contents, arrays), ("has", arrays, contents)):
-        different = [key for key in there if key not in here]
+    said = _said(name, metadata)
+    numbers, ways = _numbers(name, said, here.numbers), _texts(name, said, WAYS)
+    for what, there, other in (("lacks", here.parameters, arrays), ("has", arrays, here.parameters)):
+        different = [key for key in there if key not in other]
         if different:
             raise GraphFileError(
                 f"{name}: {what} {different[0]!r}, unlike this model and optimizer; load the file of the same ones"
             )
-    for key, parameter in contents.items():
+    for key, kind in _texts(name, said, OPTIMIZERS).items():
+        if here.optimizers.get(key, kind) != kind:
+            raise GraphFileError(
+                f"{name}: parameter {key!r} was trained by {kind}, and {here.optimizers[key]} would take its state for "
+                "another; load it with the same optimizer"
+            )
+    for key, parameter in here.parameters.items():
         have, want = arrays[key], parameter.array
         if have.shape != want.shape or have.dtype != want.dtype:
             raise GraphFileError(
                 f"{name}: {key!r} must be {want.dtype} of shape {list(want.shape)}, got {have.dtype} of "
                 f"{list(have.shape)}; load the file of the same model"
             )
-    return found, ways, [(parameter, arrays[key]) for key, parameter in contents.items()]
+        _check(name, key, said, have)
+    return numbers, ways, [(parameter, arrays[key]) for key, parameter in here.parameters.items()]
 
 
-def _numbers(name: str, text: str | None, wanted: Collection[str]) -> tuple[dict[str, int], dict[str, str]]:
+def _check(name: str, key: str, said: Mapping[str, Any], array: Array) -> None:
+    wanted: Any = said.get(CHECKSUMS, {})
+    found = crc32(content(array))
+    if isinstance(wanted, dict) and cast("dict[str, object]", wanted).get(key, found) != found:
+        raise GraphFileError(
+            f"{name}: {key!r} is damaged, for its checksum is {found} and not what was written; take another copy"
+        )
+
+
+def _said(name: str, metadata: Mapping[str, str]) -> Mapping[str, Any]:
+    """What the metadata say of the training."""
+    text = metadata.get(KEY)
     if text is None:
         raise GraphFileError(
             f"{name}: was not written by Trainer.save, for its metadata has no '{KEY}'; give a file of Trainer.save"
         )
-    found: dict[str, int] = {}
+    if metadata.get(CHECKSUM, str(crc32(text.encode()))) != str(crc32(text.encode())):
+        raise GraphFileError(
+            f"{name}: its metadata is damaged (its checksum is another one); take another copy"
+        )
     try:
-        content: Any = json.loads(text)
-        for key in wanted:
-            number = integer(content[key])
-            if number is None:
-                raise ValueError(f"{key} must be an integer")
-            found[key] = number
-        ways: dict[object, object] = dict(content.get(WAYS, {}))
-        if not all(isinstance(text, str) for pair in ways.items() for text in pair):
-            raise ValueError(f"{WAYS} must be texts by texts")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        said: Any = json.loads(text)
+        if not isinstance(said, dict):
+            raise ValueError("it must be an object")
+    except (ValueError, RecursionError) as error:
         raise GraphFileError(f"{name}: its metadata is damaged ({one_line(error)})") from error
-    return found, {str(problem): str(way) for problem, way in ways.items()}
+    return cast("dict[str, Any]", said)
+
+
+def _texts(name: str, said: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Texts by texts, none where there are none."""
+    found: Any = said.get(key, {})
+    if not isinstance(found, dict) or not all(
+        isinstance(text, str) for pair in cast("dict[object, object]", found).items() for text in pair
+    ):
+        raise GraphFileError(f"{name}: its metadata is damaged ({key} must be texts by texts)")
+    return cast("dict[str, str]", found)
+
+
+def _numbers(name: str, said: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key in wanted:
+        number = integer(said.get(key))
+        if number is None or not -HIGHEST <= number < HIGHEST:
+            raise GraphFileError(
+                f"{name}: its metadata is damaged ({key} must be an integer of 64 bits, got "
+                f"{format_value(said.get(key))}); take another copy"
+            )
+        found[key] = number
+    return found
 
 
 def _reason(error: Exception) -> str:

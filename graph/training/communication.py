@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import json
 import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from types import TracebackType
 from typing import Any
 
@@ -73,6 +75,7 @@ class MpiCommunicator:
         self._buckets: list[Bucket] = []
         self._numbers: dict[tuple[Layout, ...], list[int]] = {}
         self._flying: deque[Bucket] = deque()
+        self._share = 1.0  # of this rank in means: 1 where all have equally much
         self._open = True
         self._calls = 0  # that all ranks make together
         self._calls_before: int | None = None  # as many as the rank before this one had made when it ended
@@ -94,15 +97,15 @@ class MpiCommunicator:
     # --- buckets, for ops ---
 
     def buckets(self, layouts: Sequence[Layout]) -> list[int]:
-        """Buckets of these layouts; every rank asks for the same ones in the same order.
+        """Buckets of these layouts.
 
         Graphs that ask for the same ones, as those for other sizes of the batch do, share them: they run one at a time.
+        The ranks are not asked, for each makes graphs when its own data need them; they `meet` before they run them.
 
         Returns:
             Their numbers.
         """
         wanted = tuple((tuple(sizes), data_type) for sizes, data_type in layouts)
-        self.agree("the sizes of buckets", [(sizes, data_type.value) for sizes, data_type in wanted])
         if wanted not in self._numbers:
             first = len(self._buckets)
             self._buckets += [self._bucket(sizes, data_type) for sizes, data_type in wanted]
@@ -119,7 +122,7 @@ class MpiCommunicator:
         one = self._buckets[bucket]
         if not one.done:  # of a run that was cut short
             self._until(partial(self._landed, one), "the mean of a bucket")
-        one.write(piece, values)
+        one.write(piece, values, self._share)
         one.missing.discard(piece)
         if not one.missing:
             one.missing.update(range(len(one.sizes)))
@@ -166,32 +169,78 @@ class MpiCommunicator:
     def broadcast(self, arrays: Iterable[Array]) -> None:
         """Writes what rank 0 has into the arrays of the others; they must be C-contiguous, and of the same sizes."""
         given = list(arrays)
-        self.agree("the parameters", [(a.shape, a.dtype.name) for a in given])
+        self.meet("the parameters", [(a.shape, a.dtype.name) for a in given])
         for array in given:
             self._wait(
                 self._comm.Ibcast(array.reshape(-1).view(np.uint8), root=0), "the parameters of rank 0"
             )
 
-    def agree(self, what: str, value: object) -> None:
-        """Checks that all ranks have the same value.
+    def meet(
+        self, what: str, value: object = None, *, weight: float = 1.0, failure: Exception | None = None
+    ) -> None:
+        """Waits for all ranks; see `step.Communicator`. What is exchanged has a fixed size but where it goes wrong.
+
+        Args:
+            what, value: together the same on all ranks.
+            weight: of this rank in the means of buckets until the next meeting.
+            failure: ends it for all.
 
         Raises:
-            ResourceError: they have not.
+            ResourceError: a rank is elsewhere, has another value, or has failed.
         """
-        mine = repr(value).encode()
+        mine = repr((what, value))
+        digest = int.from_bytes(blake2b(mine.encode(), digest_size=7).digest(), "little")
+        size = round(weight)
+        here = np.array([digest, -digest, failure is not None, size, -size])
+        counted = np.array([weight], np.float64)
+        highest, total = np.empty_like(here), np.empty_like(counted)
+        both = (  # under way together
+            self._comm.Iallreduce(here, highest, self._mpi.MAX),
+            self._comm.Iallreduce(counted, total, self._mpi.SUM),
+        )
+        for one in both:
+            self._wait(one, what)
+        if highest[2] or highest[0] != -highest[1]:
+            self._explain(what, repr(value), failure)
+        elif self.sync_batch_norm and highest[3] != -highest[4]:
+            raise ResourceError(
+                f"{what}: sync_batch_norm takes parts of one length on all ranks, got {-highest[4]} to {highest[3]}; "
+                "leave out the rest of the last batch, or use statistics of each rank"
+            )
+        else:
+            self._share = weight * self.size / float(total[0]) if total[0] else 1.0
+
+    def _explain(self, what: str, value: str, failure: Exception | None) -> None:
+        """Tells why the ranks can't go on; not to a rank that has failed itself, which knows."""
+        texts = self._texts([what, value, "" if failure is None else str(failure) or type(failure).__name__])
+        if failure is not None:
+            return
+        for rank, (there, _, reason) in enumerate(texts):
+            if reason:
+                raise ResourceError(
+                    f"rank {self.rank} can't go on from {what}, because rank {rank} has failed in {there}: {reason}"
+                )
+        rank, there, other = next((n, t, v) for n, (t, v, _) in enumerate(texts) if (t, v) != (what, value))
+        if there != what:
+            raise ResourceError(
+                f"all ranks must do the same, but rank {self.rank} is at {what} and rank {rank} at {there}; let all "
+                "make the same calls in the same order, and let only the data differ"
+            )
+        raise ResourceError(
+            f"{what} must be the same on all ranks, but rank {self.rank} has {_short(value)} and rank {rank} "
+            f"{_short(other)}; make the same graph everywhere, and let only the data differ"
+        )
+
+    def _texts(self, texts: Sequence[str]) -> list[list[str]]:
+        """The texts of every rank."""
+        mine = json.dumps(texts).encode()
         lengths = np.empty(self.size, np.int64)
-        self._wait(self._comm.Iallgather(np.array([len(mine)]), lengths), what)
+        self._wait(self._comm.Iallgather(np.array([len(mine)]), lengths), "what the ranks have")
         shares = np.zeros((self.size, int(lengths.max())), np.uint8)
         own = np.zeros(shares.shape[1], np.uint8)
         own[: len(mine)] = np.frombuffer(mine, np.uint8)
-        self._wait(self._comm.Iallgather(own, shares), what)
-        for rank, (length, share) in enumerate(zip(lengths, shares, strict=True)):
-            if share[:length].tobytes() != mine:
-                theirs = share[:length].tobytes().decode()
-                raise ResourceError(
-                    f"{what} must be the same on all ranks, but rank {self.rank} has {_short(mine.decode())} and rank "
-                    f"{rank} {_short(theirs)}; make the same graph everywhere, and let only the data differ"
-                )
+        self._wait(self._comm.Iallgather(own, shares), "what the ranks have")
+        return [json.loads(share[:length].tobytes()) for length, share in zip(lengths, shares, strict=True)]
 
     def barrier(self) -> None:
         """Waits for all ranks."""
@@ -353,7 +402,7 @@ def mpi(
         sync_batch_norm=bool(sync_batch_norm),
         timeout=float(timeout),
     )
-    made.agree("the settings of og.training.mpi", (size, sent.value, made.sync_batch_norm))
+    made.meet("the settings of og.training.mpi", (size, sent.value, made.sync_batch_norm))
     atexit.register(made.leave)
     if made.size > 1:
         sys.excepthook = partial(_end_all, made)

@@ -90,7 +90,7 @@ def cross_entropy(
     axes = list(range(len(logits.shape)))
     if ignored is not None:
         counted = make.op("HostSelect", ignored, make.number(0, hits), make.number(1, hits))
-        hits = make.op("Multiply", hits, counted)
+        hits = make.op("HostSelect", ignored, make.number(0, hits), hits)  # 0 · −∞ is not 0
         mean = make.op(
             "Divide", make.op("ReduceSum", hits, axes=axes), make.op("ReduceSum", counted, axes=axes)
         )

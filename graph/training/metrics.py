@@ -46,7 +46,9 @@ class Accuracy:
     top: int = field(default=1, converter=_top, kw_only=True)
 
     def __call__(self, outputs: Results, feeds: Feeds) -> Array:
-        """True where the label is found, and False elsewhere.
+        """True where the label is found, and False elsewhere: where its number is NaN, or no class has it (-1, say).
+
+        NaN counts as larger than all numbers.
 
         Raises:
             ArgumentError: there is no such output, or no such input.
@@ -64,10 +66,14 @@ class Accuracy:
                 f"Accuracy: labels {self.labels!r} must have the shape of output {self.output!r} without axis "
                 f"{self.axis}, {format_shape(moved.shape[:-1])}, got {format_shape(labels.shape)}"
             )
-        if self.top == 1:
-            return np.argmax(moved, axis=-1) == labels
-        own = np.take_along_axis(moved, labels[..., None].astype(np.int64), axis=-1)
-        return np.sum(moved >= own, axis=-1) <= self.top
+        classes = labels.astype(np.int64)
+        known = (classes == labels) & (classes >= 0) & (classes < moved.shape[-1])
+        if not known.any():
+            return known
+        own = np.take_along_axis(moved, np.where(known, classes, 0)[..., None], axis=-1)
+        first = np.argmax(moved, axis=-1) == classes
+        found = first if self.top == 1 else np.sum(~(moved < own), axis=-1) <= self.top
+        return known & found & ~np.isnan(own[..., 0])
 
 
 def _fed(feeds: Feeds, name: str) -> Array:

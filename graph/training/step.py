@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -12,13 +13,17 @@ from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, GraphError
 from ..gradients.arithmetic import is_float
 from ..graph import Graph
+from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, label
+from ..model.topology import topological
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .optimizers import Numbers, Optimizer, common_clip_norm
 
 PREFIX = "training."
 """Names of what training adds to a graph begin so."""
+EXCHANGING = ("HostMeanStart", "HostRankSum")
+"""Kinds of ops by which processes give something to the others."""
 
 
 class Communicator(Protocol):
@@ -49,8 +54,21 @@ class Communicator(Protocol):
         """The mean of a number over the processes."""
         ...
 
-    def barrier(self) -> None:
-        """Waits for all."""
+    def meet(
+        self, what: str, value: object = None, *, weight: float = 1.0, failure: Exception | None = None
+    ) -> None:
+        """Waits for all, and checks that all are at the same point with the same value, and that none has failed.
+
+        Args:
+            what: where this process is, for errors.
+            value: what it has there.
+            weight: how much it counts in the means that follow, `averaged`.
+            failure: why it can't go on; the others can't either then.
+
+        Raises:
+            ResourceError: another process has failed, is elsewhere, or has another value. Nothing is raised for a
+                failure of one's own.
+        """
         ...
 
 
@@ -61,18 +79,20 @@ class Step:
     Attributes:
         graph: open. Its inputs are the model's, and those of below.
         loss: its first output.
-        norm: of all gradients together; None where nobody asked for it.
+        norm: of all gradients together; where it is not finite the step changes nothing.
         rates: the input of the rate of each optimizer, see `Numbers`.
         step: an input, see `Numbers`.
         seeds: inputs, one for each Dropout.
+        exchanged: what it exchanges with other processes, in order: the kind of op, elements and data type of each.
     """
 
     graph: Graph
     loss: LogicalTensor
-    norm: LogicalTensor | None
+    norm: LogicalTensor
     rates: tuple[tuple[Optimizer, LogicalTensor], ...]
     step: LogicalTensor
     seeds: tuple[LogicalTensor, ...]
+    exchanged: tuple[tuple[str, int, str], ...]
 
 
 def trainable(graph: Graph) -> list[LogicalTensor]:
@@ -98,7 +118,7 @@ def training_step(
         optimizers: make the updates, by the parameter's name; parameters that have none stay as they are.
         states: the optimizers', by the parameter's name.
         comm: averages gradients over processes.
-        bf16: whether the forward and backward passes are in bf16, and steps are skipped whose gradients are not finite.
+        bf16: whether the forward and backward passes are in bf16.
     """
     graph.prune([loss])
     seeds = _with_seeds(graph)
@@ -124,9 +144,8 @@ def training_step(
         )
     rates = _rates(graph, [optimizers[label(p)] for p, _ in pairs])
     step = graph.input(f"{PREFIX}step", "s64", [])
-    scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers), guard=bf16)
-    if bf16:
-        _guard(graph, stats, scale)
+    scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers))
+    _guard(graph, stats, scale)
     for parameter, gradient in pairs:
         optimizer = optimizers[label(parameter)]
         rate = next(rate for one, rate in rates if one == optimizer)
@@ -137,8 +156,25 @@ def training_step(
         made = optimizer.add(graph, parameter, gradient, held, Numbers(rate, scale, step))
         for target, value in zip((parameter, *held), made, strict=True):
             graph.assign(target, value)
-    graph.prune([loss] if norm is None else [loss, norm])
-    return Step(graph=graph, loss=loss, norm=norm, rates=rates, step=step, seeds=seeds)
+    graph.prune([loss, norm])
+    return Step(
+        graph=graph,
+        loss=loss,
+        norm=norm,
+        rates=rates,
+        step=step,
+        seeds=seeds,
+        exchanged=_exchanged(graph) if comm is not None else (),
+    )
+
+
+def _exchanged(graph: Graph) -> tuple[tuple[str, int, str], ...]:
+    known, ops = infer(topological(graph.ops), {t.id: t for t in graph.tensors}, {})
+    return tuple(
+        (op.kind, math.prod(known[op.inputs[0].id].dims), op.inputs[0].data_type.value)
+        for op in ops
+        if op.kind in EXCHANGING
+    )
 
 
 def _rates(graph: Graph, optimizers: Iterable[Optimizer]) -> tuple[tuple[Optimizer, LogicalTensor], ...]:
@@ -162,12 +198,10 @@ def _with_seeds(graph: Graph) -> tuple[LogicalTensor, ...]:
 
 
 def _scale(
-    graph: Graph, gradients: Sequence[LogicalTensor], clip_norm: float | None, *, guard: bool
-) -> tuple[LogicalTensor, LogicalTensor | None]:
-    """What gradients are multiplied by, and the norm that it comes from."""
-    if clip_norm is None and not guard:
-        return graph.constant(np.ones((), np.float64)), None
-    scale, norm = graph.op("HostGradientScale", *gradients, max_norm=clip_norm or 0.0, guard=guard, outputs=2)
+    graph: Graph, gradients: Sequence[LogicalTensor], clip_norm: float | None
+) -> tuple[LogicalTensor, LogicalTensor]:
+    """What gradients are multiplied by, 0 where one is not finite, and the norm that it comes from."""
+    scale, norm = graph.op("HostGradientScale", *gradients, max_norm=clip_norm or 0.0, guard=True, outputs=2)
     return scale, norm
 
 
@@ -183,9 +217,8 @@ def _guard(graph: Graph, stats: Sequence[tuple[LogicalTensor, LogicalTensor]], s
 
 def _state(graph: Graph, parameter: LogicalTensor, name: str) -> LogicalTensor:
     """The tensor of a state."""
-    number = 1 + max([t.id for t in graph.tensors] + [op.id for op in graph.ops])
     return LogicalTensor(
-        number,
+        graph.fresh_id(),
         parameter.data_type,
         parameter.shape,
         property_type="variable",

@@ -23,21 +23,20 @@ from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine
+from ..runtime.interrupts import held_back
 from ..runtime.parameter import Parameter
 from ..runtime.tensor import Tensor
-from .checkpoint import read_checkpoint, write_checkpoint
+from .checkpoint import Contents, read_checkpoint, write_checkpoint
 from .evaluation import evaluated
 from .fitting import Batches, Epoch, batches_of, fitted
+from .meeting import meeting
 from .metrics import Means, Metric, batch_size
 from .optimizers import Choice, Optimizer, chosen
-from .program import Feeds, Program
+from .program import Feeds, Program, Programs, Shapes
 from .state_dict import state_dict
 from .step import PREFIX, Communicator, Step, check_trainable, training_step
 from .ways import of_first
 
-Shapes = tuple[tuple[str, tuple[int, ...]], ...]
-KEPT_SHAPES = 4
-"""Programs that are kept for different shapes of the inputs."""
 WORD = (1 << 63) - 1
 
 
@@ -53,7 +52,8 @@ class Trainer:
 
     One step, forward, backward and update, is one program. It is made at the first step, once for each set of input
     shapes. What the graph assigns itself, running statistics say, is assigned at each step and is not differentiated.
-    The seed of each Dropout comes from `seed` and the number of the step.
+    The seed of each Dropout comes from `seed` and the number of the step. A step whose gradients are not finite, in one
+    process or in all, changes nothing and warns.
 
     Args:
         graph: with parameters; it stays as it is, but for their values.
@@ -62,13 +62,14 @@ class Trainer:
             parameter, as a `LogicalTensor` with its name and shape, to its optimizer, or None where it stays as it is.
         comm: processes that train one model together, `og.training.mpi()`, each on its part of the batch; None for
             this one alone. All begin with what process 0 has.
-        precision: `bf16` stores and multiplies in bf16, with parameters, gradients and updates in f32; a step whose
-            gradients are not finite is skipped, with a warning. See `Graph.to`.
+        precision: `bf16` stores and multiplies in bf16, with parameters, gradients and updates in f32. See `Graph.to`.
         seed: of random numbers.
         engine, threads: as for `Graph.compile`.
         deterministic: whether two runs of the same steps compute the same bits. Otherwise the first steps try the
             likely ways of each weight gradient in turn and keep the fastest (`tune="online"` of `Graph.compile`), and
             which one that is, is a matter of time. Each process of several chooses for itself.
+        kept_shapes: for how many sets of input shapes programs are kept, with the memory that each needs for a step;
+            a set beyond them takes the place of the one that was not used for longest.
 
     Attributes:
         steps: how many are done.
@@ -90,6 +91,7 @@ class Trainer:
         engine: Engine | None = None,
         threads: int | None = None,
         deterministic: bool = False,
+        kept_shapes: int = 16,
     ) -> None:
         if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
@@ -102,6 +104,9 @@ class Trainer:
             raise ArgumentTypeError(f"seed must be an integer, got {format_value(seed)}")
         if not isinstance(deterministic, bool):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"deterministic must be True or False, got {format_value(deterministic)}")
+        kept = None if isinstance(kept_shapes, bool) else integer(kept_shapes)
+        if kept is None or kept < 1:
+            raise ArgumentError(f"kept_shapes must be 1 or more, got {format_value(kept_shapes)}")
         self.deterministic = deterministic
         self.precision = parse_enum(Precision, precision, "precision")
         self.optimizer = optimizer
@@ -129,7 +134,7 @@ class Trainer:
             )
             for name, one in self._optimizers.items()
         }
-        self._programs: dict[Shapes, tuple[Step, Program]] = {}
+        self._programs: Programs[tuple[Step, Program]] = Programs(kept)
         self._evaluations: dict[frozenset[str], CompiledGraph] = {}
         self._take_over()
 
@@ -138,7 +143,7 @@ class Trainer:
         if self._comm is None:
             return
         numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64)], np.uint64)
-        contents = list(self._contents().values())
+        contents = list(self._contents().parameters.values())
         self._comm.broadcast([numbers, *(one.array for one in contents)])
         for one in contents:
             one.changed()
@@ -159,27 +164,34 @@ class Trainer:
         Raises:
             ArgumentError, DataTypeError, ShapeError: an input is missing, unknown, or does not fit; nothing is changed.
         """
-        arrays = self._arrays(feeds)
-        step, program = self._program(tuple(sorted((name, a.shape) for name, a in arrays.items())))
-        numbers: dict[str, float] = {label(rate): one.rate(self.steps) for one, rate in step.rates}
-        numbers[label(step.step)] = self.steps + 1
         done = self.steps + self.skipped
-        own = [self._comm.rank] if self._comm is not None and self._comm.rank else []
-        numbers |= {label(t): _mixed(self.seed, done, place, *own) for place, t in enumerate(step.seeds)}
-        results = program.run(arrays, numbers)
-        loss = float(results[label(step.loss)].reshape(()))
-        if step.norm is not None and self.precision is Precision.bf16:
+        with meeting(self._comm, "Trainer.step") as brought:
+            arrays = self._arrays(feeds)
+            shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
+            step, program = self._programs.get(shapes, lambda: self._program(shapes))
+            program.take(arrays, self._numbers(step, done))
+            brought.value, brought.weight = step.exchanged, batch_size(arrays.values())
+        with held_back():  # parameters and the optimizer's state change together
+            results = program.run()
+            loss = float(results[label(step.loss)].reshape(()))
             norm = float(results[label(step.norm)])
-            if not np.isfinite(norm):
-                self.skipped += 1
-                warnings.warn(
-                    f"step {done} was skipped: the norm of its gradients is {norm}, and its loss {loss}",
-                    SkippedStepWarning,
-                    stacklevel=2,
-                )
-                return loss
-        self.steps += 1
+            skipped = not np.isfinite(norm)
+            self.skipped += skipped
+            self.steps += not skipped
+        if skipped:
+            warnings.warn(
+                f"step {done} was skipped: the norm of its gradients is {norm}, and its loss {loss}",
+                SkippedStepWarning,
+                stacklevel=2,
+            )
         return loss
+
+    def _numbers(self, step: Step, done: int) -> dict[str, float]:
+        """Values of the inputs that training has added, for the step after so many."""
+        numbers: dict[str, float] = {label(rate): one.rate(self.steps) for one, rate in step.rates}
+        own = [self._comm.rank] if self._comm is not None and self._comm.rank else []
+        seeds = {label(t): _mixed(self.seed, done, place, *own) for place, t in enumerate(step.seeds)}
+        return numbers | {label(step.step): self.steps + 1} | seeds
 
     def fit(
         self,
@@ -247,32 +259,25 @@ class Trainer:
         return found
 
     def _program(self, shapes: Shapes) -> tuple[Step, Program]:
-        """The program for inputs of these shapes."""
-        if shapes not in self._programs:
-            graph = self._graph.with_shapes(dict(shapes))
-            step = training_step(
-                graph,
-                self._loss,
-                self._optimizers,
-                self._states,
-                comm=self._comm,
-                bf16=self.precision is Precision.bf16,
+        """A program for inputs of these shapes."""
+        step = training_step(
+            self._graph.with_shapes(dict(shapes)),
+            self._loss,
+            self._optimizers,
+            self._states,
+            comm=self._comm,
+            bf16=self.precision is Precision.bf16,
+        )
+        names = {name for name, _ in shapes}
+        read = {t.id for op in step.graph.ops for t in op.inputs}  # the seed of a model's own is not any more
+        wanted = [label(t) for t in step.graph.inputs if t.id in read]
+        missing = [n for n in wanted if n not in names and not n.startswith(PREFIX)]
+        if missing:
+            raise ArgumentError(
+                f"input {missing[0]!r} is missing, which the loss depends on; got "
+                f"{', '.join(map(repr, sorted(names))) or 'none'}"
             )
-            names = {name for name, _ in shapes}
-            read = {
-                t.id for op in step.graph.ops for t in op.inputs
-            }  # the seed of a model's own is not any more
-            wanted = [label(t) for t in step.graph.inputs if t.id in read]
-            missing = [n for n in wanted if n not in names and not n.startswith(PREFIX)]
-            if missing:
-                raise ArgumentError(
-                    f"input {missing[0]!r} is missing, which the loss depends on; got "
-                    f"{', '.join(map(repr, sorted(names))) or 'none'}"
-                )
-            if len(self._programs) >= KEPT_SHAPES:
-                del self._programs[next(iter(self._programs))]
-            self._programs[shapes] = step, Program(step.graph, self._tuned)
-        return self._programs[shapes]
+        return step, Program(step.graph, self._tuned)
 
     # --- evaluation ----------------------------------------------------------------------------------
 
@@ -313,17 +318,19 @@ class Trainer:
         if "loss" in wanted:
             raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
         means = Means(["loss", *wanted])
-        for feeds in batches:
-            arrays = self._arrays(feeds)
-            found = self._evaluation(frozenset(arrays))(dict(arrays))
-            if self._loss not in found:
-                raise ArgumentError(
-                    f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the graph "
-                    f"takes {', '.join(map(repr, self._graph.input_names))}"
-                )
-            means.add("loss", found[self._loss], batch_size(arrays.values()))
-            for name, metric in wanted.items():
-                means.add(name, metric(found, arrays))
+        with meeting(self._comm, "Trainer.validate") as brought:
+            brought.value = tuple(wanted)
+            for feeds in batches:
+                arrays = self._arrays(feeds)
+                found = self._evaluation(frozenset(arrays))(dict(arrays))
+                if self._loss not in found:
+                    raise ArgumentError(
+                        f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
+                        f"graph takes {', '.join(map(repr, self._graph.input_names))}"
+                    )
+                means.add("loss", found[self._loss], batch_size(arrays.values()))
+                for name, metric in wanted.items():
+                    means.add(name, metric(found, arrays))
         return dict(means.found(None if self._comm is None else self._comm.mean))
 
     def _evaluation(self, names: frozenset[str]) -> CompiledGraph:
@@ -341,7 +348,7 @@ class Trainer:
         that weight gradients go are in the file too, so that what goes on from there computes the same bits as this
         trainer.
 
-        Of several processes all call it, and process 0 writes; its ways become those of all.
+        Of several processes all call it, and process 0 writes; its ways become those of all. Where it can't, all raise.
 
         A file of that name is replaced when the new one is complete on the disk. Needs the package safetensors, the
         extra `weights`.
@@ -350,32 +357,42 @@ class Trainer:
             GraphFileError: it can't be written.
             UnsupportedError: the package is not installed.
         """
-        numbers = {"steps": self.steps, "skipped": self.skipped, "seed": self.seed}
         self._choices.settle()
-        if self._comm is not None:
-            self._choices.take_over(of_first(self._comm, self._choices.settled))
-        if self._comm is None or self._comm.rank == 0:
-            write_checkpoint(path, self._contents(), numbers, self._choices.settled)
-        if self._comm is not None:
-            self._comm.barrier()
+        self._share_choices()
+        with meeting(self._comm, "Trainer.save"):
+            if self._leads:
+                write_checkpoint(path, self._contents())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Takes up what `save` wrote; training then goes on as if it had never stopped, bit for bit.
 
         That holds on the same machine, library and number of threads, and nothing is tried in turn any more.
 
-        Of several processes all call it.
+        Of several processes all call it, and process 0 reads: the others need no disk of its.
 
         Raises:
             GraphFileError: it can't be read, or is of another model or optimizer; nothing is changed then.
             UnsupportedError: the package safetensors is not installed.
         """
-        numbers, ways, arrays = read_checkpoint(path, self._contents(), ("steps", "skipped", "seed"))
-        for parameter, array in arrays:
-            parameter.write(array)
-        self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
-        self._choices.take_over(ways)
+        with meeting(self._comm, "Trainer.load"):
+            if self._leads:
+                numbers, ways, arrays = read_checkpoint(path, self._contents())
+                for parameter, array in arrays:
+                    parameter.write(array)
+                self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+                self._choices.take_over(ways)
+        self._share_choices()
         self._take_over()
+
+    def _share_choices(self) -> None:
+        """Has the weight gradients of all processes go the ways of process 0."""
+        if self._comm is not None:
+            self._choices.take_over(of_first(self._comm, self._choices.settled))
+
+    @property
+    def _leads(self) -> bool:
+        """Whether this process is the one that reads and writes files."""
+        return self._comm is None or self._comm.rank == 0
 
     def export_state_dict(self) -> dict[str, Any]:
         """The state of the module that the graph came from by `from_torch`, for its `load_state_dict`.
@@ -390,13 +407,18 @@ class Trainer:
         """
         return state_dict(self._graph.state)
 
-    def _contents(self) -> dict[str, Parameter]:
-        """All that a file holds, by its name there."""
+    def _contents(self) -> Contents:
+        """All that a file holds."""
         found = {f"parameter/{name}": one for name, one in self._parameters.items()}
         for name, states in self._states.items():
             kinds = self._optimizers[name].states
             found |= {f"{what}/{name}": one for what, one in zip(kinds, states, strict=True)}
-        return found
+        return Contents(
+            parameters=found,
+            optimizers={name: type(one).__name__ for name, one in self._optimizers.items()},
+            numbers={"steps": self.steps, "skipped": self.skipped, "seed": self.seed},
+            ways=self._choices.settled,
+        )
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._states)} parameters, {self.optimizer}, {self.steps} steps)"

@@ -12,6 +12,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from oracle import Problem, convolution, convolution_weights, pads, rounded, transposed, transposed_weights
+from rows import each, every, pairwise
 from strategies import BACKENDS, FUNCTIONS, WAYS, check
 
 C = Problem
@@ -298,32 +299,23 @@ def formats(problem, data, weights):
 # --- the table -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", ["eager", "builder"])
-@pytest.mark.parametrize("weights", ["spatial first", "spatial last"])
-@pytest.mark.parametrize("data", ["NXC", "NCX"])
-@pytest.mark.parametrize("problem", ROWS)
-def test_f32(problem, data, weights, way, backend):
-    problem = formats(problem, data, weights)
+ASKED = {
+    "dtype": ["f32", "bf16", "f16"],
+    "data": ["NXC", "NCX"],
+    "weights": ["spatial first", "spatial last"],
+    "way": ["eager", "builder"],
+}
+BY_DEFAULT = ["partition", "runtime shape"]
+"""Ways that leave out formats, groups and auto_pad where the row does, and build the graph in oneDNN Graph's steps."""
+
+
+def weights_as_asked(problem, backend, dtype, data, weights, way):
+    problem = replace(formats(problem, data, weights), dtype=dtype)
     check(problem, WAYS[way](problem, backend))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", ["eager", "builder"])
-@pytest.mark.parametrize(
-    ("data", "weights"), [("NXC", "spatial first"), ("NCX", "spatial last")], ids=["NXC", "NCX"]
-)
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
-@pytest.mark.parametrize("problem", ROWS)
-def test_half_precision(problem, dtype, data, weights, way, backend):
-    problem = replace(formats(problem, data, weights), dtype=dtype, seed=1)
-    check(problem, WAYS[way](problem, backend))
-
-
-@pytest.mark.parametrize("data", ["NXC", "NCX"])
-@pytest.mark.parametrize("problem", ROWS)
-def test_f64_on_numpy(problem, data):
-    # Products of 40 bits: only sums in f64 are exact.
+def weights_in_f64(problem, data, fast=False):
+    """On NumPy. Products of 40 bits: only sums in f64 are exact."""
     problem = replace(
         formats(problem, data, "spatial first"),
         dtype="f64",
@@ -331,17 +323,56 @@ def test_f64_on_numpy(problem, data):
         dst_values=(-(2**20), 2**20),
         seed=2,
     )
-    check(problem, WAYS["eager"](problem, None))
-    check(problem, WAYS["builder"](problem, "numpy"))
+    check(problem, WAYS["eager"](problem, None), fast=fast)
+    check(problem, WAYS["builder"](problem, "numpy"), fast=fast)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", ["partition", "runtime shape"])
-@pytest.mark.parametrize("problem", ROWS)
-def test_default_attributes(problem, way, backend):
-    """Formats, groups and auto_pad are left out where the row does; the graph is built in oneDNN Graph's steps."""
-    problem = replace(problem, seed=3)
+@pytest.mark.parametrize("name", TABLE)
+def test_any_two_choices_meet(name, backend):
+    """Of the ways to ask for a row those in which each type meets each format and so on, and others from row to row."""
+    problem, n = TABLE[name], list(TABLE).index(name)
+    turned = {
+        key: values[(n >> k) % len(values) :] + values[: (n >> k) % len(values)]
+        for k, (key, values) in enumerate(ASKED.items())
+    }
+    ways = [way for way in pairwise(backend=["onednn", "numpy"], **turned) if way["backend"] == backend]
+
+    @each("way", ways, ids=str)
+    def in_each_way(way):
+        weights_as_asked(problem, **way)
+
+    in_each_way()
+    way = BY_DEFAULT[(n + (backend == "numpy")) % 2]
     check(problem, WAYS[way](problem, backend))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("problem", ROWS)
+def test_all_choices_meet(problem, backend):
+    @each("way", every(**ASKED), ids=str)
+    def in_each_way(way):
+        weights_as_asked(replace(problem, seed=int(way["dtype"] != "f32")), backend, **way)
+
+    @each("way", BY_DEFAULT)
+    def by_default(way):
+        check(replace(problem, seed=3), WAYS[way](replace(problem, seed=3), backend))
+
+    in_each_way()
+    by_default()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_f64_on_numpy(name):
+    weights_in_f64(TABLE[name], ["NXC", "NCX"][list(TABLE).index(name) % 2], fast=True)
+
+
+@pytest.mark.long
+@each("data", ["NXC", "NCX"])
+@each("problem", ROWS)
+def test_f64_on_numpy_in_both_formats(problem, data):
+    weights_in_f64(problem, data)
 
 
 FOUR_AXES = {

@@ -3,7 +3,7 @@
 import onednn_graph as og
 import pytest
 from check_documents import CHAIN, conv, one, rewritten, text_of
-from onednn_graph.graph.io.serialization import to_graph
+from onednn_graph.graph.files import to_graph
 
 
 def shapes(document):

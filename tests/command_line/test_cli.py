@@ -495,3 +495,31 @@ def test_a_graph_with_weights_beside_it(tmp_path):
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
     call("run", tmp_path / "m.json", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], [w.sum(0)] * 2)
+
+
+def test_statistics_are_those_of_the_numbers(tmp_path):
+    """Not of a zero beside them; and JSON has no NaN."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [4])
+    graph.output(graph.exp(x), name="exp")
+    graph.output(graph.op("Log", graph.op("Subtract", x, x)), name="infinite")
+    graph.output(
+        graph.op(
+            "Sqrt", graph.op("LeakyReLU", graph.op("Subtract", graph.op("Subtract", x, x), x), alpha=1.0)
+        ),
+        name="none",
+    )
+    graph.save(tmp_path / "g.json")
+    (name,) = og.Graph.load(tmp_path / "g.json").input_names
+    np.savez(tmp_path / "in.npz", **{name: np.arange(1, 5, dtype=np.float32)})
+    arguments = ("run", tmp_path / "g.json", "--inputs", tmp_path / "in.npz")
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    told = json.loads(call(*arguments, "--json"), parse_constant=refuse)["outputs"]
+    exponentials, *others = told.values()
+    assert exponentials["min"] == pytest.approx(np.exp(1))
+    assert exponentials["max"] == pytest.approx(np.exp(4))
+    assert [one[key] for one in others for key in ("min", "max", "mean")] == [None] * 6
+    assert "2.71828" in call(*arguments)

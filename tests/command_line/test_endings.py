@@ -352,7 +352,7 @@ def test_made_up_weights_are_told_of(file, tmp_path):
     done = subprocess.run(
         [*COMMAND, "run", file, "--seed", "3"], capture_output=True, timeout=PATIENCE, check=True
     )
-    assert "made up from seed 3: weights 0; inputs 1" in done.stderr.decode()
+    assert "made up from seed 3: weights w; inputs x" in done.stderr.decode()
     np.savez(tmp_path / "in.npz", **{"1": np.ones((2, 4), np.float32), "0": np.ones((4, 8), np.float32)})
     done = subprocess.run(
         [*COMMAND, "run", file, "--inputs", tmp_path / "in.npz"],
@@ -392,7 +392,7 @@ def on_terminal(arguments, columns=60):
 
 
 WORDS = {
-    "show": ["MatMul", "partition", "weights=0", "constant"],
+    "show": ["MatMul", "partition", "weights=w", "constant"],
     "ops": ["ConvTransposeBackwardWeights", "BatchNormTrainingBackward", "normalization"],
     "info": ["onednn-graph", "instruction"],
 }

@@ -52,15 +52,16 @@ def test_every_package_is_listed():
 
 def test_types_are_shipped():
     assert (PACKAGE / "py.typed").exists()
-    functions = Path(generate.__file__).parent
-    for name in ("op_functions", "op_methods"):
-        assert (functions / f"{name}.py").exists()
-        assert (functions / f"{name}.pyi").exists()
+    graph = Path(generate.__file__).parent.parent
+    for name in ("functions/op_functions", "core/op_methods"):
+        assert (graph / f"{name}.py").exists()
+        assert (graph / f"{name}.pyi").exists()
 
 
 def test_generated_files_are_of_today(tmp_path):
     """`python -m onednn_graph.tools.generate .` would change nothing."""
-    (tmp_path / "graph" / "functions").mkdir(parents=True)
+    for folder in ("core", "functions"):
+        (tmp_path / "graph" / folder).mkdir(parents=True)
     page = (ROOT / op_table.PAGE).read_text(encoding="utf-8")
     before, table, after = page.partition(op_table.BEGIN)
     (tmp_path / op_table.PAGE).parent.mkdir(parents=True)
@@ -68,7 +69,7 @@ def test_generated_files_are_of_today(tmp_path):
         before + table + after[after.index(op_table.END) :], encoding="utf-8"
     )  # without its rows
     write_all(tmp_path)
-    for name in ("graph/functions/op_functions.pyi", "graph/functions/op_methods.pyi", op_table.PAGE):
+    for name in ("graph/functions/op_functions.pyi", "graph/core/op_methods.pyi", op_table.PAGE):
         made, kept = ((root / name).read_text(encoding="utf-8") for root in (tmp_path, ROOT))
         assert made == kept, f"{name} is out of date; run python -m onednn_graph.tools.generate ."
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.graph.functions import generate, op_functions, op_methods
-from onednn_graph.graph.functions.signatures import ByName
+from onednn_graph.graph.core import op_methods
+from onednn_graph.graph.core.signatures import ByName
+from onednn_graph.graph.functions import generate, op_functions
 from onednn_graph.graph.model.builder import snake_case
 
 SPELLINGS = list(generate.spellings())

@@ -110,6 +110,23 @@ def test_work_of_partitioning_grows_as_the_ops_do(build):
     assert counts[1] < 2.3 * counts[0]
 
 
+def first_step(count):
+    """The first step of a trainer: gradients, updates with their states, and what is compiled of them."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 8])
+    for number in range(count):
+        x = graph.multiply(x, graph.parameter(np.ones(8, np.float32), name=f"w{number}"))
+    loss = graph.reduce_mean(x, axes=[0, 1], keep_dims=False)
+    trainer = og.training.Trainer(graph, loss, og.training.Adam(0.1), deterministic=True)
+    trainer.step({"x": np.ones((2, 8), np.float32)})
+
+
+def test_work_of_training_grows_as_the_parameters_do():
+    first_step(4)  # what is made once per process is made here
+    once, twice = (lines_of(lambda n=n: first_step(n))[1] for n in (50, 100))
+    assert twice < 2.1 * once
+
+
 def test_a_chain_of_many_ops_computes(onednn):
     graph = chain(3000)
     model = graph.compile()

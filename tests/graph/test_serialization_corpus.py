@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from graph_documents import described
+from onednn_graph.graph.files import read_graph, to_graph
 from onednn_graph.graph.io.serialization import (
     dumps,
     load,
     loads,
-    read_graph,
-    to_graph,
     write_graph,
 )
 

@@ -1,9 +1,11 @@
 """Graph files that are broken or hostile: each is refused with one of our errors, in good time."""
 
 import json
+import re
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import onednn_graph as og
 import pytest
@@ -15,6 +17,7 @@ from graph_documents import (
     T0,
     both,
     graph_of,
+    interface,
     literally,
     operation,
     put,
@@ -23,9 +26,11 @@ from graph_documents import (
     valid,
     without,
 )
+from onednn_graph.graph.files import read_graph, to_graph
 from onednn_graph.graph.io.document import (
     MAX_ATTRIBUTES,
     MAX_FILE_BYTES,
+    MAX_MARKS,
     MAX_OPS,
     MAX_PORTS,
     MAX_STRING,
@@ -37,9 +42,7 @@ from onednn_graph.graph.io.serialization import (
     dumps,
     load,
     loads,
-    read_graph,
     save_graph,
-    to_graph,
 )
 
 
@@ -83,6 +86,61 @@ HOSTILE = [
     ("ports object", put("input_ports", {}), FILE, "input_ports must be a list, got an object of 0 keys"),
     ("ports null", put("output_ports", None), FILE, "output_ports must be a list, got null"),
     ("port -1", put("output_ports.1", -1), FILE, "output_ports[1] must be between 0 and"),
+    ("interface list", put("interface", []), FILE, "interface must be an object, got []"),
+    ("interface null", put("interface", None), FILE, "interface must be an object, got null"),
+    ("interface key", put("interface", {"names": []}), FILE, "interface must have the key 'inputs'"),
+    ("names object", interface(names={}), FILE, "interface.names must be a list, got an object of 0 keys"),
+    ("names number", interface(names=[5]), FILE, "interface.names[0] must be an object, got 5"),
+    (
+        "name 5",
+        interface(names=[{"id": 0, "name": 5}]),
+        FILE,
+        "interface.names[0].name must be a string, got 5",
+    ),
+    (
+        "name id",
+        interface(names=[{"id": -1, "name": ""}]),
+        FILE,
+        "interface.names[0].id must be between 0 and",
+    ),
+    (
+        "two names",
+        interface(names=[{"id": 0, "name": "x"}] * 2),
+        FILE,
+        "interface.names[1].id must be unlike all others in this list, got 0",
+    ),
+    (
+        "one name",
+        interface(
+            names=[{"id": 0, "name": "x"}, {"id": 1, "name": "x"}], inputs=[tensor(0, SRC), tensor(1, DST)]
+        ),
+        og.GraphError,
+        "interface.inputs[1]: ",
+    ),
+    (
+        "two inputs",
+        interface(inputs=[tensor(0, SRC)] * 2),
+        FILE,
+        "interface.inputs[1].id must be unlike all others in this list, got 0",
+    ),
+    (
+        "output null",
+        interface(outputs=[{"id": 2, "name": None}]),
+        FILE,
+        "outputs[0].name must be a string, got null",
+    ),
+    (
+        "output empty",
+        interface(outputs=[{"id": 2, "name": ""}]),
+        og.ArgumentTypeError,
+        "interface.outputs[0]: ",
+    ),
+    (
+        "outputs alike",
+        interface(outputs=[{"id": 2, "name": "y"}, {"id": 3, "name": "y"}]),
+        og.GraphError,
+        "interface.outputs[1]: two outputs of the graph would be called 'y'",
+    ),
     ("port 1.0", put("input_ports.0", 1.0), FILE, "input_ports[0] must be an integer, got 1.0"),
     ("graph object", put("graph", {}), FILE, "graph must be a list"),
     ("graph string", put("graph", "[]"), FILE, "graph must be a list, got '[]'"),
@@ -372,7 +430,7 @@ def test_a_file_that_is_too_large(tmp_path):
         file.truncate(MAX_FILE_BYTES + 1)
     with pytest.raises(GraphFileError, match=rf"large\.json: must have at most {MAX_FILE_BYTES} bytes"):
         load(path)
-    with pytest.raises(GraphFileError, match=f"<text>: must have at most {MAX_FILE_BYTES} characters"):
+    with pytest.raises(GraphFileError, match=f"<text>: must have at most {MAX_FILE_BYTES} bytes"):
         loads(" " * (MAX_FILE_BYTES + 1))
 
 
@@ -432,3 +490,48 @@ print(deep(sys.getrecursionlimit() - 100))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "refused", done.stderr
+
+
+NESTED = {
+    "numbers": "0,",
+    "floats": "1.5,",
+    "lists": "[],",
+    "objects": "{},",
+    "full objects": '{"a":0},',
+    "tensors": json.dumps(tensor(0, SRC)) + ",",
+    "ops": json.dumps(operation(0, [], [])) + ",",
+    "strings": '"' + "x" * 2**12 + '",',
+    "depth": "[",
+}
+
+
+@pytest.mark.parametrize("item", NESTED)
+def test_memory_for_reading_is_bounded_before_anything_is_read(item, monkeypatch):
+    """Limits are taken a hundredth of what they are, and memory with them."""
+    most_bytes, most_marks = MAX_FILE_BYTES // 100, MAX_MARKS // 100
+    monkeypatch.setattr("onednn_graph.graph.io.document_reader.MAX_FILE_BYTES", most_bytes)
+    monkeypatch.setattr("onednn_graph.graph.io.document_reader.MAX_MARKS", most_marks)
+    head = '{"version": "", "engine_kind": "cpu", "fpmath_mode": "any", "graph": ['
+    entry = NESTED[item]
+    room = min((most_bytes - 200) // len(entry), (most_marks - 9) // sum(map(entry.count, ",[{")))
+    peaks: list[int] = []
+    for number in (room, 100 * room):
+        hostile = head + entry * number + "0]}"
+        tracemalloc.start()
+        with pytest.raises(GraphFileError) as raised:
+            loads(hostile)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        del hostile
+    assert re.search(r"must have at most \d+ (bytes|commas and brackets), got \d+; split", str(raised.value))
+    assert peaks[0] < 2**30 // 100
+    assert peaks[1] < 2**20
+
+
+def test_what_could_not_be_read_is_not_written(monkeypatch):
+    document = loads(text(valid()))
+    for limit, what in (("MAX_FILE_BYTES", "bytes"), ("MAX_MARKS", "commas and brackets")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"onednn_graph.graph.io.document_reader.{limit}", 50)
+            with pytest.raises(GraphFileError, match=f"must have at most 50 {what}, got .*split the graph"):
+                dumps(document)

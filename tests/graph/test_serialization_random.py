@@ -10,13 +10,12 @@ import pytest
 from graph_documents import KIND, LEGACY, S64_MAX, S64_MIN, chain, described, gradient_op, put, text, valid
 from hypothesis import given
 from hypothesis import strategies as st
+from onednn_graph.graph.files import read_graph, to_graph
 from onednn_graph.graph.io.serialization import (
     GraphFileError,
     OpRecord,
     dumps,
     loads,
-    read_graph,
-    to_graph,
     write_graph,
 )
 from strategies import SETTINGS

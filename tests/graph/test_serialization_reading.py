@@ -30,6 +30,7 @@ from graph_documents import (
     valid,
     without,
 )
+from onednn_graph.graph.files import read_graph, to_graph
 from onednn_graph.graph.io.serialization import (
     AttributeRecord,
     GraphFileError,
@@ -37,8 +38,6 @@ from onednn_graph.graph.io.serialization import (
     dumps,
     from_graph,
     loads,
-    read_graph,
-    to_graph,
     write_graph,
 )
 

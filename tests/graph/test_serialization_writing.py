@@ -1,5 +1,6 @@
 """Writing graph files, and documents that tools rewrite."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import onednn_graph as og
 import pytest
 from attrs import evolve
 from graph_documents import DST, FILTERS, S64_MIN, SRC, described, gradient_op, text, valid
+from onednn_graph.graph.files import read_graph, to_graph
 from onednn_graph.graph.io.document import (
     FORMAT_VERSION,
 )
@@ -20,9 +22,7 @@ from onednn_graph.graph.io.serialization import (
     from_graph,
     load,
     loads,
-    read_graph,
     save_graph,
-    to_graph,
     write_graph,
 )
 
@@ -59,7 +59,17 @@ WRITTEN = """{
         {"id": 12, "dtype": "bf16", "shape": [3, 3, 3, 8], "stride": [UNKNOWN], ANY}
       ]
     }
-  ]
+  ],
+  "interface": {
+    "names": [
+      {"id": 10, "name": "src"}
+    ],
+    "inputs": [
+      {"id": 10, "dtype": "bf16", "shape": [2, 6, 7, 3], "stride": [126, 21, 3, 1], PLAIN},
+      {"id": 11, "dtype": "bf16", "shape": [2, 4, 5, 8], "stride": [160, 1, 4, 20], VARIABLE}
+    ],
+    "outputs": []
+  }
 }
 """
 
@@ -83,6 +93,72 @@ def test_what_is_written():
     for word, meaning in words.items():
         expected = expected.replace(word, meaning)
     assert write_graph(graph) == expected
+
+
+def called(graph):
+    """All that callers of a graph see."""
+    return graph.inputs, graph.outputs, graph.output_names, graph.marked_outputs, {*graph.tensors}
+
+
+def in_another_order():
+    """Inputs in another order than that of their first use, of which one is not read; inputs that are outputs."""
+    graph = og.Graph()
+    a, _, b, c = (graph.input(name, "f32", [2]) for name in ("a", "unread", 'ü\n"', "0"))
+    d = graph.add_input(og.LogicalTensor(99, "f32", [-1, 2]))
+    difference = graph.subtract(b, a, name="1")
+    graph.output(graph.relu(difference), name="y")
+    graph.output(c, name="same")
+    graph.output(difference)
+    graph.exp(graph.add(d, c), name="z")
+    return graph
+
+
+def test_names_and_the_order_of_inputs_and_outputs_come_back(tmp_path):
+    graph = in_another_order()
+    again = og.Graph.from_json(graph.to_json())
+    assert called(again) == called(graph)
+    assert again.to_json() == graph.to_json()
+    graph.save(tmp_path / "m.json", weights=False)
+    assert called(og.Graph.load(tmp_path / "m.json")) == called(graph)
+    arrays = [np.arange(2, dtype="f4") ** (i + 1) for i in range(4)]
+    results = [one.compile(backend="numpy")(*arrays, np.ones((3, 2), "f4")) for one in (graph, again)]
+    for name, array in results[0].items():
+        np.testing.assert_array_equal(results[1][name], array)
+    assert list(results[0]) == list(results[1])
+
+
+def test_what_the_library_reads_comes_first():
+    """Its reader stops at the first key that it does not know."""
+    keys = list(json.loads(in_another_order().to_json()))
+    assert keys[keys.index("graph") + 1 :] == ["interface"]
+
+
+def test_an_interface_is_written_only_where_it_says_something():
+    graph = og.Graph()
+    graph.add_op(gradient_op(0, [og.LogicalTensor(0, "f32", SRC), og.LogicalTensor(1, "f32", DST)], 2))
+    graph.output(graph.tensor(2))
+    assert from_graph(graph).interface is None
+    graph.output(graph.tensor(1))
+    assert from_graph(graph).interface is not None
+
+
+def test_an_interface_goes_with_changes_of_its_document():
+    document = from_graph(in_another_order())
+    double = to_graph(
+        document.map_tensors(lambda t: evolve(t, data_type="f64" if t.data_type == "f32" else "f32"))
+    )
+    assert {t.data_type for t in double.inputs} == {og.DataType.f64}
+    shorter = to_graph(evolve(document, ops=document.ops[:1]))
+    assert shorter.input_names == in_another_order().input_names
+    assert shorter.output_names == ("same", "1")
+
+
+def test_names_that_files_cannot_hold():
+    for name, rule in (("\ud800", "text without lone surrogates"), ("x" * 5000, "at most 4096 characters")):
+        graph = og.Graph()
+        graph.relu(graph.input(name, "f32", [2]), name="y")
+        with pytest.raises(GraphFileError, match=rf"interface.names\[0\].name must .*{rule}"):
+            graph.to_json()
 
 
 def test_strides_beside_unknown_sizes():

@@ -1,12 +1,18 @@
 """Graphs in two files: JSON, and constants and names in a safetensors file beside it."""
 
 import json
+import os
+import signal
 import sys
+import threading
+import tracemalloc
 
+import attrs
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.io.serialization import dump, load
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="install the extra 'weights'")
 
@@ -68,7 +74,7 @@ def test_the_same_graph_comes_back(tmp_path, finalized):
     feeds = {"x": X, "late": whole(3, 5, seed=2)}
     equal(graph.compile()(feeds), loaded.compile()(feeds))
     loaded.save(tmp_path / "again.json", weights=True)
-    assert (tmp_path / "again.json").read_text() == (tmp_path / "m.json").read_text()
+    assert loaded.to_json() == graph.to_json()
     equal(graph.constants, og.Graph.load(tmp_path / "again.json").constants)
 
 
@@ -110,7 +116,13 @@ def test_without_weights(tmp_path):
     assert not (tmp_path / "m.safetensors").exists()
     loaded = og.Graph.load(tmp_path / "m.json")
     assert not loaded.constants
-    assert [t.property_type for t in loaded.inputs].count("constant") == 1
+    assert loaded.input_names == ("unread", "late", "x", "layer.0.w", "alone")
+    assert [t.property_type for t in loaded.inputs].count("constant") == 2
+    assert loaded.output_names == graph.output_names
+    feeds = {"x": X, "late": whole(3, 5, seed=2)}
+    held = dict(graph.constants)
+    unread = np.zeros((1, 2), ml_dtypes.bfloat16)
+    equal(graph.compile()(unread=unread, **feeds), loaded.compile()({**feeds, **held, "unread": unread}))
     graph.save(tmp_path / "m.json", weights=True)
     assert not og.Graph.load(tmp_path / "m.json", weights=False).constants
     assert og.Graph.load(tmp_path / "m.json", weights=True).constants
@@ -131,24 +143,184 @@ def test_another_indentation_is_the_same_document(tmp_path):
     assert og.Graph.load(path).constants
 
 
+def other_graph():
+    graph = og.Graph()
+    graph.exp(graph.input("x", "f32", [3, 4]))
+    return graph
+
+
 def test_weights_of_another_graph(tmp_path):
     dense().save(tmp_path / "m.json", weights=True)
-    other = og.Graph()
-    other.exp(other.input("x", "f32", [3, 4]))
-    other.save(tmp_path / "m.json")
-    for weights in (None, True):
-        with pytest.raises(
-            og.GraphFileError, match=r"m\.safetensors: was written with another graph than .*m\.json"
-        ):
+    document = load(tmp_path / "m.json")
+    other_graph().save(tmp_path / "m.json")
+    assert len(og.Graph.load(tmp_path / "m.json").ops) == 1
+    refused = pytest.raises(
+        og.GraphFileError, match=r"m\.safetensors: was written with another graph than .*m\.json"
+    )
+    with refused:
+        og.Graph.load(tmp_path / "m.json", weights=True)
+    dump(attrs.evolve(load(tmp_path / "m.json"), weights_id=document.weights_id), tmp_path / "m.json")
+    for weights in (None, True):  # of its id, and yet of another graph
+        with refused:
             og.Graph.load(tmp_path / "m.json", weights=weights)
     assert len(og.Graph.load(tmp_path / "m.json", weights=False).ops) == 1
+
+
+def test_two_files_that_were_not_saved_together(tmp_path):
+    """The same graph with other weights: nothing but the id tells."""
+    for name, w in (("a", W), ("b", 2 * W)):
+        (tmp_path / name).mkdir()
+        dense(w).save(tmp_path / name / "m.json", weights=True)
+    (tmp_path / "a" / "m.safetensors").replace(tmp_path / "b" / "m.safetensors")
+    for weights in (None, True):
+        with pytest.raises(og.GraphFileError, match="or one of the two was saved again without the other"):
+            og.Graph.load(tmp_path / "b" / "m.json", weights=weights)
+    with pytest.warns(
+        og.WeightsLeftOutWarning, match=r"m\.json was saved with weights, .*m\.safetensors is not there"
+    ):
+        assert not og.Graph.load(tmp_path / "a" / "m.json").constants
+    assert not og.Graph.load(tmp_path / "a" / "m.json", weights=False).constants
+
+
+def test_each_name_has_weights_of_its_own(tmp_path):
+    saved = {
+        "net.50": W,
+        "net.18": 2 * W,
+        "net.json": 3 * W,
+        "net.50.json": 4 * W,
+        "Net": 5 * W,
+        ".json": 6 * W,
+    }
+    for name, w in saved.items():
+        path = tmp_path / name
+        if name == "net.50.json":
+            with pytest.raises(
+                og.GraphFileError, match=r"net\.50\.safetensors: holds the weights of .*net\.50, which"
+            ):
+                dense(w).save(path, weights=True)
+            continue
+        for _ in range(2):  # over itself too
+            dense(w).save(path, weights=True)
+    for name, w in saved.items():
+        if name != "net.50.json":
+            np.testing.assert_array_equal(og.Graph.load(tmp_path / name).constants["layer.0.w"], w)
+    os.rename(tmp_path / "net.50", tmp_path / "net.50.json")  # a name like others, from then on
+    dense(7 * W).save(tmp_path / "net.50.json", weights=True)
+    assert og.Graph.load(tmp_path / "net.50.json").constants["layer.0.w"][0, 0] == 7 * W[0, 0]
+
+
+def test_a_name_of_weights_is_no_graph_s(tmp_path):
+    dense().save(tmp_path / "m.json", weights=True)
+    before = (tmp_path / "m.safetensors").read_bytes()
+    for weights in (True, False, None):
+        with pytest.raises(og.GraphFileError, match=r"m\.safetensors: a graph's file is JSON.*m\.json"):
+            dense().save(tmp_path / "m.safetensors", weights=weights)
+    assert (tmp_path / "m.safetensors").read_bytes() == before
+
+
+def test_saved_without_weights_over_a_pair(tmp_path):
+    dense().save(tmp_path / "m.json", weights=True)
+    dense(2 * W).save(tmp_path / "m.json", weights=False)
+    assert not og.Graph.load(tmp_path / "m.json").constants
+    with pytest.raises(og.GraphFileError, match="saved again without the other"):
+        og.Graph.load(tmp_path / "m.json", weights=True)
+
+
+def test_saved_without_weights_over_a_pair_of_an_older_version(tmp_path):
+    dense().save(tmp_path / "m.json", weights=True)
+    as_older_versions_wrote(tmp_path / "m.json")
+    np.testing.assert_array_equal(og.Graph.load(tmp_path / "m.json").constants["layer.0.w"], W)
+    dense(2 * W).save(tmp_path / "m.json", weights=False)
+    assert not og.Graph.load(tmp_path / "m.json").constants
+    with pytest.raises(og.GraphFileError, match="was saved without weights"):
+        og.Graph.load(tmp_path / "m.json", weights=True)
+
+
+def test_names_with_dots_of_older_versions(tmp_path):
+    """Both had their weights in net.safetensors: one file alone is read, of two none knows whose it is."""
+    dense().save(tmp_path / "net.50", weights=True)
+    as_older_versions_wrote(tmp_path / "net.50")
+    os.rename(tmp_path / "net.50.safetensors", tmp_path / "net.safetensors")
+    np.testing.assert_array_equal(og.Graph.load(tmp_path / "net.50").constants["layer.0.w"], W)
+    other_graph().save(tmp_path / "net.101")
+    assert len(og.Graph.load(tmp_path / "net.101").ops) == 1
+    (tmp_path / "net.18").write_text((tmp_path / "net.50").read_text())
+    for name in ("net.18", "net.50"):
+        with pytest.raises(
+            og.GraphFileError, match=r"net\.safetensors: may belong to .* or to .*move the one away"
+        ):
+            og.Graph.load(tmp_path / name)
+    with pytest.raises(og.GraphFileError, match=r"net\.safetensors: holds the weights of .*net\.18"):
+        dense().save(tmp_path / "net.json", weights=True)
+    dense(3 * W).save(tmp_path / "net.50", weights=True)
+    np.testing.assert_array_equal(og.Graph.load(tmp_path / "net.50").constants["layer.0.w"], 3 * W)
 
 
 def test_a_file_of_someone_else(tmp_path):
     dense().save(tmp_path / "m.json", weights=False)
     safetensors.save_file({"layer.0.w": W}, tmp_path / "m.safetensors")
+    before = (tmp_path / "m.safetensors").read_bytes()
+    assert not og.Graph.load(tmp_path / "m.json").constants
     with pytest.raises(og.GraphFileError, match="was not written by Graph.save.*load with weights=False"):
+        og.Graph.load(tmp_path / "m.json", weights=True)
+    text = (tmp_path / "m.json").read_text()
+    with pytest.raises(
+        og.GraphFileError, match="was not written by Graph.save and would be lost.*another name"
+    ):
+        dense().save(tmp_path / "m.json", weights=True)
+    assert (tmp_path / "m.safetensors").read_bytes() == before
+    assert (tmp_path / "m.json").read_text() == text
+
+
+def test_a_bit_that_flips_is_seen(tmp_path):
+    dense().save(tmp_path / "m.json", weights=True)
+    path = tmp_path / "m.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        og.GraphFileError, match=r"m\.safetensors: its metadata is damaged|is not what was saved"
+    ):
         og.Graph.load(tmp_path / "m.json")
+
+
+def test_a_full_disk_leaves_the_former_pair(tmp_path):
+    resource = pytest.importorskip("resource", reason="of POSIX systems")
+    dense().save(tmp_path / "m.json", weights=True)
+    large = dense(np.ones((4, 50_000), "f4")[:, :5] * 3)
+    large.output(large.constant(np.zeros(100_000, "f4"), name="zeros"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    for limit in (10, 5_000, 100_000, 400_000):  # with room for the JSON file, at last
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            with pytest.raises(og.FileAccessError, match=r"m\.json: can't be written: File too large"):
+                large.save(tmp_path / "m.json", weights=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        np.testing.assert_array_equal(og.Graph.load(tmp_path / "m.json").constants["layer.0.w"], W)
+    signal.signal(signal.SIGXFSZ, former)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.safetensors"]
+
+
+def test_threads_that_save_the_same_graph(tmp_path):
+    """Whoever is last: what is read are always two files of one of them."""
+    graphs = [dense(number * W) for number in range(1, 4)]
+    graphs[0].save(tmp_path / "m.json", weights=True)
+
+    def save(graph):
+        for _ in range(8):
+            graph.save(tmp_path / "m.json", weights=True)
+
+    threads = [threading.Thread(target=save, args=(graph,)) for graph in graphs]
+    for thread in threads:
+        thread.start()
+    reads = 0
+    while any(thread.is_alive() for thread in threads) or not reads:
+        loaded = og.Graph.load(tmp_path / "m.json").constants["layer.0.w"]
+        assert any(np.array_equal(loaded, graph.constants["layer.0.w"]) for graph in graphs)
+        reads += 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.safetensors"]
 
 
 def test_no_file(tmp_path):
@@ -163,19 +335,33 @@ def test_no_file(tmp_path):
             dense().save(path, weights=True)
 
 
-def test_a_name_that_such_files_reserve(tmp_path):
+def test_names_that_such_files_reserve_or_lack(tmp_path):
     graph = og.Graph()
     graph.relu(graph.input("x", "f32", [2]), name="y")
-    graph.output(graph.constant([1.0], name="__metadata__"))
-    with pytest.raises(og.GraphFileError, match="can't be called '__metadata__'"):
-        graph.save(tmp_path / "m.json", weights=True)
-    assert not list(tmp_path.iterdir())
+    for number, name in enumerate(["__metadata__", "", "tensor_101", ""]):
+        tensor = og.LogicalTensor(100 + number, "f32", [1], property_type="constant", name=name)
+        graph.output(graph.add_constant(tensor, np.array([number], "f4")))
+    graph.save(tmp_path / "m.json", weights=True)
+    loaded = og.Graph.load(tmp_path / "m.json")
+    equal(graph.constants, loaded.constants)
+    assert [t.id for t in loaded.constant_tensors] == [100, 101, 102, 103]
+
+
+def as_older_versions_wrote(path):
+    """The pair again, without ids and checksums."""
+    beside = path.with_name(f"{path.name.removesuffix('.json')}.safetensors")
+    dump(attrs.evolve(load(path), weights_id=None), path)
+    rewritten(beside, lambda *_: None)
 
 
 def rewritten(path, change):
-    """The file again, with other metadata."""
+    """The file again, with other metadata, as versions without ids and checksums wrote it."""
     with safetensors.safe_open(path, framework="numpy") as file:
         content = json.loads(file.metadata()["onednn_graph"])
+    content.pop("id", None)
+    for entry in (*content["constants"], *content["parameters"]):
+        for key in ("key", "crc32"):
+            entry.pop(key, None)
     arrays = safetensors.load_file(path)
     changed = change(content, arrays)
     text = json.dumps(content if changed is None else changed)
@@ -206,6 +392,10 @@ HOSTILE = {
     "an input that is a number": (at("inputs", 0, value=3), "its metadata is damaged"),
     "a constant twice": (lambda c, _: c["constants"].append(c["constants"][0]), "has a value already"),
     "a constant that an op makes": (at("constants", 0, "id", value=5), "damaged"),
+    "two of one name": (
+        lambda c, _: c["names"].update({str(i): "alone" for i in c["names"]}),
+        "a name of its own",
+    ),
     "a constant of no array": (lambda c, a: a.pop("layer.0.w") is None or None, "damaged"),
     "a constant of another shape": (lambda c, a: a.update({"layer.0.w": W.T.copy()}), "must have shape"),
     "a constant of another type": (
@@ -222,6 +412,7 @@ HOSTILE = {
 def test_damaged_metadata(tmp_path, name):
     change, message = HOSTILE[name]
     dense().save(tmp_path / "m.json", weights=True)
+    as_older_versions_wrote(tmp_path / "m.json")
     rewritten(tmp_path / "m.safetensors", change)
     if message is None:
         assert og.Graph.load(tmp_path / "m.json").constants
@@ -290,3 +481,24 @@ def test_an_imported_network(tmp_path):
         results = one.compile()(image)
         for got, want in zip(results.values(), wanted, strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+def test_saving_takes_no_copy_of_the_arrays(tmp_path):
+    graph = og.Graph()
+    x = graph.input("x", "f32", [1000])
+    for name in "abcd":
+        x = graph.add(x, graph.constant(np.ones((1000, 1000), "f4"), name=name))
+    tracemalloc.start()
+    graph.save(tmp_path / "m.json", weights=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (tmp_path / "m.safetensors").stat().st_size / 8
+
+
+def test_no_file_is_written_whose_names_are_more_than_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("onednn_graph.graph.runtime.tensor_files.MAX_HEADER_BYTES", 1000)
+    with pytest.raises(
+        og.GraphFileError, match="can't be written: names and metadata may have at most 1000 bytes"
+    ):
+        dense().save(tmp_path / "m.json", weights=True)
+    assert not list(tmp_path.iterdir())

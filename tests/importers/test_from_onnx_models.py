@@ -92,7 +92,6 @@ REFUSED = {
     "no such axis": ("Softmax", [X], [], {"axis": 5}, "axis 5 is none of the 3 axes"),
     "reshape": ("Reshape", [X], [ints(5, 5)], {}, "another number of elements"),
     "beyond in two axes": ("GatherND", [X], [np.array([[0, 3]])], {}, "indices beyond the elements"),
-    "bounds": ("Clip", [X], [scalar(1), scalar(0)], {}, "first must not be above"),
     "dilated average": (
         "AveragePool",
         [IMAGE],
@@ -359,7 +358,7 @@ def test_a_constant_without_a_counterpart():
     np.testing.assert_array_equal(
         og.from_onnx(model_of([text, relu], {"x": X}, ["y"])).compile()(X)["y"], X.clip(0)
     )
-    with pytest.raises(og.UnsupportedError, match="Add ×1"):
+    with pytest.raises(og.UnsupportedError, match="Constant ×1 .*element type 14"):
         og.from_onnx(model_of([text, node_of("Add", ["x", "c"], ["y"])], {"x": X}, ["y"]))
 
 

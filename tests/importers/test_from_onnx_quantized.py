@@ -138,7 +138,7 @@ def test_what_integers_stand_for(name, bias):
 
 
 REFUSED = {
-    "channels last": ("QLinearGlobalAveragePool", 2, {"channels_last": 1}, "data with the channels last"),
+    "channels last": ("QLinearGlobalAveragePool", 2, {"channels_last": 1}, "attribute channels_last is 1"),
     "wide": ("QLinearSigmoid", 0, {}, "an output that is neither s8 nor u8"),
 }
 

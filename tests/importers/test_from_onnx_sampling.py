@@ -325,7 +325,13 @@ def test_a_recurrent_layer_with_batches_first():
 
 REFUSED = {
     "lengths": ("LSTM", [normal(2, 1, 3)], {"hidden_size": 4}, ["w", "r", "", "l"], "different lengths"),
-    "a clip": ("RNN", [normal(2, 1, 3)], {"hidden_size": 4, "clip": 1.0}, ["w", "r"], "a clip"),
+    "a clip": (
+        "RNN",
+        [normal(2, 1, 3)],
+        {"hidden_size": 4, "clip": 1.0},
+        ["w", "r"],
+        "attribute clip is 1.0",
+    ),
     "a function": (
         "RNN",
         [normal(2, 1, 3)],

@@ -37,6 +37,13 @@ FUNCTIONS = {
     "divide down": (lambda x, y: x // y, W, V.abs() + 1),
     "divide down by less": (lambda x, y: x // y, W, -V.abs() - 1),
     "divide floats down": (lambda x, y: torch.div(x, y, rounding_mode="floor"), X, V.abs() + 1),
+    "divide tenths down": (
+        lambda x, y: x // y,
+        torch.tensor([1.0, 0.3, -1.0, 5.5, -7.0, 5.0]),
+        torch.tensor(0.1),
+    ),
+    "divide by nothing down": (lambda x, y: (x // y).isnan(), ODD, ODD.flip(1)),
+    "divide floats to zero": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), X, V.abs() + 1),
     "divide to zero": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), W, V.abs() + 1),
     "remainder": (lambda x, y: x % y, W, -V.abs() - 1),
     "remainder number": (lambda x: x % 3, W),
@@ -55,6 +62,16 @@ FUNCTIONS = {
         for name in ("and", "or", "xor")
         for what, a, b in (("truths", T, S), ("s64", W, V))
     },
+    "least along an axis": (lambda x: x.min(1), W),
+    "greatest of equals": (lambda x: x.max(0), T * 1.0),
+    "least with NaN": (
+        lambda x: (x.min(0)[0].isnan(), x.min(1)[1]),
+        torch.tensor([[ODD[0, 0], -1, 0], [3, 2, ODD[0, 0]]]),
+    ),
+    "greatest with NaN": (
+        lambda x: (x.max(0)[0].isnan(), x.max(1)[1]),
+        torch.tensor([[1, ODD[0, 0], 0], [3, 2, ODD[0, 0]]]),
+    ),
     "operators": (lambda x, y: (x & ~y) | (x ^ y), T, S),
     "logical": (lambda x, y: torch.logical_and(x, torch.logical_not(y)) | torch.logical_or(x, y), W, V),
     "not": (torch.bitwise_not, W),

@@ -260,7 +260,7 @@ POWERS = {
     3.0: ["Square", "Multiply"],
     4.0: ["Square", "Square"],
     2.0: ["Square"],
-    -2.0: ["Square", "Reciprocal"],
+    -2.0: ["Reciprocal", "Square"],
     -0.5: ["Sqrt", "Reciprocal"],
     1.5: ["Pow"],
 }
@@ -499,3 +499,35 @@ def test_what_is_read_elsewhere_or_spread_stays_behind_its_reshape():
         return tanh(h), h
 
     check(model_of_formula(an_output, FLAT), {"x": FLAT}, kinds=["MatMul", "StaticReshape", "Tanh"])
+
+
+def test_a_sum_of_products_whose_shapes_differ_behind_their_reshapes():
+    """(49, 1) and (1, 49) have as many elements: what lies under a reshape is no operand for another one."""
+    one, image = WEIGHTS[:1, :1], np.array([1, 1, 7, 7])
+
+    def formula(x, y):
+        return reshape(matmul(x, one), image) + reshape(y.turned("MatMul", one), image)
+
+    x, y = normal(49, 1), normal(1, 49, seed=2)
+    check(model_of_formula(formula, x, y), {"x": x, "y": y})
+
+
+def test_a_number_with_more_axes_is_no_epsilon():
+    """It would give the result more axes."""
+
+    def formula(x):
+        d = x - mean(x)
+        return d / sqrt(mean(d * d) + np.full((1, 1, 1, 1), EPSILON))
+
+    check(model_of_formula(formula, ROWS), {"x": ROWS})
+
+
+@pytest.mark.parametrize(
+    ("exponent", "point"), [(-2.0, 300.0), (-2.0, 0.004), (-0.5, 6e4), (3.0, 40.0), (4.0, 15.0)]
+)
+def test_powers_of_halves_have_the_values_that_halves_can_hold(exponent, point):
+    x = np.array([point, -point if exponent != -0.5 else point], np.float16)
+    graph = og.from_onnx(model_of_formula(lambda x: x**exponent, x, dtype=np.float16))
+    np.testing.assert_allclose(
+        graph.compile()(x).only.astype(np.float64), x.astype(np.float64) ** exponent, rtol=4e-3
+    )

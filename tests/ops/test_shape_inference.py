@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onednn_graph.ops.attributes import AttributeType
 from op_calls import EXAMPLES, SCHEMAS, X3, Example
+from rows import each
 
 OLD = (
     "ConvTranspose",
@@ -35,7 +36,7 @@ def test_every_op_has_an_example():
     assert sorted(EXAMPLES) == sorted(SCHEMAS)
 
 
-@pytest.mark.parametrize("example", ALL)
+@each("example", ALL)
 def test_inferred_shapes(example):
     assert tuple(example.infer()) == example.outputs
 
@@ -44,7 +45,7 @@ BROADCASTS = {"GenIndex"}
 """Kernels that write an array of fewer elements on purpose."""
 
 
-@pytest.mark.parametrize("example", ALL)
+@each("example", ALL)
 def test_what_the_kernel_makes_has_the_inferred_shape(example, monkeypatch):
     """Before NumPy would broadcast it into an output of another shape."""
     seen, copy = [], np.copyto
@@ -58,15 +59,15 @@ def test_what_the_kernel_makes_has_the_inferred_shape(example, monkeypatch):
     graph.add_op(op)
     graph.finalize()
     compiled = graph.get_partitions(backend="numpy")[0].compile()
-    monkeypatch.setattr(np, "copyto", copyto)
-    results = compiled.execute(None, arrays)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "copyto", copyto)
+        results = compiled.execute(None, arrays)
     assert tuple(r.shape for r in results) == example.outputs
     if example.kind not in BROADCASTS:
         assert all(target == natural for target, natural in seen), seen
 
 
-@pytest.mark.parametrize("example", ALL)
+@each("example", ALL)
 def test_shapes_known_at_execution_only(example):
     """A graph of tensors of which nothing but the rank is known gives what one of known shapes gives."""
     graph = og.Graph()
@@ -98,10 +99,7 @@ def masked(draw, shape):
     return tuple(-1 if draw(st.booleans()) else n for n in shape)
 
 
-@pytest.mark.parametrize("example", ALL)
-@settings(max_examples=30)
-@given(data=st.data())
-def test_unknown_sizes_never_contradict_the_known_ones(example, data):
+def known_sizes_are_not_contradicted(example, data):
     shapes = [masked(data.draw, shape) for shape in example.shapes]
     values = example.values if data.draw(st.booleans()) else {}
     told = [masked(data.draw, shape) for shape in example.outputs] if data.draw(st.booleans()) else None
@@ -110,7 +108,22 @@ def test_unknown_sizes_never_contradict_the_known_ones(example, data):
         assert not contradicts(shape, concrete), (shapes, values, told)
 
 
-@pytest.mark.parametrize("example", [e for e in ALL if e.values[0].outputs])
+@pytest.mark.parametrize("example", ALL)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_unknown_sizes_never_contradict_the_known_ones(example, data):
+    known_sizes_are_not_contradicted(example, data)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", ALL)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_more_unknown_sizes_never_contradict_the_known_ones(example, data):
+    known_sizes_are_not_contradicted(example, data)
+
+
+@each("example", [e for e in ALL if e.values[0].outputs])
 def test_what_depends_on_an_unknown_size_is_unknown(example):
     """A size that no two values of an unknown one have in common must not be inferred: each size of each input is
     left open in turn, and another value of it that is legal too must not contradict what was inferred."""
@@ -141,7 +154,7 @@ def test_the_comparison_sees_a_contradiction():
     assert not contradicts(None, (2, 4))
 
 
-@pytest.mark.parametrize("example", ALL)
+@each("example", ALL)
 def test_a_declared_output_of_another_shape_is_refused(example):
     """By name, with both shapes; Wildcard takes what is declared."""
     if not example.outputs or example.declared:
@@ -155,7 +168,7 @@ def test_a_declared_output_of_another_shape_is_refused(example):
     assert str(list(wrong)) in message
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
+@each("kind", EXAMPLES)
 def test_a_size_of_zero_is_computed_or_refused_in_our_words(kind):
     """Every size of the inputs in turn, wherever it stands; NumPy's own errors and warnings must not come out."""
     for example in EXAMPLES[kind]:
@@ -190,8 +203,8 @@ WITH_AN_AXIS = [
 ]
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize(("kind", "attributes"), WITH_AN_AXIS)
+@each("last", [False, True])
+@each(("kind", "attributes"), WITH_AN_AXIS)
 def test_an_axis_of_a_tensor_that_has_none_is_refused_or_computed(kind, attributes, last):
     """The first and the last one; NumPy's own errors must not come out."""
     if last:
@@ -539,7 +552,7 @@ def named(rows):
     return [pytest.param(r, id=f"{i} {r.kind} {' '.join(r.says)}") for i, r in enumerate(rows)]
 
 
-@pytest.mark.parametrize("row", named(BAD + AUTOMATIC))
+@each("row", named(BAD + AUTOMATIC))
 def test_what_is_wrong_is_said(row):
     """The very class, and a sentence with the op, the attribute or port, and the value."""
     with pytest.raises(og.OneDNNGraphError) as caught:

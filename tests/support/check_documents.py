@@ -3,7 +3,8 @@
 import json
 import math
 
-from onednn_graph.graph.io.serialization import loads, to_graph
+from onednn_graph.graph.files import to_graph
+from onednn_graph.graph.io.serialization import loads
 from onednn_graph.tools.benchdnn.check import run_case
 from onednn_graph.tools.benchdnn.filling import fill
 from onednn_graph.tools.benchdnn.options import parse

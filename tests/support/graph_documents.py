@@ -4,9 +4,7 @@ import json
 import math
 
 import onednn_graph as og
-from onednn_graph.graph.io.serialization import (
-    read_graph,
-)
+from onednn_graph.graph.files import read_graph
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
 
@@ -131,6 +129,11 @@ def both(*changes):
             place = place[step]
         place[last] = value
     return document
+
+
+def interface(**lists):
+    """The small file with names, inputs and outputs."""
+    return put("interface", {"names": [], "inputs": [], "outputs": [], **lists})
 
 
 def graph_of(document):

@@ -345,3 +345,15 @@ add(
     **CONV,
     **IOX,
 )
+
+_RESIZED = {"mode": "bilinear", "coordinate_transformation_mode": "half_pixel", "sizes": [12, 15]}
+LARGER_IMAGES = {
+    "Interpolate": [
+        Example("Interpolate", (src,), (dst,), {**_RESIZED, "data_format": data_format})
+        for src, dst, data_format in (
+            ((2, 16, 6, 5), (2, 16, 12, 15), "NCX"),
+            ((2, 6, 5, 16), (2, 12, 15, 16), "NXC"),
+        )
+    ],
+}
+"""Calls with as many channels as kernels for images like."""

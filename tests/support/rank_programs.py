@@ -271,9 +271,101 @@ def hangs(comm):
     return _until_step_two(comm, lambda: time.sleep(30))
 
 
+def dense(comm=None, constant=False):
+    """A trainer of two dense layers for batches of any size and sentences of any length, and its graph."""
+    graph = og.Graph()
+    x, target = graph.input("x", "f32", [-1, -1, 4]), graph.input("t", "f32", [-1, 3])
+    w1 = graph.parameter(integers(1, (4, 5)) / 4, name="w1")
+    w2 = graph.parameter(integers(2, (5, 3)) / 4, name="w2")
+    words = graph.relu(graph.matmul(x, graph.constant(integers(1, (4, 5)) / 4) if constant else w1))
+    away = graph.subtract(graph.matmul(graph.reduce_mean(words, axes=[1]), w2), target)
+    loss = graph.reduce_mean(graph.square(away), axes=[0, 1])
+    return og.training.Trainer(graph, loss, og.training.SGD(0.125, momentum=0.5), comm=comm), graph
+
+
+def sentences(step, count=BATCH, length=3):
+    return {"x": integers(step, (count, length, 4)), "t": integers(50 + step, (count, 3))}
+
+
+def shares(comm):
+    """Parts of other sizes on each rank and at each step, and sometimes none, whose means are those of the whole."""
+    trainer, graph = dense(comm)
+    losses, tested = [], []
+    for step in range(STEPS):
+        cuts = np.sort(np.random.default_rng(step).integers(0, BATCH + 1, comm.size - 1)).tolist()
+        begin, end = [0, *cuts, BATCH][comm.rank : comm.rank + 2]
+        mine = {name: array[begin:end] for name, array in sentences(step).items()}
+        losses.append(trainer.step(mine))
+        tested.append(trainer.validate([mine] if end > begin else [])["loss"])
+    return {"losses": np.array(losses), "tested": np.array(tested), **graph.parameters}
+
+
+def lengths(comm):
+    """Sentences of another length on each rank, so that each makes programs at other steps."""
+    trainer, graph = dense(comm)
+    for step in range(6):
+        trainer.step(sentences(10 * comm.rank + step, 2, 1 + (comm.rank * step) % 3))
+    return dict(graph.parameters)
+
+
 def differs(comm):
-    comm.buckets([((3, 4 + comm.rank), DataType.f32)])
+    comm.meet("the sizes of buckets", (3, 4 + comm.rank))
     return {}
+
+
+def normalises_unequal_parts(comm):
+    trainer, _ = trained(3 + comm.rank, comm)
+    trainer.step({name: array[: 3 + comm.rank] for name, array in whole_batch().items()})
+    return {}
+
+
+def trains_other_parameters(comm):
+    trainer, _ = dense(comm, constant=comm.rank == 1)
+    trainer.step(sentences(0))
+    return {}
+
+
+def validates_alone(comm):
+    trainer, _ = dense(comm)
+    trainer.step(sentences(0))
+    if comm.rank:
+        trainer.validate([sentences(1)])
+    else:
+        trainer.step(sentences(1))
+    return {}
+
+
+def is_fed_wrongly(comm):
+    trainer, _ = dense(comm)
+    wrong = {"x": np.zeros((1, 2, 7), np.float32)} if comm.rank else {}
+    told = failure(lambda: trainer.step(sentences(0) | wrong))
+    trainer.step(sentences(0))  # and goes on
+    return {"steps": np.array(trainer.steps), "told": np.array(told)}
+
+
+def failure(act):
+    """What is raised."""
+    try:
+        act()
+    except og.OneDNNGraphError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def files_of_rank_0(comm):
+    """What rank 0 alone can write and read."""
+    folder = Path(sys.argv[2]) / f"disk of {comm.rank}"
+    trainer, graph = dense(comm)
+    trainer.step(sentences(comm.rank))
+    told = [failure(lambda: trainer.save(folder / "a")), failure(lambda: trainer.load(folder / "a"))]
+    if comm.rank == 0:
+        folder.mkdir()
+    trainer.save(folder / "a")
+    saved = {name: np.array(array) for name, array in graph.parameters.items()}
+    trainer.step(sentences(7 + comm.rank))
+    trainer.load(folder / "a")
+    same = all(np.array_equal(saved[name], array) for name, array in graph.parameters.items())
+    return {"told": np.array(told), "same": np.array(same), "steps": np.array(trainer.steps)}
 
 
 def leaves_late(comm):
@@ -286,6 +378,7 @@ def leaves_late(comm):
 
 
 OPTIONS = {
+    "normalises_unequal_parts": {"sync_batch_norm": True},
     "training": {"sync_batch_norm": True, "bucket_bytes": 1000},
     "hangs": {"timeout": 2},
     "steps": {"bucket_bytes": 700},

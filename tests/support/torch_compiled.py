@@ -37,6 +37,9 @@ def normal(*shape, seed=0):
 
 
 def compiled(function, **options):
+    """By the backend, with errors of ours raised; torch takes no options beside a mode."""
+    if "mode" not in options:
+        options["options"] = {"strict": True, **options.get("options", {})}
     return torch.compile(function, backend="onednn_graph", **options)
 
 
@@ -79,7 +82,7 @@ def traced():
 def functions(module):
     """Graphs that were compiled for a module and that torch still holds."""
     gc.collect()
-    there = list(report._alive())
+    there = list(report.alive())
     wanted = {id(one) for one in module.parameters()}
     groups = {one.group for one in there if one.weights() & wanted}
     return [one for one in there if one.group in groups]

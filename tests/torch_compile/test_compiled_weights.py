@@ -137,6 +137,77 @@ def test_a_change_that_torch_does_not_count_is_counted_by_hand():
         assert_near(run(x), expected(exact))
 
 
+def pruned(module):
+    """Every hundredth weight of a layer is 0, which torch does not count and samples may miss."""
+    weight = module.weight.data.view(-1)
+    weight[torch.randperm(len(weight), generator=torch.Generator().manual_seed(3))[: len(weight) // 100]] = 0
+
+
+def by_swapped_rows(module):
+    """The same numbers in other places."""
+    rows = module.weight.detach().numpy()
+    rows[[17, 33]] = rows[[33, 17]]
+
+
+def by_one_sign(module):
+    module.weight.data[101, 7].neg_()
+
+
+@pytest.mark.parametrize("change", [pruned, by_swapped_rows, by_one_sign])
+def test_few_elements_change_behind_torchs_back(change):
+    """They are seen when every piece was looked at, of which each call does one at least."""
+    from onednn_graph.graph.torch_compile.weights import PIECE
+
+    module = seeded(lambda: nn.Linear(256, 256)).eval()
+    run = compiled(module)
+    x = normal(2, 256)
+    with torch.no_grad():
+        run(x)
+        change(module)
+        expected, exact = in_double(module, x)
+        for _ in range(256 * 256 * 4 // PIECE + 2):
+            made = run(x)
+        assert_near(made, expected(exact))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("change", [pruned, by_swapped_rows, by_one_sign])
+def test_few_elements_change_and_somebody_says_so(change, whole, monkeypatch):
+    from onednn_graph.graph.torch_compile.weights import _Set
+    from onednn_graph.torch import refresh
+
+    monkeypatch.setattr(_Set, "is_fresh", lambda *given: True)
+    module, other = (seeded(lambda: nn.Linear(256, 256)).eval() for _ in range(2))
+    run = compiled(module)
+    x = normal(2, 256)
+    with torch.no_grad():
+        before = run(x)
+        change(module)
+        refresh(other)
+        assert torch.equal(run(x), before)
+        refresh(None if whole else run)
+        expected, exact = in_double(module, x)
+        assert_near(run(x), expected(exact))
+
+
+def test_weights_in_a_file_that_is_mapped(tmp_path):
+    """Another writer changes the file, and with it the memory of the weights."""
+    module = seeded(lambda: nn.Linear(256, 256)).eval()
+    path = tmp_path / "weights"
+    path.write_bytes(module.weight.detach().numpy().tobytes())
+    mapped = torch.from_file(str(path), shared=True, size=256 * 256).view(256, 256)
+    module.weight = nn.Parameter(mapped)
+    run = compiled(module)
+    x = normal(2, 256)
+    with torch.no_grad():
+        run(x)
+        np.memmap(path, np.float32, "r+", shape=(256, 256))[5, 6:9] += 100
+        expected, exact = in_double(module, x)
+        for _ in range(20):
+            made = run(x)
+        assert_near(made, expected(exact))
+
+
 def test_weights_are_packed_once_while_they_stay(monkeypatch):
     from onednn_graph.graph.torch_compile.weights import Weights
 

@@ -1,5 +1,7 @@
 """Regions run on memory by its address, with nothing copied; they need no torch."""
 
+from collections import Counter
+
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -64,7 +66,7 @@ def test_results_lie_as_asked():
 def test_an_op_on_the_host_beside_leaves_the_others_on_the_library():
     graph, number = convolution(counts=True)
     region = Region(graph, {number: NXC}, CompileOptions())
-    assert region.ops_by_backend() == {"onednn": 2, "numpy": 1}
+    assert Counter(one.backend for one in region.record) == {"onednn": 2, "numpy": 1}
     given = {"x": integers((2, 3, 6, 6), 1), "weights": integers((8, 3, 3, 3), 2), "count": np.asarray(6)}
     memory, count = np.full((2, 6, 6, 8), np.nan, np.float32), np.zeros((), np.int64)
     run(region, given, [memory, count])

@@ -15,11 +15,12 @@ import numpy as np
 from attrs import evolve, frozen
 
 from ...graph.compile.signature import Key
+from ...graph.files import to_graph
 from ...graph.graph import Graph
 from ...graph.io.document_reader import read_bytes
-from ...graph.io.serialization import Document, from_graph, load, to_graph
+from ...graph.io.serialization import Document, from_graph, load
 from ...graph.io.weights import Weights
-from ...graph.model.logical_tensor import LogicalTensor, label, may_overlap
+from ...graph.model.logical_tensor import LogicalTensor, may_overlap
 from ...graph.runtime.arrays import Array, itemsize, numpy_type
 from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
@@ -166,7 +167,7 @@ def _with_values(document: Document, model: Graph) -> Graph:
     """
     graph = to_graph(document)
     tensors = {t.id: t for t in graph.inputs}
-    known = {t.id: model.constants[label(t)] for t in model.constant_tensors}
+    known = model.held_constants
     kept = [
         (tensors[i], array.astype(numpy_type(tensors[i].data_type)))
         for i, array in known.items()

@@ -18,7 +18,7 @@ import numpy as np
 from attrs import evolve
 
 from ...graph.graph import Graph
-from ...graph.model.logical_tensor import LogicalTensor, label
+from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, numpy_type
 from ...ops.data_types import DataType
@@ -74,9 +74,7 @@ def fill(graph: Graph, seed: int = 0, density: float = 1.0) -> dict[int, Array]:
         UnsupportedError: data that follows from other data needs an op without a NumPy kernel.
     """
     filler = _Filler(graph, seed, density)
-    known = {**graph.constants, **graph.parameters}
-    held = (*graph.constant_tensors, *graph.parameter_tensors)
-    arrays = {tensor.id: known[label(tensor)] for tensor in held}
+    arrays = {**graph.held_constants, **{i: one.view for i, one in graph.held_parameters.items()}}
     late: list[LogicalTensor] = []
     for tensor in graph.inputs:
         if filler.follows(tensor) is None:

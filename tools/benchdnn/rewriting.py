@@ -105,7 +105,9 @@ def rewrite(document: Document, case: Case) -> Document:
     if case.fpmath is not None:
         document = evolve(document, fpmath_mode=case.fpmath.mode, apply_to_int=case.fpmath.apply_to_int)
     # Ids of ports in files that were edited by hand are stale; what no op reads is an output.
-    document = evolve(document, ops=_sorted(document.ops), input_ports=None, output_ports=None)
+    document = evolve(
+        document, ops=_sorted(document.ops), input_ports=None, output_ports=None, interface=None
+    )
     return Inference(document, case, batched).run()
 
 

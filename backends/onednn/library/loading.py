@@ -19,13 +19,15 @@ from typing import Any
 from attrs import frozen
 
 from ....ops.data_types import DataType
-from ....ops.errors import LibraryError
+from ....ops.errors import ArgumentTypeError, LibraryError
+from ....ops.values import format_value
 from .capabilities import Capabilities, capabilities_of
+from .cpu import cpu_kind
 from .enumerators import Algorithm, CpuIsa
 from .finding import DISTRIBUTION, DISTRIBUTION_VERSION, VARIABLE, find_library, name_library
 from .prototypes import LATER_PROTOTYPES, PROTOTYPES
 from .runtimes import GNU_OPENMP, Runtime, runtime_of
-from .waiting import short_waits
+from .waiting import crowd, short_waits
 
 Version = tuple[int, int]
 """Major and minor: what one of them does, its patches do."""
@@ -70,6 +72,15 @@ ENGINE_CPU = 1
 STREAM_DEFAULT_FLAGS = 1
 SCRATCHPAD_USER = 1
 FORMAT_TAG_ANY = 1
+
+WHOLE = "name a libdnnl.so of a whole installation"
+OTHERS = (
+    "dnnl_memory_desc_get_size",
+    "dnnl_memory_desc_equal",
+    "dnnl_primitive_desc_query_md",
+    "dnnl_get_effective_cpu_isa",
+)
+"""Functions that return no status, and so are not among `PROTOTYPES`."""
 
 Dims = c_int64 * MAX_NDIMS
 
@@ -149,17 +160,25 @@ class Library:
     def using(self, threads: int) -> Generator[None, None, None]:
         """Within the block, the calling thread's kernels are made for so many threads, and run on them.
 
-        Builds whose threads have no such setting always run on all of theirs.
+        They are fewer where OpenMP gives no more; builds whose threads have no such setting run on all of theirs.
         """
-        before, set_count = self.threads, self.runtime.set_count
-        if before == threads or set_count is None:
-            yield
-            return
-        set_count(threads)
+        runtime = self.runtime
+        held = runtime.hold(runtime.granted(threads))
         try:
             yield
         finally:
-            set_count(before)
+            if held is not None:
+                runtime.release(held)
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """What times depend on that are measured here, whatever is timed: part of each key of the tuning cache."""
+        return {
+            "machine": cpu_kind(),
+            "isa": self.effective_isa,
+            "threads": self.threads,
+            "library": list(self.build),
+        }
 
     @property
     def effective_isa(self) -> str:
@@ -182,8 +201,12 @@ def load() -> Library:
     except OSError as error:
         raise LibraryError(f"{found.path} can't be loaded: {error}{_hint(str(error))}") from error
     told = _version(c, found.path)
+    lacking = next((name for name in (*PROTOTYPES, *OTHERS) if not hasattr(c, name)), None)
+    if lacking is not None:
+        raise LibraryError(f"{found.path} is no whole libdnnl: it has no function {lacking}; {WHOLE}")
     version = (int(told.major), int(told.minor), int(told.patch))
-    runtime = runtime_of(c, int(told.cpu_runtime), found.path)
+    first_team = functools.partial(crowd, c) if waiting.needs_crowd else None
+    runtime = runtime_of(c, int(told.cpu_runtime), found.path, first_team)
     for name, argtypes in PROTOTYPES.items():
         function = getattr(c, name)
         function.argtypes = argtypes
@@ -201,10 +224,9 @@ def load() -> Library:
     c.dnnl_primitive_desc_query_md.argtypes = (c_void_p, c_int, c_int)
     c.dnnl_primitive_desc_query_md.restype = c_void_p
     c.dnnl_get_effective_cpu_isa.restype = c_int
-    if runtime.name != GNU_OPENMP:
-        waiting = f"as {runtime.name} has it"
+    words = waiting.words if runtime.name == GNU_OPENMP else f"as {runtime.name} has it"
     build = () if found.is_wheel else ((told.hash or b"").decode(), runtime.name)
-    return Library(found.path, version, c, runtime, capabilities, found.source, (*version, *build), waiting)
+    return Library(found.path, version, c, runtime, capabilities, found.source, (*version, *build), words)
 
 
 def loaded_library() -> str:
@@ -234,7 +256,10 @@ def _version(c: Any, path: Path) -> _Version:
     except AttributeError:
         raise LibraryError(f"{path} is no libdnnl: it has no function dnnl_version") from None
     function.restype = POINTER(_Version)
-    told = function().contents
+    try:
+        told = function().contents
+    except ValueError:  # a null pointer
+        raise LibraryError(f"{path} is no libdnnl: its dnnl_version tells none; {WHOLE}") from None
     version = (int(told.major), int(told.minor))
     if not OLDEST <= version < TOO_NEW:
         age = "old" if version < OLDEST else "new"
@@ -256,8 +281,11 @@ def use_library(path: str | os.PathLike[str]) -> None:
         path: of the file, `libdnnl.so`.
 
     Raises:
+        ArgumentTypeError: no path.
         LibraryError: another one is loaded already, or this one can't be used; nothing has changed then.
     """
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fsdecode(path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"use_library takes the path of a libdnnl.so, got {format_value(path)}")
     wanted = Path(path).expanduser()
     if load.cache_info().currsize:
         loaded = load()

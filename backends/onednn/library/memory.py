@@ -6,11 +6,12 @@ import ctypes
 import math
 from collections.abc import Sequence
 from ctypes import c_int
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from attrs import frozen
 
 from ....graph.runtime.arrays import numpy_type
+from ....graph.runtime.cached import cached
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from .enumerators import Query
@@ -130,31 +131,36 @@ class MemoryDesc:
             self.lib.new("dnnl_memory_desc_permute_axes", self.handle, (c_int * len(places))(*places)),
         )
 
-    @cached_property
+    @cached
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
         return self._query_dims(Query.dims)[: self._rank]
 
-    @cached_property
+    @cached
     def strides(self) -> tuple[int, ...] | None:
         """Strides in elements of a plain layout; None for a blocked one, and for one that is not chosen yet."""
         return None if self.blocks else self._outer_strides or None
 
-    @cached_property
+    @cached
     def _rank(self) -> int:
         return self._query_int(Query.ndims_s32)
 
-    @cached_property
+    @cached
     def blocks(self) -> tuple[int, ...]:
         """Sizes of the inner blocks; none of a plain layout."""
         count = self._query_int(Query.inner_nblks_s32)
         return self._query_dims(Query.inner_blks)[:count] if count else ()
 
-    @cached_property
+    @cached
     def _outer_strides(self) -> tuple[int, ...]:
         return self._query_dims(Query.strides)[: self._rank]
 
-    @cached_property
+    @property
+    def outer_strides(self) -> tuple[int, ...]:
+        """Strides in elements of the axes, of whole blocks where there are any."""
+        return self._outer_strides
+
+    @cached
     def has_gaps(self) -> bool:
         """Whether there is memory between the elements of a plain layout that belongs to none of them."""
         strides, shape = self.strides, self.shape
@@ -163,7 +169,7 @@ class MemoryDesc:
             for d, have, want in zip(shape, strides, packed(shape, strides), strict=True)
         )
 
-    @cached_property
+    @cached
     def has_more(self) -> bool:
         """Whether the library keeps something behind a plain layout's elements, as the sums of 8-bit weights.
 
@@ -190,7 +196,7 @@ class MemoryDesc:
         """Elements from one position of the last axis to the next, in blocks too; None if no layout is chosen."""
         return self._outer_strides[-1] if self._outer_strides else None
 
-    @cached_property
+    @cached
     def has_stray_ones(self) -> bool:
         """Whether an axis of one element has another stride than rows or channels-last images give it.
 
@@ -206,12 +212,12 @@ class MemoryDesc:
             step *= size
         return False
 
-    @cached_property
+    @cached
     def data_type(self) -> DataType:
         """Type of the elements."""
         return TYPES_BY_NUMBER[self._query_int(Query.data_type)]
 
-    @cached_property
+    @cached
     def nbytes(self) -> int:
         """Bytes of a buffer for it."""
         return int(self.lib.c.dnnl_memory_desc_get_size(self.handle))
@@ -239,7 +245,7 @@ class MemoryDesc:
         """Bytes of an element."""
         return ITEM_SIZES[self.data_type]
 
-    @cached_property
+    @cached
     def run(self) -> int:
         """Elements that lie one behind the other without a gap: a block, or the fastest axes together."""
         if self.blocks:
@@ -256,7 +262,7 @@ class MemoryDesc:
         """The layout in words: axes from outermost to innermost, then blocks, `acdb16c`, say; `any` if not chosen."""
         return self._letters
 
-    @cached_property
+    @cached
     def _letters(self) -> str:
         if self._rank == 0:
             return "empty"

@@ -8,6 +8,7 @@ from ctypes import c_char_p, c_void_p
 
 from attrs import frozen
 
+from ....graph.runtime.locking import foreign_locks
 from .enumerators import Algorithm, FpmathMode, Query
 from .loading import (
     CONVOLUTION_DIRECT,
@@ -69,7 +70,8 @@ class PrimitiveDesc:
     def next_implementation(self) -> bool:
         """Moves on to the next implementation; False when there is none."""
         lib = self.engine.lib
-        status = lib.c.dnnl_primitive_desc_next_impl(self.handle)
+        with foreign_locks:
+            status = lib.c.dnnl_primitive_desc_next_impl(self.handle)
         if status not in (SUCCESS, LAST_IMPL_REACHED):
             lib.check(status, "dnnl_primitive_desc_next_impl")
         return status == SUCCESS
@@ -86,10 +88,8 @@ class PrimitiveDesc:
 
     def create(self) -> Primitive:
         """The primitive of the present implementation."""
-        return Primitive(
-            self.engine,
-            self.engine.lib.new("dnnl_primitive_create", self.handle),
-        )
+        with foreign_locks:
+            return Primitive(self.engine, self.engine.lib.new("dnnl_primitive_create", self.handle))
 
     def __del__(self) -> None:
         self.engine.lib.destroy("dnnl_primitive_desc_destroy", self.handle)
@@ -181,7 +181,8 @@ def described(engine: NativeEngine, function: str, *arguments: object) -> Primit
     handle = c_void_p()
     create = getattr(engine.lib.c, f"dnnl_{function}_primitive_desc_create")
     # Objects are passed whole, and not as handles, so that they live until the call is over.
-    status = create(ctypes.byref(handle), *[getattr(one, "handle", one) for one in arguments])
+    with foreign_locks:
+        status = create(ctypes.byref(handle), *[getattr(one, "handle", one) for one in arguments])
     return PrimitiveDesc(engine, handle.value or 0, function) if status == SUCCESS else None
 
 

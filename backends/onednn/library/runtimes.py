@@ -5,12 +5,12 @@ Source of the numbers: `DNNL_RUNTIME_…` of the C headers. TBB's number of thre
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from ctypes import c_int, c_void_p
+from contextlib import suppress
+from ctypes import CFUNCTYPE, c_int, c_uint, c_void_p
 from pathlib import Path
-from typing import Any
-
-from attrs import frozen
+from typing import Any, Protocol
 
 from ....ops.errors import LibraryError
 
@@ -29,47 +29,206 @@ TBB_CONCURRENCY = "_ZN3tbb6detail2r115max_concurrencyEPKNS0_2d115task_arena_base
 """`tbb::detail::r1::max_concurrency(task_arena_base const*)`, which takes no arena for the thread's own."""
 
 
-@frozen(eq=False)
-class Runtime:
-    """The threads of a build.
-
-    Attributes:
-        name: in words, `GNU OpenMP`, say.
-        count: how many a kernel that is made now will use.
-        set_count: sets it for the calling thread; None where the build has no such setting.
-    """
-
-    name: str
-    count: Callable[[], int]
-    set_count: Callable[[int], object] | None = None
+Held = tuple[int, int, int]
+"""What a thread's setting was: its threads, whether they are dynamic, levels of parallel regions."""
 
 
-def runtime_of(c: Any, number: int, path: Path) -> Runtime:
+class Runtime(Protocol):
+    """The threads of a build."""
+
+    @property
+    def name(self) -> str:
+        """In words, `GNU OpenMP`, say."""
+        ...
+
+    def count(self) -> int:
+        """How many a kernel is described for that is described now, on the calling thread."""
+        ...
+
+    def granted(self, threads: int) -> int:
+        """How many a kernel really gets, on the calling thread, where so many are asked for."""
+        ...
+
+    def hold(self, threads: int) -> Held | None:
+        """Sees to it that the calling thread's kernels are described for so many threads, and run on them.
+
+        Args:
+            threads: as many as were granted.
+
+        Returns:
+            What `release` takes; None where nothing was changed.
+        """
+        ...
+
+    def release(self, held: Held) -> None:
+        """Puts back what `hold` has changed."""
+        ...
+
+    def is_foreign(self) -> bool:
+        """Whether the calling thread is not its own master here, and kernels have to run on another: see `fork.run`."""
+        ...
+
+
+def runtime_of(c: Any, number: int, path: Path, first_team: Callable[[], None] | None = None) -> Runtime:
     """The threads of a loaded library.
 
     Args:
         number: `dnnl_version_t::cpu_runtime`.
+        first_team: called before GNU OpenMP is asked for more threads than the calling one for the first time.
 
     Raises:
         LibraryError: it can't be used with such threads.
     """
     if number == OPENMP:
-        return _openmp(c)
+        return OpenMP(c, first_team)
     if number == TBB:
-        count = getattr(c, TBB_CONCURRENCY)
-        count.argtypes = (c_void_p,)
-        count.restype = c_int
-        return Runtime(TBB_NAME, lambda: int(count(None)))
+        return ThreadingBuildingBlocks(c)
     if number == SEQUENTIAL:
-        return Runtime("the calling thread", lambda: 1)
+        return CallingThread()
     raise LibraryError(f"{path} {UNFIT.get(number, f'has threads of kind {number}')}; {WAYS_OUT}")
 
 
-def _openmp(c: Any) -> Runtime:
-    count, set_count = c.omp_get_max_threads, c.omp_set_num_threads
-    count.argtypes = ()
-    count.restype = c_int
-    set_count.argtypes = (c_int,)
-    set_count.restype = None
-    other = hasattr(c, "kmp_get_blocktime")
-    return Runtime(LLVM_OPENMP if other else GNU_OPENMP, count, set_count)
+class OpenMP:
+    """GNU's, or Intel's and LLVM's.
+
+    A region gets fewer threads than are asked for by `OMP_THREAD_LIMIT`, by `OMP_DYNAMIC` on a busy machine, by
+    `OMP_MAX_ACTIVE_LEVELS=0`, and within another region. A kernel that was described for more computes a part of its
+    result, or waits for ever at a barrier.
+    """
+
+    def __init__(self, c: Any, first_team: Callable[[], None] | None = None) -> None:
+        self.name = LLVM_OPENMP if hasattr(c, "kmp_get_blocktime") else GNU_OPENMP
+        self.count = _function(c.omp_get_max_threads)
+        self._set_count = _function(c.omp_set_num_threads, c_int)
+        self._limit = _function(c.omp_get_thread_limit)
+        self._dynamic = _function(c.omp_get_dynamic)
+        self._set_dynamic = _function(c.omp_set_dynamic, c_int)
+        self._levels = _function(c.omp_get_max_active_levels)
+        self._set_levels = _function(c.omp_set_max_active_levels, c_int)
+        self._in_region = _function(c.omp_in_parallel)
+        self._parallel = getattr(c, "GOMP_parallel", None)
+        if self._parallel is not None:
+            self._parallel.argtypes = (c_void_p, c_void_p, c_uint, c_uint)
+            self._parallel.restype = None
+        self._first_team = first_team if self.name == GNU_OPENMP else None
+        self._seen: dict[int, int] = {}
+
+    def granted(self, threads: int) -> int:
+        if threads == 1 or self._in_region() or self._levels() < 1:
+            return 1
+        threads = min(threads, self._limit())
+        if threads == 1:
+            return 1
+        if threads not in self._seen:
+            if self._first_team is not None and not self._seen:
+                self._first_team()
+            self._seen[threads] = min(threads, _elsewhere(lambda: self._team(threads), threads))
+        return self._seen[threads]
+
+    def _team(self, threads: int) -> int:
+        """How many threads come to a region that is tried."""
+        if self._parallel is None:
+            return threads
+        came: list[int] = []
+        each = CFUNCTYPE(None, c_void_p)(came.append)
+        held = self.hold(threads)
+        self._parallel(each, None, threads, 0)
+        if held is not None:
+            self.release(held)
+        return len(came)
+
+    def hold(self, threads: int) -> Held | None:
+        before = self.count()
+        if threads == 1:  # needs no team
+            if before == 1:
+                return None
+            self._set_count(1)
+            return before, 0, 1
+        dynamic, levels = self._dynamic(), self._levels()
+        if before == threads and not dynamic and levels:
+            return None
+        self._set_count(threads)
+        if dynamic:
+            self._set_dynamic(0)
+        if not levels:
+            self._set_levels(1)
+        return before, dynamic, levels
+
+    def release(self, held: Held) -> None:
+        before, dynamic, levels = held
+        self._set_count(before)
+        if dynamic:
+            self._set_dynamic(dynamic)
+        if not levels:
+            self._set_levels(levels)
+
+    def is_foreign(self) -> bool:
+        return bool(self._in_region())
+
+
+class ThreadingBuildingBlocks:
+    """TBB's, whose number is that of the calling thread's arena and can't be set.
+
+    A kernel that was described in a small arena has too little memory in a larger one, so that threads which somebody
+    has put into an arena of another size are foreign.
+    """
+
+    name = TBB_NAME
+
+    def __init__(self, c: Any) -> None:
+        concurrency = _function(getattr(c, TBB_CONCURRENCY), c_void_p)
+        self.count: Callable[[], int] = lambda: concurrency(None)
+        self._own = _elsewhere(self.count, 1)
+
+    def granted(self, threads: int) -> int:
+        del threads
+        return self.count()
+
+    def hold(self, threads: int) -> None:
+        del threads
+
+    def release(self, held: Held) -> None:
+        del held
+
+    def is_foreign(self) -> bool:
+        return self.count() != self._own
+
+
+class CallingThread:
+    """No threads but the one that calls."""
+
+    name = "the calling thread"
+
+    def count(self) -> int:
+        return 1
+
+    def granted(self, threads: int) -> int:
+        del threads
+        return 1
+
+    def hold(self, threads: int) -> None:
+        del threads
+
+    def release(self, held: Held) -> None:
+        del held
+
+    def is_foreign(self) -> bool:
+        return False
+
+
+def _function(function: Any, *arguments: Any) -> Callable[..., int]:
+    function.argtypes = arguments
+    function.restype = c_int
+    return function
+
+
+def _elsewhere(function: Callable[[], int], otherwise: int) -> int:
+    """What a function says on a thread of its own, of which nobody has changed the settings, and which has been through
+    no fork; something else where no thread can be started.
+    """
+    said: list[int] = []
+    thread = threading.Thread(target=lambda: said.append(function()), name="onednn-threads")
+    with suppress(RuntimeError):
+        thread.start()
+        thread.join()
+    return said[0] if said else otherwise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....graph.model.logical_tensor import LogicalTensor
@@ -13,6 +14,7 @@ from . import integers as on_integers
 from .binary_primitive import binary_primitive
 from .elementwise import takes
 from .fusing import BINARY, Link
+from .long_sums import check_length
 from .lowering import Lowered, Lowering
 from .sums_of_rows import sum_of_rows
 
@@ -86,6 +88,7 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if made is not None:
         low.produce(op.outputs[0], low.look(made, low.desc((shape[axis],), (1,), made.desc.data_type)))
         return
+    check_length(math.prod(shape[a] for a in others))
     target = low.temporary(kept, low.type_of(op.outputs[0]))
     attributes, _ = low.attributes((), op.outputs[0])
     desc = low.describe(

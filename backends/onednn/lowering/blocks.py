@@ -2,12 +2,13 @@
 
 With two threads that is as fast in f32, and slower in bf16, whose kernels have more to prepare; so it is done for the
 memory's sake only. Every head of every image is computed alike, so one plan for a block of heads, run again and again
-on other places of the user's arrays, does the same as one for all of them.
+on other places of the user's arrays, does the same as one for all of them. That holds where each op treats each head by
+itself: an op is taken only if the tables here say so of its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from attrs import evolve, frozen
@@ -16,7 +17,9 @@ from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LogicalTensor, evolve_tensor
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import itemsize
+from ....ops.formats import axis_positions
 from ....ops.movement import permutation
+from .fusing import BINARY, ELTWISE
 
 SCORES_BYTES = 1 << 20
 """What the scores of a block may take in f32, for each thread: about a second-level cache."""
@@ -25,6 +28,18 @@ MOST_BYTES = 512 << 20
 F32_BYTES = 4
 RANK = 4
 """Images, heads, rows and columns."""
+ELEMENTWISE = frozenset({*ELTWISE, *BINARY, "GreaterEqual", "Reorder", "Select", "TypeCast"})
+"""Kinds whose result has an element for each element of their inputs, which broadcast."""
+ALONG: Mapping[str, Callable[[Op], int | None]] = {
+    "BiasAdd": lambda op: axis_positions(op.attributes.string("data_format"), len(op.inputs[0].dims) - 2)[
+        "C"
+    ][0],
+    "Dequantize": lambda op: _channels(op),
+    "GenIndex": lambda op: op.attributes.integer("axis"),
+    "Quantize": lambda op: _channels(op),
+    "SoftMax": lambda op: op.attributes.integer("axis"),
+}
+"""Kinds whose result depends on a place along one axis at most, and the axis; all others they treat by elements."""
 
 Axes = tuple[int | None, int | None]
 """Where the images and the heads are among a tensor's axes; None where it has no such axis."""
@@ -79,42 +94,90 @@ def in_blocks(request: CompileRequest, threads: int) -> Blocks | None:
     return Blocks(block, offsets)
 
 
+def _channels(op: Op) -> int | None:
+    """The axis along which a Quantize or Dequantize has scales."""
+    return op.attributes.integer("axis") if op.attributes.string("qtype") == "per_channel" else None
+
+
 def _on(op: Op, tensors: dict[int, LogicalTensor | None]) -> Op:
     return op.with_tensors([tensors[t.id] or t for t in op.inputs], [tensors[t.id] or t for t in op.outputs])
 
 
 def _axes(ops: Sequence[Op], images: int, heads: int) -> dict[int, Axes] | None:
-    """Where each tensor has images and heads; None where that can't be told."""
+    """Where each tensor has images and heads; None where that can't be told, or an op mixes them."""
     found: dict[int, Axes] = {}
-
-    def note(tensor: LogicalTensor, axes: Axes) -> bool:
-        return found.setdefault(tensor.id, axes) == axes
-
     for op in ops:
-        if op.kind in ("StaticReshape", "GenIndex", "Dropout"):
-            return None
         for tensor in op.inputs:
-            rank = len(tensor.dims)
-            missing = RANK - rank
-            aligned: Axes = (0, 1) if not missing else (None, 0) if missing == 1 else (None, None)
-            if missing < 0 or not note(tensor, found.get(tensor.id, aligned)):
+            if len(tensor.dims) > RANK:
                 return None
+            found.setdefault(tensor.id, _aligned(len(tensor.dims)))
+        after = _axes_of_result(op, [found[t.id] for t in op.inputs])
+        if after is None or len(op.outputs) != 1:
+            return None
+        found[op.outputs[0].id] = after
+        for tensor in (*op.inputs, *op.outputs):
             for axis, size in zip(found[tensor.id], (images, heads), strict=True):
                 if axis is not None and tensor.dims[axis] not in (1, size):
                     return None
-        before = found[op.inputs[0].id]
-        after: Axes = (0, 1)
-        if op.kind == "StaticTranspose":
-            order = permutation(op.attributes, len(op.inputs[0].dims))
-            if order is None or before[0] is None or before[1] is None:
-                return None
-            after = order.index(before[0]), order.index(before[1])
-        elif op.kind in ("Reorder", "TypeCast", "Quantize", "Dequantize"):
-            after = before
-        for tensor in op.outputs:
-            if not note(tensor, after):
-                return None
     return found
+
+
+def _aligned(rank: int) -> Axes:
+    """Where a tensor has images and heads that broadcasts to the scores."""
+    image, head = rank - RANK, rank - RANK + 1
+    return (None if image < 0 else image, None if head < 0 else head)
+
+
+def _axes_of_result(op: Op, before: Sequence[Axes]) -> Axes | None:
+    """Where an op's result has images and heads; None where it is not known to treat each of them by itself.
+
+    Args:
+        op: of any kind.
+        before: where its inputs have them.
+    """
+    rank = len(op.inputs[0].dims)
+    if op.kind == "StaticTranspose":
+        order, (image, head) = permutation(op.attributes, rank), before[0]
+        return (
+            None
+            if order is None or image is None or head is None
+            else (order.index(image), order.index(head))
+        )
+    if op.kind in ALONG:
+        along = ALONG[op.kind](op)
+        if along is not None and along % max(rank, 1) in before[0]:
+            return None
+    elif op.kind == "MatMul":
+        matrices = [(t, axes) for t, axes in zip(op.inputs[:2], before, strict=False)]
+        if any(len(t.dims) < 2 or {len(t.dims) - 2, len(t.dims) - 1} & {*axes} for t, axes in matrices):
+            return None
+    elif op.kind not in ELEMENTWISE:
+        return None
+    return _broadcast(op, before)
+
+
+def _broadcast(op: Op, before: Sequence[Axes]) -> Axes | None:
+    """Where a result has images and heads to which inputs broadcast; None where one has something else there."""
+    rank = len(op.outputs[0].dims)
+    places = [
+        {
+            axis - len(t.dims)
+            for t, axes in zip(op.inputs, before, strict=True)
+            if (axis := axes[which]) is not None
+        }
+        for which in (0, 1)
+    ]
+    if any(len(there) > 1 or min(there, default=0) < -rank for there in places):
+        return None
+    for which, there in enumerate(places):
+        for tensor, axes in zip(op.inputs, before, strict=True):
+            axis = min(there, default=-rank - 1) + len(tensor.dims)
+            if axis >= 0 and axes[which] is None and tensor.dims[axis] != 1:
+                return (
+                    None  # a turned result lines up with an axis that is not known to be of images or heads
+                )
+    image, head = (there.pop() + rank if there else None for there in places)
+    return image, head
 
 
 def _sliced(tensor: LogicalTensor, axes: Axes, heads: int) -> LogicalTensor | None:

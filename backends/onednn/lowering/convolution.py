@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from attrs import evolve, frozen
@@ -23,6 +24,7 @@ from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
+from .long_sums import check_products
 from .lowering import Lowered, Lowering
 from .points import PointProduct, is_of_points, point_product
 from .tensors import HALVES, Quantized
@@ -49,6 +51,9 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     order = p.src_axes.order
     output = op.outputs[0]
     integers = [low.quantized(t) for t in op.inputs[:2]]
+    factors = [found.largest for found in integers if found is not None]
+    if all(integers):
+        check_products(math.prod(op.inputs[1].dims) // output.dims[order[1]], math.prod(factors))
     quantized = integers if all(integers) else [None, None]
     bias, links = _bias(op, links)
     result = result_of(op, links) if links or bias is None else bias.result

@@ -10,6 +10,7 @@ from attrs import frozen
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.attributes import Attributes
+from ....ops.data_types import DataType
 from ....ops.formats import axis_positions, data_axes
 from ..library.enumerators import Algorithm
 from .collapse import spread_shape
@@ -40,7 +41,6 @@ ELTWISE: Mapping[str, Callable[[Attributes], tuple[Algorithm, float, float]]] = 
     "HardSigmoid": lambda a: (Algorithm.eltwise_hardsigmoid, a.real("alpha"), a.real("beta")),
     "HardSwish": lambda a: (Algorithm.eltwise_hardswish, 1 / 6, 0.5),
     "LeakyReLU": lambda a: (Algorithm.eltwise_relu, a.real("alpha"), 0),
-    "Log": lambda a: (Algorithm.eltwise_log, 0, 0),
     "Mish": lambda a: (Algorithm.eltwise_mish, 0, 0),
     "Pow": lambda a: (Algorithm.eltwise_pow, 1, a.real("beta")),
     "Reciprocal": lambda a: (Algorithm.eltwise_pow, 1, -1),
@@ -64,11 +64,30 @@ BINARY: Mapping[str, Algorithm] = {
 }
 """Kind → algorithm."""
 
-TURNED: Mapping[str, tuple[PostEltwise, Algorithm]] = {
-    "Subtract": (PostEltwise(Algorithm.eltwise_linear, -1, 0), Algorithm.binary_add),
-    "Divide": (PostEltwise(Algorithm.eltwise_pow, 1, -1), Algorithm.binary_mul),
+
+@frozen(kw_only=True)
+class Turned:
+    """A binary whose second operand is the chain, as one whose first operand it is.
+
+    Attributes:
+        algorithm: of that other binary.
+        before, after: an eltwise that comes before or behind it.
+    """
+
+    algorithm: Algorithm
+    before: PostEltwise | None = None
+    after: PostEltwise | None = None
+
+
+TURNED: Mapping[str, Turned] = {
+    "Subtract": Turned(before=PostEltwise(Algorithm.eltwise_linear, -1, 0), algorithm=Algorithm.binary_add),
+    "Divide": Turned(algorithm=Algorithm.binary_div, after=PostEltwise(Algorithm.eltwise_pow, 1, -1)),
 }
-"""Where the chain is the second operand: the eltwise that comes before another binary."""
+"""Kind → how it is done where the chain is the second operand.
+
+c / x is 1 / (x / c), for x / c leaves the range of f32 only where c / x does, but for subnormal results, which become
+0; 1 / x leaves it wherever x is subnormal.
+"""
 
 
 @frozen
@@ -102,7 +121,7 @@ class Link:
         result: the tensor that it makes.
         algorithm: of the post-op; None where only the type changes.
         alpha, beta: parameters of an eltwise.
-        before: an eltwise that comes first.
+        before, after: an eltwise that comes before or behind a binary.
         operand: second operand of a binary.
         axis: where a vector operand stands, for a bias per channel.
         quantize: what the Quantize that ends the chain divides by and adds.
@@ -115,6 +134,7 @@ class Link:
     alpha: float = 0.0
     beta: float = 0.0
     before: PostEltwise | None = None
+    after: PostEltwise | None = None
     operand: LogicalTensor | None = None
     axis: int | None = None
     quantize: OneScale | None = None
@@ -135,13 +155,17 @@ class Ops(Protocol):
 
 
 def chain(ops: Ops, op: Op) -> list[Link]:
-    """What follows the one output of `op`, each link on the result of the one before."""
+    """What follows the one output of `op`, each link on the result of the one before.
+
+    What was cast to halves and is cast again was rounded on purpose: a primitive rounds its result alone.
+    """
     links: list[Link] = []
-    tensor = op.outputs[0]
+    tensor, is_rounded = op.outputs[0], False
     while len(op.outputs) == 1 and len(links) < MOST_LINKS and not ops.is_port(tensor):
         found = _next(ops, tensor)
-        if found is None:
+        if found is None or (is_rounded and found.ops[0].kind == "TypeCast"):
             break
+        is_rounded |= found.ops[0].kind == "TypeCast" and tensor.data_type is DataType.f32
         links.append(found)
         tensor = links[-1].result
         if links[-1].quantize is not None:
@@ -172,7 +196,7 @@ def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
     if op.kind == "BatchNormInference" and op.inputs[0].id == tensor.id:
         axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
         return Link(ops=(op,), result=result, axis=axis, normalize=op)
-    if op.kind in ("TypeCast", "Reorder"):
+    if op.kind in ("TypeCast", "Reorder", "HostStopGradient"):
         return Link(ops=(op,), result=result)
     if op.kind == "Quantize" and result.data_type.value in ("u8", "s8"):
         quantize = one_scale(op)
@@ -180,13 +204,22 @@ def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
     return None
 
 
-def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link:
+def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link | None:
     first = op.inputs[0].id == tensor.id
     other = op.inputs[1 if first else 0]
     if first or op.kind not in TURNED:
         return Link(ops=(op,), result=result, algorithm=BINARY[op.kind], operand=other)
-    before, algorithm = TURNED[op.kind]
-    return Link(ops=(op,), result=result, before=before, algorithm=algorithm, operand=other)
+    turned = TURNED[op.kind]
+    if turned.after is not None and other.dims == result.dims:
+        return None  # a primitive of its own rounds once
+    return Link(
+        ops=(op,),
+        result=result,
+        before=turned.before,
+        algorithm=turned.algorithm,
+        after=turned.after,
+        operand=other,
+    )
 
 
 def swish(tensor: LogicalTensor, readers: Callable[[LogicalTensor], Sequence[Op]]) -> tuple[Op, Op] | None:

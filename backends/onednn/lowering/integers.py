@@ -14,7 +14,7 @@ from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .binary_primitive import binary_primitive
-from .fusing import BINARY, TURNED, Link, OneScale
+from .fusing import BINARY, TURNED, Link, OneScale, Turned
 from .lowering import Lowering
 from .tensors import Quantized, label_of
 
@@ -104,11 +104,16 @@ def with_real(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
     if place is None or found is None or len(found.scales) > 1:
         return False
     real = op.inputs[1 - place]
-    if place == 1 and op.kind in TURNED:
-        before, algorithm = TURNED[op.kind]
-    else:
-        before, algorithm = None, BINARY[op.kind]
-    applied = Link(ops=(), result=op.outputs[0], before=before, algorithm=algorithm, operand=real)
+    turned = TURNED.get(op.kind) if place == 1 else None
+    done = Turned(algorithm=BINARY[op.kind]) if turned is None else turned
+    applied = Link(
+        ops=(),
+        result=op.outputs[0],
+        before=done.before,
+        algorithm=done.algorithm,
+        after=done.after,
+        operand=real,
+    )
     _applied(low, op, [applied, *links], op.inputs[place], found)
     return True
 

@@ -26,22 +26,32 @@ from ....graph.runtime.progress import progressing
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
 from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
-from ..library.loading import MAX_NDIMS, load
+from ..library.loading import load
 from ..library.memory import MemoryDesc, OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
-from ..plan.assembly import Unfit
+from ..plan.assembly import NoKernel, Unfit
 from ..plan.choice import chosen
 from ..plan.constants import ConstantPlan
+from ..plan.hoisting import flow, made_of_constants
 from ..plan.measured import fastest
 from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step, in_place
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
 from .journal import JournalledDict
-from .moves import is_part
-from .tensors import HALVES, PRIMITIVE_TYPES, Quantized, Tensors, Way, label_of
+from .moves import MOVES, is_part
+from .tensors import (
+    HALVES,
+    Lies,
+    Quantized,
+    Tensors,
+    Way,
+    host_array,
+    label_of,
+    unknown_to_library,
+)
 
-LAZY = ("Dequantize", "TypeCast", "StaticTranspose", "StaticReshape", "Reorder", "HostSlice")
+LAZY = ("Dequantize", "TypeCast", *MOVES)
 """Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
 
 MOST_WAITING = 24
@@ -49,6 +59,9 @@ MOST_WAITING = 24
 
 LATE = ("BiasAddBackward",)
 """Ops that another one may do along the way; they are lowered after all others, or when somebody reads their result."""
+
+OTHERS = (Lies.result, Lies.dense, Lies.last, Lies.first)
+"""Layouts that are tried where the library has no kernel for those that are given; the last two are of images."""
 
 T = TypeVar("T")
 Lower = Callable[["Lowering", Op, Sequence[Link]], None]
@@ -116,10 +129,9 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
     ):
         if port.shape_operand:
             continue
-        if tensor.data_type not in PRIMITIVE_TYPES:
-            return f"oneDNN's primitives take no {tensor.data_type.value}, as '{port.name}' is"
-        if tensor.shape is not None and len(tensor.shape) > MAX_NDIMS:
-            return f"oneDNN's tensors have at most {MAX_NDIMS} axes, '{port.name}' has {len(tensor.shape)}"
+        unknown = unknown_to_library(tensor, port.name)
+        if unknown is not None:
+            return unknown
         if tensor.shape is not None and 0 in tensor.shape and not lowered.takes_empty:
             return f"nothing is computed: '{port.name}' has no elements"
     return lowered.why_not(op)
@@ -174,7 +186,6 @@ class Lowering(Tensors):
         decided: for each op that executions choose for, its problem and the name of what it takes; None for what is on
             trial.
         hosted: ops that became steps on the host.
-        reasons: why something was not done in the first way tried.
         rectified: a ReLU's result → the batch normalisation that made it.
     """
 
@@ -190,7 +201,6 @@ class Lowering(Tensors):
         self.fpmath = FpmathMode[request.fpmath_mode]
         self.fused: list[tuple[Op, ...]] = []
         self.hosted: list[Op] = []
-        self.reasons: list[str] = []
         self.fuses = limits.fuses
         self.proven_only = limits.proven_only
         self.choices: dict[int, int] = {}
@@ -199,6 +209,7 @@ class Lowering(Tensors):
         self.decided: dict[int, tuple[str, str | None]] = {}
         self.rectified: JournalledDict[int, Rectified] = JournalledDict(self._journal)
         self._limits = limits
+        self._lacking: set[int] = set()
         self._wanted = fastest(request.options)
         self._table = table
 
@@ -283,6 +294,8 @@ class Lowering(Tensors):
             post_ops.append(
                 PostOp(link.algorithm, link.alpha, link.beta, None if operand is None else operand.desc)
             )
+            if link.after is not None:
+                post_ops.append(PostOp(link.after.algorithm, link.after.alpha, link.after.beta))
         for argument, (_, values) in all_scales.items():
             arguments.append((Arg.ATTR_SCALES | argument, self.constant(np.asarray(values, np.float32))))
         points_used = {argument: value for argument, value in all_points.items() if value}
@@ -378,7 +391,7 @@ class Lowering(Tensors):
             wanted=self._wanted,
         )
         if desc is None:
-            raise Unfit("; ".join(reasons) or f"the library has no {function} for these descriptors")
+            raise NoKernel("; ".join(reasons) or f"the library has no {function} for these descriptors")
         return desc
 
     def run(self, role: str, desc: PrimitiveDesc, arguments: Sequence[tuple[int, Buffer]]) -> None:
@@ -480,15 +493,25 @@ class Lowering(Tensors):
             else []
         )
         ways = self._ways(op, how)
-        for way in ways:
-            for count in range(len(links), -1, -1):
-                if self._attempt(op, how, links[:count], way):
-                    return
+        if self._attempts(op, how, links, ways):
+            return
+        if op.id in self._lacking:  # in these layouts, and nothing that copies is as slow as NumPy
+            kinds = [way for way in ways if not way.channels_last]
+            images = op.attributes.get("data_format") is not None
+            others = [evolve(way, lies=lies) for lies in (OTHERS if images else OTHERS[:2]) for way in kinds]
+            if self._attempts(op, how, links, others):
+                return
         if self.request.forced and any(  # a slow kernel is better than none
             self._attempt(op, how, (), evolve(way, references=True)) for way in ways
         ):
             return
         self._host(op)
+
+    def _attempts(self, op: Op, how: Lowered, links: Sequence[Link], ways: Sequence[Way]) -> bool:
+        """Lowers an op in the first way that fits, with as many links as fit it."""
+        return any(
+            self._attempt(op, how, links[:count], way) for way in ways for count in range(len(links), -1, -1)
+        )
 
     def _may_take(self, how: Lowered, op: Op, link: Link) -> bool:
         return not any(one.id in self._done for one in link.ops) and how.takes(op, link)
@@ -532,6 +555,8 @@ class Lowering(Tensors):
             how.lower(self, op, links)
         except (Unfit, LibraryError) as error:
             self.reasons.append(f"{op}: {error}")
+            if isinstance(error, NoKernel):
+                self._lacking.add(op.id)
             self._go_back(progress)
             return False
         finally:
@@ -573,6 +598,7 @@ class Lowering(Tensors):
                 tuple(seen for _, seen in both),
                 len(inputs),
                 is_op=True,
+                pure=op.schema.pure,
             )
         )
         self._done.add(op.id)
@@ -580,29 +606,28 @@ class Lowering(Tensors):
         self._belongs_to(op, since)
 
     def _host_input(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
-        if tensor.data_type in PRIMITIVE_TYPES:
+        if unknown_to_library(tensor) is None:
             buffer = self.plain(tensor, tensor.data_type)
-            return buffer, _seen(tensor, buffer.desc.strides or ())
+            return buffer, host_array(tensor, buffer.desc.strides or ())
         buffer = self._located(tensor)
         declared = self._declared_inputs.get(tensor.id)
         if buffer is self._ports.get(tensor.id):  # made by another step on the host, where the user wants it
             declared = self._declared_outputs[tensor.id]
         strides = declared.element_strides if declared is not None else row_major(tensor.dims)
-        return buffer, _seen(tensor, strides)
+        return buffer, host_array(tensor, strides)
 
     def _host_output(self, tensor: LogicalTensor) -> tuple[Buffer, HostArray]:
         port = self._ports.get(tensor.id)
         declared = self._declared_outputs.get(tensor.id, tensor)
         if port is not None and not self._may_choose(tensor):
             self._where[tensor.id] = port
-            return port, _seen(tensor, as_plain(declared).element_strides)
-        if tensor.data_type in PRIMITIVE_TYPES:
+            return port, host_array(tensor, as_plain(declared).element_strides)
+        if unknown_to_library(tensor) is None:
             buffer = self.temporary(tensor.dims or (1,), tensor.data_type)
         else:
-            size = max(math.prod(tensor.dims) * numpy_type(tensor.data_type).itemsize, 1)
-            buffer = self.temporary((size,), DataType.u8)
+            buffer = Buffer(self.bytes(math.prod(tensor.dims) * numpy_type(tensor.data_type).itemsize))
         self._where[tensor.id] = buffer
-        return buffer, _seen(tensor, row_major(tensor.dims))
+        return buffer, host_array(tensor, row_major(tensor.dims))
 
     # --- the end -------------------------------------------------------------------------------------
 
@@ -672,10 +697,10 @@ class Lowering(Tensors):
         used: set[Buffer] = {buffer.root for buffer in outputs}
         for step in reversed(self.steps):
             if step.is_copy:
-                reads, writes = _flow(step)
-                if all(b.root.argument is None and b.root not in used for b in writes):
+                moves = flow(step)
+                if all(b.root.argument is None and b.root not in used for b in moves.writes):
                     continue
-                used.update(buffer.root for buffer in reads)
+                used.update(buffer.root for buffer in moves.reads)
             else:
                 used.update(buffer.root for _, buffer in step.arguments)
             kept.append(step)
@@ -689,21 +714,13 @@ class Lowering(Tensors):
         constant = {
             number for number, t in enumerate(self.request.inputs) if t.property_type is PropertyType.constant
         }
-        ready: set[Buffer] = set()
-        early: list[AnyStep] = []
-        for step in self.steps:
-            reads, writes = _flow(step)
-            given = all(
-                b.root.argument in constant or b.root in ready or b.root.constant is not None for b in reads
-            )
-            if writes and given and all(b.root.argument is None and b.base is None for b in writes):
-                ready.update(writes)
-                early.append(step)
+        early = made_of_constants(self.steps, constant)
         if not early:
             return None
         taken = set(early)
         others = [step for step in self.steps if step not in taken]
         used = {b.root for step in others for _, b in step.arguments}
+        ready = dict.fromkeys(buffer for step in early for buffer in flow(step).writes)
         count = len(self.request.inputs) + len(self.request.outputs)
         kept = [buffer for buffer in ready if buffer in used]
         moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
@@ -716,24 +733,6 @@ class Lowering(Tensors):
 def _fill_with_zeros(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     del inputs
     outputs[0][...] = 0
-
-
-def _flow(step: AnyStep) -> tuple[list[Buffer], list[Buffer]]:
-    """What a step reads and writes; nothing of either for a primitive that is no copy."""
-    if isinstance(step, HostStep):
-        buffers = [buffer for _, buffer in step.arguments]
-        return buffers[: step.inputs], buffers[step.inputs :]
-    if not step.is_copy:
-        return [], []
-    return (
-        [buffer for argument, buffer in step.arguments if argument != Arg.DST],
-        [buffer for argument, buffer in step.arguments if argument == Arg.DST],
-    )
-
-
-def _seen(tensor: LogicalTensor, strides: Sequence[int]) -> HostArray:
-    dtype = numpy_type(tensor.data_type)
-    return HostArray(dtype, tensor.dims, tuple(s * dtype.itemsize for s in strides[: len(tensor.dims)]))
 
 
 def _moved(step: AnyStep, moved: Mapping[Buffer, Buffer]) -> AnyStep:

@@ -14,6 +14,7 @@ from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from .fusing import Link, result_of
+from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
 from .tensors import Quantized
 from .views import reshaped_strides
@@ -25,11 +26,16 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     a_shape, b_shape = matrix_shapes(
         src.dims, weights.dims, op.attributes.flag("transpose_a"), op.attributes.flag("transpose_b")
     )
+    if a_shape[-1] > PRODUCTS:
+        raise Unfit(f"sums of {a_shape[-1]} products lose digits in f32")
     rank = max(len(a_shape), len(b_shape))
     vectors = len(src.dims) == 1 or len(weights.dims) == 1
     if vectors and links:
         raise Unfit("post-ops need the axes of the matrices")
     integers = [low.quantized(t) for t in (src, weights)]
+    factors = [found.largest for found in integers if found is not None]
+    if all(integers):
+        check_products(a_shape[-1], math.prod(factors))
     scales: dict[int, tuple[int, Sequence[float]]] = {}
     points: dict[int, int] = {}
     operands: list[Buffer] = []

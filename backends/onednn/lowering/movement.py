@@ -102,6 +102,7 @@ def slice_why_not(op: Op) -> str | None:
 LOWERED = {
     "Concat": Lowered(concat, fuses=True, takes=takes),
     "Reorder": Lowered(reorder),
+    "HostStopGradient": Lowered(reorder),
     "HostSlice": Lowered(move, why_not=slice_why_not),
     "StaticReshape": Lowered(move),
     "StaticTranspose": Lowered(move),

@@ -12,6 +12,11 @@ from ..plan.plan import Buffer
 from .elementwise import Views
 from .views import reshaped_strides
 
+SAME = ("Reorder", "HostStopGradient")
+"""Ops whose result is their input."""
+MOVES = (*SAME, "StaticReshape", "StaticTranspose", "HostSlice")
+"""Ops that compute nothing."""
+
 
 def is_part(op: Op) -> bool:
     """Whether it takes a part of a tensor: a MaxPool with windows of one element and without padding."""
@@ -26,7 +31,7 @@ def is_part(op: Op) -> bool:
 
 def is_move(op: Op) -> bool:
     """Whether it computes nothing."""
-    return op.kind in ("StaticReshape", "StaticTranspose", "Reorder", "HostSlice") or is_part(op)
+    return op.kind in MOVES or is_part(op)
 
 
 def moved(views: Views, op: Op, source: Buffer) -> Buffer | None:
@@ -52,7 +57,7 @@ def moved(views: Views, op: Op, source: Buffer) -> Buffer | None:
         if not order:
             raise Unfit("a tensor without axes")
         steps = tuple(strides[axis] for axis in order)
-    elif op.kind == "Reorder":
+    elif op.kind in SAME:
         return source
     elif op.kind == "HostSlice":
         offset, steps = _slice(op, shape, strides)

@@ -19,6 +19,7 @@ from ..plan.assembly import Unfit
 from ..plan.choice import add
 from ..plan.plan import Buffer, Step
 from . import eltwise
+from .batch_statistics import restored
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering, Rectified
 
@@ -175,7 +176,7 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         flags |= NormalizationFlags.fuse_norm_relu
     epsilon, images = op.attributes.real("epsilon"), src
     src, desc = _described(low, op.outputs[0], images, epsilon, flags)
-    if relu is not None and _is_slow(desc):
+    if relu is not None and (_is_slow(desc) or src.desc.has_gaps):  # signs lie as dense data do
         relu, flags = None, flags & ~NormalizationFlags.fuse_norm_relu
         src, desc = _described(low, op.outputs[0], images, epsilon, flags)
     channels = src.desc.shape[1]
@@ -188,12 +189,14 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         (Arg.MEAN, statistics[0]),
         (Arg.VARIANCE, statistics[1]),
     ]
+    signs: Buffer | None = None
     if relu is not None:
         signs = Buffer(desc.memory_desc(Query.workspace_md))
         arguments.append((Arg.WORKSPACE, signs))
         low.absorb(op, relu)
         low.rectified[relu.outputs[0].id] = Rectified(op, src, signs, desc.implementation)
     low.run("batch normalization", desc, arguments)
+    restored(low, op, src, dst, statistics, [buffer for _, buffer in vectors], signs)
     low.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
     for index, batch in enumerate(statistics):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from attrs import frozen
@@ -16,7 +17,9 @@ from ..library.memory import packed
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
 from ..quarantine import window_post_op_is_wrong
+from .extremes import largest_of_windows, may_be_minus_infinity
 from .fusing import Link, post_op_shapes, result_of
+from .long_sums import SHORT, check_length
 from .lowering import Lowered, Lowering
 from .moves import is_part
 from .tensors import HALVES, label_of
@@ -41,20 +44,33 @@ def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
     """The pooling of canonical shapes.
 
     Raises:
-        Unfit: negative padding, or a window that lies in the padding alone.
+        Unfit: negative padding, a window that lies in the padding alone, or averages over many elements that are in it
+            everywhere.
     """
     attributes = pooling_attributes(op.attributes, len(src) - 2)
     found = windows_between(attributes, src[2:], dst[2:])
     if min(*found.pads_begin, *found.pads_end) < 0:
         raise Unfit("the library has no negative padding")
+    averages = op.kind.startswith("Avg") and not attributes.exclude_pad
+    there = tuple(map(len, found.reaching))
+    if there != found.kernel:
+        # The library would walk along elements that are in the padding everywhere.
+        if averages:
+            check_length(math.prod(found.kernel))
+        else:
+            found = found.trimmed
+        if math.prod(found.kernel) > SHORT and there != found.kernel:
+            raise Unfit("of its windows only some elements here and there are on the data")
+        if min(*found.pads_begin, *found.pads_end) < 0:
+            raise Unfit("windows without what is in the padding everywhere leave out elements")
     for k, d, begin, end in zip(found.kernel, found.dilations, found.pads_begin, found.pads_end, strict=True):
         if max(begin, end) > d * (k - 1):
             raise Unfit("the library has no windows in the padding alone")
     if op.kind.startswith("Max"):
         return _Pooling(Algorithm.pooling_max, found)
-    if attributes.exclude_pad:
-        return _Pooling(Algorithm.pooling_avg_exclude_padding, found)
-    return _Pooling(Algorithm.pooling_avg_include_padding, found)
+    if averages:
+        return _Pooling(Algorithm.pooling_avg_include_padding, found)
+    return _Pooling(Algorithm.pooling_avg_exclude_padding, found)
 
 
 def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> Buffer | None:
@@ -80,6 +96,11 @@ def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer
     return low.bring(label_of(tensor), buffer, dense.canonical(channels_last=True))
 
 
+def _rectified(links: Sequence[Link]) -> bool:
+    """Whether what follows makes the same of −∞ and of the lowest finite number."""
+    return bool(links) and links[0].algorithm is Algorithm.eltwise_relu and links[0].alpha == 0
+
+
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
     tensor, result = op.inputs[0], result_of(op, links)
@@ -88,12 +109,22 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         return
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
     integers = _integers_kept(low, op, links)
-    src = low.images(low.read(tensor) if integers is None else integers, order)
+    looks = op.kind == "MaxPool" and integers is None and not _rectified(links)
+    looks = looks and may_be_minus_infinity(low, tensor)
+    if looks and links:
+        raise Unfit("windows of -inf are looked for before what follows")
+    own = integers or (low.plain(tensor) if looks else low.read(tensor))
+    src = low.images(own, order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     taken = links if integers is None else ()
     attributes, more = low.attributes(taken, op.outputs[0], order, scales_result=False)
     pooling = _pooling(op, src.desc.shape, shape)
     src = without_gaps(low, tensor, src)
+    if op.kind == "AvgPool" and math.prod(pooling.windows.kernel) > SHORT:
+        if links or src.desc.data_type in HALVES:
+            raise Unfit("post-ops of a mean in stages, or one that is rounded to halves in between")
+        _axis_by_axis(low, pooling, src, result, order)
+        return
     wanted = low.wanted(result, order, links)
     if integers is not None:  # the library has no other kernel for them
         lies = low.channels_last(src.desc.shape, src.desc.data_type)
@@ -110,6 +141,42 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         attributes,
     )
     low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
+    if looks:
+        made = low.read(result)
+        largest_of_windows(low, op, [own], made, made)
+
+
+def _axis_by_axis(
+    low: Lowering, pooling: _Pooling, src: Buffer, result: LogicalTensor, order: Sequence[int]
+) -> None:
+    """Means over large windows along one axis after another, which are sums of fewer numbers, and fewer sums.
+
+    Raises:
+        Unfit: an axis alone is too long.
+    """
+    attributes, _ = low.attributes((), result)
+    poolings = [_Pooling(pooling.algorithm, one) for one in pooling.windows.axis_by_axis()]
+    for number, one in enumerate(poolings):
+        check_length(max(one.windows.kernel))
+        last = number == len(poolings) - 1
+        shape = (*src.desc.shape[:2], *one.windows.dst)
+        wanted = low.wanted(result, order) if last else low.any(shape, src.desc.data_type)
+        desc = low.describe(
+            "pooling_forward",
+            low.engine,
+            Propagation.forward_inference,
+            one.algorithm,
+            src.desc,
+            wanted,
+            *one.arguments,
+            attributes,
+        )
+        if last:
+            low.single("pooling", desc, [(Arg.SRC, src)], result, order)
+            return
+        dst = Buffer(desc.memory_desc(Query.dst_md))
+        low.run("pooling", desc, [(Arg.SRC, src), (Arg.DST, dst)])
+        src = dst
 
 
 def _check_sums(pooling: _Pooling, diff_dst: Buffer) -> None:
@@ -163,8 +230,9 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of a max pooling: forward once more for the places of the largest elements, then back."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    src = low.images(low.read(op.inputs[0]), order)
-    diff_dst = low.images(low.read(op.inputs[1]), order)
+    looks = may_be_minus_infinity(low, op.inputs[0])
+    own = [low.plain(t) if looks else low.read(t) for t in op.inputs[:2]]
+    src, diff_dst = (low.images(one, order) for one in own)
     attributes, _ = low.attributes((), result)
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
@@ -194,6 +262,8 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     arguments = [(Arg.DIFF_DST, diff_dst), (Arg.WORKSPACE, workspace)]
     low.single("pooling gradient", desc, arguments, result, order, Arg.DIFF_SRC, Query.diff_src_md)
+    if looks:
+        largest_of_windows(low, op, own, low.read(result), dst)
 
 
 def takes(op: Op, link: Link) -> bool:

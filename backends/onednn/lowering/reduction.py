@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....graph.model.op import Op
+from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
+from ..library.primitive import PostOp, PrimitiveAttributes
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer
+from .extremes import extremes_of_rows
 from .fusing import Link, result_of
+from .long_sums import LANES, SHORT, check_length, stages
 from .lowering import Lowered, Lowering
 from .pooling import without_gaps
-from .sums_of_rows import sum_of_rows
+from .sums_of_rows import follow, sum_of_rows
 from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
@@ -25,11 +30,13 @@ ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
     "ReduceSum": (Algorithm.reduction_sum, 0.0),
 }
 """Kind → algorithm and the norm's p."""
+EXTREMES = ("ReduceMax", "ReduceMin")
+"""Kinds of which the library knows neither NaN nor infinities; nothing follows them before these are seen to."""
 
 
 def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A reduction primitive; its result keeps the reduced axes, and is looked at without them."""
-    src = low.read(op.inputs[0])
+    src = low.plain(op.inputs[0]) if op.kind in EXTREMES else low.read(op.inputs[0])
     shape, output = src.desc.shape, op.outputs[0]
     keep = op.attributes.flag("keep_dims")
     axes = {a % len(shape) for a in low.sizes(op, 1, "axes")}
@@ -39,6 +46,9 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if links and not keep:
         raise Unfit("post-ops need the axes that are dropped")
     result = result_of(op, links)
+    if op.kind in SUMS and math.prod(shape[a] for a in axes) > SHORT:
+        _long(low, op, src, axes, links)
+        return
     attributes, more = low.attributes(links, output, scales_result=False)
     algorithm, p = ALGORITHMS[op.kind]
     target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
@@ -52,10 +62,71 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         _by_pooling(low, op, src, axes)
         return
     low.single("reduction", desc, [(Arg.SRC, src), *more], result)
+    if op.kind in EXTREMES:
+        _look_for_extremes(low, op, src, low.read(result), axes)
     if not keep:
         whole = low.read(result)
         dims = output.dims or (1,)
         low.produce(result, low.look(whole, low.temporary(dims, whole.desc.data_type).desc))
+
+
+def _look_for_extremes(low: Lowering, op: Op, src: Buffer, made: Buffer, axes: set[int]) -> None:
+    """Sums of what was reduced, which tell of NaN among it, and a look at both."""
+    total = low.temporary(made.desc.shape, DataType.f32)
+    attributes, _ = low.attributes((), op.outputs[0])
+    algorithm = Algorithm.reduction_sum
+    desc = low.describe("reduction", low.engine, algorithm, src.desc, total.desc, 0.0, 0.0, attributes)
+    low.run("sums that tell of NaN", desc, [(Arg.SRC, src), (Arg.DST, total)])
+    extremes_of_rows(low, op, src, total, made, sorted(axes))
+
+
+SUMS = ("ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum")
+"""Kinds that add up."""
+
+
+def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Link]) -> None:
+    """A long sum, in stages of sums that are short.
+
+    Raises:
+        Unfit: of numbers that don't lie as it needs them, or with post-ops.
+    """
+    if links:
+        raise Unfit("post-ops of a sum in stages")
+    if op.kind == "ReduceSum" and _by_product(low, op, src, axes):
+        return
+    shape, strides, output = src.desc.shape, src.desc.strides, op.outputs[0]
+    gone = [a for a in axes if shape[a] > 1]
+    stay = [a for a in range(len(shape)) if a not in axes and shape[a] > 1]
+    length = math.prod(shape[a] for a in gone)
+    factors, rows = stages(length, LANES), math.prod(shape[a] for a in stay)
+    packed = strides is not None and follow(gone, shape, strides, 1) and follow(stay, shape, strides, length)
+    if factors is None or not packed:
+        check_length(length)
+        return
+    algorithm, p = ALGORITHMS[op.kind]
+    if op.kind == "ReduceL2":
+        algorithm = Algorithm.reduction_norm_lp_power_p_sum
+    made, count = src, rows * length
+    for number, factor in enumerate(factors):
+        last = number == len(factors) - 1
+        count //= factor
+        attributes = PrimitiveAttributes(
+            low.engine.lib,
+            low.fpmath,
+            [PostOp(Algorithm.eltwise_sqrt)] if last and op.kind == "ReduceL2" else (),
+        )
+        seen = low.look(made, low.desc((count, factor), (factor, 1), made.desc.data_type))
+        made = low.temporary((count, 1), low.type_of(output) if last else DataType.f32)
+        desc = low.describe("reduction", low.engine, algorithm, seen.desc, made.desc, p, 0.0, attributes)
+        low.run("reduction", desc, [(Arg.SRC, seen), (Arg.DST, made)])
+        if op.kind != "ReduceMean":
+            algorithm, p = Algorithm.reduction_sum, 0.0
+    kept, lies = list[int](), list[int]()
+    for axis, size in enumerate(shape):
+        if axis not in axes or op.attributes.flag("keep_dims"):
+            kept.append(1 if axis in axes else size)
+            lies.append(strides[axis] // length if axis in stay and strides else rows)
+    low.produce(output, low.look(made, low.desc(kept or (1,), lies or (1,), made.desc.data_type)))
 
 
 def _by_product(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> bool:
@@ -117,4 +188,4 @@ def why_not(op: Op) -> str | None:
     return None
 
 
-LOWERED = {kind: Lowered(reduce, fuses=True, why_not=why_not) for kind in ALGORITHMS}
+LOWERED = {kind: Lowered(reduce, fuses=kind not in EXTREMES, why_not=why_not) for kind in ALGORITHMS}

@@ -14,10 +14,13 @@ from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
 from ..plan.plan import Buffer, HostArray, HostStep
+from .extremes import shares_of_rows
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
-from .tensors import label_of
+from .tensors import HALVES, label_of
 from .views import in_order, order_of
+
+FLOATS = (DataType.f32, *HALVES)
 
 
 def _algorithm(op: Op) -> Algorithm:
@@ -26,7 +29,7 @@ def _algorithm(op: Op) -> Algorithm:
 
 def _along(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int]:
     """A tensor with the elements along the op's axis one behind the other, as the library's kernels want it."""
-    source = low.read(tensor)
+    source = low.plain(tensor)
     shape, strides = source.desc.shape, source.desc.strides
     axis = op.attributes.integer("axis") % len(shape)
     if strides is None or shape[axis] == 1 or strides[axis] == 1:
@@ -46,7 +49,7 @@ def _like(low: Lowering, source: Buffer, result: LogicalTensor) -> MemoryDesc:
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A softmax primitive, and what it does not have on the host: statistics, and zeros for rows of -inf."""
+    """A softmax primitive, and what it does not have on the host: statistics, and rows of infinities or NaN."""
     src, axis = _along(low, op, op.inputs[0])
     own, result = op.outputs[0], result_of(op, links)
     if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
@@ -63,28 +66,10 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         attributes,
     )
     low.single("softmax", desc, [(Arg.SRC, src), *more], result)
-    if op.attributes.get("mode") == "inf_as_zero":
-        _empty_rows(low, src, low.read(result), axis)
+    if low.type_of(result) in FLOATS:  # integers have no NaN
+        shares_of_rows(low, op, src, low.read(result), axis)
     if len(op.outputs) > 1:
         _statistics(low, src, low.read(result), op.outputs[1], axis)
-
-
-def _empty_rows(low: Lowering, src: Buffer, dst: Buffer, axis: int) -> None:
-    """Zeros for the NaN that the library gives where all of an axis is -inf: a look at one element of each."""
-    arrays = [HostArray.of(buffer) for buffer in (src, dst)]
-    if None in arrays:
-        raise Unfit("a blocked layout")
-
-    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        first = outputs[0].take(0, axis)
-        if np.isnan(first).any():
-            with np.errstate(invalid="ignore"):  # bf16's maximum warns of a NaN
-                largest: Array = inputs[0].max(axis=axis, keepdims=True)
-            np.copyto(outputs[0], 0, where=largest == -np.inf)
-
-    low.steps.append(
-        HostStep("rows of -inf", run, ((0, src), (1, dst)), tuple(a for a in arrays if a is not None), 1)
-    )
 
 
 def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, axis: int) -> None:

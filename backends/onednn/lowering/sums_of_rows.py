@@ -11,6 +11,7 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Arg
 from ..plan.choice import matmul
 from ..plan.plan import Buffer
+from .long_sums import stages
 from .lowering import Lowering
 
 
@@ -30,25 +31,45 @@ def sum_of_rows(low: Lowering, src: Buffer, axes: Collection[int], data_type: Da
         return None
     apart = min(strides[axis] for axis in gone)
     columns, rows = math.prod(shape[axis] for axis in stay), math.prod(shape[axis] for axis in gone)
-    if not _follow(stay, shape, strides, 1) or not _follow(gone, shape, strides, apart) or apart < columns:
+    if not follow(stay, shape, strides, 1) or not follow(gone, shape, strides, apart) or apart < columns:
         return None
-    matrix = low.look(src, low.desc((rows, columns), (apart, 1), src.desc.data_type))
-    ones = low.bring(
-        "ones",
-        low.constant(np.ones((1, rows), np.float32)),
-        low.desc((1, rows), (rows, 1), src.desc.data_type),
-    )
-    made = low.temporary((1, columns), data_type)
-    desc = matmul(low.engine, ones.desc, matrix.desc, made.desc)
-    if desc is None:
+    factors = stages(rows)
+    if factors is None:
         return None
-    low.run("sum of rows", desc, [(Arg.SRC, ones), (Arg.WEIGHTS, matrix), (Arg.DST, made)])
+    made = src
+    for factor in factors:
+        rows //= factor
+        made = _sums(low, made, (rows, factor, columns), apart, DataType.f32 if rows > 1 else data_type)
+        if made is None:
+            return None
+        apart = columns
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     lies = tuple(columns if axis in axes or shape[axis] == 1 else step for axis, step in enumerate(strides))
     return low.look(made, low.desc(kept, lies, made.desc.data_type))
 
 
-def _follow(axes: Collection[int], shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
+def _sums(
+    low: Lowering, src: Buffer, shape: tuple[int, int, int], apart: int, data_type: DataType
+) -> Buffer | None:
+    """Matrices (many, rows, columns), of rows `apart` elements apart, with their rows added up: (many, 1, columns)."""
+    many, rows, columns = shape
+    lead = (many,) if many > 1 else ()
+    matrix = low.desc((*lead, rows, columns), (*(rows * apart for _ in lead), apart, 1), src.desc.data_type)
+    ones = low.bring(
+        "ones",
+        low.constant(np.ones((*(1 for _ in lead), 1, rows), np.float32)),
+        low.desc((*(1 for _ in lead), 1, rows), (*(rows for _ in lead), rows, 1), src.desc.data_type),
+    )
+    made = low.temporary((*lead, 1, columns), data_type)
+    desc = matmul(low.engine, ones.desc, matrix, made.desc)
+    if desc is None:
+        return None
+    arguments = [(Arg.SRC, ones), (Arg.WEIGHTS, low.look(src, matrix)), (Arg.DST, made)]
+    low.run("sum of rows", desc, arguments)
+    return made
+
+
+def follow(axes: Collection[int], shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
     """Whether the axes are as one whose elements are `step` apart."""
     for axis in sorted(axes, key=lambda one: strides[one]):
         if strides[axis] != step:

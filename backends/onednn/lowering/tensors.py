@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 import numpy as np
 from attrs import evolve, frozen
 
 from ....graph.compile.backend import CompileRequest
-from ....graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain, row_major
+from ....graph.model.logical_tensor import (
+    LayoutType,
+    LogicalTensor,
+    PropertyType,
+    as_plain,
+    may_overlap,
+    row_major,
+)
 from ....graph.model.op import Op
-from ....graph.runtime.arrays import Array
+from ....graph.runtime.arrays import Array, numpy_type
 from ....ops.data_types import DataType
 from ....ops.movement import permutation
-from ..library.memory import MemoryDesc, OpaqueLayout, canonical_strides, packed
+from ..library.loading import MAX_NDIMS
+from ..library.memory import LARGEST_DIM, MemoryDesc, OpaqueLayout, canonical_strides, packed
 from ..library.primitive import NativeEngine
 from ..plan.assembly import Assembly, Unfit
-from ..plan.plan import Buffer
+from ..plan.plan import Buffer, HostArray, HostStep
 from .collapse import spread_shape
 from .fusing import Link, OneScale, zero_point_of
 from .journal import Journal, JournalledDict, JournalledSet
@@ -27,6 +36,8 @@ from .views import in_order, order_for
 PRIMITIVE_TYPES = (DataType.f32, DataType.bf16, DataType.f16, DataType.s32, DataType.s8, DataType.u8)
 """Types that primitives take."""
 HALVES = (DataType.bf16, DataType.f16)
+ROW_OF_BYTES = 1 << 20
+"""How bytes lie that are more than an axis can have."""
 EIGHT_BITS = (DataType.s8, DataType.u8)
 MOST_PASSED = 24
 """Ops between a Dequantize and who looks for its integers."""
@@ -48,9 +59,30 @@ class Quantized:
     axis: int
     zero_point: int
 
+    @property
+    def largest(self) -> int:
+        """How far an integer of the type can be from the zero point."""
+        least, most = (0, 255) if self.buffer.desc.data_type is DataType.u8 else (-128, 127)
+        return max(most - self.zero_point, self.zero_point - least)
+
     def has(self, scale: OneScale | None) -> bool:
         """Whether this is the scale and the zero point of all its elements."""
         return scale is not None and (self.scales, self.zero_point) == ((scale.scale,), scale.zero_point)
+
+
+class Lies(Enum):
+    """How an op's tensors are given to a primitive.
+
+    `given`: the inputs as they lie, the result as the user wants it. All others leave the result to the library and
+    copy it: `result` that alone, `dense` brings the inputs to row-major order, `last` and `first` images to channels
+    last and first.
+    """
+
+    given = 0
+    result = 1
+    dense = 2
+    last = 3
+    first = 4
 
 
 @frozen(kw_only=True)
@@ -62,12 +94,14 @@ class Way:
         through_f32: halves are computed in f32.
         channels_last: images are brought to that layout.
         references: the library's reference loops may run.
+        lies: which layouts are tried.
     """
 
     integers: bool = False
     through_f32: bool = False
     channels_last: bool = False
     references: bool = False
+    lies: Lies = Lies.given
 
 
 class Tensors(Assembly, ABC):
@@ -80,6 +114,7 @@ class Tensors(Assembly, ABC):
 
     Attributes:
         way: in which way the present op is tried.
+        reasons: why something was not done in the first way tried.
     """
 
     def __init__(
@@ -88,6 +123,7 @@ class Tensors(Assembly, ABC):
         super().__init__(engine)
         self.request = request
         self.way = Way(integers=True)
+        self.reasons: list[str] = []
         self._producers = {t.id: op for op in request.ops for t in op.outputs}
         self._users: dict[int, list[Op]] = {}
         for op in request.ops:
@@ -106,7 +142,7 @@ class Tensors(Assembly, ABC):
             layout = (opaque or {}).get(tensor.id)
             buffer = Buffer(layout.desc, number) if layout is not None else self._argument(tensor, number)
             if number < count:
-                self._where[tensor.id] = buffer
+                self._where[tensor.id] = self._apart(tensor, buffer) if repeats(tensor) else buffer
             else:
                 self._ports[tensor.id] = buffer
 
@@ -116,14 +152,37 @@ class Tensors(Assembly, ABC):
 
     def _argument(self, tensor: LogicalTensor, number: int) -> Buffer:
         plain = as_plain(tensor)
-        if tensor.data_type not in PRIMITIVE_TYPES:  # only steps on the host see it, which don't look at this
-            return Buffer(self.desc((max(tensor.nbytes, 1),), (1,), DataType.u8), number)
+        if unknown_to_library(tensor) or repeats(
+            tensor
+        ):  # only steps on the host see it, which don't look at this
+            return Buffer(self.bytes(tensor.nbytes), number)
         shape, strides = (plain.dims, plain.element_strides) if plain.dims else ((1,), (1,))
         return Buffer(self.desc(shape, strides, tensor.data_type), number)
 
     def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
         """A plain layout, with strides of axes of one element that the library takes."""
         return super().desc(shape, canonical_strides(shape, strides), data_type)
+
+    def bytes(self, count: int) -> MemoryDesc:
+        """Memory that only steps on the host look at."""
+        rows = -(-count // ROW_OF_BYTES) if count > LARGEST_DIM else 1
+        columns = max(count, 1) if rows == 1 else ROW_OF_BYTES
+        return self.desc((rows, columns), (columns, 1), DataType.u8)
+
+    def _apart(self, tensor: LogicalTensor, argument: Buffer) -> Buffer:
+        """A copy, on the host, in which each element of an input has a place of its own."""
+        copy = self.temporary(tensor.dims or (1,), tensor.data_type)
+        self.reasons.append(
+            f"input {label_of(tensor)!r} has strides {list(tensor.element_strides)}, under which elements share "
+            "memory; it is copied first"
+        )
+        arrays = tuple(
+            host_array(tensor, strides) for strides in (tensor.element_strides, row_major(tensor.dims))
+        )
+        self.steps.append(
+            HostStep(f"copy {label_of(tensor)}", _copy, ((0, argument), (1, copy)), arrays, 1, is_copy=True)
+        )
+        return copy
 
     def is_port(self, tensor: LogicalTensor) -> bool:
         """Whether somebody outside reads the tensor."""
@@ -147,16 +206,18 @@ class Tensors(Assembly, ABC):
         """Where the tensor lies, in the order of its own axes and in the type that is computed in.
 
         Raises:
-            Unfit: a type that no primitive takes.
+            Unfit: a tensor that no primitive takes.
         """
-        if tensor.data_type not in PRIMITIVE_TYPES:
-            raise Unfit(f"oneDNN's primitives take no {tensor.data_type.value}")
+        unknown = unknown_to_library(tensor)
+        if unknown is not None:
+            raise Unfit(unknown)
         buffer = self._located(tensor)
         wanted = data_type or self.type_of(tensor)
-        if buffer.desc.data_type is wanted:
-            return buffer
         shape, strides = buffer.desc.shape, buffer.desc.strides
-        steps = row_major(shape) if strides is None else packed(shape, strides)
+        rows = self.way.lies is Lies.dense
+        if buffer.desc.data_type is wanted and not rows:
+            return buffer
+        steps = row_major(shape) if rows or strides is None else packed(shape, strides)
         return self.bring(label_of(tensor), buffer, self.desc(shape, steps, wanted))
 
     def _located(self, tensor: LogicalTensor) -> Buffer:
@@ -240,7 +301,13 @@ class Tensors(Assembly, ABC):
         """The same memory with its axes in another order, N, C and the spatial ones, as kernels for images know it."""
         there = self.ordered(buffer, order)
         desc = there.desc.canonical(channels_last=True)
-        return there if desc is there.desc else self.look(there, desc)
+        there = there if desc is there.desc else self.look(there, desc)
+        if self.way.lies is Lies.last:
+            return self.bring("images", there, self.channels_last(desc.shape, desc.data_type))
+        if self.way.lies is Lies.first:
+            rows = self.desc(desc.shape, row_major(desc.shape), desc.data_type)
+            return self.bring("images", there, rows.canonical(channels_last=True))
+        return there
 
     def channels_last(self, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
         """Images (N, C, X) with the channels adjacent."""
@@ -269,6 +336,7 @@ class Tensors(Assembly, ABC):
         if (
             port is not None
             and port.desc.data_type is self.type_of(tensor)
+            and self.way.lies is Lies.given
             and not self._may_choose(tensor)
             and not (port.desc.has_gaps and any(link.has_operand for link in links))
         ):
@@ -309,7 +377,8 @@ class Tensors(Assembly, ABC):
     def target(self, tensor: LogicalTensor) -> Buffer:
         """Where a result goes that must lie in strides: the user's array where its layout is fixed, or a temporary."""
         port = self._ports.get(tensor.id)
-        if port is not None and port.desc.data_type is self.type_of(tensor) and not self._may_choose(tensor):
+        fixed = self.way.lies is Lies.given and not self._may_choose(tensor)
+        if port is not None and port.desc.data_type is self.type_of(tensor) and fixed:
             return port
         return self.temporary(tensor.dims or (1,), self.type_of(tensor))
 
@@ -406,6 +475,40 @@ class Tensors(Assembly, ABC):
     def ones(self, count: int) -> Buffer:
         """A vector of ones."""
         return self.constant(np.ones(count, np.float32))
+
+
+def unknown_to_library(tensor: LogicalTensor, name: str | None = None) -> str | None:
+    """Why no primitive takes a tensor, however it lies, or None.
+
+    Args:
+        name: what to call it, if not by its own name.
+    """
+    told = repr(name or label_of(tensor))
+    if tensor.data_type not in PRIMITIVE_TYPES:
+        return f"oneDNN's primitives take no {tensor.data_type.value}, as {told} is"
+    shape = tensor.shape or ()
+    if len(shape) > MAX_NDIMS:
+        return f"oneDNN's tensors have at most {MAX_NDIMS} axes, {told} has {len(shape)}"
+    if max(shape, default=0) > LARGEST_DIM:
+        return f"oneDNN's kernels count in 32 bits, and an axis of {told} has {max(shape)} elements"
+    return None
+
+
+def repeats(tensor: LogicalTensor) -> bool:
+    """Whether elements share memory in a way that no layout of the library has, or its kernels misread."""
+    if unknown_to_library(tensor) is not None or tensor.layout_type is LayoutType.opaque or 0 in tensor.dims:
+        return False
+    return may_overlap(tensor.dims, as_plain(tensor).element_strides)
+
+
+def _copy(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    np.copyto(outputs[0], inputs[0])
+
+
+def host_array(tensor: LogicalTensor, strides: Sequence[int]) -> HostArray:
+    """How a step on the host sees a tensor that lies so."""
+    dtype = numpy_type(tensor.data_type)
+    return HostArray(dtype, tensor.dims, tuple(s * dtype.itemsize for s in strides[: len(tensor.dims)]))
 
 
 def label_of(tensor: LogicalTensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from attrs import evolve
@@ -22,7 +23,9 @@ from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_
 from ..weight_gradients.selection import candidates, choose
 from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
 from .fusing import Link
+from .long_sums import BESIDE
 from .lowering import Lowered, Lowering
+from .tensors import repeats
 
 
 def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -100,8 +103,11 @@ def _try(low: Lowering, op: Op, trial: TrialRun, made: Sequence[Buffer], targets
 
 
 def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:
-    """The gradient of the bias that the same primitive makes, where nobody has made it yet."""
+    """The gradient of the bias that the same primitive makes, where nobody has made it yet and it is no long sum."""
     if op.kind != "ConvolutionBackwardWeights" or not low.fuses:
+        return ()
+    positions = math.prod(_gradient(op).dst_spatial) * op.inputs[1].dims[0]
+    if positions > BESIDE:
         return ()
     for user in low.users(op.inputs[1]):
         same = user.attributes.get("data_format") == op.attributes.get("data_format")
@@ -136,11 +142,12 @@ def _view_of(desc: MemoryDesc) -> View:
 
 
 def _view(tensor: LogicalTensor) -> View:
-    return View(tensor.dims, canonical_strides(tensor.dims, tensor.element_strides))
+    strides = row_major(tensor.dims) if repeats(tensor) else tensor.element_strides
+    return View(tensor.dims, canonical_strides(tensor.dims, strides))
 
 
 def problem_of(op: Op, fpmath: FpmathMode) -> Problem:
-    """The problem of a weight gradient on tensors that lie as they are declared."""
+    """The problem of a weight gradient on tensors that lie as they are declared, or as they are copied."""
     tensors = (op.inputs[0], op.inputs[1], op.outputs[0])
     free = tensors[2].layout_type is LayoutType.any
     views = [_view(tensor) for tensor in tensors]

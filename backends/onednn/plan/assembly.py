@@ -23,6 +23,10 @@ class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
     """Something that can't be done this way, with the reason."""
 
 
+class NoKernel(Unfit):
+    """The library has no kernel that may run for these types and layouts; it may have one for others."""
+
+
 def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
     """Whether each element of one has the place of the same element of the other; both are plain and of one shape.
 

@@ -62,14 +62,11 @@ def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
 
 def key_of(case: Case) -> dict[str, Any]:
     """Everything that times depend on."""
-    lib = case.desc.engine.lib
     return {
+        **case.desc.engine.lib.machine,
         "format": FORMAT,
         "primitive": case.desc.function,
         "described": [text for text in map(_told, case.arguments) if text],
-        "threads": lib.threads,
-        "isa": lib.effective_isa,
-        "library": list(lib.build),
     }
 
 

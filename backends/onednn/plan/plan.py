@@ -7,7 +7,6 @@ arrays; concurrent executions take a frame each from a pool, so that nothing is 
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import math
 import os
@@ -23,6 +22,7 @@ from attrs import frozen
 
 from ....graph.runtime import profiling
 from ....graph.runtime.arrays import Array, address, numpy_type
+from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import Lock
 from ....graph.runtime.profiling import EventKind
 from ..library.batch import batch
@@ -129,8 +129,12 @@ class HostArray:
                 step *= dim
         return HostArray(self.dtype, (math.prod(self.shape),), (self.dtype.itemsize,))
 
+    def inside(self, memory: Array, place: int) -> Array:
+        """The array at an address within other memory, which it keeps alive."""
+        return np.ndarray(self.shape, self.dtype, memory, place - address(memory), self.strides)
+
     def at(self, place: int) -> Array:
-        """The array at an address."""
+        """The array at an address; whoever asks for it keeps the memory alive."""
         size = self.dtype.itemsize + sum(
             (d - 1) * s for d, s in zip(self.shape, self.strides, strict=True) if d
         )
@@ -152,6 +156,8 @@ class HostStep:
         implementation: who does it.
         op, work: as of a `Step`.
         is_op: whether it is the NumPy kernel of a whole op, which profiles itself.
+        updates: numbers of the outputs that it reads before it writes them.
+        pure: whether it does nothing but write its outputs, and the same for the same inputs.
     """
 
     role: str
@@ -164,6 +170,8 @@ class HostStep:
     op: int | None = None
     is_op: bool = False
     work: Work | None = None
+    updates: tuple[int, ...] = ()
+    pure: bool = True
 
 
 AnyStep = Step | HostStep
@@ -295,7 +303,7 @@ class Plan:
                 place(step, self._scratchpads[step].nbytes, number)
         return free.total
 
-    @functools.cached_property
+    @cached
     def dead(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each step, the bytes of the arena that hold nothing of use before it: beginning and end."""
         placed = [(root, *span) for root, span in uses(self.steps).items() if root in self.offsets]
@@ -311,7 +319,7 @@ class Plan:
             found.append(tuple((a, b) for a, b in zip(starts, ends, strict=True) if a < b))
         return tuple(found)
 
-    @functools.cached_property
+    @cached
     def tensors(self) -> tuple[tuple[str, ...], ...]:
         """Each step's arguments with type, shape and layout, for profiles."""
         return tuple(tuple(_described(n, buffer) for n, buffer in step.arguments) for step in self.steps)
@@ -414,7 +422,7 @@ class Frame:
         primitives = iter(plan.primitives)
         for step in plan.steps:
             if isinstance(step, HostStep):
-                self._calls.append((0, 0, self._host_call(step, base)))
+                self._calls.append((0, 0, self._host_call(step)))
                 continue
             primitive = next(primitives)
             args = [ExecArg(arg, memory_of(buffer)) for arg, buffer in step.arguments]
@@ -438,7 +446,7 @@ class Frame:
                 runs += [partial(self._execute, p, self._stream, count, args) for p, count, args in calls]
         return runs
 
-    def _host_call(self, step: HostStep, base: int) -> Callable[[], None]:
+    def _host_call(self, step: HostStep) -> Callable[[], None]:
         """What runs a step on the host: on arrays over the arena, and over the arguments once they are known."""
         ins: list[Array] = []
         outs: list[Array] = []
@@ -449,9 +457,10 @@ class Frame:
                 self._hosted.append((root.argument, buffer.place, seen, arrays, len(arrays)))
                 arrays.append(np.empty(0))
             elif root.constant is not None:
-                arrays.append(seen.at(address(root.constant) + buffer.place))
+                arrays.append(seen.inside(root.constant, address(root.constant) + buffer.place))
             else:
-                arrays.append(seen.at(base + self._plan.offsets[root] + buffer.place))
+                place = self._arena.start + self._plan.offsets[root] + buffer.place
+                arrays.append(seen.inside(self._arena.memory, place))
         run = step.run
         return lambda: run(ins, outs)
 
@@ -475,12 +484,9 @@ class Frame:
 
     def run(self) -> None:
         """Executes every primitive, on the plan's number of threads."""
-        lib, threads = self._plan.engine.lib, self._plan.threads
-        before, set_count = lib.threads, lib.runtime.set_count
-        if before == threads:
-            set_count = None
-        if set_count is not None:
-            set_count(threads)
+        lib = self._plan.engine.lib
+        runtime = lib.runtime
+        held = runtime.hold(self._plan.threads)
         try:
             if profiling.profiles:
                 self._profiled_run()
@@ -493,8 +499,8 @@ class Frame:
                 if status:
                     lib.check(status, "dnnl_primitive_execute")
         finally:
-            if set_count is not None:
-                set_count(before)
+            if held is not None:
+                runtime.release(held)
 
     def _profiled_run(self) -> None:
         """The same, and each step is recorded."""

@@ -4,12 +4,13 @@ Each step of a plan has a `Work`: its kind, amounts such as multiplications and 
 an image. The model has seconds per unit of each amount for each kind, and small trees on the traits for what is not
 proportional to anything: how full a vector is, when a kernel changes its way. The cost of a plan is the sum over its
 steps. The numbers are data in sections per class of CPU, made by `benchmarks/fit_cost.py` on the machines they name,
-in `cost_data.json`; run it on yours to refit. They know no layer and no network: only kinds of primitives.
+in `cost_data.json.gz`; run it on yours to refit. They know no layer and no network: only kinds of primitives.
 """
 
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -104,8 +105,12 @@ def models_in(text: str) -> tuple[CostModel, ...]:
 @functools.cache
 def measured() -> tuple[CostModel, ...]:
     """All models of the data file."""
-    file = resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json")
-    return models_in(file.read_text(encoding="utf-8"))
+    return models_in(gzip.decompress(content()).decode())
+
+
+def content() -> bytes:
+    """The data file."""
+    return resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json.gz").read_bytes()
 
 
 def cost_data(isa: str, threads: int) -> CostModel:

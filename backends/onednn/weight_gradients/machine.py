@@ -14,17 +14,15 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from ..library.cpu import cpu_name
 from ..library.loading import Library
 from ..plan.work import Work
 from ..tuning_cache import cache_folder, forget, remember, remembered
-from .cost import CostModel
+from .cost import CostModel, content
 
 FORMAT = 1
 """Of the files; raised when older ones mean something else."""
@@ -60,20 +58,12 @@ def _name(family: str, kind: str) -> str:
 
 def key_of(lib: Library) -> dict[str, Any]:
     """Everything that factors depend on."""
-    return {
-        "format": FORMAT,
-        "machine": cpu_name(),
-        "threads": lib.threads,
-        "isa": lib.effective_isa,
-        "library": list(lib.version),
-        "data": _data_digest(),
-    }
+    return {**lib.machine, "format": FORMAT, "data": _data_digest()}
 
 
 @functools.cache
 def _data_digest() -> str:
-    content = resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json").read_bytes()
-    return hashlib.sha256(content).hexdigest()[:16]
+    return hashlib.sha256(content()).hexdigest()[:16]
 
 
 def factors_of(lib: Library) -> Mapping[str, float]:

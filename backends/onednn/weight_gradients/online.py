@@ -21,7 +21,7 @@ from ....graph.runtime.locking import Lock
 from ....ops.errors import LibraryError
 from ..library.primitive import NativeEngine
 from ..plan.arena import Arena
-from ..plan.plan import Buffer, Frame, Step
+from ..plan.plan import KEPT_FRAMES, Buffer, Frame, Step
 from ..proven import is_proven
 from ..tuning_cache import digest, remember, remembered
 from .candidate import Candidate
@@ -138,13 +138,16 @@ class TrialRun:
         """A frame of a candidate on these arguments. Who has this scratch memory has the frame for himself."""
         plan, start = self._plans[number], address(scratch)
         key = number, start
-        if key not in self._frames:
+        frame = self._frames.get(key)
+        if frame is None:
             zeroed = any(isinstance(one, Buffer) and one.zeroed for one in plan.offsets)
             lent = Arena(scratch.view(np.uint8), start, plan.scratch_bytes, 0, 0)
             # What has to be zero between executions can't lie where others write.
             made = Frame(plan) if zeroed else Frame(plan, lent)
-            with self._lock:
+            frame = made
+            with self._lock:  # memory comes and goes, and the oldest is the likeliest to be gone
+                while len(self._frames) >= KEPT_FRAMES * len(self._plans):
+                    self._frames.pop(next(iter(self._frames)))
                 self._frames[key] = made
-        frame = self._frames[key]
         frame.point(places)
         return frame

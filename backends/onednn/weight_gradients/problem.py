@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from ....graph.model.logical_tensor import may_overlap
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
 from ..library.enumerators import FpmathMode
@@ -139,7 +138,4 @@ def check(problem: Problem) -> str | None:
     )
     if largest > INT_MAX // 8:
         return f"a size, stride, pad or dilation of {largest} is beyond the library's 32-bit kernels"
-    for name, view in (("src", problem.src), ("diff_dst", problem.dst), ("weights", problem.weights)):
-        if 0 not in view.shape and may_overlap(view.shape, view.strides):
-            return f"oneDNN takes no overlapping or broadcast strides, and {name} has {view.strides}"
     return None

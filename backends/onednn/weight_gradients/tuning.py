@@ -34,6 +34,7 @@ def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
     """Everything that times depend on."""
     gradient = attrs.asdict(problem.gradient, filter=lambda field, _: not field.name.endswith("_axes"))
     return {
+        **engine.lib.machine,
         "format": FORMAT,
         "gradient": gradient,
         "data_type": problem.data_type.value,
@@ -41,9 +42,6 @@ def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
         "fpmath": problem.fpmath.name,
         "free_weights": problem.free_weights,
         "bias": problem.bias is not None,
-        "threads": engine.lib.threads,
-        "isa": engine.lib.effective_isa,
-        "library": list(engine.lib.build),
         "machine_code": engine.machine_code,
     }
 

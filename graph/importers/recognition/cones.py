@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from attrs import frozen
 
 from ....ops.attributes import AttributeValue
 from ...model.logical_tensor import LogicalTensor
 from ...model.op import Op
-from .evaluation import EVALUATED
 from .surroundings import Surroundings
 
 MOST_OPS = 16
@@ -65,8 +64,8 @@ class Cone:
     structure: Structure
 
 
-def cones(end: Op, around: Surroundings) -> Iterator[Cone]:
-    """The cones that end in an op, from the smallest to the largest.
+def cones(end: Op, around: Surroundings, kinds: Collection[str]) -> Iterator[Cone]:
+    """The cones of ops of these kinds that end in an op, from the smallest to the largest.
 
     The tensor that was made last is always the next to be followed back: all its readers are known by then.
     """
@@ -81,7 +80,7 @@ def cones(end: Op, around: Surroundings) -> Iterator[Cone]:
         op = max(made, key=lambda one: around.position[one.id])
         tensor = op.outputs[0]
         inside = not ops or around.read_within(tensor, [one.id for one in ops])
-        if op.kind not in EVALUATED or len(op.outputs) != 1 or not inside:
+        if op.kind not in kinds or len(op.outputs) != 1 or not inside:
             return
         operands = [_operand(t, numbers, around) for t in op.inputs]
         del frontier[tensor.id]

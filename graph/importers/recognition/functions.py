@@ -1,26 +1,48 @@
-"""What function a cone is: by its values at many points, not by its spelling."""
+"""What function a cone is: by its form, however it is spelled, and by its constants.
+
+A cone becomes a sum (`terms`), which is held against those of the functions that there are ops for. Numbers are what
+they are, or, where a function has a number that no type holds, as √2, the one nearest to it in their type: what is
+off by 1 ‰, or has 10⁻⁷ added to it as a guard, is another function.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
 
 from ....ops.attributes import Attributes
-from .cones import Structure, constants_of
-from .evaluation import EVALUATED, Array, erf, sigmoid, softplus
+from ....ops.data_types import DataType
+from ...runtime.arrays import numpy_type
+from .cones import Operand, Structure, constants_of
+from .terms import (
+    ONE,
+    Product,
+    Sum,
+    Unreadable,
+    X,
+    added,
+    alike,
+    applied,
+    chosen,
+    clipped,
+    inverse,
+    larger,
+    logarithm,
+    negative,
+    number,
+    powers,
+    same,
+)
 
-CLOSE = 1e-6
-"""How far values may be off, as a part of themselves or of what they were made from: a few roundings of f32."""
-HALF: Mapping[str, float] = {"f16": 2.0**-9, "bf16": 2.0**-6}
-"""The same for a function without parameters whose constants are given in these types."""
-FINITE_UP_TO = 100.0
-"""Where every spelling has a value; beyond it the exponentials of some overflow, and the function itself does not."""
 NARROW: Mapping[str, int] = {"bf16": 0, "f16": 1, "f32": 2, "f64": 3}
 """Data types by how exactly they tell numbers apart."""
+ROUNDING: Mapping[str, float] = {"f32": 2.0**-23, "f64": 1e-9}
+"""How far a constant of a type may be from the number that is meant, beside the nearest one: exporters compute
+1 / √2 in f32, and write ten digits."""
+ROOT, SCALE, CUBE = math.sqrt(2), math.sqrt(2 / math.pi), 0.044715
 
 
 @frozen
@@ -43,122 +65,249 @@ def function_of(structure: Structure) -> Function | None:
         return None
     if any(NARROW[t] < NARROW[types[0]] for t in types if t != "boolean"):
         return None  # an inner rounding that the model asks for
-    constants = constants_of(structure)
-    if not all(math.isfinite(number) for number, _ in constants):
+    if not all(math.isfinite(value) for value, _ in constants_of(structure)):
         return None
-    coarse = max((HALF[t] for _, t in constants if t in HALF), default=CLOSE)
-    points = _points([number for number, _ in constants])
-    with np.errstate(all="ignore"):
-        values = _values(structure, points)
-        known = np.isfinite(values)
-        if not known[np.abs(points) <= FINITE_UP_TO].all():
-            return None
-        x, y = points[known], values[known]
-        best: tuple[float, Function] | None = None
-        for function, made, close in _candidates(x, y, coarse):
-            scale = np.maximum(np.abs(made), np.minimum(np.abs(x), 1))
-            distance = float(np.max(np.abs(y - made) - close * scale))
-            if distance <= 0:
-                error = float(np.max(np.abs(y - made)))
-                if best is None or error < best[0]:
-                    best = error, function
-    return None if best is None else best[1]
-
-
-def _points(constants: list[float]) -> Array:
-    """Numbers of both signs from small to large, and what is around the constants."""
-    sizes = np.logspace(-6, 6, 481)
-    own = np.unique(np.abs(np.asarray(constants, np.float64)))
-    near = [own * factor for factor in (0.5, 0.999, 1, 1.001, 2)] + [own + 1e-3, np.abs(own - 1e-3)]
-    positive = np.unique(np.concatenate([sizes, *near]))
-    positive = positive[positive > 0]
-    return np.concatenate([-positive[::-1], [0.0], positive])
-
-
-def _values(structure: Structure, points: Array) -> Array:
-    """The cone at these points."""
-    made: dict[int, Array] = {structure.source: points}
-    for node in reversed(structure.nodes):
-        operands = [made[o] if isinstance(o, int) else np.asarray(o[0], np.float64) for o in node.operands]
-        made[node.made] = EVALUATED[node.kind](operands, Attributes(dict(node.attributes)))
-    return np.broadcast_to(np.asarray(made[0], np.float64), points.shape)
-
-
-Candidate = tuple[Function, Array, float]
-"""A function, its values, and how close the cone's must be."""
-
-
-def _candidates(x: Array, y: Array, coarse: float) -> Iterator[Candidate]:
-    for kind, attributes, function in PLAIN:
-        yield Function(kind, attributes), function(x), coarse
-    for derive in (_clamp, _hard_sigmoid, _leaky_relu, _elu, _softplus):
-        found = derive(x, y)
+    for meant, matches in MATCHES:
+        try:
+            total = _Reading(meant).sum_of(structure)
+        except Unreadable:
+            continue
+        found = next((one for match in matches if (one := match(total)) is not None), None)
         if found is not None:
-            yield (*found, CLOSE)
+            return found
+    return None
 
 
-def _gelu_tanh(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+# --- from a cone to a sum ----------------------------------------------------------------------------------
+
+Read = Callable[[Sequence[Sum], Attributes], Sum]
+
+UNARY: Mapping[str, Read] = {
+    "Abs": lambda v, _: applied("abs", v[0]),
+    "Clamp": lambda v, a: clipped(v[0], a.real("min"), a.real("max")),
+    "Exp": lambda v, _: applied("exp", v[0]),
+    "HostErf": lambda v, _: applied("erf", v[0]),
+    "Log": lambda v, _: logarithm(v[0]),
+    "Pow": lambda v, a: powers(v[0], a.real("beta")),
+    "ReLU": lambda v, _: clipped(v[0], 0.0, math.inf),
+    "Reciprocal": lambda v, _: inverse(v[0]),
+    "Sigmoid": lambda v, _: applied("sigmoid", v[0]),
+    "Square": lambda v, _: v[0] * v[0],
+    "Tanh": lambda v, _: applied("tanh", v[0]),
+    "TypeCast": lambda v, _: v[0],
+}
+BINARY: Mapping[str, Read] = {
+    "Add": lambda v, _: added(v[0], v[1]),
+    "Divide": lambda v, _: v[0] * inverse(v[1]),
+    "Maximum": lambda v, _: larger(v),
+    "Multiply": lambda v, _: v[0] * v[1],
+    "Subtract": lambda v, _: added(v[0], negative(v[1])),
+}
+BOUNDS = ("Maximum", "Minimum")
+CONDITIONS = ("GreaterEqual", "HostGreater")
+READ = frozenset({*UNARY, *BINARY, *BOUNDS, *CONDITIONS, "HardSigmoid", "SoftPlus", "Select"})
+"""Kinds that a known function may be written in."""
 
 
-PLAIN: tuple[tuple[str, tuple[tuple[str, float | str], ...], Callable[[Array], Array]], ...] = (
-    ("GELU", (("mode", "gelu_erf"),), lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2)))),
-    ("GELU", (("mode", "gelu_tanh"),), _gelu_tanh),
-    ("HardSwish", (), lambda x: x * np.clip(x + 3, 0, 6) / 6),
-    ("Mish", (), lambda x: x * np.tanh(softplus(x))),
-    ("Sigmoid", (), sigmoid),
-    ("Tanh", (), np.tanh),
-    ("ReLU", (), lambda x: np.maximum(x, 0)),
-    ("Square", (), np.square),
-    ("Abs", (), np.abs),
+class _Reading:
+    """A cone as a sum.
+
+    Args:
+        meant: numbers that constants may stand for, with any power of two as a factor.
+    """
+
+    def __init__(self, meant: Sequence[float]) -> None:
+        self._meant = meant
+        self._sums: dict[int, Sum] = {}
+        self._positive: set[int] = set()
+
+    def sum_of(self, structure: Structure) -> Sum:
+        """What the cone makes of x.
+
+        Raises:
+            Unreadable: no known function is written so.
+        """
+        self._sums[structure.source] = X
+        for node in reversed(structure.nodes):
+            attributes = Attributes(dict(node.attributes))
+            if node.kind in CONDITIONS:
+                self._condition(node.operands, node.made)
+            else:
+                self._sums[node.made] = self._made(node.kind, node.operands, attributes)
+        return self._sums[0]
+
+    def _made(self, kind: str, operands: Sequence[Operand], attributes: Attributes) -> Sum:
+        if kind == "Select":
+            if operands[0] not in self._positive:
+                raise Unreadable
+            return chosen(*map(self._operand, operands[1:]))
+        if kind in BOUNDS:
+            for one, other in (operands, operands[::-1]):
+                if isinstance(one, int) and not isinstance(other, int):
+                    low, high = (other[0], math.inf) if kind == "Maximum" else (-math.inf, other[0])
+                    return clipped(self._operand(one), low, high)
+        values = [self._operand(one) for one in operands]
+        if kind == "HardSigmoid":
+            line = values[0] * self._number(attributes.real("alpha"), "f32")
+            return clipped(line + self._number(attributes.real("beta"), "f32"), 0.0, 1.0)
+        if kind == "SoftPlus":
+            beta = attributes.real("beta")
+            steep = applied("softplus", values[0] * number(beta))
+            return steep * number(1 / beta)
+        read = UNARY.get(kind) or BINARY.get(kind)
+        if read is None:
+            raise Unreadable
+        return read(values, attributes)
+
+    def _condition(self, operands: Sequence[Operand], made: int) -> None:
+        """X > 0, or x ≥ 0."""
+        first, second = operands
+        if isinstance(second, int) or second[0] != 0 or self._operand(first) != X:
+            raise Unreadable
+        self._positive.add(made)
+
+    def _operand(self, operand: Operand) -> Sum:
+        if not isinstance(operand, int):
+            return self._number(*operand)
+        if operand not in self._sums:
+            raise Unreadable
+        return self._sums[operand]
+
+    def _number(self, value: float, data_type: str) -> Sum:
+        return number(next((m for one in self._meant if (m := _meant(value, data_type, one))), value))
+
+
+def _meant(value: float, data_type: str, exact: float) -> float | None:
+    """A number times the power of two by which it is nearest to a constant, if it is the number that is meant."""
+    if value == 0 or data_type not in NARROW:
+        return None
+    near = math.copysign(math.ldexp(math.frexp(exact)[0], math.frexp(value)[1]), value)
+    if float(np.asarray(near, numpy_type(DataType(data_type)))) == value:
+        return near
+    return near if abs(value - near) <= ROUNDING.get(data_type, 0.0) * abs(near) else None
+
+
+# --- from a sum to a function ------------------------------------------------------------------------------
+
+
+def _f32(value: float) -> float:
+    return float(np.float32(value))
+
+
+def _written(kind: str, *spellings: Sum, **attributes: str) -> Callable[[Sum], Function | None]:
+    """A function without numbers to choose, by all its spellings that are different sums."""
+    function = Function(kind, tuple(attributes.items()))
+    return lambda total: function if any(alike(total, one) for one in spellings) else None
+
+
+def _clip(total: Sum) -> Function | None:
+    found = total.function
+    if found is None or found[1] != 1 or found[0].name != "clip" or found[0].of != X:
+        return None
+    low, high = found[0].numbers
+    if (low, high) == (0, math.inf):
+        return Function("ReLU")
+    bounded = math.isfinite(low) and math.isfinite(high) and low < high
+    return Function("Clamp", (("min", low), ("max", high))) if bounded else None
+
+
+def _from_zero_to_one(term: Product, coefficient: float) -> tuple[float, float] | None:
+    """A and b of a term c · clip(a·x + b, 0, 1 / c), as if c were 1."""
+    (function,) = term.functions if len(term.functions) == 1 else (None,)
+    if function is None or function.name != "clip" or function.numbers[0] != 0:
+        return None
+    line = function.of.line
+    if line is None or not same(function.numbers[1] * coefficient, 1):
+        return None
+    return line[0] * coefficient, line[1] * coefficient
+
+
+def _hard(total: Sum) -> Function | None:
+    """HardSigmoid, and x · HardSigmoid with α = 1/6 and β = 1/2, which is HardSwish."""
+    ((term, coefficient), *more) = total.terms
+    line = None if more else _from_zero_to_one(term, coefficient)
+    if line is None:
+        return None
+    if term.power == 0:
+        return Function("HardSigmoid", (("alpha", _f32(line[0])), ("beta", _f32(line[1]))))
+    swish = term.power == 1 and same(line[0], 1 / 6) and same(line[1], 1 / 2)
+    return Function("HardSwish") if swish else None
+
+
+def _softplus(total: Sum) -> Function | None:
+    found = total.function
+    line = found[0].of.line if found is not None and found[0].name == "softplus" else None
+    if found is None or line is None or line[1] or line[0] <= 0 or not same(line[0] * found[1], 1):
+        return None
+    return Function("SoftPlus", (("beta", _f32(line[0])),))
+
+
+RELU, BELOW = applied("clip", X, 0.0, math.inf), applied("clip", X, -math.inf, 0.0)
+
+
+def _leaky_relu(total: Sum) -> Function | None:
+    """LeakyReLU, also as max(x, 0) + α · min(x, 0)."""
+    found, terms = total.function, dict(total.terms)
+    if found is not None and found[0].name == "leaky" and found[1] == 1:
+        return Function("LeakyReLU", (("alpha", found[0].numbers[0]),))
+    if len(terms) == 2 and terms.pop(RELU.terms[0][0], None) == 1:
+        ((term, alpha),) = terms.items()
+        if term == BELOW.terms[0][0] and 0 < alpha < 1:
+            return Function("LeakyReLU", (("alpha", alpha),))
+    return None
+
+
+def _elu(total: Sum) -> Function | None:
+    """Elu, also as max(x, 0) + α · (exp(min(x, 0)) − 1) and max(x, 0) + min(α · (exp(x) − 1), 0)."""
+    found, terms = total.function, dict(total.terms)
+    if found is not None and found[0].name == "elu" and found[1] == 1:
+        return Function("Elu", (("alpha", found[0].numbers[0]),))
+    alpha = -terms.get(Product(), 0.0)
+    if terms.pop(RELU.terms[0][0], None) != 1 or not terms:
+        return None
+    if alpha > 0 and alike(Sum.of(terms), (applied("exp", BELOW) + number(-1.0)) * number(alpha)):
+        return Function("Elu", (("alpha", alpha),))
+    inner = Sum.of(terms).function
+    if inner is None or inner[1] != 1 or inner[0].name != "clip" or inner[0].numbers != (-math.inf, 0):
+        return None
+    alpha = -dict(inner[0].of.terms).get(Product(), 0.0)
+    if alpha > 0 and alike(inner[0].of, (applied("exp", X) + number(-1.0)) * number(alpha)):
+        return Function("Elu", (("alpha", alpha),))
+    return None
+
+
+HALF, TWO = number(0.5), number(2.0)
+INNER = number(SCALE) * (X + number(CUBE) * X * X * X)
+
+Match = Callable[[Sum], Function | None]
+MATCHES: tuple[tuple[tuple[float, ...], tuple[Match, ...]], ...] = (
+    (
+        (),
+        (
+            _clip,
+            _hard,
+            _softplus,
+            _leaky_relu,
+            _elu,
+            _written("Mish", X * applied("tanh", applied("softplus", X))),
+            _written("Sigmoid", applied("sigmoid", X)),
+            _written("Tanh", applied("tanh", X), TWO * applied("sigmoid", TWO * X) + number(-1.0)),
+            _written("Square", X * X),
+            _written("Abs", applied("abs", X)),
+        ),
+    ),
+    ((ROOT,), (_written("GELU", HALF * X * (ONE + applied("erf", X * number(1 / ROOT))), mode="gelu_erf"),)),
+    (
+        (SCALE, CUBE, SCALE * CUBE),
+        (
+            _written(
+                "GELU",
+                HALF * X * (ONE + applied("tanh", INNER)),
+                X * applied("sigmoid", TWO * INNER),
+                mode="gelu_tanh",
+            ),
+        ),
+    ),
+    ((1 / 3,), (_hard,)),
 )
-"""Functions without a parameter."""
-
-
-def _f32(number: Any) -> float:
-    return float(np.float32(number))
-
-
-def _saturates(y: Array) -> bool:
-    """Whether nothing changes any more at both ends."""
-    return bool(y[0] == y[1] and y[-1] == y[-2])
-
-
-def _clamp(x: Array, y: Array) -> tuple[Function, Array] | None:
-    low, high = float(y[0]), float(y[-1])
-    if not _saturates(y) or not low < high:
-        return None
-    return Function("Clamp", (("min", _f32(low)), ("max", _f32(high)))), np.clip(x, low, high)
-
-
-def _hard_sigmoid(x: Array, y: Array) -> tuple[Function, Array] | None:
-    between = np.flatnonzero((y > 0) & (y < 1))
-    if not _saturates(y) or sorted((y[0], y[-1])) != [0, 1] or len(between) < 2:
-        return None
-    first, last = between[0], between[-1]
-    alpha = (y[last] - y[first]) / (x[last] - x[first])
-    beta = y[first] - alpha * x[first]
-    function = Function("HardSigmoid", (("alpha", _f32(alpha)), ("beta", _f32(beta))))
-    return function, np.clip(_f32(alpha) * x + _f32(beta), 0, 1)
-
-
-def _leaky_relu(x: Array, y: Array) -> tuple[Function, Array] | None:
-    alpha = _f32(y[0] / x[0])
-    if not 0 < alpha < 1:
-        return None
-    return Function("LeakyReLU", (("alpha", alpha),)), np.where(x >= 0, x, alpha * x)
-
-
-def _elu(x: Array, y: Array) -> tuple[Function, Array] | None:
-    alpha = _f32(-y[0])
-    if not alpha > 0 or y[0] != y[1]:
-        return None
-    return Function("Elu", (("alpha", alpha),)), np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-def _softplus(x: Array, y: Array) -> tuple[Function, Array] | None:
-    at_zero = float(y[np.searchsorted(x, 0.0)])
-    if not at_zero > 0:
-        return None
-    beta = _f32(math.log(2) / at_zero)
-    return Function("SoftPlus", (("beta", beta),)), softplus(beta * x) / beta
+"""What constants may stand for, and the functions that have such."""

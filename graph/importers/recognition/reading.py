@@ -32,8 +32,8 @@ class Written:
     first: int = 0
 
     def stands_alone(self, around: Surroundings) -> bool:
-        """Whether nothing else reads what lies inside."""
-        return all(
+        """Whether nothing else reads what lies inside, and no number in it gives the result more axes."""
+        return self.last.outputs[0].shape == self.source.shape and all(
             around.read_within(tensor, self.members)
             for op in around.ops_of(self.members)
             if op is not self.last

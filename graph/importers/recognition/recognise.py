@@ -11,8 +11,7 @@ from ...runtime.arrays import numpy_type
 from ..expressions import cast, reshape
 from ..translation import Translation, Value
 from .cones import Structure, cones
-from .evaluation import EVALUATED
-from .functions import Function, function_of
+from .functions import READ, Function, function_of
 from .norms import layer_norms
 from .reading import Written
 from .reshapes import behind_functions
@@ -69,10 +68,10 @@ def _functions(around: Surroundings) -> list[Op]:
     found: list[Op] = []
     gone: set[int] = set()
     for op in reversed(around.ops):
-        if op.id in gone or op.kind not in EVALUATED or op.kind == "TypeCast":
+        if op.id in gone or op.kind not in READ or op.kind == "TypeCast":
             continue
         best = None
-        for cone in cones(op, around):
+        for cone in cones(op, around, READ):
             if len(cone.ops) == 1 and op.kind not in WORTH_IT:
                 continue
             if cone.structure not in known:
@@ -94,10 +93,14 @@ def _is_power(op: Op) -> bool:
 
 
 def _power(t: Translation, op: Op) -> Op:
-    """A power by a product or a root."""
+    """A power by a product or a root. The square of 1 / x has a value where x² would overflow, or be 0."""
     (x,) = op.inputs
     beta = op.attributes.real("beta")
-    part = "Sqrt" if beta == -0.5 else "Square"
+    part, kind = {
+        3.0: ("Square", "Multiply"),
+        4.0: ("Square", "Square"),
+        -2.0: ("Reciprocal", "Square"),
+        -0.5: ("Sqrt", "Reciprocal"),
+    }[beta]
     inner = t.titled(f"{op.name}.{part.lower()}", part, x)
-    kind = {3.0: "Multiply", 4.0: "Square"}.get(beta, "Reciprocal")
     return Op(op.id, kind, [x, inner] if beta == 3 else [inner], op.outputs, name=op.name)

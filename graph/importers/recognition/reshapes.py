@@ -50,10 +50,15 @@ def _before(
         inputs = [under]
     elif op.kind in BINARY and all(i.shape == source.shape for i in op.inputs):
         t.label = op.name
-        inputs = [
-            under if i is source else flat[i.id] if i.id in flat else t.tensor(reshape(t, i, sizes(under)))
-            for i in op.inputs
-        ]
+        inputs = [_under(t, i, flat, sizes(under)) for i in op.inputs]
     else:
         return None
     return t.titled(op.name, op.kind, *inputs, **op.attributes)
+
+
+def _under(
+    t: Translation, tensor: LogicalTensor, flat: dict[int, LogicalTensor], shape: tuple[int, ...]
+) -> LogicalTensor:
+    """A tensor under its reshape, if it has this shape there; else reshaped to it."""
+    below = flat.get(tensor.id)
+    return below if below is not None and below.shape == shape else t.tensor(reshape(t, tensor, shape))

@@ -29,9 +29,7 @@ class Surroundings:
         for op in self.ops:
             for number in dict.fromkeys(t.id for t in op.inputs):
                 self._readers.setdefault(number, []).append(op)
-        self._constants = dict(
-            zip((t.id for t in graph.constant_tensors), graph.constants.values(), strict=True)
-        )
+        self._constants = graph.held_constants
         self._outputs = {number for _, number in graph.marked_outputs}
 
     def ops_of(self, ids: Iterable[int]) -> list[Op]:

@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn.lowering import batch_statistics
 
 pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
 
@@ -33,6 +34,8 @@ def step(data_type, layout, channels, *, relu=True, doubled=False, kept=False):
     if kept:
         graph.output(made[0])
     graph.output(y)
+    for statistic in made[1:]:
+        graph.output(statistic)
     gradients = graph.gradients(y, [x, *vectors[2:]], seed)
     return graph, (*made[1:], y, *gradients, *([made[0]] if kept else []))
 
@@ -155,3 +158,24 @@ def test_nan_in_one_channel_stays_in_it(layout, channels):
             mine[tensor].compress(others, axis), expected[tensor].compress(others, axis), err_msg=str(tensor)
         )
     assert all(np.isnan(mine[tensor][2]) for tensor in tensors[:4])  # all of the statistics
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_channels_that_are_made_again_are_what_the_kernel_made(monkeypatch, data_type, layout, channels):
+    """Where nothing was lost, all stays as it is, with the kernel's own signs for the gradient of a ReLU."""
+    mark, marked = batch_statistics.mark, []
+
+    def checked(signs, *more):
+        before = signs.copy()
+        mark(signs, *more)
+        np.testing.assert_array_equal(signs, before)
+        marked.append(signs)
+
+    monkeypatch.setattr(batch_statistics, "FEW", 0)
+    monkeypatch.setattr(batch_statistics, "lost", lambda mean, *_: np.arange(len(mean)))
+    monkeypatch.setattr(batch_statistics, "mark", checked)
+    model = check(data_type, layout, channels)
+    assert any("batch statistics" in name for name in kernels(model))
+    assert bool(marked) == ("BatchNormForwardTraining+ReLU" in strategies(model))

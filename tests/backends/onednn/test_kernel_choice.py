@@ -20,6 +20,8 @@ NCX = {"data_format": "NCX", "weights_format": "OIX"}
 LAST, FIRST = (2, 14, 14, 32), (2, 32, 14, 14)
 """Images with channels last and first."""
 NUMBERS = itertools.count()
+VNNI = "avx512_core_vnni"
+"""From there on 8-bit products are added up in 32 bits; before, kernels for them are barred."""
 PER_CHANNEL = {"scales": [0.25, 0.5] * 16, "qtype": "per_channel"}
 
 
@@ -302,13 +304,15 @@ ROWS = {
     "pooling, ReLU, sum": row(behind(of("MaxPool", LAST, **HALF), "ReLU", "Add"), "pooling"),
     "reduction, root": row(behind(of("ReduceSum", MATRIX, axes=[1], keep_dims=True), "Sqrt"), "reduction"),
     "attention": row(attention, "matmul", "softmax", "matmul"),
-    "int8 convolution": row(integers, "convolution", halves=None),
+    "int8 convolution": row(integers, "convolution", halves=None, isa=VNNI),
     "int8 convolution to u8": row(
-        in_dtype(lambda graph, dtype: integers(graph, last="u8")), "convolution", halves=None
+        in_dtype(lambda graph, dtype: integers(graph, last="u8")), "convolution", halves=None, isa=VNNI
     ),
-    "int8 matmul": row(in_dtype(lambda graph, dtype: integers(graph, "MatMul")), "matmul", halves=None),
+    "int8 matmul": row(
+        in_dtype(lambda graph, dtype: integers(graph, "MatMul")), "matmul", halves=None, isa=VNNI
+    ),
     "int8 matmul to s8": row(
-        in_dtype(lambda graph, dtype: integers(graph, "MatMul", "s8")), "matmul", halves=None
+        in_dtype(lambda graph, dtype: integers(graph, "MatMul", "s8")), "matmul", halves=None, isa=VNNI
     ),
 }
 
@@ -318,6 +322,10 @@ def split(explanation):
     names = [name.split(" (")[0] for name in explanation.implementations]
     copies = [name for name in names if name.startswith(("reorder", "convert"))]
     return tuple(name for name in names if name not in copies), len(copies)
+
+
+LOOKS = ("rows of infinities or NaN", "windows of -inf", "sums that tell of NaN", "batch statistics")
+"""Steps that look for what the library's kernels lose."""
 
 
 def check(name, dtype, isa, copies):
@@ -330,8 +338,9 @@ def check(name, dtype, isa, copies):
     (explanation,) = explanations.values()
     assert explanation.backend == "onednn", text
     steps, found = split(explanation)
-    assert steps == ROWS[name].steps, text
-    assert not any("numpy" in one or "(ref" in one for one in explanation.implementations), text
+    assert tuple(step for step in steps if step not in LOOKS) == ROWS[name].steps, text
+    names = [one for one in explanation.implementations if one.rpartition(" (")[0] not in LOOKS]
+    assert not any("numpy" in one or "(ref" in one for one in names), text
     assert copies is None or found <= copies, text
 
 

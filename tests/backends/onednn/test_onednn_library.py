@@ -236,7 +236,10 @@ def test_threads_of_builds():
         def __call__(self, *args):
             return self.value
 
-    openmp = {"omp_get_max_threads": Function(5), "omp_set_num_threads": Function(None)}
+    getters = ("max_threads", "thread_limit", "dynamic", "max_active_levels")
+    setters = ("set_num_threads", "set_dynamic", "set_max_active_levels", "in_parallel")
+    openmp = {f"omp_get_{name}": Function(5) for name in getters}
+    openmp |= {f"omp_{name}": Function(0) for name in setters}
     gnu = runtimes.runtime_of(SimpleNamespace(**openmp), runtimes.OPENMP, "x")
     other = runtimes.runtime_of(
         SimpleNamespace(kmp_get_blocktime=Function(0), **openmp), runtimes.OPENMP, "x"
@@ -244,14 +247,23 @@ def test_threads_of_builds():
     tbb = runtimes.runtime_of(SimpleNamespace(**{runtimes.TBB_CONCURRENCY: Function(3)}), runtimes.TBB, "x")
     alone = runtimes.runtime_of(SimpleNamespace(), runtimes.SEQUENTIAL, "x")
     assert [one.count() for one in (gnu, other, tbb, alone)] == [5, 5, 3, 1]
-    assert [one.set_count is None for one in (gnu, other, tbb, alone)] == [False, False, True, True]
+    assert [one.granted(4) for one in (gnu, other, tbb, alone)] == [4, 4, 3, 1]
     assert (gnu.name, other.name) == ("GNU OpenMP", "Intel's or LLVM's OpenMP")
 
 
 def test_builds_without_a_setting_keep_their_threads(onednn):
-    lib = evolve(library.load(), runtime=runtimes.Runtime("x", lambda: 3))
-    with lib.using(1):
-        assert lib.threads == 3
+    for runtime, threads in ((tbb_of(3), 3), (runtimes.CallingThread(), 1)):
+        lib = evolve(library.load(), runtime=runtime)
+        with lib.using(2):
+            assert lib.threads == threads
+
+
+def tbb_of(threads):
+    class Concurrency:
+        def __call__(self, arena):
+            return threads
+
+    return runtimes.ThreadingBuildingBlocks(SimpleNamespace(**{runtimes.TBB_CONCURRENCY: Concurrency()}))
 
 
 IN_A_PROCESS = """
@@ -324,7 +336,7 @@ def test_what_is_proven_of_one_version_is_not_of_another(monkeypatch, onednn):
     assert proven.is_proven(later, "reorder", "jit:uni")
     assert not proven.is_proven(later, "reorder", "jit:blk")
     assert proven.swept(later) is proven.Swept.part
-    assert proven.swept(evolve(lib, runtime=runtimes.Runtime("TBB", lambda: 1))) is proven.Swept.none
+    assert proven.swept(evolve(lib, runtime=tbb_of(1))) is proven.Swept.none
 
 
 def test_unavailable_is_a_reason_not_an_error(monkeypatch):

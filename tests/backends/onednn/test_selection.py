@@ -252,7 +252,8 @@ def test_an_input_of_which_many_patches_are_taken_is_converted_once(transposed, 
     model = graph_of(problem).compile(strategy="columns and matrix product in f32")
     steps = model.explain()[0].implementations
     assert sum(one.startswith("reorder") for one in steps) >= 5  # the patches, in f32
-    assert sum(one.startswith("convert") for one in steps) == 3  # both inputs and the result
+    converted = 0 if has_isa("avx512_core_fp16") else 3  # both inputs and the result
+    assert sum(one.startswith("convert") for one in steps) == converted
     assert not [one for one in steps if "simple" in one]
     run(model, problem)
 

@@ -306,3 +306,25 @@ def test_a_u_net(backend):
         return entropy(scores.permute(0, 2, 3, 1).reshape(512, 5), t)
 
     model.check(loss, function, backend)
+
+
+PLACES = np.array([0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, np.inf, -np.inf], np.float32)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("kind", "name"), [("HostPower", "pow"), ("HostAtan2", "atan2"), ("Maximum", "maximum")]
+)
+def test_gradients_of_two_numbers_at_zero_and_infinities(kind, name, backend):
+    a, b = (each.reshape(-1) for each in np.meshgrid(PLACES, PLACES))
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", a.shape), graph.input("y", "f32", b.shape)
+    seed = graph.constant(np.ones(a.shape, np.float32))
+    for port, gradient in zip("xy", graph.gradients(graph.op(kind, x, y), [x, y], seed), strict=True):
+        graph.output(gradient, name=f"d{port}")
+    found = graph.compile(backend=None if backend == "onednn" else backend)({"x": a, "y": b})
+    leaves = [torch.tensor(each, requires_grad=True) for each in (a, b)]
+    getattr(torch, name)(*leaves).backward(torch.ones(a.size))
+    for port, leaf in zip("xy", leaves, strict=True):
+        # infinities may have another sign where that of a zero is lost
+        np.testing.assert_allclose(np.abs(found[f"d{port}"]), np.abs(leaf.grad.numpy()), 1e-5, 1e-6)

@@ -629,3 +629,27 @@ def test_an_op_is_replaced(graph):
         graph.replace_ops([og.Op(former.id, "LayerNorm", [x], [y.with_shape([9]), *more])])
     assert graph.ops == (fuller,)
     graph.compile()
+
+
+def test_many_tensors_may_be_computed_again_one_from_the_other():
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2])
+    chain = [x]
+    for _ in range(1500):
+        chain.append(graph.op("Tanh", chain[-1]))
+    y = graph.op("ReduceSum", chain[-1], axes=[0])
+    assert graph.gradients(y, [x], recompute=chain[1:])[0] is not None
+
+
+def test_what_gradients_read_is_no_output_that_was_marked():
+    """The statistics of a batch normalisation are outputs as long as nobody reads them, and not by being marked."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 3, 4, 4])
+    vectors = [graph.input(name, "f32", [3]) for name in ("mean", "variance", "gamma", "beta")]
+    y, *_ = graph.op("BatchNormForwardTraining", x, *vectors, epsilon=1e-5, momentum=0.1, data_format="NCX")
+    loss = graph.op("ReduceSum", graph.op("Square", y), axes=[0, 1, 2, 3])
+    graph.output(loss, name="loss")
+    (gradient,) = graph.gradients(loss, [x])
+    marked = {number for _, number in graph.marked_outputs}
+    assert marked <= {loss.id, gradient.id}
+    assert {loss.id, gradient.id} <= {t.id for t in graph.outputs}

@@ -574,3 +574,14 @@ def test_a_graph_that_was_rewritten_already_is_refused():
             og.ArgumentError, match="no convolution or matmul in f32, and .* is (u8|s8|bf16); take the"
         ):
             og.quantize(again, feeds)
+
+
+def test_a_number_that_adds_axes_is_no_scale():
+    graph = og.Graph()
+    x = graph.input("x", "f32", [4, 8])
+    y = graph.op("Multiply", x, graph.constant(np.full((1, 1, 1), 2, np.float32)))
+    graph.output(graph.op("MatMul", y, graph.constant(np.ones((8, 3), np.float32))), name="z")
+    feeds = {"x": np.random.default_rng(0).random((4, 8), np.float32)}
+    expected = graph.compile()(feeds)["z"]
+    found = og.quantize(graph, [feeds]).compile()(feeds)["z"]
+    np.testing.assert_allclose(found, expected, atol=0.1)

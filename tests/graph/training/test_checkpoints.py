@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,7 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     for optimizer, size, message in (
         (T.SGD(0.1), 6, "has 'mean/v'"),
         (T.SGD(0.1, momentum=0.5), 6, "lacks 'velocity/w'"),
+        (T.Adam(0.1), 6, "parameter 'w' was trained by AdamW, and Adam would take its state for another"),
         (None, 7, r"'parameter/w' must be float32 of shape \[4, 7\], got float32 of \[4, 6\]"),
     ):
         _, other = trainer(optimizer=optimizer, size=size)
@@ -149,3 +151,56 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(og.GraphFileError, match="can't be read"):
         made.load(tmp_path / "none.safetensors")
     assert {n: a.tobytes() for n, a in graph.parameters.items()} == before
+
+
+def test_each_flipped_bit_is_seen(tmp_path: Path) -> None:
+    """But for one in the name of the checksum of the metadata: the file is then taken for one without any."""
+    graph, made = trainer()
+    made.step(feeds(0))
+    path = tmp_path / "t.safetensors"
+    made.save(path)
+    whole = path.read_bytes()
+    before = {n: a.tobytes() for n, a in graph.parameters.items()}
+    rng = np.random.default_rng(0)
+    places = rng.choice(8 * len(whole), 400, replace=False).tolist()
+    named = whole.index(b"onednn_graph.training.checksum")
+    for place in places:
+        if named <= place // 8 < named + len("onednn_graph.training.checksum"):
+            continue
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with pytest.raises(og.GraphFileError, match=r"t\.safetensors: "):
+            made.load(path)
+        assert {n: a.tobytes() for n, a in graph.parameters.items()} == before
+    path.write_bytes(whole)
+    made.load(path)
+
+
+@pytest.mark.parametrize("steps", [10**30, -(10**30), 2.5, None, "7", [1]])
+def test_numbers_of_a_file_are_checked(tmp_path: Path, steps: object) -> None:
+    _, made = trainer()
+    made.steps = steps  # pyright: ignore[reportAttributeAccessIssue] -- as a file may have it
+    made.save(tmp_path / "t")
+    with pytest.raises(og.GraphFileError, match=r"its metadata is damaged \(steps must be an integer"):
+        trainer()[1].load(tmp_path / "t")
+
+
+def test_saving_takes_no_copy_of_the_parameters(tmp_path: Path) -> None:
+    _, made = trainer(size=400_000)
+    tracemalloc.start()
+    made.save(tmp_path / "t")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (tmp_path / "t").stat().st_size / 8
+
+
+def test_files_of_before_there_were_checksums_are_read(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    graph, made = trainer()
+    arrays = {name: np.array(one.array + 1) for name, one in made._contents().parameters.items()}
+    metadata = {"onednn_graph.training": '{"steps": 3, "skipped": 1, "seed": 5}'}
+    numpy.save_file(arrays, tmp_path / "t", metadata=metadata)
+    made.load(tmp_path / "t")
+    assert (made.steps, made.skipped) == (3, 1)
+    np.testing.assert_array_equal(graph.parameters["w"], arrays["parameter/w"])

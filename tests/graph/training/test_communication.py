@@ -123,6 +123,45 @@ def test_a_trainer_on_several_ranks_is_one_on_the_whole_batch(tmp_path):
         np.testing.assert_array_equal(second[name], have, err_msg=name)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_parts_of_any_size_count_as_much_as_they_hold(ranks, tmp_path):
+    trainer, graph = programs.dense()
+    want = []
+    for step in range(programs.STEPS):
+        batch = programs.sentences(step)
+        want.append((trainer.step(batch), trainer.validate([batch])["loss"]))
+    for found in results(ranks, "shares", tmp_path):
+        np.testing.assert_allclose(np.stack([found["losses"], found["tested"]], 1), want, rtol=1e-5)
+        for name, array in graph.parameters.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_each_rank_makes_programs_when_its_data_need_them(tmp_path):
+    first, *others = results(3, "lengths", tmp_path)
+    for other in others:
+        for name, array in first.items():
+            np.testing.assert_array_equal(other[name], array, err_msg=name)
+
+
+def test_a_step_that_one_rank_cannot_take_is_taken_by_none(tmp_path):
+    first, second = results(2, "is_fed_wrongly", tmp_path)
+    assert first["steps"] == second["steps"] == 1
+    assert str(second["told"]).startswith("ShapeError: input 'x'")
+    assert "ResourceError: rank 0 can't go on from Trainer.step, because rank 1 has failed" in str(
+        first["told"]
+    )
+
+
+def test_rank_0_alone_needs_the_disk_and_tells_all_when_it_fails(tmp_path):
+    pytest.importorskip("safetensors", reason="files of training")
+    for rank, found in enumerate(results(3, "files_of_rank_0", tmp_path)):
+        for name, told in zip(("save", "load"), found["told"].tolist(), strict=True):
+            assert ("FileError: " if not rank else f"because rank 0 has failed in Trainer.{name}: ") in told
+            assert "disk of 0/a: can't be" in told
+        assert found["same"]
+        assert found["steps"] == 1
+
+
 def test_what_is_not_in_buckets(tmp_path):
     ranks = 2
     cpus = sorted(os.sched_getaffinity(0))
@@ -168,7 +207,18 @@ def test_cpus_are_divided(cpus, ranks, shares):
         (
             "differs",
             2,
-            r"must be the same on all ranks, but rank [01] has \[\(\(3, [45]\), 'f32'\)\] and rank",
+            r"the sizes of buckets must be the same on all ranks, but rank [01] has \(3, [45]\) and rank",
+        ),
+        (
+            "normalises_unequal_parts",
+            2,
+            "sync_batch_norm takes parts of one length on all ranks, got 3 to 4; leave out",
+        ),
+        ("trains_other_parameters", 2, r"Trainer.step must be the same on all ranks, but rank [01] has"),
+        (
+            "validates_alone",
+            2,
+            r"but rank 0 is at Trainer.step and rank 1 at Trainer.validate; let all make the",
         ),
     ],
 )

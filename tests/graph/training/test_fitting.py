@@ -68,6 +68,15 @@ def test_accuracy_along_an_inner_axis_is_of_all_pixels() -> None:
     assert found.tolist() == [[True, True], [False, True]]
 
 
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_no_label_is_found_by_nan_nor_one_that_is_no_class(top: int) -> None:
+    nan = np.nan
+    outputs: Any = {"y": scores([[nan, nan, nan], [3, nan, 1], [3, 2, 1], [3, 2, 1], [3, nan, 1]])}
+    labels = np.array([1, 1, -1, 3, 0])
+    found = T.Accuracy("y", "labels", top=top)(outputs, {"labels": labels})
+    assert found.tolist() == [False] * 4 + [top >= 2]  # NaN may be above what is found
+
+
 def test_fit_tells_of_validation_data_after_each_epoch() -> None:
     graph, trainer = classifier()
     seen: list[T.Epoch] = []
@@ -142,7 +151,7 @@ class _Two:
 
     def broadcast(self, arrays: Any) -> None: ...
 
-    def barrier(self) -> None: ...
+    def meet(self, what: str, value: object = None, *, weight: float = 1.0, failure: Any = None) -> None: ...
 
     def mean(self, value: float) -> float:
         return value / 2

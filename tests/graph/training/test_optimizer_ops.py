@@ -111,6 +111,7 @@ def test_a_scale_of_zero_leaves_everything_as_it_is() -> None:
         ([[1, np.nan]], 1.0, True, 0, np.nan),
         ([[1], [-np.inf]], 0.0, True, 0, np.inf),
         ([[1, np.nan]], 1.0, False, 1, np.nan),
+        ([[3 * 2.0**90], [4 * 2.0**90]], 0.0, True, 1, 5 * 2.0**90),  # squares that f32 has not
     ],
 )
 def test_gradient_scale(

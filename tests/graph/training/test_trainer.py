@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
@@ -219,18 +220,19 @@ def test_updates_write_parameters_in_their_place_at_the_end() -> None:
     assert len(program.model._copied) == 2  # the running statistics
 
 
-def test_steps_that_are_not_finite_are_skipped() -> None:
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_steps_that_are_not_finite_are_skipped(precision: str) -> None:
     graph, loss = network()
-    trainer = og.training.Trainer(graph, loss, og.training.Adam(), precision="bf16")
+    trainer = og.training.Trainer(graph, loss, og.training.Adam(), precision=precision)
     good, bad = batches(2)
     trainer.step(good)
-    before, states = values(graph), {k: p.array.copy() for k, p in trainer._contents().items()}
+    before, states = values(graph), {k: p.array.copy() for k, p in trainer._contents().parameters.items()}
     bad["x"][0, 0, 0, 0] = np.nan
     with pytest.warns(og.SkippedStepWarning, match="step 1 was skipped"):
         trainer.step(bad)
     assert (trainer.steps, trainer.skipped) == (1, 1)
     assert_same(values(graph), before)
-    assert_same({k: p.array for k, p in trainer._contents().items()}, states)
+    assert_same({k: p.array for k, p in trainer._contents().parameters.items()}, states)
     trainer.step(good)
     assert (trainer.steps, trainer.skipped) == (2, 1)
     assert all(np.isfinite(array).all() for array in values(graph).values())
@@ -312,6 +314,58 @@ def test_trainers_on_several_threads_do_not_disturb_each_other() -> None:
         assert_same(other, found[0])
 
 
+def test_an_interrupt_waits_for_the_end_of_the_step() -> None:
+    """Wherever it falls in the run of a step, all of its updates are done and it is counted, or none and it is not."""
+    graph, loss = network()
+    trainer = og.training.Trainer(graph, loss, og.training.Adam(), deterministic=True)
+    one, *_ = batches(1)
+    trainer.step(one)
+    program = trainer._programs.values()[0][1]
+    run = program._call
+    done = threading.Event()
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        run()
+        signal.raise_signal(signal.SIGINT) if twice else done.set()
+
+    twice = False
+    program._call = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(one)
+    assert done.is_set()
+    assert trainer.steps == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    twice = True
+    with pytest.raises(KeyboardInterrupt):  # who asks again gets it at once
+        trainer.step(one)
+    assert trainer.steps == 2
+    program._call = run
+    trainer.step(one)
+    assert trainer.steps == 3
+
+
+def test_shapes_that_were_used_last_are_kept() -> None:
+    graph, loss = linear()
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.5), kept_shapes=3)
+    made: list[object] = []
+    inner = trainer._program
+    trainer._program = lambda shapes: made.append(shapes) or inner(shapes)  # type: ignore[method-assign]
+
+    def step(count: int) -> None:
+        trainer.step({"x": np.ones((count, 3), np.float32), "y": np.ones((count, 2), np.float32)})
+
+    for count in (1, 2, 3, 1, 4, 1, 3, 4, 1):
+        step(count)
+    assert len(made) == 4
+    with pytest.warns(og.CompiledAgainWarning, match=r"for it keeps 3; pad or group .* kept_shapes=6"):
+        step(2)
+    step(3)  # said once for all that had left
+    assert len(made) == 6
+    with pytest.raises(og.ArgumentError, match="kept_shapes must be 1 or more, got 0"):
+        og.training.Trainer(graph, loss, og.training.SGD(0.5), kept_shapes=0)
+
+
 class _Halves:
     """A communicator that stands for two processes of which the other one has no gradient."""
 
@@ -323,7 +377,7 @@ class _Halves:
     def broadcast(self, arrays):
         pass
 
-    def barrier(self):
+    def meet(self, what, value=None, *, weight=1.0, failure=None):
         pass
 
     def averaged(

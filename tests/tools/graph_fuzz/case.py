@@ -127,6 +127,9 @@ class Run:
         shift: elements by which arrays lie off the cache line.
         fill: byte of the guards and of what is not written yet.
         called: whether it is called at all; tensors that no memory holds are for compiling only.
+        held: the graph holds the inputs that are said never to change, so that what is made of them is made once.
+        blocks: attention goes in blocks of heads, however small its scores are.
+        filed: the graph is written to files, with what it holds, and read from them.
         variants: further runs.
     """
 
@@ -140,6 +143,9 @@ class Run:
     given: bool = True
     shift: int = 0
     fill: int = 0xFF
+    held: bool = False
+    blocks: bool = False
+    filed: bool = False
     variants: list[Variant] = field(default_factory=list)
 
 
@@ -314,6 +320,18 @@ def build_assigning(case: Case) -> og.Graph:
     return _finished(graph, case)
 
 
+def build_holding(case: Case, arrays: dict[int, np.ndarray]) -> og.Graph:
+    """The graph, finalized, with arrays that it holds in the place of some inputs."""
+    tensors = {i: logical(case, i) for node in case.nodes for i in (*node.inputs, *node.outputs)}
+    for number in arrays:
+        wire = case.wires[number]
+        tensors[number] = og.LogicalTensor(number, KINDS[wire.type], wire.shape, property_type="constant")
+    graph = og.Graph(fpmath_mode=case.run.fpmath)
+    for number, array in arrays.items():
+        graph.add_constant(tensors[number], array)
+    return _finished(_with_ops(case, tensors, graph), case)
+
+
 def build_unfinished(case: Case) -> og.Graph:
     """The graph with all shapes told, to which more can be added."""
     return _with_ops(
@@ -321,8 +339,8 @@ def build_unfinished(case: Case) -> og.Graph:
     )
 
 
-def _with_ops(case: Case, tensors: dict[int, og.LogicalTensor]) -> og.Graph:
-    graph = og.Graph(fpmath_mode=case.run.fpmath)
+def _with_ops(case: Case, tensors: dict[int, og.LogicalTensor], graph: og.Graph | None = None) -> og.Graph:
+    graph = og.Graph(fpmath_mode=case.run.fpmath) if graph is None else graph
     for number, node in enumerate(case.nodes):
         ins, outs = ([tensors[w] for w in side] for side in (node.inputs, node.outputs))
         graph.add_op(og.Op(number, node.kind, ins, outs, **node.attributes))

@@ -276,6 +276,10 @@ def finish(draw: Draw) -> Case:
     run.given = rng.random() < 0.8
     run.shift = rng.choice((0, 0, 0, 1, 3))
     run.fill = rng.choice((0xFF, 0xFF, 0x7B, 0xFB))
+    if run.whole and not case.assigned:
+        more = random.Random(case.seed)
+        run.held, run.filed = more.random() < 0.4, more.random() < 0.1
+        run.blocks = more.random() < (0.6 if "SoftMax" in case.kinds else 0.05)
     inputs, made = case.inputs, {w for node in case.nodes for w in node.outputs}
     if draw.batched and draw.batch and rng.random() < 0.07:
         _unknown(draw, case)

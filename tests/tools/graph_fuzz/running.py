@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from onednn_graph.backends.onednn.plan import plan
 from onednn_graph.backends.onednn.plan.arena import GUARDS
 from onednn_graph.graph.runtime.tensor import Tensor
 
-from .case import TYPES, Case, build, build_assigning, build_open, varied
+from .case import TYPES, Case, build, build_assigning, build_holding, build_open, varied
 from .data import array_of
 from .oracle import HALF_STEP, expected
 
@@ -126,11 +128,13 @@ class _Session:
             self.graph = graph
         run = case.run
         if run.whole or unknown:
-            model = graph.compile(policy=run.policy, backend=run.backend)
+            model = _as_asked(case, graph, unknown).compile(
+                policy=run.policy, backend=run.backend, scratch_limit=0 if run.blocks else None
+            )
             self.note(list(model.explain().values()))
 
             def call(inputs: dict[int, Any], outputs: dict[int, Any]) -> dict[int, np.ndarray]:
-                results = model(inputs, outputs or None)
+                results = model({t.id: inputs[t.id] for t in model.inputs}, outputs or None)
                 self.note(list(model.explain().values()))
                 return {t.id: results[t.id] for t in model.outputs}
 
@@ -275,6 +279,22 @@ class _Session:
                 f"where {float(typical):.3g} is typical",
                 producer,
             )
+
+
+def _as_asked(case: Case, graph: og.Graph, unknown: bool) -> og.Graph:
+    """The graph of a case, with arrays that it holds, from files, or as it is."""
+    held = [i for i in case.inputs if case.wires[i].constant and not unknown] if case.run.held else []
+    if held:
+        graph = build_holding(case, {i: array_of(case, i) for i in held})
+    if not case.run.filed:
+        return graph
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"graph.{case.seed % 100}"
+        try:
+            graph.save(path, weights=True)
+        except og.UnsupportedError:  # ops that files have no place for
+            return graph
+        return og.Graph.load(path, weights=True)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

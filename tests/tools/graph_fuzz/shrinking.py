@@ -97,7 +97,20 @@ def _shorter(case: Case) -> Iterator[Case]:
 
 def _plainer_runs(case: Case) -> Iterator[Case]:
     usual = Run()
-    for name in ("variants", "opaque", "bound", "shift", "fpmath", "policy", "fill", "whole", "given"):
+    for name in (
+        "variants",
+        "opaque",
+        "bound",
+        "shift",
+        "fpmath",
+        "policy",
+        "fill",
+        "whole",
+        "given",
+        "held",
+        "blocks",
+        "filed",
+    ):
         if getattr(case.run, name) != getattr(usual, name):
             other = case.copy()
             setattr(other.run, name, getattr(usual, name))

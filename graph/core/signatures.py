@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from ...ops.attributes import AttributeSpec, AttributeType, OneOf
 from ...ops.registry import REGISTRY
-from ...ops.schema import ANY, OpNames, OpSchema, counts_allowed
+from ...ops.schema import ANY, CUSTOM, OpNames, OpSchema, counts_allowed
 from ..model.builder import snake_case
 
 WIDTH = 92
@@ -217,7 +217,7 @@ _snake_case = functools.cache(snake_case)
 
 def is_users(schema: OpSchema) -> bool:
     """Whether it is an op of a user's own."""
-    return schema.family == "custom"
+    return schema.family == CUSTOM
 
 
 def describe(

@@ -1,0 +1,178 @@
+"""Infinities and NaN where the library's kernels lose them: a look at a result, and another way where that is in doubt.
+
+Its largest elements begin at the lowest finite number, so that −∞ alone becomes that, and NaN is passed over; its
+softmax gives zeros beside a NaN. Each look is at as little as tells whether there may be any such thing, so that what
+is everyday pays next to nothing for it; only then is it seen to, with NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from attrs import evolve
+
+from ....graph.compile.backend import BACKENDS
+from ....graph.model.logical_tensor import LogicalTensor, as_plain, evolve_tensor
+from ....graph.model.op import Op
+from ....graph.runtime.arrays import Array
+from ....ops.attributes import Attributes
+from ....ops.data_types import DataType
+from ..plan.assembly import Unfit
+from ..plan.plan import Buffer, HostArray, HostStep
+from .fusing import swish
+from .lowering import Lowering
+from .moves import is_move
+
+Run = Callable[[Sequence[Array], Sequence[Array]], None]
+
+BOUNDED = frozenset(
+    {
+        "Abs",
+        "Elu",
+        "Exp",
+        "GELU",
+        "HardSigmoid",
+        "HardSwish",
+        "Mish",
+        "ReLU",
+        "Sigmoid",
+        "SoftMax",
+    }
+    | {"Sqrt", "Square", "Tanh", "Dequantize"}
+)
+"""Kinds whose results are never −∞."""
+LEAST: Mapping[str, Callable[[Attributes], float]] = {
+    "Clamp": lambda a: a.real("min"),
+    "SoftPlus": lambda a: 0.0 if a.real("beta") > 0 else -np.inf,
+}
+"""Kind → a bound of its results, which depends on attributes."""
+PASSING = frozenset({"AvgPool", "Concat", "Dropout", "MaxPool", "Maximum", "ReduceMax", "TypeCast"})
+"""Kinds whose results are −∞ only where an input is."""
+MOST_PASSED = 24
+"""Ops that are looked through, one after another."""
+LARGEST = {DataType.f32: 2.0**128 - 2.0**104, DataType.bf16: 2.0**128 - 2.0**120, DataType.f16: 65504.0}
+"""Type → its largest finite number."""
+INTEGERS = {2: np.uint16, 4: np.uint32}
+"""Bytes of a floating-point number → integers of its size."""
+
+
+def may_be_minus_infinity(low: Lowering, tensor: LogicalTensor, most: int = MOST_PASSED) -> bool:
+    """Whether −∞ can be among the elements, as far as the ops before tell."""
+    op = low.producer(tensor)
+    if op is None or not most:
+        return True
+    if op.kind in BOUNDED or (op.kind in LEAST and LEAST[op.kind](op.attributes) > -np.inf):
+        return False
+    if op.kind == "Multiply" and any(swish(t, low.users) is not None for t in op.inputs):
+        return False
+    if op.kind == "Maximum":
+        return all(may_be_minus_infinity(low, t, most - 1) for t in op.inputs)
+    if op.kind in PASSING or is_move(op):
+        inputs = op.inputs if op.kind == "Concat" else op.inputs[:1]
+        return any(may_be_minus_infinity(low, t, most - 1) for t in inputs)
+    return True
+
+
+def mended(low: Lowering, role: str, run: Run, reads: Sequence[Buffer], result: Buffer) -> None:
+    """Adds a step that looks at a result, and at what it was made of, and may write some of it anew.
+
+    Raises:
+        Unfit: a blocked layout.
+    """
+    buffers = (*reads, result)
+    arrays = tuple(seen for seen in map(HostArray.of, buffers) if seen is not None)
+    if len(arrays) < len(buffers):
+        raise Unfit("a blocked layout, in which nothing can be looked at")
+    place = len(reads)
+    low.steps.append(HostStep(role, run, tuple(enumerate(buffers)), arrays, place, updates=(place,)))
+
+
+def holds(array: Array, value: float) -> bool:
+    """Whether a finite number is among the elements, compared as integers, which is as fast for halves."""
+    bits = INTEGERS[array.dtype.itemsize]
+    return bool((array.view(bits) == np.asarray(value, array.dtype).view(bits)).any())
+
+
+def kernel_of(low: Lowering, op: Op, inputs: Sequence[Buffer], result: Buffer) -> Run:
+    """The op's NumPy kernel on buffers, of whatever type they are computed in."""
+
+    def as_computed(tensor: LogicalTensor, buffer: Buffer) -> LogicalTensor:
+        return evolve_tensor(as_plain(tensor), data_type=buffer.desc.data_type, strides=None)
+
+    ins = tuple(as_computed(t, b) for t, b in zip(op.inputs, inputs, strict=True))
+    outs = (as_computed(op.outputs[0], result),)
+    (executable,) = BACKENDS.get("numpy").compile(
+        evolve(low.request, ops=(op.with_tensors(ins, outs),), inputs=ins, outputs=outs)
+    )
+    return executable.run
+
+
+def largest_of_windows(
+    low: Lowering, op: Op, inputs: Sequence[Buffer], result: Buffer, pooled: Buffer
+) -> None:
+    """Has NumPy do a max pooling, or the gradient of one, where −∞ may be all that a window has.
+
+    Args:
+        inputs: of the op.
+        result: what it makes.
+        pooled: what the windows' largest elements are.
+    """
+    least, kernel = -LARGEST[pooled.desc.data_type], kernel_of(low, op, inputs, result)
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        if holds(inputs[-1] if pooled is not result else outputs[0], least):
+            kernel(inputs if pooled is result else inputs[:-1], outputs)
+
+    reads = inputs if pooled is result else (*inputs, pooled)
+    mended(low, "windows of -inf", run, reads, result)
+
+
+def extremes_of_rows(
+    low: Lowering, op: Op, src: Buffer, total: Buffer, result: Buffer, axes: Sequence[int]
+) -> None:
+    """Finds largest or smallest elements anew where infinities are all there is, or NaN among it.
+
+    Args:
+        total: the sums of the same elements, which are NaN where one of them is.
+        result: what the library found, with the reduced axes.
+    """
+    largest = LARGEST[result.desc.data_type]
+    start, find = (-largest, np.max) if op.kind == "ReduceMax" else (largest, np.min)
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        elements, sums = inputs
+        if holds(outputs[0], start) or np.isnan(sums).any():
+            with np.errstate(invalid="ignore"):  # bf16's maximum warns of a NaN
+                outputs[0][...] = find(elements, axis=tuple(axes), keepdims=True)
+
+    mended(low, "rows of infinities or NaN", run, (src, total), result)
+
+
+def shares_of_rows(low: Lowering, op: Op, src: Buffer, result: Buffer, axis: int) -> None:
+    """NaN for all of a row that has a NaN or ∞ among its elements, and zeros for one of −∞ where the op says so.
+
+    The library gives zeros, or −∞ for their logarithms, to all others of such a row. So a row of which one element is
+    more than that has none of them: where all first elements are, nothing else is looked at.
+    """
+    floor = -np.inf if op.kind == "LogSoftmax" else 0.0
+    empty_is_zero = op.attributes.get("mode") == "inf_as_zero"
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        elements, shares = (np.moveaxis(one, axis, -1) for one in (inputs[0], outputs[0]))
+        doubtful = ~(shares[..., 0] > floor)
+        if not doubtful.any():
+            return
+        doubtful &= ~(shares[..., -1] > floor)
+        rows = elements[doubtful]
+        with np.errstate(invalid="ignore"):  # bf16's maximum warns of a NaN
+            largest: Array = rows.max(axis=-1, keepdims=True) if rows.size else rows
+        if np.isfinite(largest).all():
+            return
+        mended = shares[doubtful]
+        np.copyto(mended, np.nan, where=np.isnan(largest) | (largest == np.inf))
+        if empty_is_zero:
+            np.copyto(mended, 0, where=largest == -np.inf)
+        shares[doubtful] = mended
+
+    mended(low, "rows of infinities or NaN", run, (src,), result)

@@ -1,0 +1,63 @@
+"""Sums of many numbers in parts: one f32 that all are added to loses digits of what is added, the more of them."""
+
+from __future__ import annotations
+
+from ..plan.assembly import Unfit
+
+LONGEST = 512
+"""Numbers that are added up in one go, in sums of so many parts that a single one would lose digits."""
+LANES = 8
+"""Sums that kernels make at once of what lies one behind the other; 4 of them before AVX."""
+SHORT = 1 << 12
+"""Numbers whose sum keeps the digits that f32 has, but for three."""
+BESIDE = 1 << 17
+"""Numbers whose sum a weight gradient's kernel may make beside it: 4e-4 off at most, 1 % for two millions."""
+
+PRODUCTS = 66_000
+"""Products whose sum keeps digits enough in one f32."""
+
+
+def check_products(count: int, largest: int) -> None:
+    """Leaves products of integers to floating-point numbers where their sum may be none of 32 bits.
+
+    Args:
+        count: how many products are added up.
+        largest: of the products.
+
+    Raises:
+        Unfit: they wrap.
+    """
+    if count * largest >= 1 << 31:
+        raise Unfit(f"sums of {count} products of up to {largest} wrap in 32-bit integers")
+
+
+def check_length(length: int) -> None:
+    """Leaves sums to the host, which makes them in f64.
+
+    Raises:
+        Unfit: they are too long for one f32.
+    """
+    if length > SHORT:
+        raise Unfit(f"a sum of {length} numbers in one f32 loses digits")
+
+
+def stages(length: int, lanes: int = 1) -> tuple[int, ...] | None:
+    """Factors of `length`, so many of which are added up at a time: of the numbers, of their sums, and so on.
+
+    Args:
+        length: how many numbers there are.
+        lanes: how many sums a kernel makes at once of what lies one behind the other.
+
+    Returns:
+        One factor where the sum is short; None where a long one has a prime factor that is too large.
+    """
+    if length <= SHORT * lanes:
+        return (length,)
+    longest, found = LONGEST * lanes, list[int]()
+    while length > longest:
+        factor = next((d for d in range(longest, 1, -1) if length % d == 0), None)
+        if factor is None:
+            return None
+        found.append(factor)
+        length //= factor
+    return (*found, length) if length > 1 else tuple(found)

@@ -1,0 +1,77 @@
+"""Which steps of a plan depend on constants alone, so that they need not run at each execution."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from attrs import frozen
+
+from ..library.enumerators import Arg
+from .plan import AnyStep, Buffer, HostStep
+
+WRITTEN = frozenset(
+    {
+        Arg.DST,
+        Arg.DIFF_SRC,
+        Arg.DIFF_WEIGHTS,
+        Arg.DIFF_BIAS,
+        Arg.DIFF_SCALE,
+        Arg.DIFF_SHIFT,
+        Arg.WORKSPACE,
+    }
+)
+"""Arguments that a primitive may write; gradients only read some of them."""
+
+
+@frozen
+class Flow:
+    """What a step reads, and what it writes or may write. What it updates is in both."""
+
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+
+
+def flow(step: AnyStep) -> Flow:
+    """What a step reads and writes."""
+    if isinstance(step, HostStep):
+        outputs = step.arguments[step.inputs :]
+        updated = [one for one in outputs if one[0] in step.updates]
+        return Flow(_buffers([*step.arguments[: step.inputs], *updated]), _buffers(outputs))
+    return Flow(
+        _buffers([one for one in step.arguments if one[0] not in WRITTEN]),
+        _buffers([one for one in step.arguments if one[0] in WRITTEN]),
+    )
+
+
+def _buffers(arguments: Sequence[tuple[int, Buffer]]) -> tuple[Buffer, ...]:
+    return tuple(buffer for _, buffer in arguments)
+
+
+def made_of_constants(steps: Sequence[AnyStep], constant: Collection[int]) -> list[AnyStep]:
+    """Steps, in order, whose results are the same at every execution: copies, and steps on the host without effects.
+
+    A temporary that two steps write, or one updates, has no content of its own: what one of them does must not be moved
+    before what another one does.
+
+    Args:
+        steps: of a plan.
+        constant: numbers of the arguments whose content does not change.
+    """
+    writers = Counter(root for step in steps for root in {buffer.root for buffer in flow(step).writes})
+    ready: set[Buffer] = set()
+    found: list[AnyStep] = []
+    for step in steps:
+        moves = flow(step)
+        if not moves.writes or not (
+            step.pure and not step.updates if isinstance(step, HostStep) else step.is_copy
+        ):
+            continue
+        given = all(
+            b.root.argument in constant or b.root in ready or b.root.constant is not None for b in moves.reads
+        )
+        own = all(b.root.argument is None and b.base is None and writers[b] == 1 for b in moves.writes)
+        if given and own:
+            ready.update(moves.writes)
+            found.append(step)
+    return found

@@ -1,0 +1,119 @@
+"""From a graph to its partitions, to a compiled graph, and to tuned ones: what the methods of `Graph` call."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...ops.data_types import parse_enum
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError
+from ...ops.values import format_value
+from ..core.building import GraphCore
+from ..runtime.engine import Engine
+from ..runtime.executable import Explanation
+from ..runtime.progress import show_progress
+from .compiled_graph import CompiledGraph
+from .held import Held
+from .options import CompileOptions, Tune
+from .partition import Partition
+from .partitioner import Policy, needed_by_others, partition
+from .program import program, sections
+from .signature import Signature
+from .trials import Choices
+
+
+def partitions_of(graph: GraphCore, policy: Policy | str, *, backend: str | None) -> list[Partition]:
+    """See `Graph.get_partitions`."""
+    content = graph.content
+    if not graph.finalized:
+        raise GraphError("the graph must be finalized before get_partitions; call finalize()")
+    chosen = parse_enum(Policy, policy, "policy")
+    needed = content.needed
+    claims = partition(content.ops, chosen, backend, needed)
+    read = needed_by_others([claim.ops for claim in claims], needed)
+    held = content.held
+    steady = {i: one for i, one in content.parameters.items() if i not in content.assigned}
+    return [
+        Partition(
+            number,
+            claim,
+            ids,
+            fpmath_mode=graph.fpmath_mode.value,
+            forced=backend is not None,
+            constants=held,
+            steady=steady,
+        )
+        for number, (claim, ids) in enumerate(zip(claims, read, strict=True))
+    ]
+
+
+def compile_graph(
+    graph: GraphCore,
+    engine: Engine | None = None,
+    *,
+    policy: Policy | str = Policy.fusion,
+    backend: str | None = None,
+    verify: bool = False,
+    tune: Tune | str | None = None,
+    tune_seconds: float = 0.5,
+    strategy: str | None = None,
+    scratch_limit: int | None = None,
+    threads: int | None = None,
+    choices: Choices | None = None,
+) -> CompiledGraph:
+    """See `Graph.compile`."""
+    graph.finalize()
+    content = graph.content
+    partitions = partitions_of(graph, policy, backend=backend)
+    together = parse_enum(Policy, policy, "policy") is Policy.fusion
+    return CompiledGraph(
+        partitions,
+        program(partitions, content.needed, content.assigned, content.parameters, together=together),
+        Signature(
+            content.inputs, [(name, content.tensors[i]) for name, i in content.named_outputs()], content.ops
+        ),
+        Held(content.held, content.parameters, content.assigned),
+        engine,
+        CompileOptions(
+            verify=verify,
+            tune=tune,
+            tune_seconds=tune_seconds,
+            strategy=strategy,
+            scratch_limit=scratch_limit,
+            threads=threads,
+            choices=Choices() if choices is None else choices,
+        ),
+        partial(
+            compile_graph,
+            graph,
+            policy=policy,
+            backend=backend,
+            verify=verify,
+            tune=tune,
+            tune_seconds=tune_seconds,
+            strategy=strategy,
+            scratch_limit=scratch_limit,
+            threads=threads,
+        ),
+    )
+
+
+def tune_graph(
+    graph: GraphCore, budget_seconds: float, *, engine: Engine | None, backend: str | None
+) -> dict[int, Explanation | None]:
+    """See `Graph.tune`."""
+    if isinstance(budget_seconds, bool) or not isinstance(budget_seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"budget_seconds must be a number, got {format_value(budget_seconds)}")
+    if not budget_seconds > 0:
+        raise ArgumentError(f"budget_seconds must be above 0, got {format_value(budget_seconds)}")
+    graph.finalize()
+    partitions = partitions_of(graph, Policy.fusion, backend=backend)
+    share = budget_seconds / len(partitions)
+    found: dict[int, Explanation | None] = {}
+    for one in sections(partitions, graph.content.needed):
+        show_progress(f"tuning {one.ops[0]}{f' and {len(one.ops) - 1} more' if one.ops[1:] else ''}")
+        ready = all(t.is_concrete for t in one.input_ports) and not one.shape_operands
+        found[one.id] = (
+            one.compile(engine=engine, tune=Tune.measure, tune_seconds=share).explain() if ready else None
+        )
+    show_progress(None)
+    return found

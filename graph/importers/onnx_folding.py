@@ -1,0 +1,198 @@
+"""The value of ONNX nodes whose inputs are all constant.
+
+Computed by our own kernels where there are any, so that a constant is what the same op would make of an input; else by
+ONNX's reference, for the ops and versions that were held against onnxruntime's results. The reference has mistakes of
+its own in others, and what it gets wrong is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from ...ops.values import one_line
+from ..runtime.arrays import Array, data_type_of, numpy_type
+from ..runtime.libraries import library
+from .onnx_types import NUMBERS, numpy_type_of
+from .translation import FAILURES, TooLarge, Translation, Unmapped, Value, check_room
+
+Translated = Callable[[Translation, Sequence["Value | None"]], Sequence[Value]]
+"""A node's translation, of other inputs than the model's."""
+
+RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+"""Ops that draw anew at each call."""
+FOLDED_LATER = {"DequantizeLinear": 19, "QuantizeLinear": 19}
+"""Ops that ONNX's reference has from this opset on only. What later versions added are types, blocks and attributes."""
+ALWAYS = """
+    Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot
+    BitwiseOr BitwiseXor BlackmanWindow Cast CastLike Ceil CenterCropPad Col2Im Compress Concat Constant
+    ConstantOfShape ConvInteger Cos Cosh CumProd CumSum DepthToSpace DequantizeLinear Det
+    DynamicQuantizeLinear Einsum Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherND Greater
+    GreaterOrEqual HammingWindow HannWindow Identity IsInf IsNaN Less LessOrEqual Log MatMul MatMulInteger Max
+    Mean MelWeightMatrix Min Mod Mul Neg NegativeLogLikelihoodLoss NonMaxSuppression NonZero Not OneHot Or Pad
+    Pow QuantizeLinear Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare RegexFullMatch Reshape ReverseSequence RotaryEmbedding
+    Round ScatterElements ScatterND Shape Sign Sin Sinh Size Slice SoftmaxCrossEntropyLoss SpaceToDepth Split
+    Sqrt Squeeze StringSplit Sub Sum Tan Tanh TensorScatter TfIdfVectorizer Tile TopK Transpose Trilu Unique
+    Unsqueeze Where Xor
+"""
+BY_REFERENCE: Mapping[str, int] = {
+    **dict.fromkeys(ALWAYS.split(), 0),
+    "BitCast": 26,
+    "RoiAlign": 16,
+    "Softmax": 13,
+    "LogSoftmax": 13,
+    "Hardmax": 13,
+}
+"""ONNX op → the first opset whose results by ONNX's reference were seen to be onnxruntime's."""
+SHAPES_ARITHMETIC = frozenset(
+    (
+        *("Add", "Cast", "Concat", "ConstantOfShape", "Equal", "Expand", "Gather", "Mul", "Range", "Reshape"),
+        *("Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where"),
+    )
+)
+"""Ops that models compute shapes with, by the hundred: of integers, the reference has them in a fifth of the time."""
+KNOWN_TO_INFERENCE = 1024
+"""Elements of constants that shape inference is given the values of: sizes, counts, bounds."""
+
+
+def reference_first(kind: str, inputs: Sequence[Array | None]) -> bool:
+    """Whether the reference is as good as our kernels and quicker, or better: Quantize rounds ties in its own way."""
+    integers = all(a is None or a.dtype.kind in "biu" for a in inputs)
+    return kind == "QuantizeLinear" or (integers and kind in SHAPES_ARITHMETIC)
+
+
+def by_kernels(inputs: Sequence[Array | None], translate: Translated, limit: int) -> list[Array] | None:
+    """A node's outputs by our own kernels; None where they don't take it.
+
+    Args:
+        inputs: its inputs.
+        translate: its translation.
+        limit: bytes that a result, and each one that leads to it, may take.
+
+    Raises:
+        TooLarge: a result would take more.
+    """
+    places = [place for place, value in enumerate(inputs) if value is not None]
+    # Translations want most inputs to be constant but the first, some want none to be.
+    for computed in (places[:1], places) if len(places) > 1 else (places,):
+        t = Translation(limit)
+        values: list[Value | None] = list(inputs)
+        feeds: dict[str, Array] = {}
+        try:
+            for place in computed:
+                array = np.asarray(inputs[place])
+                name = f"input{place}"
+                values[place] = t.input(name, data_type_of(array, name), array.shape)
+                feeds[name] = array
+            return _computed(t, translate(t, values), feeds, limit)
+        except TooLarge:
+            raise
+        except FAILURES:
+            continue
+    return None
+
+
+def _computed(t: Translation, made: Sequence[Value], feeds: Mapping[str, Array], limit: int) -> list[Array]:
+    """What a translation's results are of these inputs."""
+    named: dict[str, Array] = dict(feeds)
+    names: list[str] = []
+    for number, value in enumerate(made):
+        name = f"output{number}"
+        if isinstance(value, np.ndarray):
+            named[name] = value
+        else:
+            tensor = t.tensor(value)
+            if tensor.name in feeds:
+                name = tensor.name
+            else:
+                t.graph.output(tensor, name=name)
+        names.append(name)
+    if t.graph.output_names:
+        for op in t.graph.ops:
+            for tensor in op.outputs:
+                check_room(tensor.dims, numpy_type(tensor.data_type), limit)
+        t.graph.prune()
+        named.update(t.graph.compile(backend="numpy")({i.name: feeds[i.name] for i in t.graph.inputs}))
+    return [named[name] for name in names]
+
+
+@frozen
+class Reference:
+    """ONNX's reference for single nodes.
+
+    Attributes:
+        onnx: the package.
+        imports: the op sets of the model.
+        opset: the version of ONNX's own one.
+        ir_version: the model's.
+        limit: bytes that a result may take.
+    """
+
+    onnx: Any
+    imports: Sequence[Any]
+    opset: int
+    ir_version: int
+    limit: int
+
+    def __call__(self, node: Any, kind: str, inputs: Sequence[Array | None]) -> list[Array]:
+        """The outputs; those without a name are empty.
+
+        Raises:
+            Unmapped: the reference has no result, or none that could be relied on.
+        """
+        if self.opset < BY_REFERENCE.get(kind, self.opset + 1):
+            raise Unmapped(
+                "its constant value can't be computed; our kernels don't take it, and it is not among the ops of which "
+                "ONNX's reference was seen to be right"
+            )
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            raise Unmapped("its constant value is not computed, for it holds graphs of its own")
+        feeds = {name: a for name, a in zip(node.input, inputs, strict=True) if a is not None}
+        outputs = [name for name in node.output if name]
+        try:
+            model = self._model(node, kind, feeds, outputs)
+            self._check_room(model, feeds)
+            evaluator = library("onnx.reference", "onnx", "from_onnx").ReferenceEvaluator(model)
+            with np.errstate(all="ignore"):
+                made = dict(zip(outputs, evaluator.run(None, feeds), strict=True))
+        except Unmapped:
+            raise
+        except Exception as error:  # the reference raises whatever its NumPy code does
+            raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
+        if any(not isinstance(value, np.ndarray | np.generic) for value in made.values()):
+            raise Unmapped("its constant value is no tensor")
+        return [np.asarray(made[name]) if name else np.empty(0) for name in node.output]
+
+    def _model(self, node: Any, kind: str, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Any:
+        helper = self.onnx.helper
+        oldest = FOLDED_LATER.get(kind, 0)
+        return helper.make_model(
+            helper.make_graph(
+                [node],
+                "constant",
+                [helper.make_tensor_value_info(n, NUMBERS[a.dtype], a.shape) for n, a in feeds.items()],
+                [self.onnx.ValueInfoProto(name=name) for name in outputs],
+            ),
+            opset_imports=self.imports if self.opset >= oldest else [helper.make_opsetid("", oldest)],
+            ir_version=self.ir_version,
+        )
+
+    def _check_room(self, model: Any, feeds: Mapping[str, Array]) -> None:
+        """Checks what the results take, by ONNX's inference of shapes, before they are made."""
+        inferring = self.onnx.ModelProto()
+        inferring.CopyFrom(model)
+        for name, array in feeds.items():
+            if array.size <= KNOWN_TO_INFERENCE:
+                inferring.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
+        inferred = self.onnx.shape_inference.infer_shapes(inferring, data_prop=True)
+        for info in inferred.graph.output:
+            shape = info.type.tensor_type.shape
+            if all(size.HasField("dim_value") for size in shape.dim):
+                dtype = numpy_type_of(info.type.tensor_type.elem_type)
+                check_room([size.dim_value for size in shape.dim], dtype, self.limit)

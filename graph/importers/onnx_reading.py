@@ -1,0 +1,379 @@
+"""ONNX models as they are read: from paths, bytes and protos, with their functions put in place and weights decoded."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, cast
+
+import numpy as np
+from attrs import frozen
+
+from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ...ops.values import format_value, one_line
+from ..runtime.arrays import Array
+from ..runtime.libraries import library
+from ..runtime.text_files import file_error
+from .onnx_checks import check_structure, check_texts, invalid
+from .onnx_known import NEWEST_OPSET
+from .onnx_types import numpy_type_of
+from .translation import FAILURES, Unmapped
+
+OLDEST_OPSET = 11
+DEFAULT_DOMAINS = ("", "ai.onnx")
+MOST_NODES = 1_000_000
+"""Nodes that a model may have once its functions stand in the places of their calls."""
+MOST_NESTED = 100
+"""Functions that may call each other in a row."""
+EXTERNAL = 1
+"""`TensorProto.EXTERNAL`, the data location of what lies in a file of its own."""
+
+
+@frozen(eq=False)
+class Model:
+    """A model as it was read, for as many imports as there are sets of input sizes.
+
+    Attributes:
+        onnx: the package.
+        proto: the ModelProto.
+        opset: the version of the op set.
+        constants: initializers and Constant nodes, decoded once, so that all imports share them.
+        fold_limit: bytes that a constant which is computed at import may take.
+    """
+
+    onnx: Any
+    proto: Any
+    opset: int
+    constants: Mapping[str, Array]
+    fold_limit: int
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:
+        """Packages are imported where it is unpickled, and each weight is in there once, decoded."""
+        proto = self.onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        light = _without_weights(self.onnx, proto)
+        return _model_from, (light.SerializeToString(), self.opset, dict(self.constants), self.fold_limit)
+
+
+def _model_from(proto: bytes, opset: int, constants: Mapping[str, Array], fold_limit: int) -> Model:
+    """The model of a pickle."""
+    onnx = library("onnx", "onnx", "a pickle of a model from ONNX")
+    return Model(onnx, onnx.ModelProto.FromString(proto), opset, constants, fold_limit)
+
+
+def read_model(model: object, fold_limit: int) -> Model:
+    """The model, checked as far as that goes without looking at what its ops do.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: it can't be read, or breaks ONNX's rules.
+        UnsupportedError: it can be read, but not imported.
+    """
+    onnx = library("onnx", "onnx", "from_onnx")
+    proto = _loaded(onnx, model)
+    named = (proto.graph.input, proto.graph.output, proto.graph.initializer)
+    check_texts([value.name for values in named for value in values], _nodes(proto))
+    opset = _opset(onnx, proto)
+    proto = _in_default_domain(onnx, proto)
+    if proto.functions:
+        _count_nodes(proto)
+        try:
+            proto = library("onnx.inliner", "onnx", "from_onnx").inline_local_functions(proto)
+        except Exception as error:  # whatever the inliner raises
+            raise invalid(
+                f"its functions can't be put in place of their calls ({one_line(error)})"
+            ) from error
+    check_structure(proto.graph)
+    constants = _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
+    if not isinstance(model, onnx.ModelProto):
+        proto = _without_weights(onnx, proto)
+    return Model(onnx, proto, opset, constants, fold_limit)
+
+
+def _opset(onnx: Any, proto: Any) -> int:
+    versions = {o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS}
+    if len(versions) > 1:
+        raise invalid(f"it imports the versions {sorted(versions)} of ONNX's op set, and can only have one")
+    opset = next(iter(versions), 0)
+    if opset < OLDEST_OPSET:
+        raise UnsupportedError(
+            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}; "
+            "convert it with onnx.version_converter.convert_version(model, 13)"
+        )
+    newest = max(NEWEST_OPSET, onnx.defs.onnx_opset_version())
+    if opset > newest:
+        raise UnsupportedError(
+            f"from_onnx takes models of opset {newest} at most with this version of the package onnx, got {opset}; "
+            "install a newer onnx, or convert the model with onnx.version_converter"
+        )
+    return opset
+
+
+def _in_default_domain(onnx: Any, proto: Any) -> Any:
+    """The same model with nothing in the domain `ai.onnx`, which is another name of ONNX's own one.
+
+    The user's proto is copied before it is changed.
+    """
+    alias = DEFAULT_DOMAINS[1]
+    nodes = [node for node in _nodes(proto) if node.domain == alias]
+    if not nodes and all(o.domain != alias for o in proto.opset_import):
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for node in _nodes(copy):
+        if node.domain == alias:
+            node.domain = ""
+    for function in copy.functions:
+        _one_import(function)
+    _one_import(copy)
+    return copy
+
+
+def _one_import(holder: Any) -> None:
+    """Leaves one import of ONNX's op set, under its shortest name."""
+    versions = [o.version for o in holder.opset_import if o.domain in DEFAULT_DOMAINS]
+    others = [(o.domain, o.version) for o in holder.opset_import if o.domain not in DEFAULT_DOMAINS]
+    del holder.opset_import[:]
+    for domain, version in [*(("", version) for version in versions[:1]), *others]:
+        holder.opset_import.add(domain=domain, version=version)
+
+
+# --- nodes and tensors, wherever they are ----------------------------------------------------------------
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph, or a function, and those inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _graphs(inner)
+
+
+def _all_graphs(proto: Any) -> Iterator[Any]:
+    for holder in (proto.graph, *proto.functions):
+        yield from _graphs(holder)
+
+
+def _nodes(proto: Any) -> Iterator[Any]:
+    for graph in _all_graphs(proto):
+        yield from graph.node
+
+
+def _tensors(proto: Any) -> Iterator[Any]:
+    """Every TensorProto of a model: initializers, and those in attributes."""
+    for graph in _all_graphs(proto):
+        yield from getattr(graph, "initializer", ())
+        sparse = list(getattr(graph, "sparse_initializer", ()))
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+                sparse += [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+                sparse += attribute.sparse_tensors
+        for one in sparse:
+            yield one.values
+            yield one.indices
+
+
+def _count_nodes(proto: Any) -> None:
+    """Checks that there are not too many nodes once functions stand in the places of their calls.
+
+    Raises:
+        ArgumentError: a function calls itself.
+        UnsupportedError: there are too many.
+    """
+    bodies = {(f.domain, f.name, f.overload if hasattr(f, "overload") else ""): f for f in proto.functions}
+    counts: dict[tuple[str, str, str], int] = {}
+    open_calls: set[tuple[str, str, str]] = set()
+
+    def size(graph: Any) -> int:
+        return sum(one(node) for inner in _graphs(graph) for node in inner.node)
+
+    def one(node: Any) -> int:
+        key = (node.domain, node.op_type, node.overload if hasattr(node, "overload") else "")
+        if key not in bodies:
+            return 1
+        if key in open_calls:
+            raise invalid(f"its function {node.op_type!r} calls itself")
+        if key not in counts:
+            if len(open_calls) >= MOST_NESTED:
+                raise UnsupportedError(
+                    f"from_onnx takes functions of which at most {MOST_NESTED} call each other in a row; "
+                    "put them in the places of their calls by onnx.inliner"
+                )
+            open_calls.add(key)
+            counts[key] = size(bodies[key])
+            open_calls.remove(key)
+        return counts[key]
+
+    total = size(proto.graph)
+    if total > MOST_NODES:
+        raise UnsupportedError(
+            f"from_onnx takes models of at most {MOST_NODES:,} nodes, got {total:,} with its functions in the places "
+            "of their calls; cut the model into parts"
+        )
+
+
+# --- files -----------------------------------------------------------------------------------------------
+
+
+def _loaded(onnx: Any, model: Any) -> Any:
+    """The ModelProto of a path, bytes, or itself, with all of its weights in it."""
+    what, more = "the ModelProto", ""
+    path: str | None = None
+    read = None
+    if isinstance(model, str | os.PathLike):
+        path = os.fsdecode(cast("str | os.PathLike[str]", model))
+        what, read = format_value(path), lambda: onnx.load(path, load_external_data=False)
+        if path.endswith(".json"):
+            more = "; a oneDNN Graph file is read by Graph.load"
+    elif isinstance(model, bytes | bytearray | memoryview):
+        content = bytes(cast("bytes", model))
+        what, read = "what the bytes hold", lambda: onnx.load_from_string(content)
+    elif not isinstance(model, onnx.ModelProto):
+        raise ArgumentTypeError(
+            f"from_onnx takes a path, bytes or an onnx.ModelProto, got {format_value(model)} of "
+            f"type {type(model).__name__}"
+        )
+    try:
+        proto = cast("Any", model) if read is None else read()
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+        raise file_error(f"from_onnx can't read {what}: {reason}", error) from error
+    except Exception as error:  # each format of files has errors of its own
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model ({one_line(error)}){more}") from error
+    if not proto.HasField("graph"):
+        raise ArgumentError(f"from_onnx: {what} is no ONNX model; it holds no graph{more}")
+    _read_external(onnx, proto, what, None if path is None else Path(path).parent)
+    return proto
+
+
+def _read_external(onnx: Any, proto: Any, what: str, folder: Path | None) -> None:
+    """Reads the tensors that lie in files of their own, which stand beside the model's.
+
+    Raises:
+        ArgumentError: there is no folder to read them from, or they name files that are not in it.
+    """
+    helper = library("onnx.external_data_helper", "onnx", "from_onnx")
+    for tensor in _tensors(proto):
+        if tensor.data_location != EXTERNAL:
+            continue
+        if folder is None:
+            raise ArgumentError(
+                f"from_onnx can't read the weights of {what}: tensor {tensor.name!r} lies in the file "
+                f"{format_value(_location(tensor))}, and without a path of the model nothing says in which folder; "
+                "give the model's path, or load it by onnx.load, which reads them"
+            )
+        _check_location(tensor, _location(tensor), what, folder)
+        try:
+            helper.load_external_data_for_tensor(tensor, os.fspath(folder))
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            raise file_error(f"from_onnx can't read the weights of {what}: {reason}", error) from error
+        except Exception as error:  # the checker's own, and what its Python code raises
+            raise ArgumentError(f"from_onnx can't read the weights of {what} ({one_line(error)})") from error
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _location(tensor: Any) -> str:
+    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def _check_location(tensor: Any, location: str, what: str, folder: Path) -> None:
+    """Checks that a tensor's data lie in an ordinary file of the model's folder, or below it."""
+    start = (
+        f"from_onnx can't read the weights of {what}: tensor {tensor.name!r} names the file "
+        f"{format_value(location)}, "
+    )
+    parts = (*PurePosixPath(location).parts, *PureWindowsPath(location).parts)
+    anchored = PurePosixPath(location).is_absolute() or bool(PureWindowsPath(location).anchor)
+    if not location or "\0" in location or anchored or ".." in parts:
+        raise ArgumentError(
+            f"{start}which must be a path inside the model's folder; write it anew by onnx.save"
+        )
+    place = folder
+    for part in PurePosixPath(location).parts:
+        place = place / part
+        try:
+            mode = place.lstat().st_mode
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            raise file_error(f"{start}which can't be read: {reason}", error) from error
+        if stat.S_ISLNK(mode):
+            raise ArgumentError(
+                f"{start}and {format_value(str(place))} is a symbolic link; put the file itself there"
+            )
+    if not place.is_file():
+        raise ArgumentError(f"{start}which is no ordinary file; put one there")
+
+
+# --- weights ---------------------------------------------------------------------------------------------
+
+
+def _without_weights(onnx: Any, proto: Any) -> Any:
+    """The same model with nothing in its initializers but names, types and shapes, in memory of its own: that of the
+    weights goes with the former one.
+    """
+    for tensor in proto.graph.initializer:
+        name, data_type, shape = tensor.name, tensor.data_type, list(tensor.dims)
+        tensor.Clear()
+        tensor.name, tensor.data_type = name, data_type
+        tensor.dims.extend(shape)
+    return onnx.ModelProto.FromString(proto.SerializeToString())
+
+
+def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
+    if graph.sparse_initializer:
+        raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
+    found: dict[str, Array] = {}
+    for tensor in graph.initializer:
+        try:
+            found[tensor.name] = _decoded(onnx, tensor)
+        except Unmapped as error:
+            raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
+        except Exception as error:  # too few bytes, negative sizes
+            raise ArgumentError(
+                f"from_onnx can't read initializer {tensor.name!r} ({one_line(error)})"
+            ) from error
+    return found
+
+
+def _decoded(onnx: Any, tensor: Any) -> Array:
+    dtype = numpy_type_of(tensor.data_type)
+    if min(tensor.dims, default=0) < 0:
+        raise ValueError(f"its shape is {list(tensor.dims)}")
+    array = cast("Array", onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False))
+    if array.size != math.prod(tensor.dims):
+        raise ValueError(f"it holds {array.size} elements for the shape {list(tensor.dims)}")
+    return array
+
+
+def _constant_nodes(onnx: Any, nodes: Sequence[Any]) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for node in nodes:
+        if node.op_type == "Constant" and not node.domain and len(node.output) == 1:
+            try:
+                array = _constant(onnx, node)
+            except FAILURES:  # what needs it will say that it can't be computed
+                continue
+            if array is not None:
+                found[node.output[0]] = array
+    return found
+
+
+def _constant(onnx: Any, node: Any) -> Array | None:
+    """The value of a Constant node; None for strings and sparse ones."""
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if attribute.name == "value":
+            return _decoded(onnx, value)
+        if attribute.name in ("value_float", "value_floats"):
+            return np.asarray(value, np.float32)
+        if attribute.name in ("value_int", "value_ints"):
+            return np.asarray(value, np.int64)
+    return None

@@ -1,0 +1,79 @@
+"""Tensors written to an open file in the format of safetensors, without a copy of them in memory.
+
+The package writes to a path, which it cuts first, or makes one string of bytes of it all. What is written here goes
+into a file that takes its place when it is whole, and tensors are as large as memory. The package reads it.
+Source: the format's description in the documentation of safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import BinaryIO
+
+import numpy as np
+
+from .arrays import Array
+
+_TYPES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int32": "I32",
+    "uint32": "U32",
+    "float32": "F32",
+    "int64": "I64",
+    "uint64": "U64",
+    "float64": "F64",
+}
+_ALIGNMENT = 8
+MAX_HEADER_BYTES = 10**8
+"""Of names, shapes and metadata: what the package reads at most."""
+
+
+def write_tensors(file: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Writes a whole file.
+
+    Args:
+        arrays: C-contiguous or not, in the byte order of the machine or not; the largest elements come first, so that
+            each lies where its elements like to.
+        metadata: texts by their names.
+
+    Raises:
+        TypeError: the format has no such data type.
+        ValueError: a text is no Unicode, or names and metadata are more than is ever read.
+        OSError: it can't be written.
+    """
+    order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
+    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    begin = 0
+    for name in order:
+        array = arrays[name]
+        if array.dtype.name not in _TYPES:
+            raise TypeError(f"{name!r} is {array.dtype}, for which files have no type")
+        end = begin + array.nbytes
+        header[name] = {
+            "dtype": _TYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+        begin = end
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    if len(text) > MAX_HEADER_BYTES:
+        raise ValueError(
+            f"names and metadata may have at most {MAX_HEADER_BYTES} bytes in such a file, got {len(text)}"
+        )
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        file.write(content(arrays[name]))
+
+
+def content(array: Array) -> memoryview:
+    """The bytes of an array as they stand in a file: row by row, the lowest of each number first."""
+    little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+    return little.reshape(-1).view(np.uint8).data

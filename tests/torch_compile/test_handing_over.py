@@ -1,0 +1,161 @@
+"""Whatever fails of ours, torch does it: one warning, a line in the report, and torch's results."""
+
+import gc
+import warnings
+
+import onednn_graph as og
+import pytest
+
+torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
+
+
+from onednn_graph.graph.torch_compile import planning, region  # noqa: E402
+from onednn_graph.torch import HandedToTorchWarning, report  # noqa: E402
+from torch_compiled import Network, assert_near, assert_same_state, in_double, normal, seeded  # noqa: E402
+
+nn = torch.nn
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
+
+
+class UnheardOfError(Exception):
+    """None of those that we know."""
+
+
+def failing(kind):
+    def fail(*given, **more):
+        raise kind("something is the matter")
+
+    return fail
+
+
+PLACES = {
+    "translating": (planning._Planner, "check"),
+    "planning": (planning._Planner, "described"),
+    "recognising": (planning, "recognise"),
+    "compiling": (planning, "Region"),
+    "dividing": (region, "program"),
+    "building": (region.Region, "_section"),
+    "preparing": (region.Region, "prepare"),
+    "running": (region.Region, "run"),
+}
+KINDS = [
+    og.ShapeError,
+    UnheardOfError,
+    *(
+        pytest.param(one, marks=pytest.mark.long)
+        for one in (og.UnsupportedError, og.LibraryError, MemoryError)
+    ),
+]
+
+
+class Dropping(nn.Module):
+    """A mask that torch draws, views, several results of one op, and a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(8, 12), nn.LayerNorm(12), nn.Linear(12, 4)
+
+    def forward(self, x):
+        x = self.norm(self.first(x)).reshape(-1, 3, 4).transpose(1, 2).flatten(1)
+        one, two = torch.nn.functional.dropout(x, 0.25, self.training).chunk(2, dim=1)
+        x = torch.cat([one * torch.tensor(2.0), two.sigmoid()], 1)
+        return self.last(x), one.softmax(-1)
+
+
+def lenient(function):
+    return torch.compile(function, backend="onednn_graph")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", PLACES)
+def test_torch_does_what_fails_in_inference(place, kind, monkeypatch):
+    module = seeded(Network).eval()
+    expected, exact = in_double(module, normal(2, 3, 8, 8))
+    monkeypatch.setattr(*PLACES[place], failing(kind))
+    run = lenient(module)
+    with torch.no_grad():
+        refusal = (
+            place == "translating" and kind is not UnheardOfError and issubclass(kind, planning.FAILURES)
+        )
+        if refusal:
+            made = run(exact.float())
+        else:
+            with pytest.warns(HandedToTorchWarning, match="something is the matter") as warned:
+                made = run(exact.float())
+            assert len(warned) == 1
+        assert_near(made, expected(exact))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_near(run(exact.float()), expected(exact))
+    if not refusal:
+        (function,) = report(run).functions
+        assert any("something is the matter" in reason for reason in function.handed)
+        assert "handed to torch" in str(report(run))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("make", [Network, Dropping])
+def test_torch_does_what_fails_in_training(place, make, monkeypatch):
+    module = seeded(make)
+    # In double precision where no random numbers are drawn, which it has others of.
+    eager, precision = (
+        (seeded(make).double(), torch.float64) if make is Network else (seeded(make), torch.float32)
+    )
+    x = normal(4, 3, 8, 8) if make is Network else normal(4, 8)
+    monkeypatch.setattr(*PLACES[place], failing(RuntimeError))
+    run = lenient(module)
+    for step in range(2):
+        for call in (run, eager):
+            torch.manual_seed(step)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HandedToTorchWarning)
+                made = call(x.to(precision) if call is eager else x)
+                results = made if isinstance(made, tuple) else (made,)
+                sum(one.square().mean() for one in results).backward()
+    assert_same_state(module, eager, 1e-4)
+
+
+def test_a_region_fails_at_a_later_call(monkeypatch):
+    """And what the region before it makes is what torch goes on with."""
+    module = seeded(Dropping)
+    eager = seeded(Dropping)
+    run, x = lenient(module), normal(4, 8)
+    for step in range(4):
+        if step == 2:
+            monkeypatch.setattr(region.Region, "run", failing(og.LibraryError))
+        for call in (run, eager):
+            torch.manual_seed(step)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HandedToTorchWarning)
+                made, share = call(x)
+                (made.square().mean() + share[:, 0].mean()).backward()
+    assert_same_state(module, eager, 1e-4)
+    assert all(one.handed for one in report(module).functions)
+
+
+@pytest.mark.parametrize("place", sorted(PLACES.keys() - {"translating"}))
+def test_strict_raises(place, monkeypatch):
+    monkeypatch.setattr(*PLACES[place], failing(UnheardOfError))
+    run = torch.compile(seeded(Network).eval(), backend="onednn_graph", options={"strict": True})
+    with torch.no_grad(), pytest.raises(Exception, match="something is the matter"):
+        run(normal(2, 3, 8, 8))
+
+
+def test_what_is_wrong_in_the_users_data_is_torchs_error():
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(10, 4)
+
+        def forward(self, x):
+            return self.words(x).tanh()
+
+    module = seeded(Words)
+    run = lenient(module)
+    with torch.no_grad():
+        assert_near(run(torch.tensor([3, 4])), module.double()(torch.tensor([3, 4])).float())
+        with pytest.raises(IndexError):
+            run(torch.tensor([3, 40]))
+        assert run(torch.tensor([3, 4])).shape == (2, 4)
+    gc.collect()
+    assert not any(one.handed for one in report(module).functions)
