@@ -11,8 +11,12 @@ def _fresh():
     if torch is None:
         yield
         return
+    from onednn_graph.graph.torch_compile import report
+
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
+    # Torch keeps graphs in the globals of what it has compiled, and reports tell of those without parameters.
+    report._compiled.clear()
     yield
     torch._dynamo.reset()
 
