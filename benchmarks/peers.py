@@ -39,7 +39,7 @@ class Case:
 
     def ours(
         self, backend: str | None, tune: str | None = None
-    ) -> tuple[Callable[[], None], np.ndarray, og.Explanation]:
+    ) -> tuple[Callable[[], None], np.ndarray, og.profiling.Explanation]:
         """A bound call and the array that it writes."""
         data_type = "bf16" if self.src.dtype.name == "bfloat16" else f"f{self.src.itemsize * 8}"
         src = og.LogicalTensor(0, data_type, self.src.shape)

@@ -17,7 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from onednn_graph import OpSchema, ops
+from onednn_graph import list_ops
+from onednn_graph.extend import OpSchema
 from onednn_graph.tools.op_page import has_primitive, op_page
 
 DOCS = Path(__file__).resolve().parent
@@ -51,7 +52,7 @@ def families() -> Iterator[tuple[str, list[OpSchema]]]:
         family = schema.family
         return (FIRST.index(family) if family in FIRST else len(FIRST)), TITLES[family]
 
-    for (_, title), members in groupby(sorted(ops(), key=lambda s: (*place(s), s.kind)), key=place):
+    for (_, title), members in groupby(sorted(list_ops(), key=lambda s: (*place(s), s.kind)), key=place):
         yield title, list(members)
 
 
@@ -60,9 +61,9 @@ def index() -> str:
     lines = [
         "# Ops",
         "",
-        f"All {len(ops())} ops of the set, by family. Every op runs on NumPy; the second column says for which oneDNN "
-        "has a primitive that is used. Each page has ports, types, attributes, rules and an example, as printed by "
-        "`onednn-graph ops NAME`. [Types and fusions](table.md) has all of them in one table, and [Names you may "
+        f"All {len(list_ops())} ops of the set, by family. Every op runs on NumPy; the second column says for which "
+        "oneDNN has a primitive that is used. Each page has ports, types, attributes, rules and an example, as printed "
+        "by `onednn-graph ops NAME`. [Types and fusions](table.md) has all of them in one table, and [Names you may "
         "know](../coming-from/names.md) says which op is meant by conv2d, gemm, SDPA or dense.",
     ]
     for title, members in families():
@@ -88,7 +89,7 @@ def lay_out(folder: Path) -> None:
     pages = folder / "pages"
     shutil.copytree(DOCS / "pages", pages)
     (pages / "ops" / "index.md").write_text(index(), encoding="utf-8")
-    for schema in ops():
+    for schema in list_ops():
         (pages / "ops" / f"{schema.kind}.md").write_text(op_page(schema), encoding="utf-8")
     settings = (DOCS / "zensical.toml").read_text(encoding="utf-8")
     (folder / "zensical.toml").write_text(settings.replace(PLACE_OF_OPS, navigation()), encoding="utf-8")

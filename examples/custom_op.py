@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 
 # 1. The shape rule: all three inputs are alike, and so are both outputs. Unknown shapes are None.
-def infer_shapes(context: og.InferenceContext) -> tuple[og.Shape, og.Shape]:
-    known = [shape for shape in context.inputs if shape is not None and og.UNKNOWN_DIM not in shape]
+def infer_shapes(context: og.extend.InferenceContext) -> tuple[og.extend.Shape, og.extend.Shape]:
+    known = [shape for shape in context.inputs if shape is not None and og.extend.UNKNOWN_DIM not in shape]
     if any(shape != known[0] for shape in known):
         raise context.error(f"weights, velocity and gradient must have one shape, got {known}")
     shape = known[0] if known else None
@@ -23,18 +23,18 @@ def infer_shapes(context: og.InferenceContext) -> tuple[og.Shape, og.Shape]:
 
 
 # 2. The schema: ports, attributes with their rules, and types. Ports of one type constraint share a type.
-F32 = og.AttributeType.f32
-SGD_STEP = og.OpSchema(
+F32 = og.extend.AttributeType.f32
+SGD_STEP = og.extend.OpSchema(
     kind="SgdStep",
     summary="One step of stochastic gradient descent with momentum and weight decay.",
     formula="v' = momentum · v + gradient + weight_decay · w;  w' = w − learning_rate · v'",
-    inputs=[og.Port("weights", "T"), og.Port("velocity", "T"), og.Port("gradient", "T")],
-    outputs=[og.Port("new_weights", "T"), og.Port("new_velocity", "T")],
+    inputs=[og.extend.Port("weights", "T"), og.extend.Port("velocity", "T"), og.extend.Port("gradient", "T")],
+    outputs=[og.extend.Port("new_weights", "T"), og.extend.Port("new_velocity", "T")],
     types={"T": (og.DataType.f32, og.DataType.f64)},
     attributes=(
-        og.AttributeSpec(name="learning_rate", type=F32, required=True, rule=og.NON_NEGATIVE),
-        og.AttributeSpec(name="momentum", type=F32, default=0.9, rule=og.NON_NEGATIVE),
-        og.AttributeSpec(name="weight_decay", type=F32, default=0.0, rule=og.NON_NEGATIVE),
+        og.extend.AttributeSpec(name="learning_rate", type=F32, required=True, rule=og.extend.NON_NEGATIVE),
+        og.extend.AttributeSpec(name="momentum", type=F32, default=0.9, rule=og.extend.NON_NEGATIVE),
+        og.extend.AttributeSpec(name="weight_decay", type=F32, default=0.0, rule=og.extend.NON_NEGATIVE),
     ),
     infer_shapes=infer_shapes,
 )
@@ -50,7 +50,7 @@ def sgd_step(op: og.Op, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArra
     np.subtract(weights, rate * new_velocity, out=new_weights)
 
 
-og.register_op(SGD_STEP, sgd_step)
+og.extend.register_op(SGD_STEP, sgd_step)
 
 # Now it is an op like any other. The layer: 3x3, 32 to 32 channels, on 28x28 pixels.
 graph = og.Graph()
@@ -107,19 +107,19 @@ for number in range(3):
 # The attributes of the op are checked like those of a built-in one.
 try:
     og.run_op("SgdStep", [w, v, v], {"learning_rate": 1e-4, "momentun": 0.8})
-except og.AttributeValueError as error:
+except og.errors.AttributeValueError as error:
     print("refused:", error)
 
 
 # An op that a loss goes through brings the rule for its gradient: the slope of x + sin²(x) is 1 + 2 · sin(x) · cos(x).
-SNAKE = og.OpSchema(
+SNAKE = og.extend.OpSchema(
     kind="Snake",
     summary="A rectifier for what repeats.",
     formula="dst = src + sin²(src)",
-    inputs=[og.Port("src", "T")],
-    outputs=[og.Port("dst", "T")],
+    inputs=[og.extend.Port("src", "T")],
+    outputs=[og.extend.Port("dst", "T")],
     types={"T": (og.DataType.f32, og.DataType.f64)},
-    infer_shapes=og.shape_of_first_input,
+    infer_shapes=og.extend.shape_of_first_input,
 )
 
 
@@ -127,15 +127,15 @@ def snake(op: og.Op, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[A
     np.add(inputs[0], np.sin(inputs[0]) ** 2, out=outputs[0])
 
 
-def snake_gradient(context: og.GradientContext) -> Iterator[tuple[str, og.LogicalTensor]]:
+def snake_gradient(context: og.extend.GradientContext) -> Iterator[tuple[str, og.LogicalTensor]]:
     make, src = context.make, context.input("src")
     product = make.multiply(make.op("HostSin", src), make.op("HostCos", src))
     slope = make.add(make.scale(product, 2), make.number(1, src))
     yield "src", make.multiply(context.gradient, slope)
 
 
-og.register_op(SNAKE, snake)
-og.register_gradient("Snake", snake_gradient)
+og.extend.register_op(SNAKE, snake)
+og.extend.register_gradient("Snake", snake_gradient)
 graph = og.Graph()
 x = graph.input("x", "f64", [100])
 y = graph.op("Snake", x)

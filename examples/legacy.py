@@ -73,7 +73,7 @@ try:
         dilations=[1, 1],
         filters_shape=[5, 5, 64, 64],
     )
-except og.AttributeValueError as error:
+except og.errors.AttributeValueError as error:
     print("refused:", error)
 try:
     wrong = og.Graph()

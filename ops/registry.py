@@ -54,7 +54,7 @@ class OpRegistry:
             of_set = [name for name, own in self._written.items() if self._schemas[own].family != HOST]
             hint = kind_hint(kind, of_set) or kind_hint(kind, self._written)
             raise UnknownOpError(
-                f"unknown op kind {format_value(kind)}{hint}; onednn_graph.ops() lists the registered kinds"
+                f"unknown op kind {format_value(kind)}{hint}; onednn_graph.list_ops() lists the registered kinds"
             )
         schema = self._schemas[self._written[kind]]
         return schema, schema.names(str(kind))

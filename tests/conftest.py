@@ -34,7 +34,7 @@ def tuning_cache_of_tests(tmp_path_factory):
 @pytest.fixture(scope="session")
 def onednn():
     """The oneDNN backend, or a skip."""
-    reason = og.backends()["onednn"]
+    reason = og.list_backends()["onednn"]
     if reason is not None:
         pytest.skip(f"backend onednn is not available: {reason}")
     from onednn_graph.graph.compile.backend import BACKENDS

@@ -51,7 +51,7 @@ def information() -> dict[str, Any]:
             "cost data": _cost_data(library),
             "f16 conversion": "F16C" if allowed and f16c.load() is not None else "integer operations",
         }
-    data["backends"] = {name: reason or "available" for name, reason in onednn_graph.backends().items()}
+    data["backends"] = {name: reason or "available" for name, reason in onednn_graph.list_backends().items()}
     folder = cache_folder()
     remembered = len(list(folder.glob("*.json"))) if folder.is_dir() else 0
     data["tuning cache"] = f"{folder} ({remembered} problems)"

@@ -127,7 +127,7 @@ class NumpyBackend:
         """Only an op without a kernel."""
         for op in ops:
             if op.kind not in KERNELS:
-                return f"{op.kind} has no NumPy kernel; register one with onednn_graph.register_op"
+                return f"{op.kind} has no NumPy kernel; register one with onednn_graph.extend.register_op"
         return None
 
     def compile(self, request: CompileRequest) -> tuple[NumpyExecutable]:

@@ -31,26 +31,23 @@ if (
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
+from onednn_graph import _renamed, errors, extend, profiling, training
+from onednn_graph import backends as _backends
+from onednn_graph import ops as _ops
 from onednn_graph.backends.native.backend import NativeBackend as _NativeBackend
 from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
-from onednn_graph.backends.numpy.custom import register_op, unregister_op
-from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.backends.onednn.library.loading import use_library
-from onednn_graph.graph import training
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.compile.compiled_graph import BoundGraph, CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Tune
 from onednn_graph.graph.compile.partition import Partition
 from onednn_graph.graph.compile.partitioner import Policy
-from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.compile.signature import Results
 from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
-from onednn_graph.graph.gradients.context import GradientContext
-from onednn_graph.graph.gradients.rules import GradientRule, register_gradient
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.importers import from_onnx, from_torch
 from onednn_graph.graph.model.fpmath import FpmathMode
@@ -61,63 +58,31 @@ from onednn_graph.graph.precision.quantization import quantize as _quantize_grap
 from onednn_graph.graph.precision.ranges import Method as _Method
 from onednn_graph.graph.runtime.arrays import Array as _Array
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
-from onednn_graph.graph.runtime.executable import Considered, Explanation, OnlineChoice, Tried
-from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
+from onednn_graph.graph.runtime.profiling import profile
 from onednn_graph.graph.runtime.tensor import Tensor
 from onednn_graph.graph.runtime.threads import get_num_threads, set_num_threads
-from onednn_graph.ops.attributes import (
-    NON_NEGATIVE,
-    POSITIVE,
-    AtLeast,
-    Attributes,
-    AttributeSpec,
-    AttributeType,
-    OneOf,
-)
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.ops.errors import (
     ArgumentError,
     ArgumentTypeError,
-    AttributeTypeError,
-    AttributeValueError,
-    BackendUnavailableWarning,
-    CompiledAgainWarning,
     DataTypeError,
-    FileAccessError,
     GraphError,
     GraphFileError,
-    LayoutError,
-    LibraryError,
-    MissingFileError,
     OneDNNGraphError,
-    OutOfMemoryError,
-    PortError,
-    ResourceError,
-    SchemaError,
     ShapeError,
-    SkippedStepWarning,
-    UnknownAttributeError,
-    UnknownOpError,
     UnsupportedError,
-    WeightsLeftOutWarning,
 )
 from onednn_graph.ops.registry import REGISTRY as _REGISTRY
-from onednn_graph.ops.schema import (
-    UNKNOWN_DIM,
-    InferenceContext,
-    OpNames,
-    OpSchema,
-    Port,
-    Shape,
-    shape_of_first_input,
-)
+from onednn_graph.ops.schema import OpSchema as _OpSchema
 
 if _typing.TYPE_CHECKING:
     from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary, reportAssignmentType] -- quantize takes a graph too
 else:
 
     def __getattr__(name: str) -> object:
-        """The function of an op, made at its first use; a user's op has its own too."""
+        """The function of an op, made at its first use; a user's op has its own too. Former names warn."""
+        if name in _renamed.RENAMED:
+            return _renamed.former(name)
         function = getattr(_functions, name)
         if name in _functions.__all__:  # built in, and those stay: the next access finds it at once
             globals()[name] = function
@@ -167,12 +132,12 @@ def quantize(*inputs: _typing.Any, **given: _typing.Any) -> _typing.Any:
     return _functions.quantize(*inputs, **given)
 
 
-def ops() -> tuple[OpSchema, ...]:
+def list_ops() -> tuple[_OpSchema, ...]:
     """The schemas of all registered ops, by kind."""
     return tuple(_REGISTRY)
 
 
-def op_schema(kind: str) -> OpSchema:
+def op_schema(kind: str) -> _OpSchema:
     """The schema of a kind or legacy name.
 
     Raises:
@@ -181,96 +146,57 @@ def op_schema(kind: str) -> OpSchema:
     return _REGISTRY.resolve(kind)[0]
 
 
-def backends() -> dict[str, str | None]:
+def list_backends() -> dict[str, str | None]:
     """Backend name → why it can't be used on this machine, or None when it can."""
     return {backend.name: backend.unavailable() for backend in _BACKENDS}
 
 
+_renamed.keep_callable(_ops, list_ops)
+_renamed.keep_callable(_backends, list_backends)
+
 __all__ = [
-    "NON_NEGATIVE",
-    "POSITIVE",
-    "UNKNOWN_DIM",
     "ArgumentError",
     "ArgumentTypeError",
-    "AtLeast",
-    "AttributeSpec",
-    "AttributeType",
-    "AttributeTypeError",
-    "AttributeValueError",
-    "Attributes",
-    "BackendUnavailableWarning",
     "BoundGraph",
     "Choices",
     "CompileOptions",
-    "CompiledAgainWarning",
     "CompiledGraph",
     "CompiledPartition",
-    "Considered",
     "DataType",
     "DataTypeError",
     "Engine",
-    "Event",
-    "EventKind",
-    "Explanation",
-    "FileAccessError",
     "FpmathMode",
-    "GradientContext",
-    "GradientRule",
     "Graph",
     "GraphError",
     "GraphFileError",
-    "InferenceContext",
-    "Kernel",
-    "LayoutError",
     "LayoutType",
-    "LibraryError",
-    "Line",
     "LogicalTensor",
-    "MissingFileError",
     "OneDNNGraphError",
-    "OneOf",
-    "OnlineChoice",
     "Op",
-    "OpNames",
-    "OpSchema",
     "OpenGraph",
-    "OutOfMemoryError",
     "Partition",
     "Policy",
-    "Port",
-    "PortError",
-    "Profile",
     "PropertyType",
-    "Report",
-    "ResourceError",
     "Results",
-    "SchemaError",
-    "Shape",
     "ShapeError",
-    "SkippedStepWarning",
     "Stream",
     "Tensor",
-    "Tried",
     "Tune",
-    "UnknownAttributeError",
-    "UnknownOpError",
     "UnsupportedError",
-    "WeightsLeftOutWarning",
-    "backends",
     "default_engine",
+    "errors",
+    "extend",
     "from_onnx",
     "from_torch",
     "get_num_threads",
+    "list_backends",
+    "list_ops",
     "op_schema",
-    "ops",
     "profile",
-    "register_gradient",
-    "register_op",
+    "profiling",
     "run_op",
     "set_num_threads",
-    "shape_of_first_input",
     "training",
-    "unregister_op",
     "use_library",
 ]
 __all__ += _functions.__all__

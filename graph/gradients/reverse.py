@@ -187,7 +187,8 @@ class _Sweep:
             return Rule(by_backward_ops)
         if op.schema.family == CUSTOM:
             raise UnsupportedError(
-                f"{op}: no gradient is registered for this kind; give it one by register_gradient('{op.kind}', rule)"
+                f"{op}: no gradient is registered for this kind; "
+                f"give it one by extend.register_gradient('{op.kind}', rule)"
             )
         reason = NOT_DIFFERENTIABLE.get(op.kind, "nobody has written it")
         raise UnsupportedError(

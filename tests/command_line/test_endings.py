@@ -284,7 +284,7 @@ def test_the_version():
 
 def test_choices_are_in_the_help():
     text = " ".join(call("show", "--help").split())
-    names = [name for name in og.backends() if name in ("onednn", "numpy", "native")]
+    names = [name for name in og.list_backends() if name in ("onednn", "numpy", "native")]
     assert "|".join(names) in text
     assert len(names) == 3
 

@@ -180,7 +180,7 @@ def test_an_op_takes_seven_files_and_one_command(run):
     assert not hasattr(og, "softsign")
     edit(run.checkout)
     run("-m", "onednn_graph.tools.generate", str(run.checkout))
-    backends = tuple(name for name in ("numpy", "onednn") if og.backends()[name] is None)
+    backends = tuple(name for name in ("numpy", "onednn") if og.list_backends()[name] is None)
     assert run("-c", f"BACKENDS = {backends!r}\n{USED}").split() == [
         "onednn_graph",
         str(run.package / "__init__.py"),

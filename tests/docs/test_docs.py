@@ -25,7 +25,7 @@ from onednn_graph.tools.op_page import op_page
 DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "pages").rglob("*.md"))
 OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-OPS = [schema for schema in og.ops() if schema.family != "custom"]
+OPS = [schema for schema in og.list_ops() if schema.family != "custom"]
 SEARCHED = (
     *(
         "conv2d",
@@ -40,7 +40,7 @@ SEARCHED = (
     ),
     *("dense", "gemm", "linear", "deconvolution", "upsample", "batch norm", "OMP_NUM_THREADS", "autocast"),
 )
-HAS_ONEDNN = og.backends()["onednn"] is None
+HAS_ONEDNN = og.list_backends()["onednn"] is None
 
 
 @contextmanager
@@ -81,7 +81,9 @@ def relative(path):
 @pytest.mark.parametrize("path", PAGES, ids=relative)
 def test_code_of_the_page_runs_and_prints_what_it_says(path, elsewhere):
     if not HAS_ONEDNN:
-        pytest.skip(f"the pages show results of oneDNN, which is not available: {og.backends()['onednn']}")
+        pytest.skip(
+            f"the pages show results of oneDNN, which is not available: {og.list_backends()['onednn']}"
+        )
     page = Page(path, elsewhere)
     page.run()
     if page.left_out:
@@ -113,7 +115,7 @@ def test_pages_are_in_the_navigation():
 
 def test_every_error_and_warning_has_its_place_in_troubleshooting():
     text = (DOCS / "pages" / "help" / "troubleshooting.md").read_text(encoding="utf-8")
-    raised = [name for name in og.__all__ if name.endswith(("Error", "Warning"))]
+    raised = [name for name in og.errors.__all__ if name.endswith(("Error", "Warning"))]
     assert sorted(re.findall(r"^### (\w+)$", text, re.M)) == sorted(raised)
     for part in re.split(r"^### ", text, flags=re.M)[1:]:
         assert len(re.sub(r"^```.*?^```|^## .*", "", part, flags=re.M | re.S).split()) > 12, part[:40]
@@ -177,13 +179,13 @@ def test_the_page_of_an_op_has_all_of_it(schema):
 
 
 def test_the_page_of_a_users_op():
-    schema = og.OpSchema(
+    schema = og.extend.OpSchema(
         kind="Doubled",
         summary="Twice as much.",
-        inputs=[og.Port("x", "T")],
-        outputs=[og.Port("y", "T")],
+        inputs=[og.extend.Port("x", "T")],
+        outputs=[og.extend.Port("y", "T")],
         types={"T": ["f32"]},
-        infer_shapes=og.shape_of_first_input,
+        infer_shapes=og.extend.shape_of_first_input,
     )
     assert not has_example(schema)
     page = op_page(schema)

@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-HAS_ONEDNN = og.backends()["onednn"] is None
+HAS_ONEDNN = og.list_backends()["onednn"] is None
 
 
 def run(tmp_path, name, *arguments, launcher=()):

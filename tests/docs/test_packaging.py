@@ -12,8 +12,9 @@ from pathlib import Path
 import onednn_graph as og
 import pytest
 from conftest import PROJECT, ROOT
+from onednn_graph._renamed import FORMER_FUNCTIONS, RENAMED
 from onednn_graph.backends.numpy.kernels import KERNELS
-from onednn_graph.graph.functions import generate
+from onednn_graph.graph.functions import generate, op_functions
 from onednn_graph.tools import op_table
 from onednn_graph.tools.generate import main as write_all
 
@@ -76,25 +77,63 @@ def test_generated_files_are_of_today(tmp_path):
 
 def test_every_op_has_a_kernel_and_an_overload():
     stub = generate.methods()
-    for schema in og.ops():
+    for schema in og.list_ops():
         assert schema.kind in KERNELS
         for name in (schema.kind, *(alias.kind for alias in schema.aliases)):
             assert f'Literal["{name}"]' in stub
 
 
 def test_the_facade_exports_what_it_names():
-    for name in og.__all__:
-        assert getattr(og, name) is not None
+    for module in (og, og.errors, og.extend, og.profiling, og.training):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
     public = {name for name in vars(og) if not name.startswith("_")}
-    modules = {"backends", "graph", "importers", "ops", "tools"}
+    modules = {"backends", "graph", "importers", "ops", "tools", "torch"}
     assert public - modules - set(og.__all__) == set()
+    assert len(set(og.__all__) - set(op_functions.__all__)) <= 43, (
+        "one more name at the top pushes another out of sight"
+    )
+
+
+def test_the_facade_hides_no_module():
+    script = (
+        "import onednn_graph.ops.registry as registry, onednn_graph.backends.numpy.kernels as kernels\n"
+        "import onednn_graph.errors, onednn_graph.extend, onednn_graph.profiling, onednn_graph.training as training\n"
+        "print(registry.REGISTRY.resolve('ReLU')[0].kind, 'ReLU' in kernels.KERNELS, training.Adam.__name__)"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert told == "ReLU True Adam\n"
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_former_names_say_what_they_are_called_now(name):
+    assert name not in og.__all__
+    module, _, own = RENAMED[name].partition(".")
+    assert own in getattr(og, module).__all__
+    with pytest.warns(
+        DeprecationWarning, match=rf"onednn_graph\.{name} is .* use onednn_graph\.{RENAMED[name]}$"
+    ) as told:
+        assert getattr(og, name) is getattr(getattr(og, module), own)
+    assert {one.filename for one in told} == {__file__}
+
+
+@pytest.mark.parametrize("name", FORMER_FUNCTIONS)
+def test_subpackages_are_called_as_the_functions_that_had_their_names(name):
+    new = FORMER_FUNCTIONS[name]
+    with pytest.warns(
+        DeprecationWarning, match=rf"onednn_graph\.{name}\(\) is .* use onednn_graph\.{new}\(\)$"
+    ) as told:
+        assert getattr(og, name)() == getattr(og, new)()
+    assert told[0].filename == __file__
 
 
 def test_public_things_are_documented():
-    for name in og.__all__:
-        thing = getattr(og, name)
-        if callable(thing) and getattr(thing, "__module__", "").startswith("onednn_graph"):
-            assert thing.__doc__, name
+    for module in (og, og.errors, og.extend, og.profiling, og.training):
+        assert module.__doc__
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if callable(thing) and getattr(thing, "__module__", "").startswith("onednn_graph"):
+                assert thing.__doc__, name
 
 
 def test_versions_agree():
@@ -163,7 +202,7 @@ def test_the_facade_runs_under_its_own_name_only():
         "import onednn_graph as og\n"
         "try: __import__('onednn_graph.graph._facade')\n"
         "except ImportError as error: print(error)\n"
-        "import sys; print([n for n in sys.modules if '_facade' in n], list(og.backends()))"
+        "import sys; print([n for n in sys.modules if '_facade' in n], list(og.list_backends()))"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     # A wheel does not have it; a checkout says what to import instead.

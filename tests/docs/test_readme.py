@@ -33,8 +33,8 @@ def test_python_blocks_run_in_order_and_show_their_errors(page):
 
 def test_what_the_fusion_block_prints(page, capsys):
     """The comments behind its last line; names of kernels depend on the CPU."""
-    if og.backends()["onednn"] is not None:
-        pytest.skip(f"backend onednn is not available: {og.backends()['onednn']}")
+    if og.list_backends()["onednn"] is not None:
+        pytest.skip(f"backend onednn is not available: {og.list_backends()['onednn']}")
     [number] = [i for i, block in enumerate(page.blocks) if "fused" in block.text]
     namespace: dict = {}
     for block in page.blocks[:number]:

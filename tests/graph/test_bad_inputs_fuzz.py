@@ -361,9 +361,9 @@ def test_registration(data):
     values = {
         "kind": "Garbage",
         "summary": "",
-        "inputs": (og.Port("a", "T"),),
-        "outputs": (og.Port("b", "T"),),
-        "infer_shapes": og.shape_of_first_input,
+        "inputs": (og.extend.Port("a", "T"),),
+        "outputs": (og.extend.Port("b", "T"),),
+        "infer_shapes": og.extend.shape_of_first_input,
         "types": {"T": ["f32"]},
         "attributes": (),
         "aliases": (),
@@ -371,12 +371,15 @@ def test_registration(data):
     names = ["kind", "inputs", "outputs", "infer_shapes", "types", "attributes", "aliases"]
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
         values[name] = data.draw(GARBAGE)
-    schema = refused(lambda: og.OpSchema(**values))
-    if schema is not None and refused(lambda: og.register_op(schema, lambda op, ins, outs: None)) is not None:
-        og.unregister_op(schema.kind)
-    refused(lambda: og.Port(data.draw(GARBAGE), data.draw(GARBAGE)))
-    refused(lambda: og.OpNames(data.draw(GARBAGE), data.draw(GARBAGE)))
-    refused(lambda: og.AttributeSpec(data.draw(GARBAGE), data.draw(GARBAGE), rule=data.draw(GARBAGE)))
-    for use in (og.op_schema, og.unregister_op, og.Engine, og.Stream, og.Graph, og.Tensor):
+    schema = refused(lambda: og.extend.OpSchema(**values))
+    if (
+        schema is not None
+        and refused(lambda: og.extend.register_op(schema, lambda op, ins, outs: None)) is not None
+    ):
+        og.extend.unregister_op(schema.kind)
+    refused(lambda: og.extend.Port(data.draw(GARBAGE), data.draw(GARBAGE)))
+    refused(lambda: og.extend.OpNames(data.draw(GARBAGE), data.draw(GARBAGE)))
+    refused(lambda: og.extend.AttributeSpec(data.draw(GARBAGE), data.draw(GARBAGE), rule=data.draw(GARBAGE)))
+    for use in (og.op_schema, og.extend.unregister_op, og.Engine, og.Stream, og.Graph, og.Tensor):
         thing = data.draw(GARBAGE)
         refused(lambda: use(thing))  # noqa: B023

@@ -166,7 +166,7 @@ def test_a_value_that_leaves_while_others_wait_for_it_is_theirs():
 
 def test_a_value_that_needs_itself_is_an_error():
     cache = BoundedCache(4)
-    with pytest.raises(og.ResourceError, match="by what makes it"):
+    with pytest.raises(og.errors.ResourceError, match="by what makes it"):
         cache.get("a", lambda: cache.get("a", never))
     assert cache.get("a", lambda: cache.get("b", lambda: 1)) == 1
 

@@ -28,15 +28,15 @@ def watched():
 
     def register(**more):
         made.append(
-            og.register_op(
-                og.OpSchema(
+            og.extend.register_op(
+                og.extend.OpSchema(
                     kind=f"Watched{len(made) or ''}",
                     summary="Its input; somebody is told.",
-                    inputs=[og.Port("src", "T")],
-                    outputs=[og.Port("dst", "T")],
-                    attributes=[og.AttributeSpec("tag", og.AttributeType.string, default="")],
+                    inputs=[og.extend.Port("src", "T")],
+                    outputs=[og.extend.Port("dst", "T")],
+                    attributes=[og.extend.AttributeSpec("tag", og.extend.AttributeType.string, default="")],
                     types={"T": ["f32"]},
-                    infer_shapes=og.shape_of_first_input,
+                    infer_shapes=og.extend.shape_of_first_input,
                     **more,
                 ),
                 kernel,
@@ -46,24 +46,24 @@ def watched():
 
     yield register
     for schema in made:
-        og.unregister_op(schema.kind)
+        og.extend.unregister_op(schema.kind)
 
 
 def test_ops_of_ones_own_are_not_pure_unless_they_say_so():
     def schema(**more):
-        return og.OpSchema(
+        return og.extend.OpSchema(
             kind="Mine",
             summary="s",
-            inputs=[og.Port("src", "T")],
-            outputs=[og.Port("dst", "T")],
+            inputs=[og.extend.Port("src", "T")],
+            outputs=[og.extend.Port("dst", "T")],
             types={"T": ["f32"]},
-            infer_shapes=og.shape_of_first_input,
+            infer_shapes=og.extend.shape_of_first_input,
             **more,
         )
 
     assert not schema().pure
     assert schema(pure=True).pure
-    with pytest.raises(og.SchemaError, match="pure must be True or False, got 'no'"):
+    with pytest.raises(og.errors.SchemaError, match="pure must be True or False, got 'no'"):
         schema(pure="no")
 
 
@@ -144,7 +144,7 @@ def test_it_is_not_computed_again_for_a_gradient(watched):
     def rule(context):
         yield "src", context.gradient
 
-    og.register_gradient("Watched", rule)
+    og.extend.register_gradient("Watched", rule)
     graph = og.Graph()
     w = graph.parameter(np.ones(4, np.float32), name="w")
     seen = graph.op("Watched", w)
@@ -188,14 +188,14 @@ def test_a_kernel_may_keep_what_it_is_given(backend, bound):
         outputs[0][...] = inputs[0] + 1
         kept.append((inputs[0], inputs[0].copy(), outputs[0], outputs[0].copy()))
 
-    og.register_op(
-        og.OpSchema(
+    og.extend.register_op(
+        og.extend.OpSchema(
             kind="Keeper",
             summary="One more.",
-            inputs=[og.Port("src", "T")],
-            outputs=[og.Port("dst", "T")],
+            inputs=[og.extend.Port("src", "T")],
+            outputs=[og.extend.Port("dst", "T")],
             types={"T": ["f32"]},
-            infer_shapes=og.shape_of_first_input,
+            infer_shapes=og.extend.shape_of_first_input,
         ),
         kernel,
     )
@@ -224,4 +224,4 @@ def test_a_kernel_may_keep_what_it_is_given(backend, bound):
             np.testing.assert_array_equal(source, before)
             np.testing.assert_array_equal(result, after)
     finally:
-        og.unregister_op("Keeper")
+        og.extend.unregister_op("Keeper")

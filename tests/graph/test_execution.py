@@ -235,7 +235,7 @@ def test_a_bound_call_stops_with_its_engine(backend, batch):
         lambda: og.Stream(engine),
         engine.__enter__,
     ):
-        with pytest.raises(og.ResourceError, match="closed"):
+        with pytest.raises(og.errors.ResourceError, match="closed"):
             call()
 
 
@@ -424,17 +424,17 @@ def test_the_shape_may_come_from_another_op():
     def kernel(op, inputs, outputs):
         outputs[0][...] = inputs[0] + 1
 
-    og.register_op(
-        og.OpSchema(
+    og.extend.register_op(
+        og.extend.OpSchema(
             kind="PlusOne",
             summary="Adds one.",
             formula="y = x + 1",
             source="a test",
             types={"T": ("s32",)},
-            inputs=(og.Port("x", "T"),),
-            outputs=(og.Port("y", "T"),),
+            inputs=(og.extend.Port("x", "T"),),
+            outputs=(og.extend.Port("y", "T"),),
             attributes=(),
-            infer_shapes=og.shape_of_first_input,
+            infer_shapes=og.extend.shape_of_first_input,
         ),
         kernel,
     )
@@ -460,7 +460,7 @@ def test_the_shape_may_come_from_another_op():
         check(problem, model(values)["dw"])
         check(problem, model(values)["dw"])
     finally:
-        og.unregister_op("PlusOne")
+        og.extend.unregister_op("PlusOne")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

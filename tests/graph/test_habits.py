@@ -322,7 +322,7 @@ def test_a_compiled_graph_is_compiled_anew_as_it_was():
             assert again.engine.threads == model.engine.threads
             assert (again.engine is og.default_engine()) == (model.engine is og.default_engine())
     engine.close()
-    with pytest.raises(og.ResourceError):
+    with pytest.raises(og.errors.ResourceError):
         pickle.dumps(model)
 
 

@@ -152,7 +152,7 @@ def test_bound_arrays_and_engines_that_their_owner_drops(backend):
         view[...] = 5
         try:
             bound()
-        except og.ResourceError:
+        except og.errors.ResourceError:
             pass
         else:
             raise AssertionError("it ran on a closed engine")

@@ -181,13 +181,13 @@ def test_legacy_methods_have_legacy_names():
 def test_wrong_arguments_of_a_method():
     graph = og.Graph()
     x = graph.input("x", "f32", [2, 3])
-    with pytest.raises(og.AttributeValueError, match="did you mean 'alpha'"):
+    with pytest.raises(og.errors.AttributeValueError, match="did you mean 'alpha'"):
         graph.leaky_relu(x, alhpa=1.0)
-    with pytest.raises(og.AttributeValueError, match="alpha"):
+    with pytest.raises(og.errors.AttributeValueError, match="alpha"):
         graph.leaky_relu(x)
-    with pytest.raises(og.PortError, match="too many inputs"):
+    with pytest.raises(og.errors.PortError, match="too many inputs"):
         graph.relu(x, x)
-    with pytest.raises(og.PortError, match="'src' is given twice"):
+    with pytest.raises(og.errors.PortError, match="'src' is given twice"):
         graph.relu(x, src=x)
     with pytest.raises(
         AttributeError, match="'Graph' has no attribute 'leaky_rleu' .did you mean 'leaky_relu'"
@@ -205,17 +205,17 @@ def test_wrong_arguments_of_a_function():
         og.leaky_relu(x, alhpa=1.0)
     with pytest.raises(TypeError, match="relu has no argument 'axis'; it takes src, out, backend, engine"):
         og.relu(x, axis=None)  # None is no way around the check
-    with pytest.raises(og.AttributeValueError, match="alpha"):
+    with pytest.raises(og.errors.AttributeValueError, match="alpha"):
         og.leaky_relu(x)
-    with pytest.raises(og.PortError, match="src"):
+    with pytest.raises(og.errors.PortError, match="src"):
         og.relu()
-    with pytest.raises(og.PortError, match="src_1"):
+    with pytest.raises(og.errors.PortError, match="src_1"):
         og.add(x)
-    with pytest.raises(og.PortError, match="src_0"):
+    with pytest.raises(og.errors.PortError, match="src_0"):
         og.add(src_1=x)
-    with pytest.raises(og.PortError, match="too many inputs; it takes 1 .src., got 2"):
+    with pytest.raises(og.errors.PortError, match="too many inputs; it takes 1 .src., got 2"):
         og.relu(x, x)
-    with pytest.raises(og.PortError, match="relu: input 'src' is given twice"):
+    with pytest.raises(og.errors.PortError, match="relu: input 'src' is given twice"):
         og.relu(x, src=x)
     with pytest.raises(TypeError, match="'src_i' is given by position"):
         og.concat(src_i=[x, x], axis=0)
@@ -227,12 +227,12 @@ def test_wrong_arguments_of_a_function():
 
 def schema_of(kind, summary="Twice.", **changes):
     given = {
-        "inputs": [og.Port("src", "T", doc="Anything.")],
-        "outputs": [og.Port("dst", "T", doc="The shape of src.")],
+        "inputs": [og.extend.Port("src", "T", doc="Anything.")],
+        "outputs": [og.extend.Port("dst", "T", doc="The shape of src.")],
         "types": {"T": ["f32"]},
-        "infer_shapes": og.shape_of_first_input,
+        "infer_shapes": og.extend.shape_of_first_input,
     }
-    return og.OpSchema(kind=kind, summary=summary, **given | changes)
+    return og.extend.OpSchema(kind=kind, summary=summary, **given | changes)
 
 
 @pytest.fixture
@@ -243,19 +243,21 @@ def register():
         def kernel(op, inputs, outputs):
             np.multiply(inputs[0], factor, out=outputs[0])
 
-        og.register_op(schema, kernel)
+        og.extend.register_op(schema, kernel)
         kinds.append(schema.kind)
 
     yield add
     for kind in kinds:
-        if kind in [schema.kind for schema in og.ops()]:
-            og.unregister_op(kind)
+        if kind in [schema.kind for schema in og.list_ops()]:
+            og.extend.unregister_op(kind)
 
 
 def test_a_users_op_has_its_function_and_method(register):
     assert not hasattr(og, "twice_of_it")
-    scale = og.AttributeSpec("scale", "f32", doc="Of it.", default=1.0)
-    register(schema_of("TwiceOfIt", attributes=[scale], aliases=[og.OpNames("OldTwice", {"src": "data"})]))
+    scale = og.extend.AttributeSpec("scale", "f32", doc="Of it.", default=1.0)
+    register(
+        schema_of("TwiceOfIt", attributes=[scale], aliases=[og.extend.OpNames("OldTwice", {"src": "data"})])
+    )
     x = np.arange(4, dtype=np.float32)
     assert og.twice_of_it(x, scale=3.0).tolist() == [0, 2, 4, 6]
     assert og.old_twice(data=x).tolist() == [0, 2, 4, 6]
@@ -272,7 +274,7 @@ def test_a_users_op_has_its_function_and_method(register):
     assert graph.compile()({"x": x})["y"].tolist() == [0, 4, 8, 12]
     assert list(inspect.signature(graph.twice_of_it).parameters) == ["src", "scale", "name"]
 
-    og.unregister_op("TwiceOfIt")
+    og.extend.unregister_op("TwiceOfIt")
     assert not hasattr(og, "twice_of_it")
     assert not hasattr(graph, "twice_of_it")
 
@@ -281,7 +283,7 @@ def test_an_op_registered_anew_has_a_new_function(register):
     register(schema_of("Fresh", "First."))
     x = np.ones(2, np.float32)
     assert (og.fresh.__doc__.splitlines()[0], og.fresh(x).tolist()) == ("First.", [2, 2])
-    og.unregister_op("Fresh")
+    og.extend.unregister_op("Fresh")
     register(schema_of("Fresh", "Second."), factor=3)
     assert (og.fresh.__doc__.splitlines()[0], og.fresh(x).tolist()) == ("Second.", [3, 3])
     assert og.Graph().fresh.__doc__.startswith("Second.")
@@ -302,9 +304,9 @@ def test_a_users_op_hides_no_other(register):
 
 def test_names_of_ports_and_attributes_go_before_options(register):
     """A user's names may be anything, also what the function itself takes, and words of Python's."""
-    ports = [og.Port(name, "T") for name in ("self", "name", "lambda")]
-    backend = og.AttributeSpec("backend", "f32", doc="", default=1.0)
-    yields = og.AttributeSpec("yield", "f32", doc="", default=1.0)
+    ports = [og.extend.Port(name, "T") for name in ("self", "name", "lambda")]
+    backend = og.extend.AttributeSpec("backend", "f32", doc="", default=1.0)
+    yields = og.extend.AttributeSpec("yield", "f32", doc="", default=1.0)
     register(schema_of("Odd", inputs=ports, attributes=[backend, yields]))
     x = np.ones(2, np.float32)
     assert og.odd(x, name=x, backend=3.0, **{"lambda": x, "yield": 2.0}).tolist() == [2, 2]

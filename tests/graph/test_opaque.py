@@ -128,9 +128,9 @@ def test_from_opaque_checks_its_arguments(chain):
         make(chain.lies, buffer, None)
     with pytest.raises(og.ArgumentTypeError, match="needs a LogicalTensor first, got 5"):
         make(5, buffer, chain.engine)
-    with pytest.raises(og.LayoutError, match="must have layout_type 'opaque' here, got 'strided'"):
+    with pytest.raises(og.errors.LayoutError, match="must have layout_type 'opaque' here, got 'strided'"):
         make(og.LogicalTensor(MIDDLE, "f32", chain.lies.shape), buffer, chain.engine)
-    with pytest.raises(og.LayoutError, match="this engine has given out no such layout"):
+    with pytest.raises(og.errors.LayoutError, match="this engine has given out no such layout"):
         make(chain.lies, buffer, og.Engine())
 
 
@@ -154,13 +154,13 @@ WRONG = {
 def test_a_logical_tensor_that_is_no_layouts(chain, what):
     changes, says = WRONG[what]
     wrong = described(chain, **({"layout_id": chain.lies.layout_id + 1} if changes is None else changes))
-    with pytest.raises(og.LayoutError, match=says):
+    with pytest.raises(og.errors.LayoutError, match=says):
         og.Tensor.from_opaque(wrong, np.zeros(1 << 22, np.uint8), chain.engine)
     if wrong.is_concrete:
         with pytest.raises(og.OneDNNGraphError):
             chain.compiled_second(wrong)
     if wrong.shape == chain.lies.shape and wrong.data_type == "f32":
-        with pytest.raises(og.LayoutError, match=f"'src', tensor 5 .*{says}"):
+        with pytest.raises(og.errors.LayoutError, match=f"'src', tensor 5 .*{says}"):
             chain.compiled_second(wrong)
 
 
@@ -169,7 +169,7 @@ def test_another_engines_layout_at_every_door(chain):
     other = Chain()
     two = chain.compiled_second()
     foreign = other.tensor()
-    with pytest.raises(og.LayoutError, match="this engine has given out no such layout"):
+    with pytest.raises(og.errors.LayoutError, match="this engine has given out no such layout"):
         chain.compiled_second(other.lies)
     for call in (
         lambda: two.execute(None, [foreign, chain.w]),
@@ -271,9 +271,9 @@ def test_a_tensor_stays_what_it_is(chain):
 def test_a_closed_engine(chain):
     tensor = chain.tensor()
     chain.engine.close()
-    with pytest.raises(og.ResourceError, match="closed"):
+    with pytest.raises(og.errors.ResourceError, match="closed"):
         tensor.numpy()
-    with pytest.raises(og.ResourceError, match="closed"):
+    with pytest.raises(og.errors.ResourceError, match="closed"):
         og.Tensor.from_opaque(chain.lies, tensor.data, chain.engine)
 
 
@@ -295,7 +295,7 @@ def test_engines_and_what_is_theirs_stay_in_their_process(chain):
         copy.copy(chain.engine)
     again = pickle.loads(pickle.dumps(chain.lies))
     assert again == chain.lies  # a description; only its own engine knows the id
-    with pytest.raises(og.LayoutError, match="no such layout"):
+    with pytest.raises(og.errors.LayoutError, match="no such layout"):
         og.Tensor.from_opaque(again, chain.buffer(), og.Engine())
 
 
@@ -314,7 +314,7 @@ def test_files_lose_layouts(chain):
         np.testing.assert_array_equal(model({MIDDLE: chain.tensor()})[9], expected)
         np.testing.assert_array_equal(model({MIDDLE: chain.tensor().numpy()})[9], expected)
     (partition,) = again.get_partitions()
-    with pytest.raises(og.LayoutError, match="must have a layout_id, got none"):
+    with pytest.raises(og.errors.LayoutError, match="must have a layout_id, got none"):
         partition.compile(engine=chain.engine)
 
 
@@ -349,7 +349,7 @@ def test_handles_of_equal_layouts_are_one():
     opaque = og.LogicalTensor(7, "f32", [2, 3], layout_type="opaque", layout_id=first.id)
     assert layouts.of(opaque) is first
     layouts.clear()
-    with pytest.raises(og.LayoutError):
+    with pytest.raises(og.errors.LayoutError):
         layouts.of(opaque)
 
 

@@ -26,18 +26,18 @@ def _step(op: og.Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 @pytest.fixture
 def step_op() -> Iterator[str]:
     """An op that can write its first input in place."""
-    schema = og.OpSchema(
+    schema = og.extend.OpSchema(
         kind="TestStep",
         summary="One step.",
-        inputs=(og.Port("parameter", "T"), og.Port("gradient", "T")),
-        outputs=(og.Port("stepped", "T"),),
+        inputs=(og.extend.Port("parameter", "T"), og.extend.Port("gradient", "T")),
+        outputs=(og.extend.Port("stepped", "T"),),
         types={"T": ("f32",)},
-        infer_shapes=og.shape_of_first_input,
+        infer_shapes=og.extend.shape_of_first_input,
         in_place={"stepped": "parameter"},
     )
-    og.register_op(schema, kernel=_step)
+    og.extend.register_op(schema, kernel=_step)
     yield "TestStep"
-    og.unregister_op("TestStep")
+    og.extend.unregister_op("TestStep")
 
 
 def product() -> tuple[og.Graph, og.LogicalTensor, og.LogicalTensor]:

@@ -16,11 +16,11 @@ POINTWISE = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads
 
 
 def schema(kind, inputs, outputs=1):
-    return og.OpSchema(
+    return og.extend.OpSchema(
         kind=kind,
         summary=f"{kind}, for tests.",
-        inputs=tuple(og.Port(name, "T") for name in "abcd"[:inputs]),
-        outputs=tuple(og.Port(name, "T") for name in "xy"[:outputs]),
+        inputs=tuple(og.extend.Port(name, "T") for name in "abcd"[:inputs]),
+        outputs=tuple(og.extend.Port(name, "T") for name in "xy"[:outputs]),
         types={"T": (og.DataType.f32,)},
         attributes=(),
         infer_shapes=lambda context: (context.inputs[0],) * outputs,
@@ -43,13 +43,13 @@ def ops():
         np.negative(inputs[0], out=outputs[0])
 
     made = [
-        og.register_op(schema("TestAdd", 2), add),
-        og.register_op(schema("TestSplit", 1, 2), split),
-        og.register_op(schema("TestNegate", 1), negate),
+        og.extend.register_op(schema("TestAdd", 2), add),
+        og.extend.register_op(schema("TestSplit", 1, 2), split),
+        og.extend.register_op(schema("TestNegate", 1), negate),
     ]
     yield
     for one in made:
-        og.unregister_op(one.kind)
+        og.extend.unregister_op(one.kind)
 
 
 @define
@@ -343,7 +343,7 @@ def test_forcing_what_cannot_be_done(ops, onednn):
 def test_without_the_library_numpy_does_everything_and_says_so_once(onednn, monkeypatch, recwarn):
     monkeypatch.setattr(type(onednn), "unavailable", lambda self: "it is not here")
     monkeypatch.setattr(partitioner, "_said", set())
-    assert og.backends() | {"native": ""} == {"onednn": "it is not here", "numpy": None, "native": ""}
+    assert og.list_backends() | {"native": ""} == {"onednn": "it is not here", "numpy": None, "native": ""}
     for _ in range(3):
         graph = og.Graph()
         src, diff_dst = PROBLEM.arrays()
@@ -354,7 +354,7 @@ def test_without_the_library_numpy_does_everything_and_says_so_once(onednn, monk
         assert model.partitions[0].why_not["onednn"] == "it is not here"
         with pytest.raises(og.UnsupportedError, match="it is not here"):
             graph.compile(backend="onednn")
-    said = [w for w in recwarn if issubclass(w.category, og.BackendUnavailableWarning)]
+    said = [w for w in recwarn if issubclass(w.category, og.errors.BackendUnavailableWarning)]
     assert len(said) == 1
     assert said[0].filename == __file__
     assert "it is not here" in str(said[0].message)

@@ -189,14 +189,14 @@ def test_a_flame_chart_holds_every_event(tmp_path):
 
 
 def test_names_are_only_text_in_profiles():
-    class Hostile(og.Profile):
+    class Hostile(og.profiling.Profile):
         pass
 
     prof = Hostile()
     name = "</td><img src=x onerror=alert(1)>"
     prof.events.append(
-        og.Event(
-            kind=og.EventKind.primitive, name=name, implementation=name, tensors=(name,), partition=None,
+        og.profiling.Event(
+            kind=og.profiling.EventKind.primitive, name=name, implementation=name, tensors=(name,), partition=None,
             label=name, start=0.0, seconds=1.0, thread=1,
         )
     )  # fmt: skip

@@ -91,4 +91,6 @@ def test_layers_of_real_networks(corpus):
         assert dw.shape == problem.weights_shape
         graph.finalize()
         (partition,) = graph.get_partitions()
-        assert partition.backend == next(name for name, reason in og.backends().items() if reason is None)
+        assert partition.backend == next(
+            name for name, reason in og.list_backends().items() if reason is None
+        )

@@ -156,7 +156,7 @@ def graphs(draw):
     ids = draw(st.lists(st.integers(0, 2**64 - 1), min_size=number, max_size=number, unique=True))
     kinds = [
         name
-        for schema in og.ops()
+        for schema in og.list_ops()
         if schema.kind.endswith("BackwardWeights")
         for name in (schema.kind, *(alias.kind for alias in schema.aliases))
     ]

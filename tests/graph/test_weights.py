@@ -108,7 +108,7 @@ def test_anyone_can_read_the_tensors(tmp_path):
 def test_without_weights(tmp_path):
     graph = dense()
     with pytest.warns(
-        og.WeightsLeftOutWarning, match=r"m\.json is without the . arrays? of .*weights=True"
+        og.errors.WeightsLeftOutWarning, match=r"m\.json is without the . arrays? of .*weights=True"
     ) as said:
         graph.save(tmp_path / "m.json")
     assert said[0].filename == __file__
@@ -176,7 +176,8 @@ def test_two_files_that_were_not_saved_together(tmp_path):
         with pytest.raises(og.GraphFileError, match="or one of the two was saved again without the other"):
             og.Graph.load(tmp_path / "b" / "m.json", weights=weights)
     with pytest.warns(
-        og.WeightsLeftOutWarning, match=r"m\.json was saved with weights, .*m\.safetensors is not there"
+        og.errors.WeightsLeftOutWarning,
+        match=r"m\.json was saved with weights, .*m\.safetensors is not there",
     ):
         assert not og.Graph.load(tmp_path / "a" / "m.json").constants
     assert not og.Graph.load(tmp_path / "a" / "m.json", weights=False).constants
@@ -294,7 +295,7 @@ def test_a_full_disk_leaves_the_former_pair(tmp_path):
     for limit in (10, 5_000, 100_000, 400_000):  # with room for the JSON file, at last
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
         try:
-            with pytest.raises(og.FileAccessError, match=r"m\.json: can't be written: File too large"):
+            with pytest.raises(og.errors.FileAccessError, match=r"m\.json: can't be written: File too large"):
                 large.save(tmp_path / "m.json", weights=True)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -51,19 +51,19 @@ def message(error, call):
 def test_kinds_of_other_libraries_lead_to_ours(written, meant):
     graph = og.Graph()
     x = graph.input("x", "f32", [1])
-    text = message(og.UnknownOpError, lambda: graph.op(written, x))
+    text = message(og.errors.UnknownOpError, lambda: graph.op(written, x))
     assert "did you mean" in text
     assert f"'{meant}'" in text
 
 
 def test_every_word_leads_to_a_kind_and_stands_for_no_kind_itself():
-    kinds = {schema.kind for schema in og.ops()}
+    kinds = {schema.kind for schema in og.list_ops()}
     for word, advice in KINDS.items():
         assert {*re.findall(r"\{(\w+)\}", advice)} <= kinds, word
         assert word not in {kind.casefold() for kind in kinds}
     ours = {
         name
-        for schema in og.ops()
+        for schema in og.list_ops()
         for p in (schema.inputs, schema.attributes)
         for name in [q.name for q in p]
     }
@@ -111,7 +111,7 @@ def test_the_builder_refuses_them_alike(make):
         else:
             og.Op(0, "MaxPool", [x], [y], kernel_size=2)
 
-    for error in (og.UnknownAttributeError, TypeError, ValueError, og.AttributeValueError):
+    for error in (og.errors.UnknownAttributeError, TypeError, ValueError, og.errors.AttributeValueError):
         assert "did you mean 'kernel'?" in message(error, call)
 
 
@@ -215,12 +215,12 @@ def test_a_missing_file_is_also_the_systems_error(tmp_path):
         lambda: relu().save(missing / "in" / "it.json"),
         lambda: relu().to_dot(missing / "in" / "it.dot"),
     ):
-        for error in (og.MissingFileError, FileNotFoundError, og.GraphFileError, ValueError):
+        for error in (og.errors.MissingFileError, FileNotFoundError, og.GraphFileError, ValueError):
             with pytest.raises(error) as caught:
                 call()
         assert caught.value.errno == errno.ENOENT
         assert str(missing) in str(caught.value)
-    with pytest.raises(og.FileAccessError) as caught:
+    with pytest.raises(og.errors.FileAccessError) as caught:
         og.Graph.load(tmp_path)
     assert isinstance(caught.value, OSError)
     assert not isinstance(caught.value, FileNotFoundError)

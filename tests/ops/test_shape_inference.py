@@ -255,8 +255,8 @@ class Bad:
 
 
 DROP = object()
-SHAPE, VALUE, TYPE = og.ShapeError, og.AttributeValueError, og.DataTypeError
-UNKNOWN = og.UnknownAttributeError
+SHAPE, VALUE, TYPE = og.ShapeError, og.errors.AttributeValueError, og.DataTypeError
+UNKNOWN = og.errors.UnknownAttributeError
 BAD: list[Bad] = []
 
 
@@ -395,7 +395,7 @@ bad("Interpolate", VALUE, "'sizes'", "positive", "[7, 0]", sizes=[7, 0])
 bad("Interpolate", SHAPE, "size is missing", "'sizes'", "'scales'", sizes=DROP)
 bad("Interpolate", SHAPE, "'scales'", "2", "[1.5]", scales=[1.5], which=1)
 bad("Interpolate", SHAPE, "'scales'", "positive sizes", "[0.1, 1.0]", scales=[0.1, 1.0], which=1)
-bad("Interpolate", og.AttributeValueError, "'scales'", "-1.0", scales=[-1.0, 1.0], which=1)
+bad("Interpolate", og.errors.AttributeValueError, "'scales'", "-1.0", scales=[-1.0, 1.0], which=1)
 bad("Interpolate", og.OneDNNGraphError, "'scales'", "inf", scales=[float("inf"), 1.0], which=1)
 bad("Interpolate", VALUE, "'mode'", "'cubic'", mode="cubic")
 bad("Interpolate", VALUE, "'coordinate_transformation_mode'", "'half'", coordinate_transformation_mode="half")
@@ -527,11 +527,11 @@ def automatic():
         for spec in schema.attributes:
             name, says = spec.name, (f"'{spec.name}'",)
             wrong = 7 if spec.type is AttributeType.string else "seven"
-            yield Bad(kind, og.AttributeTypeError, (*says, repr(wrong)), attributes={name: wrong})
+            yield Bad(kind, og.errors.AttributeTypeError, (*says, repr(wrong)), attributes={name: wrong})
             yield Bad(kind, UNKNOWN, (f"'{name}x'", f"did you mean '{name}'"), attributes={f"{name}x": 1})
             if spec.required:
                 yield Bad(kind, VALUE, (*says, "missing"), attributes={name: DROP})
-            if isinstance(spec.rule, og.OneOf):
+            if isinstance(spec.rule, og.extend.OneOf):
                 yield Bad(
                     kind, VALUE, (*says, "'nothing'", spec.rule.values[0]), attributes={name: "nothing"}
                 )

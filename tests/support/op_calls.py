@@ -22,7 +22,7 @@ TYPES = {
     "s4": ml_dtypes.int4,
     "u4": ml_dtypes.uint4,
 }
-SCHEMAS = {schema.kind: schema for schema in og.ops() if schema.family != "custom"}
+SCHEMAS = {schema.kind: schema for schema in og.list_ops() if schema.family != "custom"}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-_WITHOUT_ONEDNN = og.backends()["onednn"]
+_WITHOUT_ONEDNN = og.list_backends()["onednn"]
 BACKENDS = [
     pytest.param(
         "onednn",

@@ -43,7 +43,7 @@ KINDS = [
     UnheardOfError,
     *(
         pytest.param(one, marks=pytest.mark.long)
-        for one in (og.UnsupportedError, og.LibraryError, MemoryError)
+        for one in (og.UnsupportedError, og.errors.LibraryError, MemoryError)
     ),
 ]
 
@@ -122,7 +122,7 @@ def test_a_region_fails_at_a_later_call(monkeypatch):
     run, x = lenient(module), normal(4, 8)
     for step in range(4):
         if step == 2:
-            monkeypatch.setattr(region.Region, "run", failing(og.LibraryError))
+            monkeypatch.setattr(region.Region, "run", failing(og.errors.LibraryError))
         for call in (run, eager):
             torch.manual_seed(step)
             with warnings.catch_warnings():

@@ -181,7 +181,7 @@ def test_arrays_as_they_lie():
     engine = og.Engine()
     closed = partition.compile(None, [turned], engine).bind([source], [target])
     engine.close()
-    with pytest.raises(og.ResourceError, match="closed"):
+    with pytest.raises(og.errors.ResourceError, match="closed"):
         closed()
 
 
@@ -304,8 +304,8 @@ def test_partitions_are_the_librarys():
 
 @needs_library
 def test_only_where_it_is_asked_for():
-    assert list(og.backends())[-1] == "native"
-    assert og.backends()["native"] is None
+    assert list(og.list_backends())[-1] == "native"
+    assert og.list_backends()["native"] is None
     assert "native" not in {backend.name for backend in BACKENDS.candidates()}
     _, model = block()
     assert "native" not in {p.backend for p in model.partitions}
@@ -519,10 +519,10 @@ def test_types_that_its_rules_do_not_allow(monkeypatch):
 
 def test_without_the_library(monkeypatch):
     def missing():
-        raise og.LibraryError("it is not here")
+        raise og.errors.LibraryError("it is not here")
 
     monkeypatch.setattr(native_backend, "load", missing)
-    assert og.backends()["native"] == "it is not here"
+    assert og.list_backends()["native"] == "it is not here"
     with pytest.raises(og.UnsupportedError, match="'native' was forced.*it is not here"):
         one("Abs", [2, 3])
 
@@ -532,13 +532,13 @@ def test_failures_of_the_library(monkeypatch):
     graph, _ = block(backend="numpy")
     frame = NativeGraph.of(graph).frame()
     frame._execute = lambda *args: 5
-    with pytest.raises(og.LibraryError, match="failed to execute with 'runtime error'"):
+    with pytest.raises(og.errors.LibraryError, match="failed to execute with 'runtime error'"):
         frame()
-    with pytest.raises(og.LibraryError, match="failed to execute with 'runtime error'"):
+    with pytest.raises(og.errors.LibraryError, match="failed to execute with 'runtime error'"):
         frame.run_each(lambda label, execute: execute())
     real = api.functions()
     for status, error, says in (
-        (1, og.OutOfMemoryError, "out of memory"),
+        (1, og.errors.OutOfMemoryError, "out of memory"),
         (3, og.UnsupportedError, "unimplemented"),
     ):
         monkeypatch.setattr(api, "functions", lambda s=status: {**real, "partition_compile": lambda *args: s})

@@ -359,7 +359,9 @@ ROWS = [
 
 
 def test_every_gradient_op_is_here():
-    kinds = {schema.kind for schema in og.ops() if schema.family != "custom" and "Backward" in schema.kind}
+    kinds = {
+        schema.kind for schema in og.list_ops() if schema.family != "custom" and "Backward" in schema.kind
+    }
     assert {row.backward for row in ROWS} == kinds
     for kind in kinds:
         both = {row.backward_only.get("use_dst", True) for row in ROWS if row.backward == kind}

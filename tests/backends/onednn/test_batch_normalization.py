@@ -5,7 +5,9 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.lowering import batch_statistics
 
-pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+pytestmark = pytest.mark.skipif(
+    og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
+)
 
 CHANNELS = (1, 5, 8, 16, 24, 48, 64)
 FORMATS = ("NCX", "NXC")

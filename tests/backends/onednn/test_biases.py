@@ -4,7 +4,9 @@ import numpy as np
 import onednn_graph as og
 import pytest
 
-pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+pytestmark = pytest.mark.skipif(
+    og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
+)
 
 # groups, input and output channels of each, kernel, strides, size
 CASES = {

@@ -88,9 +88,9 @@ def test_prototypes_are_those_of_the_headers(headers):
 def test_statuses_are_named(onednn):
     lib = library.load()
     lib.check(library.SUCCESS, "x")
-    with pytest.raises(og.LibraryError, match="'invalid arguments'.*backend='numpy'"):
+    with pytest.raises(og.errors.LibraryError, match="'invalid arguments'.*backend='numpy'"):
         lib.check(library.INVALID_ARGUMENTS, "dnnl_x")
-    with pytest.raises(og.LibraryError, match="status 99"):
+    with pytest.raises(og.errors.LibraryError, match="status 99"):
         lib.check(99, "dnnl_x")
     assert (3, 2) <= lib.version[:2] < (4, 0)
     assert isinstance(lib.effective_isa, str)
@@ -101,13 +101,13 @@ def test_statuses_are_named(onednn):
 
 def test_other_platforms(monkeypatch):
     monkeypatch.setattr(finding.sys, "platform", "darwin")
-    with pytest.raises(og.LibraryError, match="Linux"):
+    with pytest.raises(og.errors.LibraryError, match="Linux"):
         finding.find_library()
 
 
 def test_other_machines(monkeypatch):
     monkeypatch.setattr(finding.platform, "machine", lambda: "aarch64")
-    with pytest.raises(og.LibraryError, match="aarch64"):
+    with pytest.raises(og.errors.LibraryError, match="aarch64"):
         finding.find_library()
 
 
@@ -123,7 +123,7 @@ def test_the_distribution_is_missing(monkeypatch, linux):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(finding.importlib.metadata, "files", files)
-    with pytest.raises(og.LibraryError, match="pip install onednn-cpu-gomp==2023.2.0"):
+    with pytest.raises(og.errors.LibraryError, match="pip install onednn-cpu-gomp==2023.2.0"):
         finding.find_library()
 
 
@@ -131,7 +131,7 @@ def test_the_distribution_is_missing(monkeypatch, linux):
 def test_the_file_is_missing(monkeypatch, linux, files):
     listed = files and [SimpleNamespace(name=PurePosixPath(f).name, locate=lambda: "/nowhere") for f in files]
     monkeypatch.setattr(finding.importlib.metadata, "files", lambda name: listed)
-    with pytest.raises(og.LibraryError, match="force-reinstall"):
+    with pytest.raises(og.errors.LibraryError, match="force-reinstall"):
         finding.find_library()
 
 
@@ -163,7 +163,7 @@ def test_what_is_no_library_for_this_machine(monkeypatch, linux, tmp_path, conte
     elif content is not None:
         path.write_bytes(content)
     monkeypatch.setenv("ONEDNN_GRAPH_LIBRARY", str(path))
-    with pytest.raises(og.LibraryError, match=f"ONEDNN_GRAPH_LIBRARY names .*{says}"):
+    with pytest.raises(og.errors.LibraryError, match=f"ONEDNN_GRAPH_LIBRARY names .*{says}"):
         finding.find_library()
 
 
@@ -196,13 +196,13 @@ def test_a_file_that_is_no_library(monkeypatch, tmp_path, loading):
     path = tmp_path / "libdnnl.so.3"
     path.write_bytes(b"not a library")
     found(monkeypatch, path)
-    with pytest.raises(og.LibraryError, match="can't be loaded"):
+    with pytest.raises(og.errors.LibraryError, match="can't be loaded"):
         loading()
 
 
 def test_a_library_that_is_not_onednn(monkeypatch, loading, onednn):
     found(monkeypatch, ctypes.util.find_library("m"))
-    with pytest.raises(og.LibraryError, match="is no libdnnl: it has no function dnnl_version"):
+    with pytest.raises(og.errors.LibraryError, match="is no libdnnl: it has no function dnnl_version"):
         loading()
 
 
@@ -210,7 +210,9 @@ def test_a_library_that_is_not_onednn(monkeypatch, loading, onednn):
 def test_another_version(monkeypatch, loading, onednn, bounds, says):
     monkeypatch.setattr(library, "OLDEST", bounds[0])
     monkeypatch.setattr(library, "TOO_NEW", bounds[1])
-    with pytest.raises(og.LibraryError, match=rf"is oneDNN 3\.\d+\.\d+, which is {says}; use one from"):
+    with pytest.raises(
+        og.errors.LibraryError, match=rf"is oneDNN 3\.\d+\.\d+, which is {says}; use one from"
+    ):
         loading()
 
 
@@ -224,7 +226,9 @@ def test_another_version(monkeypatch, loading, onednn, bounds, says):
     ],
 )
 def test_builds_whose_threads_are_of_no_use(number, says):
-    with pytest.raises(og.LibraryError, match=f"{says}.*; use one .*ONEDNN_CPU_RUNTIME=OMP, TBB or SEQ"):
+    with pytest.raises(
+        og.errors.LibraryError, match=f"{says}.*; use one .*ONEDNN_CPU_RUNTIME=OMP, TBB or SEQ"
+    ):
         runtimes.runtime_of(SimpleNamespace(), number, "libdnnl.so")
 
 
@@ -275,7 +279,7 @@ path = sys.argv[1]
 for wrong, says in ((path + "-not", "no such file"), (__file__, "no shared library")):
     try:
         og.use_library(wrong)
-    except og.LibraryError as error:
+    except og.errors.LibraryError as error:
         assert f"og.use_library names {wrong}" in str(error) and says in str(error), error
     else:
         raise SystemExit("a file that is no library was taken")
@@ -284,7 +288,7 @@ assert load().source == "og.use_library" and not load().build[3:] == ()
 og.use_library(path)
 try:
     og.use_library(__file__)
-except og.LibraryError as error:
+except og.errors.LibraryError as error:
     assert "is loaded already" in str(error) and "ONEDNN_GRAPH_LIBRARY" in str(error), error
 else:
     raise SystemExit("a second library was taken")
@@ -341,12 +345,12 @@ def test_what_is_proven_of_one_version_is_not_of_another(monkeypatch, onednn):
 
 def test_unavailable_is_a_reason_not_an_error(monkeypatch):
     def missing():
-        raise og.LibraryError("it is not here")
+        raise og.errors.LibraryError("it is not here")
 
     from onednn_graph.backends.onednn import backend
 
     monkeypatch.setattr(backend, "load", missing)
-    assert og.backends() | {"native": ""} == {"onednn": "it is not here", "numpy": None, "native": ""}
+    assert og.list_backends() | {"native": ""} == {"onednn": "it is not here", "numpy": None, "native": ""}
 
 
 # --- memory descriptors and plans -----------------------------------------------------------------------
@@ -391,7 +395,7 @@ def tag(name):
             made = MemoryDesc(
                 lib, lib.new("dnnl_memory_desc_create_with_tag", 4, library.dims((1, 16, 2, 2)), 3, number)
             )
-        except og.LibraryError:
+        except og.errors.LibraryError:
             continue
         if made.describe() == name.removeprefix("dnnl_"):
             return number
@@ -399,7 +403,7 @@ def tag(name):
 
 
 def test_descriptors_that_the_library_refuses(native):
-    with pytest.raises(og.LibraryError, match="invalid arguments"):
+    with pytest.raises(og.errors.LibraryError, match="invalid arguments"):
         desc(native, (2, 3), (1, 1))
 
 
@@ -426,7 +430,7 @@ def test_a_chain_of_reorders_in_one_arena(native):
     assert plan.take() is not frame
     plan.give(frame)
     assert plan.take() is frame
-    with pytest.raises(og.ResourceError, match="without guards"):
+    with pytest.raises(og.errors.ResourceError, match="without guards"):
         frame.intact()
     assert plan.implementations[0].startswith("reorder x (")
 
@@ -468,7 +472,7 @@ def test_a_primitive_that_fails_raises(native, monkeypatch):
     plan = Plan(native, [copy_step(native, "x", Buffer(a, 0), Buffer(b, 1))])
     frame = plan.take()
     frame._runs = [lambda: 1]
-    with pytest.raises(og.LibraryError, match="out of memory"):
+    with pytest.raises(og.errors.LibraryError, match="out of memory"):
         frame.run()
 
 

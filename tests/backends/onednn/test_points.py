@@ -4,7 +4,9 @@ import numpy as np
 import onednn_graph as og
 import pytest
 
-pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+pytestmark = pytest.mark.skipif(
+    og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
+)
 
 KERNELS = {"1-D": (5,), "2-D": (4, 3), "3-D": (2, 3, 2)}
 BATCH, READ, MADE = 5, 70, 34

@@ -4,7 +4,9 @@ import numpy as np
 import onednn_graph as og
 import pytest
 
-pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+pytestmark = pytest.mark.skipif(
+    og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
+)
 
 DENSE = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 HALF = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}

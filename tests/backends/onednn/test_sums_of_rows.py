@@ -4,7 +4,9 @@ import numpy as np
 import onednn_graph as og
 import pytest
 
-pytestmark = pytest.mark.skipif(og.backends()["onednn"] is not None, reason=str(og.backends()["onednn"]))
+pytestmark = pytest.mark.skipif(
+    og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
+)
 
 # shape, order in which the axes lie, axes that are summed, whether that is a sum of rows
 CASES = {

@@ -9,7 +9,7 @@ torch = pytest.importorskip(
 )
 functional = torch.nn.functional
 
-BACKENDS = [name for name in ("numpy", "onednn") if og.backends()[name] is None]
+BACKENDS = [name for name in ("numpy", "onednn") if og.list_backends()[name] is None]
 CONV = {"data_format": "NCX", "dilations": [1, 1]}
 
 

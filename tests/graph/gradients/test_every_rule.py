@@ -13,7 +13,7 @@ from onednn_graph.graph.gradients.table import RULES
 from onednn_graph.ops.registry import REGISTRY
 
 STEP, TOLERANCE = 1e-5, 2e-8
-SCHEMAS = {schema.kind: schema for schema in (*og.ops(), *REGISTRY.host)}
+SCHEMAS = {schema.kind: schema for schema in (*og.list_ops(), *REGISTRY.host)}
 BY_FLOW = {flow: {kind for kind, schema in SCHEMAS.items() if flow_of(schema) is flow} for flow in Flow}
 ON_REQUEST = {"Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"}
 """Straight through, which no difference shows."""

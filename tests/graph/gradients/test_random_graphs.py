@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 SIZES = (1, 2, 3)
-BACKENDS = [name for name in ("numpy", "onednn") if og.backends()[name] is None]
+BACKENDS = [name for name in ("numpy", "onednn") if og.list_backends()[name] is None]
 UNARY = {
     "Tanh": {},
     "Sigmoid": {},

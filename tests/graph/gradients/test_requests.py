@@ -4,7 +4,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 
-BACKENDS = [name for name in ("numpy", "onednn") if og.backends()[name] is None]
+BACKENDS = [name for name in ("numpy", "onednn") if og.list_backends()[name] is None]
 
 
 def integers(*shape, seed=0):
@@ -565,16 +565,16 @@ def cube():
     def kernel(op, inputs, outputs):
         np.power(inputs[0], 3, out=outputs[0])
 
-    schema = og.OpSchema(
+    schema = og.extend.OpSchema(
         kind="Cube",
         summary="Third power.",
-        inputs=[og.Port("x", "T")],
-        outputs=[og.Port("y", "T")],
+        inputs=[og.extend.Port("x", "T")],
+        outputs=[og.extend.Port("y", "T")],
         types={"T": ["f32"]},
-        infer_shapes=og.shape_of_first_input,
+        infer_shapes=og.extend.shape_of_first_input,
     )
-    yield og.register_op(schema, kernel)
-    og.unregister_op("Cube")
+    yield og.extend.register_op(schema, kernel)
+    og.extend.unregister_op("Cube")
 
 
 def test_an_op_of_ones_own(cube, graph):
@@ -587,23 +587,23 @@ def test_an_op_of_ones_own(cube, graph):
         slope = context.make.scale(context.make.op("Square", context.input("x")), 3)
         yield "x", context.make.multiply(context.gradient, slope)
 
-    og.register_gradient("Cube", rule)
+    og.extend.register_gradient("Cube", rule)
     (found,) = graph.gradients(y, [x], 1)
     np.testing.assert_array_equal(ran(graph, {"x": integers(3)}, found)[0], 3 * integers(3) ** 2)
 
 
 def test_what_a_rule_may_not_do(cube, graph):
     x = graph.input("x", "f32", [3])
-    with pytest.raises(og.SchemaError, match="must be a function of a GradientContext"):
-        og.register_gradient("Cube", 3)
-    with pytest.raises(og.SchemaError, match="built in"):
-        og.register_gradient("ReLU", lambda context: [])
-    with pytest.raises(og.UnknownOpError):
-        og.register_gradient("Cub", lambda context: [])
-    og.register_gradient("Cube", lambda context: [("z", context.gradient)])
+    with pytest.raises(og.errors.SchemaError, match="must be a function of a GradientContext"):
+        og.extend.register_gradient("Cube", 3)
+    with pytest.raises(og.errors.SchemaError, match="built in"):
+        og.extend.register_gradient("ReLU", lambda context: [])
+    with pytest.raises(og.errors.UnknownOpError):
+        og.extend.register_gradient("Cub", lambda context: [])
+    og.extend.register_gradient("Cube", lambda context: [("z", context.gradient)])
     with pytest.raises(og.UnsupportedError, match="yields a gradient by 'z', which is no input"):
         graph.gradients(graph.op("Cube", x), [x], 1)
-    og.register_gradient("Cube", lambda context: [])
+    og.extend.register_gradient("Cube", lambda context: [])
     with pytest.raises(og.UnsupportedError, match="the gradient by its input 'x' has no rule"):
         graph.gradients(graph.op("Cube", x), [x], 1)
 

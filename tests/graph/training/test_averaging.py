@@ -51,7 +51,7 @@ def test_what_runs_keeps_that_order(backend):
         model({name: array.astype(np.float32) for name, array in feeds.items()})
     assert comm.written == [(b, p) for b, (sizes, _) in enumerate(comm.layouts) for p in range(len(sizes))]
     events = sorted(profile.events, key=lambda event: event.start)
-    done = [event.name.lower() for event in events if event.kind is not og.EventKind.partition]
+    done = [event.name.lower() for event in events if event.kind is not og.profiling.EventKind.partition]
     starts = [n for n, name in enumerate(done) if name == "hostmeanstart"]
     products = [n for n, name in enumerate(done) if name.startswith("matmul")]
     assert (len(starts), len(products)) == (1 + LAYERS, 3 * LAYERS - 1)
@@ -157,7 +157,7 @@ def test_a_communicator_that_is_gone_is_an_error():
     feeds = {**whole_batch(), **PARAMETERS}
     model(feeds)
     communication.leave(comm)
-    with pytest.raises(og.ResourceError, match="open communicator of this process"):
+    with pytest.raises(og.errors.ResourceError, match="open communicator of this process"):
         model(feeds)
 
 

@@ -228,7 +228,7 @@ def test_steps_that_are_not_finite_are_skipped(precision: str) -> None:
     trainer.step(good)
     before, states = values(graph), {k: p.array.copy() for k, p in trainer._contents().parameters.items()}
     bad["x"][0, 0, 0, 0] = np.nan
-    with pytest.warns(og.SkippedStepWarning, match="step 1 was skipped"):
+    with pytest.warns(og.errors.SkippedStepWarning, match="step 1 was skipped"):
         trainer.step(bad)
     assert (trainer.steps, trainer.skipped) == (1, 1)
     assert_same(values(graph), before)
@@ -358,7 +358,7 @@ def test_shapes_that_were_used_last_are_kept() -> None:
     for count in (1, 2, 3, 1, 4, 1, 3, 4, 1):
         step(count)
     assert len(made) == 4
-    with pytest.warns(og.CompiledAgainWarning, match=r"for it keeps 3; pad or group .* kept_shapes=6"):
+    with pytest.warns(og.errors.CompiledAgainWarning, match=r"for it keeps 3; pad or group .* kept_shapes=6"):
         step(2)
     step(3)  # said once for all that had left
     assert len(made) == 6

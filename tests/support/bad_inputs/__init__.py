@@ -196,7 +196,7 @@ def finalized(*ops):
 # --- a valid op of one's own ---------------------------------------------------------------------------
 
 T = {"T": ["f32"]}
-PORT = (og.Port("src", "T"),)
+PORT = (og.extend.Port("src", "T"),)
 
 
 def schema(**changes):
@@ -204,11 +204,11 @@ def schema(**changes):
         "kind": "Spoiled",
         "summary": "",
         "inputs": PORT,
-        "outputs": (og.Port("dst", "T"),),
-        "infer_shapes": og.shape_of_first_input,
+        "outputs": (og.extend.Port("dst", "T"),),
+        "infer_shapes": og.extend.shape_of_first_input,
         "types": T,
     }
-    return og.OpSchema(**{**fields, **changes})
+    return og.extend.OpSchema(**{**fields, **changes})
 
 
 def nothing(op, inputs, outputs):

@@ -2,12 +2,8 @@
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph import (
-    AttributeTypeError,
-    AttributeValueError,
-    LogicalTensor,
-    UnknownAttributeError,
-)
+from onednn_graph import LogicalTensor
+from onednn_graph.errors import AttributeTypeError, AttributeValueError, UnknownAttributeError
 
 from bad_inputs import (
     CONV,
@@ -195,20 +191,20 @@ FORMAT_ROWS = [
 # --- attribute types that no op of the convolution family has -----------------------------------------
 
 TYPED = (
-    og.AttributeSpec("alpha", "f32", default=1.0),
-    og.AttributeSpec("ratio", "f32", default=1.0, rule=og.POSITIVE),
-    og.AttributeSpec("scales", "f32[]"),
-    og.AttributeSpec("flag", "bool", default=False),
+    og.extend.AttributeSpec("alpha", "f32", default=1.0),
+    og.extend.AttributeSpec("ratio", "f32", default=1.0, rule=og.extend.POSITIVE),
+    og.extend.AttributeSpec("scales", "f32[]"),
+    og.extend.AttributeSpec("flag", "bool", default=False),
 )
 
 
 def typed(**attributes):
     """Runs an op with attributes of the other types."""
-    og.register_op(schema(kind="Typed", attributes=TYPED), nothing)
+    og.extend.register_op(schema(kind="Typed", attributes=TYPED), nothing)
     try:
         return og.run_op("Typed", [X], attributes)
     finally:
-        og.unregister_op("Typed")
+        og.extend.unregister_op("Typed")
 
 
 TYPED_ROWS = [

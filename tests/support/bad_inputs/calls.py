@@ -9,11 +9,10 @@ from onednn_graph import (
     ArgumentTypeError,
     DataTypeError,
     LogicalTensor,
-    ResourceError,
-    SchemaError,
     ShapeError,
     UnsupportedError,
 )
+from onednn_graph.errors import ResourceError, SchemaError
 from onednn_graph.graph.compile.backend import BACKENDS as REGISTERED
 from onednn_graph.ops.registry import REGISTRY
 
@@ -189,11 +188,11 @@ def closed_model(backend):
 
 # --- ops and outputs of other kinds -----------------------------------------------------------------
 
-PAIR_SCHEMA = og.OpSchema(
+PAIR_SCHEMA = og.extend.OpSchema(
     kind="Pair",
     summary="",
-    inputs=(og.Port("src", "T"),),
-    outputs=(og.Port("one", "T"), og.Port("two", "T")),
+    inputs=(og.extend.Port("src", "T"),),
+    outputs=(og.extend.Port("one", "T"), og.extend.Port("two", "T")),
     types={"T": ["f32"]},
     infer_shapes=lambda ctx: (ctx.inputs[0], ctx.inputs[0]),
 )
@@ -201,11 +200,11 @@ PAIR_SCHEMA = og.OpSchema(
 
 def pair(out):
     """An op with two outputs."""
-    og.register_op(PAIR_SCHEMA, lambda op, inputs, outputs: None)
+    og.extend.register_op(PAIR_SCHEMA, lambda op, inputs, outputs: None)
     try:
         return og.run_op("Pair", [X], {}, out=out)
     finally:
-        og.unregister_op("Pair")
+        og.extend.unregister_op("Pair")
 
 
 def without_kernel(backend=None, compiling=True):

@@ -7,12 +7,11 @@ from onednn_graph import (
     ArgumentTypeError,
     DataTypeError,
     GraphError,
-    LayoutError,
     LogicalTensor,
-    ResourceError,
     ShapeError,
     UnsupportedError,
 )
+from onednn_graph.errors import LayoutError, ResourceError
 
 from bad_inputs import (
     CONV,

@@ -2,16 +2,8 @@
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
-    DataTypeError,
-    LayoutError,
-    LogicalTensor,
-    OutOfMemoryError,
-    ResourceError,
-    ShapeError,
-)
+from onednn_graph import ArgumentError, ArgumentTypeError, DataTypeError, LogicalTensor, ShapeError
+from onednn_graph.errors import LayoutError, OutOfMemoryError, ResourceError
 
 from bad_inputs import (
     SRC,

@@ -2,17 +2,8 @@
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
-    AttributeTypeError,
-    AttributeValueError,
-    DataTypeError,
-    PortError,
-    ShapeError,
-    UnknownAttributeError,
-    UnsupportedError,
-)
+from onednn_graph import ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, UnsupportedError
+from onednn_graph.errors import AttributeTypeError, AttributeValueError, PortError, UnknownAttributeError
 
 from bad_inputs import (
     CONV,
@@ -155,7 +146,7 @@ def eager_rows():
         lambda: eager(
             dst=np.ones((2, 6, 1, 1), "f4"), weights_shape=[6, 4, 2**24, 2**24], pads_begin=[2**24 - 5] * 2
         ),
-        og.OutOfMemoryError,
+        og.errors.OutOfMemoryError,
         (f"{CONV} (op 0): output 'diff_weights', tensor 2", "needs 27021597764222976 bytes"),
     )
     yield Row(

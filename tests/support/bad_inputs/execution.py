@@ -5,14 +5,8 @@ from collections import UserList
 import numpy as np
 import onednn_graph as og
 from numpy.lib.stride_tricks import as_strided
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
-    DataTypeError,
-    LogicalTensor,
-    ResourceError,
-    ShapeError,
-)
+from onednn_graph import ArgumentError, ArgumentTypeError, DataTypeError, LogicalTensor, ShapeError
+from onednn_graph.errors import ResourceError
 
 from bad_inputs import (
     CONV,

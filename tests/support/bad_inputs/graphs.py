@@ -2,15 +2,11 @@
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
+from onednn_graph import ArgumentError, ArgumentTypeError, GraphError, LogicalTensor, ShapeError
+from onednn_graph.errors import (
     AttributeTypeError,
-    GraphError,
     LayoutError,
-    LogicalTensor,
     PortError,
-    ShapeError,
     UnknownAttributeError,
     UnknownOpError,
 )

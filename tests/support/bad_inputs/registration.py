@@ -1,14 +1,8 @@
 """Bad schemas, kernels and registrations."""
 
 import onednn_graph as og
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
-    AttributeTypeError,
-    SchemaError,
-    ShapeError,
-    UnknownOpError,
-)
+from onednn_graph import ArgumentError, ArgumentTypeError, ShapeError
+from onednn_graph.errors import AttributeTypeError, SchemaError, UnknownOpError
 
 from bad_inputs import (
     CONV,
@@ -23,13 +17,13 @@ from bad_inputs.things import (
 )
 
 
-def registered(kernel, infer_shapes=og.shape_of_first_input):
+def registered(kernel, infer_shapes=og.extend.shape_of_first_input):
     """Registers an op, runs it, and removes it again."""
-    og.register_op(schema(infer_shapes=infer_shapes), kernel)
+    og.extend.register_op(schema(infer_shapes=infer_shapes), kernel)
     try:
         return og.run_op("Spoiled", [X], {})
     finally:
-        og.unregister_op("Spoiled")
+        og.extend.unregister_op("Spoiled")
 
 
 ROWS = [
@@ -65,31 +59,31 @@ ROWS = [
             ("a port twice", {"outputs": PORT}, SchemaError, ("Spoiled: port 'src' is declared twice",)),
             (
                 "an attribute twice",
-                {"attributes": (og.AttributeSpec("a", "s64"), og.AttributeSpec("a", "f32"))},
+                {"attributes": (og.extend.AttributeSpec("a", "s64"), og.extend.AttributeSpec("a", "f32"))},
                 SchemaError,
                 ("Spoiled: attribute 'a' is declared twice",),
             ),
             (
                 "an attribute called name",
-                {"attributes": (og.AttributeSpec("name", "string"),)},
+                {"attributes": (og.extend.AttributeSpec("name", "string"),)},
                 SchemaError,
                 ("Spoiled: attribute 'name' has the name of a parameter of Op",),
             ),
             (
                 "a default of the wrong type",
-                {"attributes": (og.AttributeSpec("a", "s64", default="x"),)},
+                {"attributes": (og.extend.AttributeSpec("a", "s64", default="x"),)},
                 AttributeTypeError,
                 ("Spoiled: default: attribute 'a' must be an s64 value, got 'x' of type str",),
             ),
             (
                 "an alias that renames nothing",
-                {"aliases": (og.OpNames("Old", {"scr": "x"}),)},
+                {"aliases": (og.extend.OpNames("Old", {"scr": "x"}),)},
                 SchemaError,
                 ("Spoiled: alias 'Old' renames 'scr'", "did you mean 'src'?"),
             ),
             (
                 "an optional port first",
-                {"inputs": (og.Port("a", "T", required=False), og.Port("b", "T"))},
+                {"inputs": (og.extend.Port("a", "T", required=False), og.extend.Port("b", "T"))},
                 SchemaError,
                 ("Spoiled: an optional input comes before a required one",),
             ),
@@ -100,23 +94,35 @@ ROWS = [
         for what, make, says in (
             (
                 "Port: name 5",
-                lambda: og.Port(5, "T"),
+                lambda: og.extend.Port(5, "T"),
                 ("a port's name must be an identifier such as 'src', got 5",),
             ),
             (
                 "Port: required 'no'",
-                lambda: og.Port("a", "T", required="no"),
+                lambda: og.extend.Port("a", "T", required="no"),
                 ("port 'a'", "required", "got 'no'"),
             ),
             (
                 "Port: shape_operand 1",
-                lambda: og.Port("a", "T", shape_operand=1),
+                lambda: og.extend.Port("a", "T", shape_operand=1),
                 ("port 'a'", "shape_operand", "got 1"),
             ),
-            ("Port: type []", lambda: og.Port("a", []), ("the type constraint of port 'a'", "got []")),
-            ("OpNames: kind 5", lambda: og.OpNames(5), ("an op's kind must be an identifier", "got 5")),
-            ("OpNames: renamed 5", lambda: og.OpNames("Old", 5), ("alias 'Old': renamed must be", "got 5")),
-            ("OpNames: renamed to 5", lambda: og.OpNames("Old", {"a": 5}), ("alias 'Old': a name", "got 5")),
+            ("Port: type []", lambda: og.extend.Port("a", []), ("the type constraint of port 'a'", "got []")),
+            (
+                "OpNames: kind 5",
+                lambda: og.extend.OpNames(5),
+                ("an op's kind must be an identifier", "got 5"),
+            ),
+            (
+                "OpNames: renamed 5",
+                lambda: og.extend.OpNames("Old", 5),
+                ("alias 'Old': renamed must be", "got 5"),
+            ),
+            (
+                "OpNames: renamed to 5",
+                lambda: og.extend.OpNames("Old", {"a": 5}),
+                ("alias 'Old': a name", "got 5"),
+            ),
             ("OpSchema: kind 5", lambda: schema(kind=5), ("an op's kind must be an identifier", "got 5")),
             (
                 "OpSchema: an array as kind",
@@ -126,49 +132,74 @@ ROWS = [
             ("OpSchema: types of 5", lambda: schema(types={5: ["f32"]}), ("a type constraint must", "got 5")),
         )
     ),
-    Row("AttributeSpec: type s65", lambda: og.AttributeSpec("a", "s65"), ArgumentError, ("s64", "got 's65'")),
-    Row("AttributeSpec: type None", lambda: og.AttributeSpec("a", None), ArgumentTypeError, ("got None",)),
-    Row("AttributeSpec: name 5", lambda: og.AttributeSpec(5, "s64"), SchemaError, ("identifier", "got 5")),
+    Row(
+        "AttributeSpec: type s65",
+        lambda: og.extend.AttributeSpec("a", "s65"),
+        ArgumentError,
+        ("s64", "got 's65'"),
+    ),
+    Row(
+        "AttributeSpec: type None",
+        lambda: og.extend.AttributeSpec("a", None),
+        ArgumentTypeError,
+        ("got None",),
+    ),
+    Row(
+        "AttributeSpec: name 5",
+        lambda: og.extend.AttributeSpec(5, "s64"),
+        SchemaError,
+        ("identifier", "got 5"),
+    ),
     Row(
         "AttributeSpec: rule 5",
-        lambda: og.AttributeSpec("a", "s64", rule=5),
+        lambda: og.extend.AttributeSpec("a", "s64", rule=5),
         SchemaError,
         ("the rule of attribute 'a'", "got 5"),
     ),
-    Row("register_op: 5", lambda: og.register_op(5, nothing), SchemaError, ("an OpSchema first, got int",)),
+    Row(
+        "register_op: 5",
+        lambda: og.extend.register_op(5, nothing),
+        SchemaError,
+        ("an OpSchema first, got int",),
+    ),
     Row(
         "register_op: kind of two words",
-        lambda: og.register_op(schema(kind="My Op"), nothing),
+        lambda: og.extend.register_op(schema(kind="My Op"), nothing),
         SchemaError,
         ("an op's kind must be an identifier such as 'MyOp', got 'My Op'",),
     ),
     Row(
         "register_op: kind 5",
-        lambda: og.register_op(schema(kind=5), nothing),
+        lambda: og.extend.register_op(schema(kind=5), nothing),
         SchemaError,
         ("identifier", "got 5"),
     ),
     Row(
         "register_op: a kind that is taken",
-        lambda: og.register_op(schema(kind=FILTERS), nothing),
+        lambda: og.extend.register_op(schema(kind=FILTERS), nothing),
         SchemaError,
         (f"op kind '{FILTERS}' is already registered by {CONV}; choose another name",),
     ),
     Row(
         "register_op: an alias that is taken",
-        lambda: og.register_op(schema(aliases=(og.OpNames(CONV),)), nothing),
+        lambda: og.extend.register_op(schema(aliases=(og.extend.OpNames(CONV),)), nothing),
         SchemaError,
         (f"op kind '{CONV}' is already registered",),
     ),
     Row(
         "register_op: no kernel",
-        lambda: og.register_op(schema(), None),
+        lambda: og.extend.register_op(schema(), None),
         SchemaError,
         ("the NumPy kernel of 'Spoiled' must be a function of (op, inputs, outputs), got None",),
     ),
-    Row("unregister_op: unknown", lambda: og.unregister_op("Spoiled"), UnknownOpError, ("'Spoiled'",)),
-    Row("unregister_op: []", lambda: og.unregister_op([]), UnknownOpError, ("unknown op kind []",)),
-    Row("unregister_op: built in", lambda: og.unregister_op(CONV), SchemaError, (f"'{CONV}' is built in",)),
+    Row("unregister_op: unknown", lambda: og.extend.unregister_op("Spoiled"), UnknownOpError, ("'Spoiled'",)),
+    Row("unregister_op: []", lambda: og.extend.unregister_op([]), UnknownOpError, ("unknown op kind []",)),
+    Row(
+        "unregister_op: built in",
+        lambda: og.extend.unregister_op(CONV),
+        SchemaError,
+        (f"'{CONV}' is built in",),
+    ),
     Row(
         "a kernel that returns its result",
         lambda: registered(lambda op, inputs, outputs: inputs[0]),

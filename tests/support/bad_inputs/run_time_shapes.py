@@ -1,13 +1,7 @@
 """Bad values of the weights' shape as a run-time input."""
 
 import numpy as np
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
-    DataTypeError,
-    LogicalTensor,
-    ShapeError,
-)
+from onednn_graph import ArgumentError, ArgumentTypeError, DataTypeError, LogicalTensor, ShapeError
 
 from bad_inputs import (
     CONV,

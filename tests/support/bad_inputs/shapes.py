@@ -2,16 +2,8 @@
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph import (
-    ArgumentError,
-    ArgumentTypeError,
-    AttributeValueError,
-    DataTypeError,
-    LogicalTensor,
-    PortError,
-    ShapeError,
-    UnknownOpError,
-)
+from onednn_graph import ArgumentError, ArgumentTypeError, DataTypeError, LogicalTensor, ShapeError
+from onednn_graph.errors import AttributeValueError, PortError, UnknownOpError
 
 from bad_inputs import (
     CONV,
@@ -220,7 +212,7 @@ OP_ROWS = [
             f"Op: kind {kind!r}",
             lambda kind=kind: og.Op(0, kind, [], []),
             UnknownOpError,
-            (f"unknown op kind {kind!r}", hint, "onednn_graph.ops() lists"),
+            (f"unknown op kind {kind!r}", hint, "onednn_graph.list_ops() lists"),
         )
         for kind, hint in (
             ("ConvolutionBackwardWeight", "did you mean 'ConvolutionBackwardWeights'?"),

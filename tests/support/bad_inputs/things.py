@@ -4,9 +4,7 @@ from functools import cache
 
 import numpy as np
 import onednn_graph as og
-from onednn_graph import (
-    LogicalTensor,
-)
+from onednn_graph import LogicalTensor
 from onednn_graph.graph.runtime import arrays as dlpack
 
 from bad_inputs import (
@@ -21,7 +19,7 @@ from bad_inputs import (
     tensors,
 )
 
-BACKENDS = [name for name, reason in og.backends().items() if reason is None and name != "native"]
+BACKENDS = [name for name, reason in og.list_backends().items() if reason is None and name != "native"]
 X, DY = arrays()
 X64 = X.astype(np.float64)
 GOOD = result_array()

@@ -282,4 +282,4 @@ class Draw:
         return layout
 
 
-SCHEMAS = {schema.kind: schema for schema in (*og.ops(), og.op_schema("HostSlice"))}
+SCHEMAS = {schema.kind: schema for schema in (*og.list_ops(), og.op_schema("HostSlice"))}

@@ -77,7 +77,7 @@ def run_case(case: Case) -> Outcome:
         _Session(case, outcome).run()
     except _Wrong as wrong:
         outcome.status, outcome.detail, outcome.producer = wrong.status, wrong.detail, wrong.producer
-    except (og.OutOfMemoryError, MemoryError):
+    except (og.errors.OutOfMemoryError, MemoryError):
         if case.run.called:
             outcome.status = "error:OutOfMemoryError"
     except Exception as error:

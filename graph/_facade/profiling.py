@@ -1,0 +1,25 @@
+"""What ran, where, why and for how long: profiles, reports, and what `explain()` returns."""
+
+from onednn_graph.graph.compile.report import Report
+from onednn_graph.graph.runtime.executable import (
+    Considered,
+    ExplainedStep,
+    Explanation,
+    OnlineChoice,
+    Tried,
+)
+from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
+
+__all__ = [
+    "Considered",
+    "Event",
+    "EventKind",
+    "ExplainedStep",
+    "Explanation",
+    "Line",
+    "OnlineChoice",
+    "Profile",
+    "Report",
+    "Tried",
+    "profile",
+]

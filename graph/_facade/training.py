@@ -1,0 +1,33 @@
+"""Training: in one process, and in many that average their gradients."""
+
+from onednn_graph.graph.training.communication import MpiCommunicator, mpi
+from onednn_graph.graph.training.fitting import Epoch
+from onednn_graph.graph.training.losses import cross_entropy, mean_squared_error
+from onednn_graph.graph.training.metrics import Accuracy, Metric
+from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
+from onednn_graph.graph.training.schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
+from onednn_graph.graph.training.step import Communicator
+from onednn_graph.graph.training.trainer import Precision, Trainer
+
+__all__ = [
+    "SGD",
+    "Accuracy",
+    "Adam",
+    "AdamW",
+    "Communicator",
+    "Constant",
+    "Cosine",
+    "Epoch",
+    "Metric",
+    "MpiCommunicator",
+    "Numbers",
+    "Optimizer",
+    "Precision",
+    "Schedule",
+    "StepDecay",
+    "Trainer",
+    "WarmUp",
+    "cross_entropy",
+    "mean_squared_error",
+    "mpi",
+]
