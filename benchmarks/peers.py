@@ -15,7 +15,8 @@ from onednn_graph.backends.onednn.library.implementations import is_reference
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.plan.choice import matmul
-from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
+from onednn_graph.backends.onednn.plan.plan import Plan
+from onednn_graph.backends.onednn.plan.steps import Buffer, Step
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.tools.comparisons import interleaved
 from onednn_graph.tools.layers import TRANSPOSED, Layer, attributes, flops, shapes

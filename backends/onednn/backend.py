@@ -31,7 +31,8 @@ from .lowering.patterns import HOSTED, PATTERNS
 from .online import Made, OnlineExecutable, Problem
 from .plan.assembly import Assembly, Unfit
 from .plan.constants import ConstantPlan
-from .plan.plan import AnyStep, Buffer, HostStep, Plan, Step
+from .plan.plan import Plan
+from .plan.steps import AnyStep, Buffer, HostStep, Step
 from .proven import is_proven
 from .threads import threads_for
 from .weight_gradients.online import TrialRun

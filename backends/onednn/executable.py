@@ -14,7 +14,8 @@ from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation
 from .library import fork
 from .plan.constants import ConstantPlan, PreparedConstants
-from .plan.plan import Frame, Plan
+from .plan.frame import Frame
+from .plan.plan import Plan
 
 
 @frozen(eq=False)

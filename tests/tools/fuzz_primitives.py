@@ -55,7 +55,8 @@ def attempt(engine, maker, desc, trial):
     """Runs one implementation on guarded memory; what was wrong."""
     import numpy as np
     from onednn_graph.backends.onednn.library.enumerators import Arg, Query
-    from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, Step
+    from onednn_graph.backends.onednn.plan.plan import Plan
+    from onednn_graph.backends.onednn.plan.steps import Buffer, Step
 
     def layout(where):
         return desc.memory_desc(where) if isinstance(where, Query) else where

@@ -16,7 +16,7 @@ import numpy as np
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
 from ..library.memory import MemoryDesc
-from ..plan.plan import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer, HostArray, HostStep
 from .lowering import Lowering
 
 FEW = 256

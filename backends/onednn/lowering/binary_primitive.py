@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ..library.enumerators import Algorithm, Arg
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .elementwise import elementwise
 from .fusing import Link, result_of
 from .lowering import Lowering

@@ -22,7 +22,7 @@ from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .fusing import Link, result_of
 from .long_sums import check_products
 from .lowering import Lowered, Lowering

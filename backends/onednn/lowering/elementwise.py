@@ -13,7 +13,7 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Query
 from ..library.memory import LARGEST_DIM, MemoryDesc
 from ..library.primitive import PrimitiveDesc
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .collapse import Collapse, collapse, spread_shape
 from .fusing import Link
 

@@ -19,7 +19,7 @@ from ....graph.runtime.arrays import Array
 from ....ops.attributes import Attributes
 from ....ops.data_types import DataType
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer, HostArray, HostStep
 from .fusing import swish
 from .lowering import Lowering
 from .moves import is_move

@@ -12,7 +12,7 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg
 from ..library.memory import packed
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .binary_primitive import binary_primitive
 from .fusing import BINARY, TURNED, Link, OneScale, Turned
 from .lowering import Lowering

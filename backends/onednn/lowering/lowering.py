@@ -34,7 +34,8 @@ from ..plan.choice import chosen
 from ..plan.constants import ConstantPlan
 from ..plan.hoisting import flow, made_of_constants
 from ..plan.measured import fastest
-from ..plan.plan import AnyStep, Buffer, HostArray, HostStep, Plan, Step, in_place
+from ..plan.plan import Plan
+from ..plan.steps import AnyStep, Buffer, HostArray, HostStep, Step, in_place
 from ..quarantine import post_op_is_wrong
 from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes

@@ -12,7 +12,7 @@ from ....ops.matmul import matrix_shapes
 from ..library.enumerators import Arg, Query
 from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .fusing import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering

@@ -9,7 +9,7 @@ from ctypes import c_void_p
 from ....graph.model.op import Op
 from ..library.enumerators import Arg
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .fusing import Link, result_of
 from .integers import rescaled
 from .lowering import Lowered, Lowering

@@ -8,7 +8,7 @@ from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .elementwise import Views
 from .views import reshaped_strides
 

@@ -17,7 +17,7 @@ from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagatio
 from ..library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import add
-from ..plan.plan import Buffer, Step
+from ..plan.steps import Buffer, Step
 from . import eltwise
 from .batch_statistics import restored
 from .fusing import Link, result_of

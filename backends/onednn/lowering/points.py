@@ -21,7 +21,7 @@ from ....ops.convolution_geometry import ConvolutionGeometry, scatters
 from ..library.enumerators import Arg, Query
 from ..library.primitive import PrimitiveAttributes
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .fusing import Link
 from .lowering import Lowering
 from .views import in_order

@@ -15,7 +15,7 @@ from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import dims
 from ..library.memory import packed
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from ..quarantine import window_post_op_is_wrong
 from .extremes import largest_of_windows, may_be_minus_infinity
 from .fusing import Link, post_op_shapes, result_of

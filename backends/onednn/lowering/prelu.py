@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ....graph.model.op import Op
 from ....ops.prelu import slope_axis
 from ..library.enumerators import Arg, Propagation
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .elementwise import Elementwise, elementwise
 from .fusing import Link
 from .lowering import Lowered, Lowering

@@ -11,7 +11,7 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Arg
 from ..library.memory import packed
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .fusing import Link, one_scale, zero_point_of
 from .integers import rescaled
 from .lowering import Lowered, Lowering

@@ -11,7 +11,7 @@ from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.primitive import PostOp, PrimitiveAttributes
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .extremes import extremes_of_rows
 from .fusing import Link, result_of
 from .long_sums import LANES, SHORT, check_length, stages

@@ -13,7 +13,7 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.memory import MemoryDesc
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer, HostArray, HostStep
 from .extremes import shares_of_rows
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering

@@ -10,7 +10,7 @@ import numpy as np
 from ....ops.data_types import DataType
 from ..library.enumerators import Arg
 from ..plan.choice import matmul
-from ..plan.plan import Buffer
+from ..plan.steps import Buffer
 from .long_sums import stages
 from .lowering import Lowering
 

@@ -26,7 +26,7 @@ from ..library.loading import MAX_NDIMS
 from ..library.memory import LARGEST_DIM, MemoryDesc, OpaqueLayout, canonical_strides, packed
 from ..library.primitive import NativeEngine
 from ..plan.assembly import Assembly, Unfit
-from ..plan.plan import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer, HostArray, HostStep
 from .collapse import spread_shape
 from .fusing import Link, OneScale, zero_point_of
 from .journal import Journal, JournalledDict, JournalledSet

@@ -17,7 +17,7 @@ from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
 from ..plan.assembly import Unfit
-from ..plan.plan import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer, HostArray, HostStep
 from ..weight_gradients.online import TrialRun, decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
 from ..weight_gradients.selection import candidates, choose

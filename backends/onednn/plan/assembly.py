@@ -12,7 +12,7 @@ from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine
 from .choice import reorder
-from .plan import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
+from .steps import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
 from .work import reorder_work
 
 FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from attrs import frozen
 
 from ..library.enumerators import Arg
-from .plan import AnyStep, Buffer, HostStep
+from .steps import AnyStep, Buffer, HostStep
 
 WRITTEN = frozenset(
     {

@@ -24,8 +24,10 @@ from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, described, implementations
 from ..quarantine import Case, refused
 from ..tuning_cache import remember, remembered
-from .plan import Buffer, Frame, Plan, Step
+from .frame import Frame
+from .plan import Plan
 from .preference import preferred
+from .steps import Buffer, Step
 
 FORMAT = 1
 """Of the files; raised when older ones mean something else."""

@@ -1,9 +1,15 @@
-"""Which bytes of an arena are free while temporaries come and go."""
+"""Where temporaries lie in an arena, and which of its bytes are free while they come and go."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from .arena import aligned
 
 
 class FreeBytes:
@@ -42,3 +48,80 @@ class FreeBytes:
             before -= 1
             first = self._gaps[before][0]
         self._gaps[before:number] = [(first, last)]
+
+
+@frozen(kw_only=True)
+class Life:
+    """Something that needs memory of an arena for a while.
+
+    Attributes:
+        nbytes: how much.
+        first, last: numbers of the first and the last step that need it; -1 is before all steps.
+        heir_of: numbers of earlier lives whose memory it may have if they end with the step that it begins with.
+    """
+
+    nbytes: int
+    first: int
+    last: int
+    heir_of: tuple[int, ...] = ()
+
+
+@frozen
+class Placement:
+    """Where lives lie in an arena.
+
+    Attributes:
+        lives: in the order in which they begin.
+        offsets: of each, its first byte: at a cache line.
+        nbytes: size of the arena.
+    """
+
+    lives: tuple[Life, ...]
+    offsets: tuple[int, ...]
+    nbytes: int
+
+    def dead(self, steps: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each of so many steps, the bytes that hold nothing of use before it: beginning and end."""
+        held: list[list[tuple[int, int]]] = [[] for _ in range(steps)]
+        for life, offset in zip(self.lives, self.offsets, strict=True):
+            for number in range(life.first + 1, min(life.last + 1, steps)):
+                held[number].append((offset, offset + life.nbytes))
+        return tuple(map(self._gaps, held))
+
+    def _gaps(self, held: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """What is left of the arena by parts that may overlap."""
+        held.sort()
+        starts = [0, *itertools.accumulate((end for _, end in held), max)]
+        ends = [*(start for start, _ in held), self.nbytes]
+        return tuple((a, b) for a, b in zip(starts, ends, strict=True) if a < b)
+
+
+def place(lives: Sequence[Life]) -> Placement:
+    """Gives each life the first bytes that are free from its first step to its last, or those of one that it inherits.
+
+    Args:
+        lives: in the order in which they begin.
+    """
+    free = FreeBytes()
+    offsets: list[int] = []
+    ending: dict[int, set[int]] = {}  # step → lives whose bytes are free after it
+    now = -1
+    for number, life in enumerate(lives):
+        for step in range(now, life.first):
+            for ended in ending.pop(step, ()):
+                free.give(offsets[ended], aligned(lives[ended].nbytes))
+        now = life.first
+        heirless = ending.get(now, set())
+        taken = next((one for one in life.heir_of if one in heirless and _fits(life, lives[one])), None)
+        if taken is None:
+            offsets.append(free.take(aligned(life.nbytes)))
+        else:
+            heirless.remove(taken)
+            offsets.append(offsets[taken])
+        ending.setdefault(life.last, set()).add(number)
+    return Placement(tuple(lives), tuple(offsets), free.total)
+
+
+def _fits(life: Life, other: Life) -> bool:
+    """Whether one needs as many cache lines as another."""
+    return aligned(life.nbytes) == aligned(other.nbytes)

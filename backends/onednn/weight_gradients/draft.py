@@ -27,7 +27,8 @@ from ..library.primitive import (
 )
 from ..plan.assembly import Assembly, Unfit
 from ..plan.choice import add, matmul
-from ..plan.plan import Buffer, HostArray, HostStep, Plan, Step
+from ..plan.plan import Plan
+from ..plan.steps import Buffer, HostArray, HostStep, Step
 from ..plan.work import convolution_work, matmul_work, sum_work
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 

@@ -21,7 +21,9 @@ from ....graph.runtime.locking import Lock
 from ....ops.errors import LibraryError
 from ..library.primitive import NativeEngine
 from ..plan.arena import Arena
-from ..plan.plan import KEPT_FRAMES, Buffer, Frame, Step
+from ..plan.frame import Frame
+from ..plan.plan import KEPT_FRAMES
+from ..plan.steps import Buffer, Step
 from ..proven import is_proven
 from ..tuning_cache import digest, remember, remembered
 from .candidate import Candidate

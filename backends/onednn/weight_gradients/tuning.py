@@ -14,7 +14,7 @@ from ....graph.compile.options import CompileOptions, Tune
 from ....graph.runtime.arrays import Array, address, numpy_type
 from ..library import fork
 from ..library.primitive import NativeEngine
-from ..plan.plan import Frame
+from ..plan.frame import Frame
 from ..tuning_cache import remember, remembered
 from .candidate import Candidate
 from .problem import DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View

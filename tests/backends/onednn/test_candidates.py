@@ -12,7 +12,7 @@ from onednn_graph.backends.onednn.library.enumerators import FpmathMode
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
 from onednn_graph.backends.onednn.lowering.weight_gradient import problem_of
 from onednn_graph.backends.onednn.plan.arena import GUARDS
-from onednn_graph.backends.onednn.plan.plan import HostArray
+from onednn_graph.backends.onednn.plan.steps import HostArray
 from onednn_graph.backends.onednn.weight_gradients.problem import check as check_problem
 from onednn_graph.backends.onednn.weight_gradients.selection import candidates
 from onednn_graph.backends.onednn.weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES

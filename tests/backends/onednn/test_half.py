@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onednn_graph.backends.onednn.library import f16c, half
-from onednn_graph.backends.onednn.plan.plan import HostArray
+from onednn_graph.backends.onednn.plan.steps import HostArray
 
 ALL_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE_HALVES = ALL_HALVES[np.isfinite(ALL_HALVES)]

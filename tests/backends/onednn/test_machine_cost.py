@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
-from onednn_graph.backends.onednn.plan.plan import HostStep
+from onednn_graph.backends.onednn.plan.steps import HostStep
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients import machine, strategies
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn.plan import plan as plans
+from onednn_graph.backends.onednn.library.enumerators import Arg
 from onednn_graph.backends.onednn.plan.arena import GUARDS
+from onednn_graph.backends.onednn.plan.placement import FreeBytes, Placement
+from onednn_graph.backends.onednn.plan.plan import Plan
+from onednn_graph.backends.onednn.plan.steps import Step
 
 pytestmark = pytest.mark.usefixtures("onednn")
 
@@ -70,21 +73,21 @@ def chain():
 def plan_of(graph):
     """The plan that a graph is compiled to."""
     made = []
-    original = plans.Plan._place
+    original = Plan._lives
 
     def noted(self):
         made.append(self)
         return original(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans.Plan, "_place", noted)
+        patch.setattr(Plan, "_lives", noted)
         graph.compile()
     return max(made, key=lambda plan: len(plan.steps))
 
 
 def the_only(plan, function):
     """The primitive of that kind."""
-    (step,) = [one for one in plan.steps if isinstance(one, plans.Step) and one.desc.function == function]
+    (step,) = [one for one in plan.steps if isinstance(one, Step) and one.desc.function == function]
     return step
 
 
@@ -113,14 +116,14 @@ def test_poison_shows_faults_of_the_placement(fault, monkeypatch):
     graph = program(3)
     want = results(graph, backend="numpy")
     if fault == "one place for all":
-        monkeypatch.setattr(plans.FreeBytes, "take", lambda self, size: 0)
-        monkeypatch.setattr(plans.FreeBytes, "give", lambda self, start, size: None)
-        monkeypatch.setattr(plans.FreeBytes, "total", 1 << 20, raising=False)
-        monkeypatch.setattr(plans.FreeBytes, "__init__", lambda self: None)
+        monkeypatch.setattr(FreeBytes, "take", lambda self, size: 0)
+        monkeypatch.setattr(FreeBytes, "give", lambda self, start, size: None)
+        monkeypatch.setattr(FreeBytes, "total", 1 << 20, raising=False)
+        monkeypatch.setattr(FreeBytes, "__init__", lambda self: None)
     else:
-        whole = plans.Plan.dead.func
-        early = lambda self: (*whole(self)[1:], ((0, self.scratch_bytes),))  # noqa: E731
-        monkeypatch.setattr(plans.Plan, "dead", property(early))
+        whole = Placement.dead
+        early = lambda self, steps: (*whole(self, steps)[1:], ((0, self.nbytes),))  # noqa: E731
+        monkeypatch.setattr(Placement, "dead", early)
     with GUARDS.on():
         got = results(graph)
     assert not all(np.array_equal(one, other) for one, other in zip(got, want, strict=True))
@@ -133,7 +136,7 @@ def test_what_an_output_is_written_over_lies_in_its_memory():
     graph.output(graph.op("Exp", graph.op("Sqrt", soft)), name="y")
     plan = plan_of(graph)
     softmax = the_only(plan, "softmax_forward")
-    made = [buffer for argument, buffer in softmax.arguments if argument == plans.Arg.DST]
+    made = [buffer for argument, buffer in softmax.arguments if argument == Arg.DST]
     assert [buffer.argument for buffer in made] == [2]  # behind the two inputs
 
 

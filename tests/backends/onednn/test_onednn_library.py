@@ -34,7 +34,8 @@ from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine, Primitive, PrimitiveDesc
 from onednn_graph.backends.onednn.library.prototypes import PROTOTYPES
 from onednn_graph.backends.onednn.plan.arena import ALIGNMENT, GUARDS, NAN_BYTE
-from onednn_graph.backends.onednn.plan.plan import Buffer, Plan, copy_step
+from onednn_graph.backends.onednn.plan.plan import Plan
+from onednn_graph.backends.onednn.plan.steps import Buffer, copy_step
 from onednn_graph.ops.convolution_geometry import geometry
 from onednn_graph.ops.data_types import DataType
 from oracle import Problem

@@ -12,7 +12,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.library import waiting
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.plan.plan import Frame
+from onednn_graph.backends.onednn.plan.frame import Frame
 from onednn_graph.backends.onednn.threads import one_core_seconds
 from onednn_graph.graph.runtime import threads as counts
 from onednn_graph.tools.information import information

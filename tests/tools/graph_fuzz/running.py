@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import onednn_graph as og
 from guarded import GuardedArray
-from onednn_graph.backends.onednn.plan import plan
 from onednn_graph.backends.onednn.plan.arena import GUARDS
+from onednn_graph.backends.onednn.plan.frame import Frame
 from onednn_graph.graph.runtime.tensor import Tensor
 
 from .case import TYPES, Case, build, build_assigning, build_holding, build_open, varied
 from .data import array_of
 from .oracle import HALF_STEP, expected
 
-FRAMES: weakref.WeakSet[plan.Frame] = weakref.WeakSet()
+FRAMES: weakref.WeakSet[Frame] = weakref.WeakSet()
 """The frames of all plans that were made; their arenas have guards of their own."""
 
 
@@ -50,13 +50,13 @@ class Outcome:
 def watch_arenas() -> None:
     """Switches guards and poison on in arenas, and remembers their frames."""
     GUARDS.switch_on()
-    original = plan.Frame.__init__
+    original = Frame.__init__
 
-    def remembered(self: plan.Frame, *args: Any, **named: Any) -> None:
+    def remembered(self: Frame, *args: Any, **named: Any) -> None:
         original(self, *args, **named)
         FRAMES.add(self)
 
-    plan.Frame.__init__ = remembered  # pyright: ignore[reportAttributeAccessIssue]
+    Frame.__init__ = remembered  # pyright: ignore[reportAttributeAccessIssue]
 
 
 NOTES: list[Callable[[list[str]], None]] = []

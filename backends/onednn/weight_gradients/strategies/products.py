@@ -12,7 +12,7 @@ from .....graph.model.logical_tensor import row_major
 from .....ops.convolution_geometry import ConvolutionGeometry
 from .....ops.data_types import DataType
 from ...library.memory import packed
-from ...plan.plan import Buffer
+from ...plan.steps import Buffer
 from ..draft import Draft
 from ..problem import Problem, View
 from .base import channels_last, compute_type, suffix, type_reason

@@ -1,0 +1,234 @@
+"""One execution of a plan: memory objects, temporaries, and the calls in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from ctypes import c_void_p
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from ....graph.runtime import profiling
+from ....graph.runtime.arrays import Array, address
+from ....graph.runtime.cached import cached
+from ..library.batch import batch
+from ..library.enumerators import Arg
+from ..library.memory import MemoryDesc
+from ..library.primitive import NativeEngine, Primitive
+from ..library.prototypes import ExecArg
+from .arena import GUARDS, Arena
+from .placement import Placement
+from .steps import AnyStep, Buffer, HostArray, HostStep, Step, described_argument, event_kind
+
+
+class Settled(Protocol):
+    """Arguments whose memory stays where it is while one object stands for them."""
+
+    @property
+    def numbers(self) -> frozenset[int]: ...
+
+
+class Planned(Protocol):
+    """What a frame needs of a plan."""
+
+    @property
+    def engine(self) -> NativeEngine: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def steps(self) -> Sequence[AnyStep]: ...
+
+    @property
+    def primitives(self) -> Sequence[Primitive]: ...
+
+    @property
+    def offsets(self) -> Mapping[Buffer | Step, int]: ...
+
+    @property
+    def scratch_bytes(self) -> int: ...
+
+    @property
+    def placement(self) -> Placement: ...
+
+    def scratchpad(self, step: Step) -> MemoryDesc: ...
+
+
+class Frame:
+    """Memory objects and argument arrays for one execution at a time of a plan.
+
+    Args:
+        arena: memory of its temporaries, `plan.scratch_bytes` of it at least; its own if None.
+    """
+
+    def __init__(self, plan: Planned, arena: Arena | None = None) -> None:
+        lib = plan.engine.lib
+        self._destroy = partial(lib.destroy, "dnnl_memory_destroy")
+        self._memories: list[int] = []
+        self._arena = GUARDS.arena(plan.scratch_bytes) if arena is None else arena
+        base = self._arena.start
+        self._plan = plan
+        self._set_handle = lib.c.dnnl_memory_set_data_handle
+        self._execute = lib.c.dnnl_primitive_execute
+        self._stream = plan.engine.stream
+        by_buffer: dict[Buffer, int] = {}
+        self._pointed: list[tuple[int, int, int]] = []
+        self._settled: Settled | None = None
+        self._unsettled: list[tuple[int, int, int]] = []
+
+        def memory(desc: MemoryDesc, handle: int | None) -> int:
+            made = lib.new("dnnl_memory_create", desc.handle, plan.engine.handle, c_void_p(handle))
+            self._memories.append(made)
+            return made
+
+        def memory_of(buffer: Buffer) -> int:
+            if buffer not in by_buffer:
+                root = buffer.root
+                if root.constant is not None:
+                    by_buffer[buffer] = memory(buffer.desc, address(root.constant) + buffer.place)
+                elif root.argument is None:
+                    start = plan.offsets[root]
+                    by_buffer[buffer] = memory(buffer.desc, base + start + buffer.place)
+                    if root.zeroed:
+                        self._arena.inside[start:][: root.desc.nbytes] = 0
+                else:
+                    by_buffer[buffer] = memory(buffer.desc, None)
+                    self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
+            return by_buffer[buffer]
+
+        self._calls: list[tuple[int, int, Any]] = []
+        self._hosted: list[tuple[int, int, HostArray, list[Array], int]] = []
+        primitives = iter(plan.primitives)
+        for step in plan.steps:
+            if isinstance(step, HostStep):
+                self._calls.append((0, 0, self._host_call(step)))
+                continue
+            primitive = next(primitives)
+            args = [ExecArg(arg, memory_of(buffer)) for arg, buffer in step.arguments]
+            scratchpad = memory(plan.scratchpad(step), base + plan.offsets[step])
+            args.append(ExecArg(Arg.SCRATCHPAD, scratchpad))
+            self._calls.append((primitive.handle, len(args), (ExecArg * len(args))(*args)))
+        self._runs = self._in_batches()
+
+    def _in_batches(self) -> list[Callable[[], int | None]]:
+        """The calls with neighbouring primitives in one each; what they return is a status."""
+        runs: list[Callable[[], int | None]] = []
+        for on_host, group in itertools.groupby(self._calls, lambda call: not call[1]):
+            calls = list(group)
+            one_call = len(calls) > 1 and not on_host and self._plan.engine.machine_code
+            together = batch(self._stream, calls) if one_call else None
+            if on_host:
+                runs += [call for _, _, call in calls]
+            elif together is not None:
+                runs.append(together)
+            else:
+                runs += [partial(self._execute, p, self._stream, count, args) for p, count, args in calls]
+        return runs
+
+    def _host_call(self, step: HostStep) -> Callable[[], None]:
+        """What runs a step on the host: on arrays over the arena, and over the arguments once they are known."""
+        ins: list[Array] = []
+        outs: list[Array] = []
+        for number, (seen, (_, buffer)) in enumerate(zip(step.arrays, step.arguments, strict=True)):
+            root = buffer.root
+            arrays = ins if number < step.inputs else outs
+            if root.argument is not None:
+                self._hosted.append((root.argument, buffer.place, seen, arrays, len(arrays)))
+                arrays.append(np.empty(0))
+            elif root.constant is not None:
+                arrays.append(seen.inside(root.constant, address(root.constant) + buffer.place))
+            else:
+                place = self._arena.start + self._plan.offsets[root] + buffer.place
+                arrays.append(seen.inside(self._arena.memory, place))
+        run = step.run
+        return lambda: run(ins, outs)
+
+    def point(self, addresses: Sequence[int], settled: Settled | None = None) -> None:
+        """Points the arguments at these addresses.
+
+        Args:
+            settled: arguments that are where they were at the call before that had the same object.
+        """
+        set_handle, pointed = self._set_handle, self._pointed
+        if settled is not None and settled is self._settled:
+            pointed = self._unsettled
+        else:
+            self._settled = settled
+            numbers = frozenset[int]() if settled is None else settled.numbers
+            self._unsettled = [one for one in pointed if one[0] not in numbers]
+        for argument, offset, seen, arrays, index in self._hosted:
+            arrays[index] = seen.at(addresses[argument] + offset)
+        for argument, offset, memory in pointed:
+            set_handle(memory, addresses[argument] + offset)
+
+    def run(self) -> None:
+        """Executes every primitive, on the plan's number of threads."""
+        lib = self._plan.engine.lib
+        runtime = lib.runtime
+        held = runtime.hold(self._plan.threads)
+        try:
+            if profiling.profiles:
+                self._profiled_run()
+                return
+            if self._arena.zone:
+                deque(self._one_by_one(), maxlen=0)
+                return
+            for call in self._runs:
+                status = call()
+                if status:
+                    lib.check(status, "dnnl_primitive_execute")
+        finally:
+            if held is not None:
+                runtime.release(held)
+
+    def _profiled_run(self) -> None:
+        """The same, and each step is recorded."""
+        plan = self._plan
+        for (start, end), step, tensors in zip(self._one_by_one(), plan.steps, self._tensors, strict=True):
+            if isinstance(step, HostStep) and step.is_op:
+                continue
+            kind = event_kind(step)
+            profiling.record(kind, step.role, step.implementation, tensors, start, end, step.op)
+
+    @cached
+    def _tensors(self) -> tuple[tuple[str, ...], ...]:
+        """Each step's arguments with type, shape and layout."""
+        return tuple(tuple(described_argument(n, b) for n, b in step.arguments) for step in self._plan.steps)
+
+    @cached
+    def _dead(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each step, the bytes of the arena that hold nothing of use before it."""
+        return self._plan.placement.dead(len(self._plan.steps))
+
+    def timed_run(self) -> list[float]:
+        """Executes every primitive; returns the seconds that each took."""
+        with self._plan.engine.lib.using(self._plan.threads):
+            return [end - start for start, end in self._one_by_one()]
+
+    def _one_by_one(self) -> Iterator[tuple[float, float]]:
+        """Executes each step by itself; when it began and ended."""
+        for number, (primitive, count, args) in enumerate(self._calls):
+            if self._arena.zone:
+                self._arena.poison(self._dead[number])
+            start = perf_counter()
+            status = self._execute(primitive, self._stream, count, args) if count else args()
+            end = perf_counter()
+            self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
+            yield start, end
+
+    def intact(self) -> bool:
+        """Whether the guard zones around the arena are untouched; see `arena.GUARDS`.
+
+        Raises:
+            ResourceError: the frame was made while guards were off.
+        """
+        return self._arena.intact()
+
+    def __del__(self) -> None:
+        for memory in self._memories:
+            self._destroy(memory)
