@@ -304,6 +304,8 @@ def _through_both(low: Lowering, op: Op) -> bool:
         return False
     given = [t.id for t in (normalised.inputs[0], *normalised.inputs[2:])]
     made = found.op
+    if made.attributes.string("data_format") != normalised.attributes.string("data_format"):
+        return False  # the signs lie as the channels of the forward one do
     if given != [t.id for t in (made.inputs[0], *made.outputs[3:], *made.inputs[3:4])]:
         return False
     _, order = _canonical(low, normalised, normalised.inputs[0])

@@ -139,6 +139,26 @@ def test_the_gradients_of_both_are_one_where_one_kernel_does_both():
     assert ("ReLUBackward+BatchNormTrainingBackward" in strategies(model)) is one
 
 
+@pytest.mark.parametrize("formats", [("NXC", "NCX"), ("NCX", "NXC")], ids="-".join)
+def test_a_gradient_by_other_axes_than_the_forward_one_s_is_its_own(formats):
+    graph = og.Graph()
+    x, seed = (graph.input(name, "f32", (16, 16, 16, 16)) for name in ("x", "seed"))
+    vectors = [graph.input(name, "f32", (16,)) for name in ("mean", "variance", "gamma", "beta")]
+    numbers = {"epsilon": 1e-5}
+    made = graph.op("BatchNormForwardTraining", x, *vectors, data_format=formats[0], momentum=0.5, **numbers)
+    y = graph.op("ReLU", made[0])
+    through = graph.op("ReLUBackward", y, seed, use_dst=True)
+    given = (x, through, made[3], made[4], vectors[2])
+    gradients = graph.op("BatchNormTrainingBackward", *given, data_format=formats[1], **numbers)
+    for number, tensor in enumerate((y, *made[1:], *gradients)):
+        graph.output(tensor, name=f"y{number}")
+    rng = np.random.default_rng(0)
+    arrays = {t.name: (rng.random(t.dims) + 0.5).astype(np.float32) for t in graph.inputs}
+    got, expected = graph.compile()(arrays), graph.compile(backend="numpy")(arrays)
+    for name, array in expected.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-4 * np.abs(array).max(), err_msg=name)
+
+
 def test_images_stay_as_they_lie():
     model = check("f32", "NXC", 64)
     names = kernels(model)
