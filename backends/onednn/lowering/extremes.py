@@ -29,7 +29,6 @@ Run = Callable[[Sequence[Array], Sequence[Array]], None]
 BOUNDED = frozenset(
     {
         "Abs",
-        "Elu",
         "Exp",
         "GELU",
         "HardSigmoid",
@@ -38,17 +37,23 @@ BOUNDED = frozenset(
         "ReLU",
         "Sigmoid",
         "SoftMax",
+        "Sqrt",
+        "Square",
+        "Tanh",
     }
-    | {"Sqrt", "Square", "Tanh", "Dequantize"}
 )
-"""Kinds whose results are never −∞."""
+"""Kinds whose results are never below −1."""
 LEAST: Mapping[str, Callable[[Attributes], float]] = {
     "Clamp": lambda a: a.real("min"),
+    "Dequantize": lambda a: -max(map(abs, a.reals("scales"))) * (255.0 + max(map(abs, a.integers("zps")))),
+    "Elu": lambda a: -max(a.real("alpha"), 0.0),
     "SoftPlus": lambda a: 0.0 if a.real("beta") > 0 else -np.inf,
 }
 """Kind → a bound of its results, which depends on attributes."""
-PASSING = frozenset({"AvgPool", "Concat", "Dropout", "MaxPool", "Maximum", "ReduceMax", "TypeCast"})
-"""Kinds whose results are −∞ only where an input is."""
+PASSING = frozenset({"AvgPool", "Concat", "MaxPool", "ReduceMax", "TypeCast"})
+"""Kinds whose results are no less than the least of their inputs."""
+SUMMED = 2.0**64
+"""What is less than its negative may be −∞ once it is summed, as for a mean."""
 MOST_PASSED = 24
 """Ops that are looked through, one after another."""
 LARGEST = {DataType.f32: 2.0**128 - 2.0**104, DataType.bf16: 2.0**128 - 2.0**120, DataType.f16: 65504.0}
@@ -57,21 +62,29 @@ INTEGERS = {2: np.uint16, 4: np.uint32}
 """Bytes of a floating-point number → integers of its size."""
 
 
-def may_be_minus_infinity(low: Lowering, tensor: LogicalTensor, most: int = MOST_PASSED) -> bool:
+def may_be_minus_infinity(low: Lowering, tensor: LogicalTensor) -> bool:
     """Whether −∞ can be among the elements, as far as the ops before tell."""
+    return _least(low, tensor, MOST_PASSED) == -np.inf
+
+
+def _least(low: Lowering, tensor: LogicalTensor, most: int) -> float:
+    """What no element is less than; −∞ where its type holds no such number, for −10⁶ is −∞ in f16."""
     op = low.producer(tensor)
     if op is None or not most:
-        return True
-    if op.kind in BOUNDED or (op.kind in LEAST and LEAST[op.kind](op.attributes) > -np.inf):
-        return False
-    if op.kind == "Multiply" and any(swish(t, low.users) is not None for t in op.inputs):
-        return False
-    if op.kind == "Maximum":
-        return all(may_be_minus_infinity(low, t, most - 1) for t in op.inputs)
-    if op.kind in PASSING or is_move(op):
+        return -np.inf
+    if op.kind in BOUNDED or (op.kind == "Multiply" and any(swish(t, low.users) for t in op.inputs)):
+        found = -1.0
+    elif op.kind in LEAST:
+        found = LEAST[op.kind](op.attributes)
+    elif op.kind == "Maximum":
+        found = max(_least(low, t, most - 1) for t in op.inputs)
+    elif op.kind in PASSING or is_move(op):
         inputs = op.inputs if op.kind == "Concat" else op.inputs[:1]
-        return any(may_be_minus_infinity(low, t, most - 1) for t in inputs)
-    return True
+        found = min(_least(low, t, most - 1) for t in inputs)
+    else:
+        found = -np.inf
+    finite = SUMMED if op.kind == "AvgPool" else LARGEST.get(tensor.data_type, 0.0)
+    return found if -finite <= found else -np.inf
 
 
 def mended(low: Lowering, role: str, run: Run, reads: Sequence[Buffer], result: Buffer) -> None:

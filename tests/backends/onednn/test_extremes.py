@@ -173,6 +173,58 @@ def test_nothing_is_looked_for_behind_what_is_bounded(onednn):
     assert "-inf" not in str(model.explain())
 
 
+BELOW_HALVES = {
+    "Clamp": ("f32", {"min": -1e6, "max": 0.0}, "f16"),
+    "Elu": ("f32", {"alpha": 1e6}, "f16"),
+    "Dequantize": ("s8", {"scales": [1e4], "zps": [0]}, "f16"),
+    "Clamp to the lowest": ("f32", {"min": -3.4e38, "max": 0.0}, "bf16"),
+}
+"""Kind → type of its input, attributes that let it make less than a shorter type holds, and that type."""
+
+
+@pytest.mark.parametrize("what", BELOW_HALVES)
+def test_what_is_minus_infinity_in_a_shorter_type_is_looked_for(onednn, what):
+    wide, attributes, short = BELOW_HALVES[what]
+    x = np.full((1, 16, 4, 4), -100, wide.replace("s8", "i1").replace("f32", "f4"))
+    x[:, :, :2] = -np.inf if wide == "f32" else -128
+
+    def build(graph, t):
+        made = graph.op(what.split()[0], t, **attributes)
+        made = graph.op("TypeCast", made, output_type=short)
+        made = graph.op("MaxPool", made, data_format="NCX", **WINDOW)
+        return graph.op(
+            "TypeCast", made, output_type="f32"
+        )  # the shorter type has no number for what is lost
+
+    graph = og.Graph()
+    build(graph, graph.input("x", wide, x.shape))
+    (got,), (expected,) = (graph.compile(backend=b)({"x": x}).values() for b in (None, "numpy"))
+    assert np.isneginf(expected).any()
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("before", ["Elu", "Clamp", "Dequantize", "GELU", "swish", "Maximum", "AvgPool"])
+def test_nothing_is_looked_for_in_halves_that_hold_it_all(onednn, before):
+    def build(graph, t):
+        if before == "swish":
+            made = graph.op("Multiply", t, graph.op("Sigmoid", t))
+        elif before == "Maximum":
+            made = graph.op("Maximum", t, graph.op("Sigmoid", t))
+        elif before == "AvgPool":
+            made = graph.op("ReLU", t)
+            made = graph.op("AvgPool", made, data_format="NCX", exclude_pad=True, **WINDOW)
+        else:
+            numbers = {"Elu": {"alpha": 1.0}, "Clamp": {"min": -6e4, "max": 0.0}}
+            scales = {"Dequantize": {"scales": [0.5], "zps": [3]}}
+            made = graph.op(before, t, **{**numbers, **scales}.get(before, {}))
+        made = graph.op("TypeCast", made, output_type="f16")
+        return graph.op("MaxPool", made, data_format="NCX", **WINDOW)
+
+    graph = og.Graph()
+    build(graph, graph.input("x", "s8" if before == "Dequantize" else "f32", (1, 16, 8, 8)))
+    assert "-inf" not in str(graph.compile().explain())
+
+
 def test_a_row_that_a_mask_empties_is_told_by_its_largest_share(onednn):
     """Softmax → largest == −∞ → Where, as exporters write a mask that leaves nothing."""
     scores = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
@@ -200,3 +252,48 @@ def test_what_logarithms_of_sigmoids_have_of_minus_infinity_is_looked_for(onednn
 
     got, _ = ours(build, {"x": np.full((1, 1, 2, 2), -np.inf, np.float32)})
     np.testing.assert_array_equal(got, [[[[-np.inf]]]])
+
+
+LAYOUTS = {
+    "as rows": lambda shape: None,
+    "turned": lambda shape: tuple(int(np.prod(shape[:a])) for a in range(len(shape))),
+    "channels last": lambda shape: (shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]),
+    "with gaps": lambda shape: (shape[1] * shape[2] * shape[3] * 6, shape[2] * shape[3] * 3, shape[3] * 2, 2),
+}
+"""Strides of images."""
+LOOKED_AT = {
+    "ReduceMax": {"axes": [1], "keep_dims": True},
+    "ReduceMin": {"axes": [2, 3], "keep_dims": False},
+    "SoftMax": {"axis": 1},
+    "LogSoftmax": {"axis": 2},
+    "MaxPool": {"data_format": "NCX", **WINDOW},
+}
+
+
+@pytest.mark.parametrize("behind", ["", "Convolution"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", LOOKED_AT)
+def test_extremes_are_found_however_the_elements_lie(onednn, kind, layout, behind):
+    """Also where the library lays them out, behind a convolution of nothing."""
+    shape = (2, 16, 6, 6)
+    strides = LAYOUTS[layout](shape)
+    x = np.ascontiguousarray(images_with_extremes(np.float32))
+    x[1, :, 2, 3], x[0, :, 1], x[1, 2, 5, 5] = np.inf, -np.inf, 1 if kind == "MaxPool" else np.nan
+    lies = x
+    if strides is not None:
+        memory = np.zeros(1 + sum((d - 1) * s for d, s in zip(shape, strides, strict=True)), np.float32)
+        lies = np.lib.stride_tricks.as_strided(memory, shape, [4 * s for s in strides])
+        lies[...] = x
+    graph = og.Graph()
+    tensor = graph.input("x", "f32", shape, strides=strides)
+    arrays = {"x": lies}
+    if behind:
+        arrays["image"] = np.zeros((2, 8, 8, 8), np.float32)
+        taps = graph.constant(np.ones((16, 8, 3, 3), np.float32), name="taps")
+        numbers = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+        formats = {"data_format": "NCX", "weights_format": "OIX"}
+        made = graph.op("Convolution", graph.input("image", "f32", (2, 8, 8, 8)), taps, **numbers, **formats)
+        tensor = graph.op("Add", made, tensor)
+    graph.op(kind, tensor, **LOOKED_AT[kind])
+    (got,), (expected,) = (graph.compile(backend=b)(arrays).values() for b in (None, "numpy"))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
