@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -144,8 +145,9 @@ def _split(t: Translation, node: Node) -> Sequence[Value]:
         each = -(-size // parts)
         counts = [min(each, size - each * i) for i in range(parts)]
     if len(counts) != node.listed or sum(counts) != size or min(counts) < 0:
-        raise Unmapped(f"a split of {size} elements into {counts} for {node.listed} outputs")
-    starts = [sum(counts[:i]) for i in range(len(counts))]
+        shown = counts if len(counts) <= 8 else f"{len(counts)} parts"
+        raise Unmapped(f"a split of {size} elements into {shown} for {node.listed} outputs")
+    starts = list(accumulate(counts, initial=0))
     return [
         cut(t, node[0], axis, start, start + count)
         for start, count in zip(starts[: node.outputs], counts, strict=False)

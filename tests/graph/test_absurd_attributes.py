@@ -131,6 +131,30 @@ CASES = {
     "StaticTranspose": ("StaticTranspose", [DEEP], {"order": range(13, -1, -1)}, DEEP.transpose()),
     "Concat": ("Concat", [DEEP, DEEP], {"axis": 13}, np.concatenate([DEEP, DEEP], 13)),
     "StaticReshape": ("StaticReshape", [X], {"shape": [HUGE, HUGE], "special_zero": False}, og.ShapeError),
+    "HostSlice": (
+        "HostSlice",
+        [X],
+        {"axes": [1], "starts": [-2 * HUGE], "stops": [2 * HUGE], "steps": [2 * HUGE]},
+        X[:, :1],
+    ),
+    "HostSlice backwards": (
+        "HostSlice",
+        [X],
+        {"axes": [1], "starts": [2**63 - 1], "stops": [-(2**63)], "steps": [-1]},
+        X[:, ::-1],
+    ),
+    "HostSlice axis": (
+        "HostSlice",
+        [X],
+        {"axes": [2 * HUGE], "starts": [0], "stops": [1], "steps": [1]},
+        og.ShapeError,
+    ),
+    "HostSliceBackward": (
+        "HostSliceBackward",
+        [X],
+        {"axes": [1], "starts": [0], "stops": [6], "steps": [1], "src_shape": [1, 2 * HUGE, CHANNELS]},
+        og.OutOfMemoryError,
+    ),
     "Quantize": (
         "Quantize",
         [X],
@@ -161,7 +185,40 @@ def run(name, backend):
         np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=name)
 
 
+SPLITS = {
+    # what: attributes, sizes of the parts, number of outputs
+    "Split": ({"axis": 1, "num_outputs": 2 * HUGE}, None, 2),
+    "Split sizes": ({"axis": 1}, [2 * HUGE, 2 * HUGE], 2),
+    "Split sizes whose sum fits": ({"axis": 1}, [2**62, SIZE - 2**62], 2),
+    "Split axis": ({"axis": 2 * HUGE, "num_outputs": 2}, None, 2),
+    "Split into more than there are": ({"axis": 1, "num_outputs": 20_000}, None, 20_000),
+}
+"""Nodes of ONNX on X that are refused."""
+
+
+def split(name):
+    """One of them."""
+    import onnx
+
+    attributes, sizes, count = SPLITS[name]
+    make, names = onnx.helper, [f"y{i}" for i in range(count)]
+    parts = [] if sizes is None else [make.make_tensor("sizes", onnx.TensorProto.INT64, [len(sizes)], sizes)]
+    node = make.make_node("Split", ["x", *(part.name for part in parts)], names, **attributes)
+    ports = [
+        [make.make_tensor_value_info("x", 1, X.shape)],
+        [make.make_tensor_value_info(y, 1, None) for y in names],
+    ]
+    model = make.make_model(
+        make.make_graph([node], "g", *ports, parts), opset_imports=[make.make_opsetid("", 18)]
+    )
+    with pytest.raises(og.UnsupportedError, match="^.{,1000}$"):
+        og.from_onnx(model)
+
+
 def all_cases():
+    for name in SPLITS:
+        print(name, flush=True)
+        split(name)
     for name, backend in itertools.product(CASES, (None, "numpy")):
         print(name, backend, flush=True)
         run(name, backend)
