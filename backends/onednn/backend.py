@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import frozen
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
@@ -17,6 +17,7 @@ from ...graph.runtime.arrays import Array, address, numpy_type
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...ops.errors import LibraryError, UnsupportedError
+from .attempts import Attempts, Outcome
 from .executable import PlanExecutable
 from .library import fork
 from .library.engines import native_engine
@@ -37,6 +38,7 @@ from .proven import is_proven
 from .threads import threads_for
 from .weight_gradients.online import TrialRun
 
+LOGGER = logging.getLogger(__name__)
 RESULTS = (Arg.DST, Arg.DIFF_SRC, Arg.DIFF_WEIGHTS)
 """Where primitives have their results."""
 NO_LAYOUTS: Mapping[int, OpaqueLayout] = {}
@@ -67,71 +69,75 @@ class OnednnBackend:
         return None
 
     def compile(self, request: CompileRequest) -> Iterator[Executable]:
-        """Plans of primitives: with each choice that some op in doubt has, then with proven implementations alone,
-        then with primitives that take nothing along.
-
-        An op is in doubt that runs something unproven, or any op where the user wants all verified. The others keep
-        their best choice: what nobody doubts must not get slower for it.
+        """Plans of primitives, in the order of `Attempts`.
 
         Raises:
             UnsupportedError: the library can't do it; the message has the reasons.
         """
         opaque = _opaque_inputs(request)
-        library = native_engine(request.engine).lib
-        threads = threads_for(request)
-
-        def lowered(limits: Limits, layouts: Mapping[int, OpaqueLayout]) -> _Pair:
-            return fork.run(on_threads, layouts, limits)
-
-        def on_threads(layouts: Mapping[int, OpaqueLayout], limits: Limits) -> _Pair:
-            with library.using(threads):  # kernels and their memory are made for so many
-                return _lowered(request, layouts, limits)
-
-        def learning(
-            low: Lowering, executable: PlanExecutable, version: int, remake: Callable[[], _Pair]
-        ) -> Executable:
-            """The plan, which its executions may make better where they have a choice."""
-            first = _made(low, executable, version)
-            if not first.problems:
-                return executable
-
-            def make() -> Made:
-                version = choices.version
-                return _made(*remake(), version)
-
-            return OnlineExecutable(first, make, choices)
-
-        choices = request.options.choices
-        for way in (Limits(), Limits(proven_only=True), Limits(fuses=False)):
-            doubts = fused = False
-            in_doubt: frozenset[int] = frozenset()
-            for choice in itertools.count():
-                choosing = None if request.options.verify else in_doubt
-                limits = evolve(way, choice=choice, choosing=choosing)
-                version = choices.version
-                try:
-                    low, executable = lowered(limits, opaque)
-                except UnsupportedError:
-                    if way.proven_only:  # it needs one that is not
-                        doubts = True
-                        break
-                    raise
-                doubts |= not executable.explanation.trusted
-                fused |= bool(low.fused)
-                if opaque and (request.options.verify or doubts):
+        attempts = Attempts(every=request.options.verify)
+        planner = _Planner(request, threads_for(request))
+        for attempt in attempts:
+            LOGGER.debug("%s: a plan with %s", request.ops[0], attempt.why)
+            version = request.options.choices.version
+            try:
+                low, executable = planner.plan(attempt.limits, opaque)
+                outcome = _outcome(low, executable)
+                if opaque and (request.options.verify or attempts.doubted or not outcome.trusted):
                     opaque = NO_LAYOUTS  # what verifies it has plain inputs
-                    low, executable = lowered(limits, opaque)
-                yield learning(low, executable, version, partial(lowered, limits, opaque))
-                in_doubt |= {
-                    step.op
-                    for step in executable.explanation.steps
-                    if step.op is not None and not step.proven
-                }
-                counts = [n for op, n in low.choices.items() if request.options.verify or op in in_doubt]
-                if choice + 1 >= max(counts, default=1):
-                    break
-            if not doubts and not fused:
-                return
+                    low, executable = planner.plan(attempt.limits, opaque)
+                    outcome = outcome.then(_outcome(low, executable))
+            except UnsupportedError:
+                if attempts.impossible():
+                    continue
+                raise
+            yield planner.learning(attempt.limits, opaque, _made(low, executable, version))
+            attempts.made(outcome)
+
+
+@frozen
+class _Planner:
+    """Makes the plans of a request.
+
+    Attributes:
+        threads: how many they run on.
+    """
+
+    request: CompileRequest
+    threads: int
+
+    def plan(self, limits: Limits, opaque: Mapping[int, OpaqueLayout]) -> _Pair:
+        """A plan, with kernels and memory for so many threads."""
+        library = native_engine(self.request.engine).lib
+
+        def on_threads() -> _Pair:
+            with library.using(self.threads):
+                return _lowered(self.request, opaque, limits)
+
+        return fork.run(on_threads)
+
+    def learning(self, limits: Limits, opaque: Mapping[int, OpaqueLayout], first: Made) -> Executable:
+        """A plan, which its executions may make better where they have a choice."""
+        if not first.problems:
+            return first.executable
+        choices = self.request.options.choices
+
+        def make() -> Made:
+            version = choices.version
+            return _made(*self.plan(limits, opaque), version)
+
+        return OnlineExecutable(first, make, choices)
+
+
+def _outcome(low: Lowering, executable: PlanExecutable) -> Outcome:
+    """What a plan tells of what may be tried after it."""
+    told = executable.explanation
+    return Outcome(
+        trusted=told.trusted,
+        fuses=bool(low.fused),
+        unproven=frozenset(step.op for step in told.steps if step.op is not None and not step.proven),
+        choices=low.choices,
+    )
 
 
 def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits: Limits) -> _Pair:
