@@ -12,10 +12,10 @@ from attrs import frozen
 
 from ..graph.files import read_graph, to_graph
 from ..graph.graph import Graph
-from ..graph.importers import from_onnx
 from ..graph.io.document import MAX_FILE_BYTES
 from ..graph.io.document_reader import read_bytes
 from ..graph.model.logical_tensor import label
+from ..graph.onnx import from_onnx
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.text_files import file_error, file_name, reason_of
 from ..ops.errors import ArgumentError, GraphFileError

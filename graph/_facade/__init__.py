@@ -49,10 +49,10 @@ from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
 from onednn_graph.graph.graph import Graph
-from onednn_graph.graph.importers import from_onnx, from_torch
 from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
+from onednn_graph.graph.onnx import from_onnx
 from onednn_graph.graph.open_graph import OpenGraph
 from onednn_graph.graph.precision.quantization import quantize as _quantize_graph
 from onednn_graph.graph.precision.ranges import Method as _Method
@@ -61,6 +61,7 @@ from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
 from onednn_graph.graph.runtime.profiling import profile
 from onednn_graph.graph.runtime.tensor import Tensor
 from onednn_graph.graph.runtime.threads import get_num_threads, set_num_threads
+from onednn_graph.graph.torch_export import from_torch
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.ops.errors import (
     ArgumentError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..importers.torch_training import TRAINING
-from .aten_backward import BACKWARD
+from ..aten.backward import BACKWARD
+from ..aten.training import TRAINING
 from .framework import aten
 
 LEFT_TO_TORCH = frozenset(

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ..importers.torch_layers import spread
+from ..aten.layers import spread
 from .framework import aten, inner, torch
 
 MAX_POOLS = {

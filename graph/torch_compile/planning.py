@@ -14,11 +14,11 @@ from typing import Any, cast
 
 from attrs import frozen
 
+from ..aten.symbols import Sizes
 from ..compile.backend import BACKENDS
-from ..importers.recognition.recognise import recognise
-from ..importers.results import drop_unread
-from ..importers.torch_sizes import Sizes
-from ..importers.translation import FAILURES, Translation, Unmapped, Value, reason_of
+from ..importing.recognition.recognise import recognise
+from ..importing.results import drop_unread
+from ..importing.translation import FAILURES, Translation, Unmapped, Value, reason_of
 from ..model.logical_tensor import PropertyType, row_major
 from .aten_table import VIEWS, translation_of
 from .cells import Cell, Part

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..importers.expressions import FLOATS
-from ..importers.expressions import cast as cast_value
-from ..importers.translation import Translation, Unmapped, Value, dtype_of, shape_of
+from ..importing.expressions import FLOATS
+from ..importing.expressions import cast as cast_value
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
 from ..model.logical_tensor import row_major
 from ..runtime.arrays import numpy_type
 from .cells import Cell

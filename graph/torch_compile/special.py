@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from ..importers.expressions import binary, reshape, transpose
-from ..importers.translation import Translation, Value
+from ..importing.expressions import binary, reshape, transpose
+from ..importing.translation import Translation, Value
 from .cells import Cell, is_packed, order_of
 from .framework import torch
 from .refused import Refused

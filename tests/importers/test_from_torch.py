@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
 
-from onednn_graph.graph.importers.torch_hosted import TABLE  # noqa: E402 -- torch comes first
+from onednn_graph.graph.aten.hosted import TABLE  # noqa: E402 -- torch comes first
 
 nn, functional = torch.nn, torch.nn.functional
 pytestmark = [

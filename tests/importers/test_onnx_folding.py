@@ -3,7 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.graph.importers.onnx_folding import BY_REFERENCE, RANDOM
+from onednn_graph.graph.onnx.folding import BY_REFERENCE, RANDOM
 from onnx_cases import cases, given, outcome, plain
 from onnx_oracle import I64, NEWEST, helper, integers, ints, model_of, normal, onnx, positive, scalar
 

@@ -5,11 +5,11 @@ import collections
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.graph.importers.onnx_import import SHAPES
-from onednn_graph.graph.importers.onnx_known import KNOWN, MANY, NEWEST_OPSET, Schemas
-from onednn_graph.graph.importers.onnx_ops import Node
-from onednn_graph.graph.importers.onnx_quantized import TABLE
-from onednn_graph.graph.importers.translation import Unmapped
+from onednn_graph.graph.importing.translation import Unmapped
+from onednn_graph.graph.onnx.elementwise import Node
+from onednn_graph.graph.onnx.importer import SHAPES
+from onednn_graph.graph.onnx.known import KNOWN, MANY, NEWEST_OPSET, Schemas
+from onednn_graph.graph.onnx.quantized import TABLE
 from onnx_cases import cases, given
 from onnx_oracle import IMAGE, NEWEST, check, helper, integers, model_of, normal, onnx, scalar
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.graph.importers.onnx_modules import SCOPES, module_titles
+from onednn_graph.graph.onnx.modules import SCOPES, module_titles
 from onednn_graph.graph.pictures.modules import places
 
 onnx = pytest.importorskip("onnx", reason="these tests need onnx; install the extra 'onnx'")

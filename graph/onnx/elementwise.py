@@ -1,7 +1,6 @@
 """ONNX ops in ops of oneDNN Graph: element by element, and products.
 
 A translation takes the node and returns its output, or its outputs in order; `TABLE` has one for each op.
-More are entered in `onnx_shapes.py` and `onnx_layers.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 from attrs import frozen
 
 from ...ops.values import format_value
-from ..runtime.arrays import Array
-from .expressions import (
+from ..importing.expressions import (
     binary,
     cast,
     chain,
@@ -31,8 +29,9 @@ from .expressions import (
     uniform,
     where,
 )
-from .onnx_types import numpy_type_of
-from .translation import Translation, Unmapped, Value, dtype_of, shape_of
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
+from ..runtime.arrays import Array
+from .types import numpy_type_of
 
 
 @frozen(eq=False)

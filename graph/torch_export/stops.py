@@ -15,8 +15,6 @@ from unittest import mock
 
 from ...ops.errors import UnsupportedError
 
-STOP = "detach_copy"
-"""ATen's op that stands for the end of a gradient."""
 WAY_OUT = 'train the module by torch.compile(module, backend="onednn_graph"), where autograd stays torch\'s'
 HOOKS = {
     "_backward_hooks": "backward hook",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .expressions import binary, concat, cut, reshape, select, transpose, unsqueeze
-from .onnx_ops import Node, onnx_op
-from .onnx_sampling import TABLE
-from .translation import Translation, Unmapped, Value, dtype_of, sizes
+from ..importing.expressions import binary, concat, cut, reshape, select, transpose, unsqueeze
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, sizes
+from .elementwise import Node, onnx_op
+from .sampling import TABLE
 
 __all__ = ["TABLE"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from attrs import field, frozen
 
 from ...ops.values import format_value
+from ..importing.translation import Unmapped, Untranslated
 from ..runtime.libraries import library
-from .translation import Unmapped, Untranslated
 
 NEWEST_OPSET = 28
 """The newest op set of ONNX that the table was held against."""

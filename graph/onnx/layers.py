@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from ...ops.spatial import effective_kernel, same_pads
-from ..runtime.arrays import Array
-from .expressions import axis_of, reshape, transpose
-from .layers import (
+from ..importing.expressions import axis_of, reshape, transpose
+from ..importing.layers import (
     attention,
     batch_norm,
     convolution,
@@ -22,9 +21,10 @@ from .layers import (
     pooling,
     transposed_convolution,
 )
-from .onnx_ops import Node, onnx_op
-from .onnx_shapes import TABLE
-from .translation import Translation, Unmapped, Value, shape_of, sizes
+from ..importing.translation import Translation, Unmapped, Value, shape_of, sizes
+from ..runtime.arrays import Array
+from .elementwise import Node, onnx_op
+from .shapes import TABLE
 
 __all__ = ["TABLE"]
 MOST_POSITIONS = 1 << 16

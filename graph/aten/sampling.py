@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .expressions import axis_of, cast, concat, cut, expand, reshape, take, transpose, unsqueeze
-from .hosted import TRUTH, extreme, gathered
-from .sampling import log_sum_exp, sampled, scattered, top_k, triangle
-from .torch_hosted import TABLE
-from .torch_ops import aten
-from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.expressions import axis_of, cast, concat, cut, expand, reshape, take, transpose, unsqueeze
+from ..importing.hosted import TRUTH, extreme, gathered
+from ..importing.sampling import log_sum_exp, sampled, scattered, top_k, triangle
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import aten
+from .hosted import TABLE
 
 __all__ = ["TABLE"]
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from .expressions import HALVES, axis_of, cast, concat, cut, reduce, squeeze, unsqueeze
-from .layers import (
+from ..importing.expressions import HALVES, axis_of, cast, concat, cut, reduce, squeeze, unsqueeze
+from ..importing.layers import (
     attention,
     batch_norm,
     convolution,
@@ -20,9 +20,9 @@ from .layers import (
     pooling,
     transposed_convolution,
 )
-from .torch_ops import aten
-from .torch_shapes import TABLE
-from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import aten
+from .shapes import TABLE
 
 __all__ = ["TABLE"]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from attrs import evolve, field, frozen
 
+from ..importing.expressions import axis_of
+from ..importing.translation import Translation, Unmapped, Value, dtype_of
 from ..runtime.arrays import Array
-from .expressions import axis_of
-from .onnx_ops import Node, Translate, onnx_op
-from .onnx_recurrent import TABLE
-from .onnx_types import numpy_type_of
-from .translation import Translation, Unmapped, Value, dtype_of
+from .elementwise import Node, Translate, onnx_op
+from .recurrent import TABLE
+from .types import numpy_type_of
 
 __all__ = ["TABLE"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..importers.expressions import (
+from ..importing.expressions import (
     FLOATS,
     Operand,
     axis_of,
@@ -25,11 +25,11 @@ from ..importers.expressions import (
     reshape,
     unsqueeze,
 )
-from ..importers.layers import nearest_agrees
-from ..importers.torch_layers import spread
-from ..importers.torch_ops import numpy_type_of
-from ..importers.torch_training import TRAINING, inverse_deviation
-from ..importers.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.layers import nearest_agrees
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import numpy_type_of
+from .layers import spread
+from .training import TRAINING, inverse_deviation
 
 BACKWARD: dict[str, Callable[..., Any]] = {}
 """Name → translation, in the manner of the importers' tables."""

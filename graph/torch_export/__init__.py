@@ -1,55 +1,19 @@
-"""Models of other frameworks as graphs of oneDNN Graph ops.
+"""Modules of torch as graphs of oneDNN Graph ops, by torch.export.
 
-    model = og.from_onnx("resnet.onnx").compile()
+    model = og.from_torch(module, (x,)).compile()
     y = model(x)["output"]
 
-The frameworks are imported when they are needed; each is an extra of the package.
+torch is imported when it is needed; it is an extra.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..graph import Graph
 
-__all__ = ["from_onnx", "from_torch"]
-
-
-def from_onnx(
-    model: str | os.PathLike[str] | bytes | object,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    fold_limit: int = 1 << 31,
-) -> Graph:
-    """A graph from an ONNX model of opset 11 or later.
-
-    Data stay in ONNX's layout, NCX. What depends on constants alone is computed now; ops that draw random numbers never
-    are. Attributes and versions of ops that their translations do not know are refused. Weights in files of their own
-    are read from the folder of the model's path only. The graph holds the weights as its
-    constants, which backends prepare once. Inputs and outputs have the model's names and order. It is not finalized,
-    so that more can be built onto it. Where oneDNN Graph has no op (look-ups, comparisons, integers), ops of our own
-    run on the host; their names begin with `Host`.
-
-    QuantizeLinear becomes Quantize, the op that int8 kernels fuse. ONNX rounds x / scale and adds the zero point then;
-    Quantize rounds the sum. Where x / scale lies half-way between two integers (or as near to that as f32 can tell) and
-    there is an odd zero point, results differ by one.
-
-    Args:
-        model: a path, the bytes of a file, or an `onnx.ModelProto`.
-        shapes: input name → its sizes, for inputs that the model leaves open. Where sizes stay open that ops depend
-            on (a reshape to a computed shape, say), it is an `OpenGraph`: ops are made for the sizes of each call.
-        fold_limit: bytes that a constant which is computed now may take.
-
-    Raises:
-        UnsupportedError: nodes that can't be translated, all of them in one message; or the
-            package onnx is not installed; or a model that computes nothing.
-        ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it.
-    """
-    from .onnx_import import import_onnx
-
-    return import_onnx(model, shapes, fold_limit)
+__all__ = ["from_torch"]
 
 
 def from_torch(
@@ -86,6 +50,6 @@ def from_torch(
             torch can't export, or that computes nothing; or torch is not installed.
         ArgumentError, ArgumentTypeError: no module, or example inputs are missing.
     """
-    from .torch_import import import_torch
+    from .importer import import_torch
 
     return import_torch(module, example_inputs, example_named, dynamic_shapes, training=training)

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from ...ops.attributes import S64_MAX, S64_MIN
-from .expressions import FLOATS, Operand, cast, cut, operands
-from .hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
-from .torch_layers import TABLE
-from .torch_ops import aten, divided, promoted, typed
-from .translation import Translation, Value, dtype_of
+from ..importing.expressions import FLOATS, Operand, cast, cut, operands
+from ..importing.hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
+from ..importing.translation import Translation, Value, dtype_of
+from .elementwise import aten, divided, promoted, typed
+from .layers import TABLE
 
 __all__ = ["TABLE"]
 

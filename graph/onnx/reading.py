@@ -14,13 +14,13 @@ from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import format_value, one_line
+from ..importing.translation import FAILURES, Unmapped
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.text_files import file_error
-from .onnx_checks import check_structure, check_texts, invalid
-from .onnx_known import NEWEST_OPSET
-from .onnx_types import numpy_type_of
-from .translation import FAILURES, Unmapped
+from .checks import check_structure, check_texts, invalid
+from .known import NEWEST_OPSET
+from .types import numpy_type_of
 
 OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")

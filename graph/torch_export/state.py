@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...ops.errors import UnsupportedError
+from ..importing.translation import Translation, Value
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
-from .translation import Translation, Value
 
 CHANGES = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
 """Torch's words for outputs of a program that are what a buffer or a parameter becomes."""

@@ -17,21 +17,8 @@ from ...ops.errors import (
 )
 from ...ops.values import format_value
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, as_shape, format_shape
-from ..open_graph import OpenGraph
-from ..runtime.arrays import Array, data_type_of
-from ..runtime.libraries import library
-from .onnx_checks import NodeChecks, label_of
-from .onnx_folding import RANDOM, Reference, by_kernels, reference_first
-from .onnx_known import Schemas
-from .onnx_modules import module_titles
-from .onnx_ops import Node, constant_scalar
-from .onnx_patterns import Pattern, patterns
-from .onnx_quantized import TABLE
-from .onnx_reading import Model, read_model
-from .onnx_types import numpy_type_of
-from .results import finished
-from .translation import (
+from ..importing.results import finished
+from ..importing.translation import (
     FAILURES,
     NO_TRANSLATION,
     LeftOpen,
@@ -46,6 +33,19 @@ from .translation import (
     sizes,
     unsupported,
 )
+from ..model.logical_tensor import LogicalTensor, as_shape, format_shape
+from ..open_graph import OpenGraph
+from ..runtime.arrays import Array, data_type_of
+from ..runtime.libraries import library
+from .checks import NodeChecks, label_of
+from .elementwise import Node, constant_scalar
+from .folding import RANDOM, Reference, by_kernels, reference_first
+from .known import Schemas
+from .modules import module_titles
+from .patterns import Pattern, patterns
+from .quantized import TABLE
+from .reading import Model, read_model
+from .types import numpy_type_of
 
 SHAPES = ("Shape", "Size")
 

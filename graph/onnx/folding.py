@@ -14,10 +14,10 @@ import numpy as np
 from attrs import frozen
 
 from ...ops.values import one_line
+from ..importing.translation import FAILURES, TooLarge, Translation, Unmapped, Value, check_room
 from ..runtime.arrays import Array, data_type_of, numpy_type
 from ..runtime.libraries import library
-from .onnx_types import NUMBERS, numpy_type_of
-from .translation import FAILURES, TooLarge, Translation, Unmapped, Value, check_room
+from .types import NUMBERS, numpy_type_of
 
 Translated = Callable[[Translation, Sequence["Value | None"]], Sequence[Value]]
 """A node's translation, of other inputs than the model's."""

@@ -9,9 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..model.logical_tensor import LogicalTensor
-from ..runtime.arrays import Array
-from .expressions import (
+from ..importing.expressions import (
     axis_of,
     binary,
     concat,
@@ -28,9 +26,11 @@ from .expressions import (
     unsqueeze,
     where,
 )
-from .hosted import bordered, gathered
-from .onnx_ops import TABLE, Node, onnx_op
-from .translation import Translation, Unmapped, Value, shape_of, sizes
+from ..importing.hosted import bordered, gathered
+from ..importing.translation import Translation, Unmapped, Value, shape_of, sizes
+from ..model.logical_tensor import LogicalTensor
+from ..runtime.arrays import Array
+from .elementwise import TABLE, Node, onnx_op
 
 __all__ = ["TABLE"]
 

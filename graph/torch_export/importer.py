@@ -14,22 +14,14 @@ from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, UnsupportedError
 from ...ops.values import format_value, one_line
+from ..aten.elementwise import numpy_type_of
+from ..aten.sampling import TABLE
+from ..aten.symbols import Sizes, example_shape, open_shape
+from ..aten.training import TRAINING
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor
-from ..open_graph import OpenGraph
-from ..runtime.arrays import Array, as_array, data_type_of
-from ..runtime.libraries import library
-from ..runtime.parameter import Parameter
-from .results import finished
-from .torch_modules import titles
-from .torch_ops import numpy_type_of
-from .torch_sampling import TABLE
-from .torch_sizes import Sizes, example_shape, open_shape
-from .torch_state import CHANGES, State
-from .torch_stops import check_hooks, watched, with_stops
-from .torch_training import TRAINING
-from .translation import (
+from ..importing.results import finished
+from ..importing.translation import (
     COMPUTED,
     FAILURES,
     Problem,
@@ -41,6 +33,14 @@ from .translation import (
     shape_of,
     unsupported,
 )
+from ..model.logical_tensor import LogicalTensor
+from ..open_graph import OpenGraph
+from ..runtime.arrays import Array, as_array, data_type_of
+from ..runtime.libraries import library
+from ..runtime.parameter import Parameter
+from .modules import titles
+from .state import CHANGES, State
+from .stops import check_hooks, watched, with_stops
 
 Table = Mapping[str, Callable[..., Any]]
 BROKEN = object()

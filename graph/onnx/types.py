@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .translation import Unmapped
+from ..importing.translation import Unmapped
 
 _NUMPY_TYPES: dict[int, np.dtype[Any]] = {
     number: np.dtype(kind)

@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from .einsum import einsum
-from .expressions import operands
-from .hosted import compared, cumulative, extreme, logical
-from .onnx_layers import TABLE
-from .onnx_ops import Node, onnx_op
-from .translation import Translation, Unmapped, Value, shape_of
+from ..importing.einsum import einsum
+from ..importing.expressions import operands
+from ..importing.hosted import compared, cumulative, extreme, logical
+from ..importing.translation import Translation, Unmapped, Value, shape_of
+from .elementwise import Node, onnx_op
+from .layers import TABLE
 
 __all__ = ["TABLE"]
 

@@ -7,14 +7,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .expressions import axis_of, binary, concat, cut, pad, power, reduce, reshape, where
-from .hosted import compared, extreme
-from .layers import pooling
-from .onnx_hosted import TABLE
-from .onnx_ops import Node, onnx_op
-from .onnx_types import numpy_type_of
-from .sampling import above, below, local_response, log_sum_exp, one_hot, sampled, scattered, top_k, triangle
-from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.expressions import axis_of, binary, concat, cut, pad, power, reduce, reshape, where
+from ..importing.hosted import compared, extreme
+from ..importing.layers import pooling
+from ..importing.sampling import (
+    above,
+    below,
+    local_response,
+    log_sum_exp,
+    one_hot,
+    sampled,
+    scattered,
+    top_k,
+    triangle,
+)
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import Node, onnx_op
+from .hosted import TABLE
+from .types import numpy_type_of
 
 __all__ = ["TABLE"]
 

@@ -2,7 +2,6 @@
 
 A translation takes the op's arguments in the order of ATen's schema, with defaults filled in, and returns its output or
 its outputs; `TABLE` has one for each op, by its name with the overload or without.
-More are entered in `torch_shapes.py` and `torch_layers.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-from .expressions import (
+from ..importing.expressions import (
     FLOATS,
     Operand,
     binary,
@@ -30,7 +29,7 @@ from .expressions import (
     silu,
     where,
 )
-from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 Translate = Callable[..., "Value | Sequence[Value] | int"]
 F = TypeVar("F", bound=Translate)

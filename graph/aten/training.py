@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from ..importing.expressions import FLOATS, Operand, binary, cast, where
+from ..importing.hosted import compared
+from ..importing.layers import attention
+from ..importing.translation import Drawn, Translation, Unmapped, Value, dtype_of, sizes
 from ..model.logical_tensor import LogicalTensor
-from .expressions import FLOATS, Operand, binary, cast, where
-from .hosted import compared
-from .layers import attention
-from .torch_ops import divided, promoted
-from .torch_sampling import TABLE
-from .torch_stops import STOP
-from .translation import Drawn, Translation, Unmapped, Value, dtype_of, sizes
+from .elementwise import divided, promoted
+from .sampling import TABLE
 
 __all__ = ["TRAINING"]
 
@@ -24,6 +23,8 @@ TRAINING: dict[str, Callable[..., Any]] = {
     name: function for name, function in TABLE.items() if name != "aten.instance_norm"
 }
 """The table of a module in training. Instance normalisation falls into ops that move its running statistics."""
+STOP = "detach_copy"
+"""ATen's op that stands for the end of a gradient."""
 SATURATION = 1.7580993408473766
 """Minus the least value of SELU, which an alpha dropout puts in the place of what is dropped."""
 _ADD: Callable[..., Any] = TABLE["aten.add"]

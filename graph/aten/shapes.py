@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .expressions import (
+from ..importing.expressions import (
     FLOATS,
     axis_of,
     binary,
@@ -27,9 +27,9 @@ from .expressions import (
     transpose,
     unsqueeze,
 )
-from .hosted import bordered
-from .torch_ops import TABLE, aten, typed
-from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.hosted import bordered
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .elementwise import TABLE, aten, typed
 
 __all__ = ["TABLE"]
 

@@ -1,0 +1,1 @@
+"""The vocabulary of torch's ATen ops, forward and backward, in ops of oneDNN Graph."""
