@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Collection, Sequence
-from typing import Self
+from typing import Self, Unpack
 
 from ..ops.data_types import DataType
 from .compile.compiled_graph import CompiledGraph
-from .compile.options import Tune
+from .compile.options import CompileKeywords, Policy, parse_options
 from .compile.partition import Partition
-from .compile.partitioner import Policy
-from .compile.trials import Choices
 from .compile.whole import compile_graph, partitions_of, tune_graph
 from .core.building import GraphCore
 from .gradients.reverse import gradients
@@ -59,28 +57,13 @@ class Graph(GraphCore):
         """
         return partitions_of(self, policy, backend=backend)
 
-    def compile(
-        self,
-        engine: Engine | None = None,
-        *,
-        policy: Policy | str = Policy.fusion,
-        backend: str | None = None,
-        verify: bool = False,
-        tune: Tune | str | None = None,
-        tune_seconds: float = 0.5,
-        strategy: str | None = None,
-        scratch_limit: int | None = None,
-        threads: int | None = None,
-        choices: Choices | None = None,
-    ) -> CompiledGraph:
+    def compile(self, engine: Engine | None = None, **options: Unpack[CompileKeywords]) -> CompiledGraph:
         """Finalizes, partitions and compiles everything.
 
         Args:
             engine: where it will run; the default engine if None.
-            policy, backend: as for `get_partitions`.
-            verify: check each chosen kernel on integer data against NumPy before using it.
-            tune, tune_seconds, strategy, scratch_limit, threads: see `CompileOptions`.
-            choices: what `tune="online"` has settled and tries, shared with other compilations; its own if None.
+            options: `policy`, `backend`, `verify`, `tune`, `tune_seconds`, `strategy`, `scratch_limit`, `threads` and
+                `choices`; see `CompileOptions`.
 
         Returns:
             A callable from arrays to arrays. Partitions whose shapes are known only at execution are compiled
@@ -88,21 +71,10 @@ class Graph(GraphCore):
 
         Raises:
             UnsupportedError: a part that no backend, or not the forced one, can run.
+            ArgumentError, ArgumentTypeError: an unknown option, or a value that is none.
             GraphError, ShapeError: see `finalize`.
         """
-        return compile_graph(
-            self,
-            engine,
-            policy=policy,
-            backend=backend,
-            verify=verify,
-            tune=tune,
-            tune_seconds=tune_seconds,
-            strategy=strategy,
-            scratch_limit=scratch_limit,
-            threads=threads,
-            choices=choices,
-        )
+        return compile_graph(self, engine, parse_options(options))
 
     def tune(
         self, budget_seconds: float = 30.0, *, engine: Engine | None = None, backend: str | None = None

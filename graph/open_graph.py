@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn, Unpack
 
 from ..ops.data_types import DataType, parse_data_type
 from ..ops.errors import GraphError
 from .compile.compiled_graph import CompiledGraph
 from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
-from .compile.options import CompileOptions, Tune
-from .compile.partitioner import Policy
+from .compile.options import CompileKeywords, CompileOptions, parse_options
 from .compile.signature import Signature
-from .compile.trials import Choices
 from .core.editing import reshaped_inputs
 from .graph import Graph
 from .model.logical_tensor import LogicalTensor, format_shape, label
@@ -72,58 +70,9 @@ class OpenGraph(Graph):
             return OpenGraph(inputs, self._known_outputs, self._make)
         return self._make({label(t): t.dims for t in inputs})
 
-    def compile(
-        self,
-        engine: Engine | None = None,
-        *,
-        policy: Policy | str = Policy.fusion,
-        backend: str | None = None,
-        verify: bool = False,
-        tune: Tune | str | None = None,
-        tune_seconds: float = 0.5,
-        strategy: str | None = None,
-        scratch_limit: int | None = None,
-        threads: int | None = None,
-        choices: Choices | None = None,
-    ) -> CompiledGraph:
+    def compile(self, engine: Engine | None = None, **options: Unpack[CompileKeywords]) -> CompiledGraph:
         """Prepares it to be made and compiled for the sizes of each call; see `Graph`."""
-        options = CompileOptions(
-            verify=verify,
-            tune=tune,
-            tune_seconds=tune_seconds,
-            strategy=strategy,
-            scratch_limit=scratch_limit,
-            threads=threads,
-            choices=Choices() if choices is None else choices,
-        )
-
-        def made(shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
-            return self.with_shapes(shapes).compile(
-                compiled.engine,
-                policy=policy,
-                backend=backend,
-                verify=options.verify,
-                tune=options.tune,
-                tune_seconds=options.tune_seconds,
-                strategy=options.strategy,
-                scratch_limit=options.scratch_limit,
-                threads=options.threads,
-                choices=options.choices,
-            )
-
-        compiler = partial(
-            self.compile,
-            policy=policy,
-            backend=backend,
-            verify=verify,
-            tune=tune,
-            tune_seconds=tune_seconds,
-            strategy=strategy,
-            scratch_limit=scratch_limit,
-            threads=threads,
-        )
-        compiled = CompiledOpenGraph(Signature(self.inputs, self._known_outputs, ()), engine, made, compiler)
-        return compiled
+        return _prepared(self, parse_options(options), engine)
 
     def finalize(self) -> None:
         """Not here.
@@ -199,6 +148,19 @@ class OpenGraph(Graph):
 
     def __repr__(self) -> str:
         return f"OpenGraph({', '.join(self.input_names)} → {', '.join(self.output_names)})"
+
+
+def _prepared(graph: OpenGraph, options: CompileOptions, engine: Engine | None) -> CompiledOpenGraph:
+    def made(shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
+        return graph.with_shapes(shapes).compile(compiled.engine, **options.again(), choices=options.choices)
+
+    signature = Signature(graph.inputs, list(zip(graph.output_names, graph.outputs, strict=True)), ())
+    compiled = CompiledOpenGraph(signature, engine, made, partial(_prepared_again, graph, options.again()))
+    return compiled
+
+
+def _prepared_again(graph: OpenGraph, options: Mapping[str, Any], engine: Engine | None) -> CompiledOpenGraph:
+    return _prepared(graph, CompileOptions(**options), engine)
 
 
 def _converted(

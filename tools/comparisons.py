@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from ..backends.native.graph import NativeGraph
-from ..graph.compile.partitioner import Policy
+from ..graph.compile.options import Policy
 from ..graph.graph import Graph
 from ..graph.runtime.arrays import Array
 from ..graph.runtime.executable import Explanation

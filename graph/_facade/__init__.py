@@ -41,9 +41,8 @@ from onednn_graph.backends.onednn.library.loading import use_library
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
 from onednn_graph.graph.compile.compiled_graph import BoundGraph, CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
-from onednn_graph.graph.compile.options import CompileOptions, Tune
+from onednn_graph.graph.compile.options import CompileOptions, Policy, Tune
 from onednn_graph.graph.compile.partition import Partition
-from onednn_graph.graph.compile.partitioner import Policy
 from onednn_graph.graph.compile.signature import Results
 from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.functions import op_functions as _functions

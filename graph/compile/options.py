@@ -1,17 +1,26 @@
-"""Options of a compilation that backends act on."""
+"""Options of a compilation: their names, types, defaults, checks, and what they mean, for all that is compiled."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any, TypedDict
 
-from attrs import field, frozen
+from attrs import field, fields_dict, frozen
 
 from ...ops.data_types import parse_enum
-from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.values import format_value, integer
 from ..runtime.threads import checked_threads
 from .trials import Choices
+
+
+class Policy(StrEnum):
+    """How ops are grouped: `fusion` as far as patterns go, `debug` one op a partition."""
+
+    fusion = "fusion"
+    debug = "debug"
 
 
 class Tune(StrEnum):
@@ -26,38 +35,57 @@ class Tune(StrEnum):
     online = "online"
 
 
+def _policy(value: Policy | str) -> Policy:
+    return parse_enum(Policy, value, "policy")
+
+
 def _tune(value: Tune | str | None) -> Tune:
     return Tune.off if value is None else parse_enum(Tune, value, "tune")
 
 
+def _choices(value: Choices | None) -> Choices:
+    if value is not None and not isinstance(value, Choices):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"choices must be an onednn_graph.Choices or None, got {format_value(value)}")
+    return Choices() if value is None else value
+
+
 @frozen(kw_only=True)
 class CompileOptions:
-    """How to compile.
+    """How to compile. `Graph.compile` takes all of them by name, `Partition.compile` all but `policy` and `backend`.
 
     Attributes:
+        policy: `fusion`, or `debug` for one op a partition.
+        backend: name of the only backend to use; None lets each part go where it runs best. `native` makes the
+            partitions that the library's own partitioner makes.
         verify: check each chosen kernel on integer data against NumPy before handing it out.
         tune: see `Tune`.
         tune_seconds: time that measuring one op may take, about: the candidates of a weight gradient, or the
             implementations of a convolution or matrix product. With `tune="online"`, what the executions of one op may
             lose on slower candidates, or the time of ten executions where that is more.
-        choices: what `tune="online"` has settled and tries; compilations that are to choose alike share one.
         strategy: take this one of the backend's strategies, as `explain()` names it, and no other.
         scratch_limit: bytes of temporary memory that a kernel may take; by default twice what inputs and outputs
             take, and 32 MiB at least. If nothing stays below it, what takes least is chosen.
         threads: how many threads kernels use, also for work so small that one would do it; by default the engine's
             number, or what `get_num_threads` tells.
+        choices: what `tune="online"` has settled and tries; compilations that are to choose alike share one.
 
     Raises:
         ArgumentError, ArgumentTypeError: a value that is none.
     """
 
+    policy: Policy = field(default=Policy.fusion, converter=_policy)
+    backend: str | None = None
     verify: bool = False
     tune: Tune = field(default=Tune.off, converter=_tune)
     tune_seconds: float = 0.5
     strategy: str | None = None
     scratch_limit: int | None = None
     threads: int | None = field(default=None, converter=checked_threads)
-    choices: Choices = field(factory=Choices, eq=False, repr=False)
+    choices: Choices = field(factory=Choices, converter=_choices, eq=False, repr=False)
+
+    def again(self) -> dict[str, Any]:
+        """The options by name for another compilation, which is to have `choices` of its own."""
+        return {name: getattr(self, name) for name in fields_dict(CompileOptions) if name != "choices"}
 
     def __attrs_post_init__(self) -> None:
         seconds = self.tune_seconds
@@ -77,3 +105,42 @@ class CompileOptions:
                 )
             if limit < 0:
                 raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")
+
+
+class PartitionKeywords(TypedDict, total=False):
+    """What `Partition.compile` takes by name; see `CompileOptions`."""
+
+    verify: bool
+    tune: Tune | str | None
+    tune_seconds: float
+    strategy: str | None
+    scratch_limit: int | None
+    threads: int | None
+    choices: Choices | None
+
+
+class CompileKeywords(PartitionKeywords, total=False):
+    """What `Graph.compile` takes by name; see `CompileOptions`."""
+
+    policy: Policy | str
+    backend: str | None
+
+
+def parse_options(given: Mapping[str, Any], keywords: type = CompileKeywords) -> CompileOptions:
+    """The options that a call gives by name.
+
+    Args:
+        given: name → value.
+        keywords: the names that the call takes.
+
+    Raises:
+        ArgumentTypeError: an unknown name, or a value of another type.
+        ArgumentError: a value that is none.
+    """
+    known = keywords.__annotations__
+    for name in given:
+        if name not in known:
+            raise ArgumentTypeError(
+                f"compile has no option '{name}'{nearest(name, known)}; it takes {', '.join(known)}"
+            )
+    return CompileOptions(**given)

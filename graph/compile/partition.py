@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
+from typing import Unpack
 
 from ...ops.errors import (
     ArgumentError,
@@ -32,7 +33,7 @@ from ..runtime.parameter import Parameter
 from .backend import BACKENDS, CompileRequest
 from .building import Built, Part, build
 from .compiled_partition import CompiledPartition
-from .options import CompileOptions, Tune
+from .options import CompileOptions, PartitionKeywords, parse_options
 from .partitioner import Claim
 from .record import Placed
 
@@ -130,13 +131,7 @@ class Partition:
         inputs: Sequence[LogicalTensor] | None = None,
         outputs: Sequence[LogicalTensor] | None = None,
         engine: Engine | None = None,
-        *,
-        verify: bool = False,
-        tune: Tune | str | None = None,
-        tune_seconds: float = 0.5,
-        strategy: str | None = None,
-        scratch_limit: int | None = None,
-        threads: int | None = None,
+        **options: Unpack[PartitionKeywords],
     ) -> CompiledPartition:
         """Compiles for concrete tensors.
 
@@ -146,8 +141,8 @@ class Partition:
             outputs: the output ports; unknown shapes are inferred, and `layout_type="any"` lets the
                 backend choose. The ports as they are if None.
             engine: where it will run; the default engine if None.
-            verify: check each chosen kernel on integer data against NumPy before handing it out.
-            tune, tune_seconds, strategy, scratch_limit, threads: see `CompileOptions`.
+            options: `verify`, `tune`, `tune_seconds`, `strategy`, `scratch_limit`, `threads` and `choices`; see
+                `CompileOptions`.
 
         Returns:
             A compiled partition. With a shape operand among the inputs it is compiled further at
@@ -157,15 +152,9 @@ class Partition:
             UnsupportedError: no backend takes it; the message has each one's reason.
             ArgumentError, ShapeError, LayoutError, DataTypeError, ResourceError: bad arguments.
         """
-        options = CompileOptions(
-            verify=verify,
-            tune=tune,
-            tune_seconds=tune_seconds,
-            strategy=strategy,
-            scratch_limit=scratch_limit,
-            threads=threads,
-        )
-        compiled = self.compile_with(inputs, outputs, engine, options)
+        parsed = parse_options(options, PartitionKeywords)
+        compiled = self.compile_with(inputs, outputs, engine, parsed)
+        strategy = parsed.strategy
         if strategy is not None and compiled.explanation is not None and not compiled.explanation.considered:
             raise ArgumentError(
                 f"{self.ops[0]}: strategy {format_value(strategy)} can't be taken, for "

@@ -6,7 +6,6 @@ import inspect
 import logging
 import warnings
 from collections.abc import Collection, Sequence
-from enum import StrEnum
 
 from attrs import frozen
 
@@ -15,15 +14,9 @@ from ..model.op import Op
 from ..model.topology import Contraction, Topology
 from ..runtime.progress import progressing
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
+from .options import Policy
 
 LOGGER = logging.getLogger(__name__)
-
-
-class Policy(StrEnum):
-    """How ops are grouped: `fusion` as far as patterns go, `debug` one op a partition."""
-
-    fusion = "fusion"
-    debug = "debug"
 
 
 @frozen

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError
@@ -13,12 +15,11 @@ from ..runtime.executable import Explanation
 from ..runtime.progress import show_progress
 from .compiled_graph import CompiledGraph
 from .held import Held
-from .options import CompileOptions, Tune
+from .options import CompileOptions, Policy, Tune
 from .partition import Partition
-from .partitioner import Policy, needed_by_others, partition
+from .partitioner import needed_by_others, partition
 from .program import program, sections
 from .signature import Signature
-from .trials import Choices
 
 
 def partitions_of(graph: GraphCore, policy: Policy | str, *, backend: str | None) -> list[Partition]:
@@ -47,24 +48,14 @@ def partitions_of(graph: GraphCore, policy: Policy | str, *, backend: str | None
 
 
 def compile_graph(
-    graph: GraphCore,
-    engine: Engine | None = None,
-    *,
-    policy: Policy | str = Policy.fusion,
-    backend: str | None = None,
-    verify: bool = False,
-    tune: Tune | str | None = None,
-    tune_seconds: float = 0.5,
-    strategy: str | None = None,
-    scratch_limit: int | None = None,
-    threads: int | None = None,
-    choices: Choices | None = None,
+    graph: GraphCore, engine: Engine | None = None, options: CompileOptions | None = None
 ) -> CompiledGraph:
     """See `Graph.compile`."""
+    options = CompileOptions() if options is None else options
     graph.finalize()
     content = graph.content
-    partitions = partitions_of(graph, policy, backend=backend)
-    together = parse_enum(Policy, policy, "policy") is Policy.fusion
+    partitions = partitions_of(graph, options.policy, backend=options.backend)
+    together = options.policy is Policy.fusion
     return CompiledGraph(
         partitions,
         program(partitions, content.needed, content.assigned, content.parameters, together=together),
@@ -73,28 +64,13 @@ def compile_graph(
         ),
         Held(content.held, content.parameters, content.assigned),
         engine,
-        CompileOptions(
-            verify=verify,
-            tune=tune,
-            tune_seconds=tune_seconds,
-            strategy=strategy,
-            scratch_limit=scratch_limit,
-            threads=threads,
-            choices=Choices() if choices is None else choices,
-        ),
-        partial(
-            compile_graph,
-            graph,
-            policy=policy,
-            backend=backend,
-            verify=verify,
-            tune=tune,
-            tune_seconds=tune_seconds,
-            strategy=strategy,
-            scratch_limit=scratch_limit,
-            threads=threads,
-        ),
+        options,
+        partial(_compile_again, graph, options.again()),
     )
+
+
+def _compile_again(graph: GraphCore, options: Mapping[str, Any], engine: Engine | None) -> CompiledGraph:
+    return compile_graph(graph, engine, CompileOptions(**options))
 
 
 def tune_graph(
