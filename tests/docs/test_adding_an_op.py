@@ -53,11 +53,14 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     view = elementwise(whole, (), quotient)
     seen, made = view.see(low, whole), view.like_first(low, low.type_of(dst))
     target = view.see(low, made)
-    attributes, more = low.attributes(quotient, dst, elementwise=view)
+    post_ops = PostOps(low, ElementwiseView.of(low, dst, view))
+    post_ops.add_links(quotient)
+    attributes = post_ops.attributes()
     desc = low.describe(
         "binary", low.engine, Algorithm.binary_max, seen.desc, seen.desc, target.desc, attributes
     )
-    low.run("eltwise", desc, [(Arg.SRC, seen), (Arg.SRC_1, seen), *more, (Arg.DST, target)])
+    arguments = [(Arg.SRC, seen), (Arg.SRC_1, seen), *post_ops.arguments]
+    low.run("eltwise", desc, [*arguments, (Arg.DST, target)])
     low.produce(dst, made)
 
 

@@ -90,7 +90,7 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         return
     check_length(math.prod(shape[a] for a in others))
     target = low.temporary(kept, low.type_of(op.outputs[0]))
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     desc = low.describe(
         "reduction",
         low.engine,

@@ -11,6 +11,7 @@ from ..plan.steps import Buffer
 from .elementwise import elementwise
 from .fusing import Link, result_of
 from .lowering import Lowering
+from .post_ops import ElementwiseView, PostOps
 
 
 def binary_primitive(
@@ -33,16 +34,16 @@ def binary_primitive(
     result = result_of(op, links)
     view = elementwise(operands[0], [second], links)
     seen = [view.see(low, operand) for operand in operands]
-    attributes, more = low.attributes(
-        links,
-        op.outputs[0],
-        scales={place: (0, (scale,)) for place, scale in zip((Arg.SRC, Arg.SRC_1), scales, strict=False)},
-        elementwise=view,
-        scales_result=False,
-    )
+    post_ops = PostOps(low, ElementwiseView.of(low, op.outputs[0], view), scales_result=False)
+    for place, scale in zip((Arg.SRC, Arg.SRC_1), scales, strict=False):
+        post_ops.add_scales(place, (scale,))
+    post_ops.add_links(links)
     made = view.like_first(low, low.type_of(result))
     target = view.see(low, made).desc
-    desc = low.describe("binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target, attributes)
+    desc = low.describe(
+        "binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target, post_ops.attributes()
+    )
     made = view.chosen(made, desc)
-    low.run("binary", desc, [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *more, (Arg.DST, view.see(low, made))])
+    arguments = [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *post_ops.arguments]
+    low.run("binary", desc, [*arguments, (Arg.DST, view.see(low, made))])
     low.produce(result, made)

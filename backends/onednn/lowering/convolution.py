@@ -27,6 +27,7 @@ from .fusing import Link, result_of
 from .long_sums import check_products
 from .lowering import Lowered, Lowering
 from .points import PointProduct, is_of_points, point_product
+from .post_ops import LikeResult, PostOps
 from .tensors import HALVES, Quantized
 
 
@@ -66,14 +67,15 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         )
         point_product(low, op, product)
         return
-    scales, points = _scales(op, quantized, p)
     wanted = _wanted(low, result, output, order, links)
     data = source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type)
     if low.way.channels_last:
         data = low.channels_last(source.desc.shape, source.desc.data_type)
         if wanted.strides is None:
             wanted = low.channels_last(tuple(output.dims[a] for a in order), low.type_of(result))
-    attributes, more = low.attributes(links, output, order, scales, points, like=wanted)
+    post_ops = PostOps(low, LikeResult.of(output, lambda operand: low.images(operand, order), wanted))
+    _add_scales(post_ops, op, quantized, p)
+    post_ops.add_links(links)
     bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
     operands = _Operands(
         data=data,
@@ -82,18 +84,16 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         result=wanted,
     )
     if bias_buffer is not None and not all(integers) and _adds_a_bias_slowly(low, op, p, operands):
-        _with_bias_behind(
-            low, op, p, operands, source, weights, bias_buffer, (attributes, more), result, order
-        )
+        _with_bias_behind(low, op, p, operands, source, weights, bias_buffer, post_ops, result, order)
         return
-    desc = _described(low, op, p, operands, attributes)
+    desc = _described(low, op, p, operands, post_ops.attributes())
     if links and "gemm" in desc.implementation:
         raise Unfit("an operand in the user's layout drives the library to im2col")
     data_arg, data_query, out_arg, out_query = _places(op)
     arguments = [
         (data_arg, low.bring("data", source, desc.memory_desc(data_query))),
         (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
-        *more,
+        *post_ops.arguments,
     ]
     if bias_buffer is not None:
         arguments.append((Arg.BIAS, bias_buffer))
@@ -105,8 +105,7 @@ def _adds_a_bias_slowly(low: Lowering, op: Op, p: ConvolutionGeometry, operands:
     """Whether the library's deconvolution has a reference loop for the bias, ten times as long as the rest."""
     if op.kind != "ConvTranspose":
         return False
-    alone = PrimitiveAttributes(low.engine.lib, low.fpmath)
-    return _described(low, op, p, operands, alone).implementation.startswith("conv:any")
+    return _described(low, op, p, operands, low.attributes()).implementation.startswith("conv:any")
 
 
 def _with_bias_behind(
@@ -117,16 +116,16 @@ def _with_bias_behind(
     source: Buffer,
     weights: Buffer,
     bias: Buffer,
-    behind: tuple[PrimitiveAttributes, Sequence[tuple[int, Buffer]]],
+    behind: PostOps,
     result: LogicalTensor,
     order: Sequence[int],
 ) -> None:
     """A deconvolution, in f32 where that can be, and a primitive that adds the bias and does what follows.
 
     Args:
-        behind: attributes of that primitive, and the arguments that they need.
+        behind: what that primitive takes along.
     """
-    alone = PrimitiveAttributes(low.engine.lib, low.fpmath)
+    alone = low.attributes()
     desc = _described(low, op, p, evolve(operands, bias=None), alone)
     target = desc.memory_desc(Query.dst_md)
     if target.strides is not None and target.data_type in HALVES:
@@ -139,11 +138,12 @@ def _with_bias_behind(
         (Arg.DST, sums),
     ]
     low.run("deconvolution", desc, arguments)
-    attributes, more = behind
     shape = (1, sums.desc.shape[1], *(1 for _ in sums.desc.shape[2:]))
     bias = low.look(bias, low.desc(shape, row_major(shape), bias.desc.data_type))
-    added = low.describe("binary", low.engine, Algorithm.binary_add, sums.desc, bias.desc, target, attributes)
-    low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *more], result, order)
+    added = low.describe(
+        "binary", low.engine, Algorithm.binary_add, sums.desc, bias.desc, target, behind.attributes()
+    )
+    low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *behind.arguments], result, order)
 
 
 @frozen
@@ -230,9 +230,7 @@ def _weights(
     return low.look(buffer, low.desc(own, steps, data_type)), low.any(own, data_type)
 
 
-def _scales(
-    op: Op, found: Sequence[Quantized | None], p: ConvolutionGeometry
-) -> tuple[dict[int, tuple[int, Sequence[float]]], dict[int, int]]:
+def _add_scales(post_ops: PostOps, op: Op, found: Sequence[Quantized | None], p: ConvolutionGeometry) -> None:
     """Scales and zero points of quantised data and weights.
 
     Raises:
@@ -240,7 +238,7 @@ def _scales(
     """
     data, weights = found
     if data is None or weights is None:
-        return {}, {}
+        return
     if len(data.scales) > 1 or weights.zero_point:
         raise Unfit("the library has one scale for the data, and no zero points of weights")
     mask = 0
@@ -249,10 +247,9 @@ def _scales(
         if len(weights.scales) != p.groups * made or weights.axis != _attributes(op).output_axis:
             raise Unfit("scales that are not per output channel")
         mask = 1 if p.groups == 1 else 3
-    return (
-        {Arg.SRC: (0, data.scales), Arg.WEIGHTS: (mask, weights.scales)},
-        {Arg.SRC: data.zero_point},
-    )
+    post_ops.add_scales(Arg.SRC, data.scales)
+    post_ops.add_scales(Arg.WEIGHTS, weights.scales, mask)
+    post_ops.add_zero_point(Arg.SRC, data.zero_point)
 
 
 def _places(op: Op) -> tuple[int, Query, int, Query]:

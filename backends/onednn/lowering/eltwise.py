@@ -11,6 +11,7 @@ from . import integers
 from .elementwise import elementwise
 from .fusing import ELTWISE, Link, result_of
 from .lowering import Lowered, Lowering
+from .post_ops import ElementwiseView, PostOps
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -28,7 +29,8 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     data_type = low.type_of(result) if view.axes is not None else whole.desc.data_type
     src, made = view.see(low, whole), view.like_first(low, data_type)
     dst = view.see(low, made)
-    attributes, more = low.attributes(links, op.outputs[0], elementwise=view, scales_result=False)
+    post_ops = PostOps(low, ElementwiseView.of(low, op.outputs[0], view), scales_result=False)
+    post_ops.add_links(links)
     desc = low.describe(
         "eltwise_forward",
         low.engine,
@@ -38,9 +40,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         dst.desc,
         alpha,
         beta,
-        attributes,
+        post_ops.attributes(),
     )
-    low.run("eltwise", desc, [(Arg.SRC, src), *more, (Arg.DST, dst)])
+    low.run("eltwise", desc, [(Arg.SRC, src), *post_ops.arguments, (Arg.DST, dst)])
     low.produce(result, made)
 
 
@@ -98,7 +100,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     data, diff_dst = view.see(low, whole), view.see(low, low.beside(op.inputs[1], whole))
     made = view.like_first(low, whole.desc.data_type)
     diff_src = view.see(low, made)
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     algorithm = by_dst if use_dst and by_dst is not None else by_src
     hint = low.describe(
         "eltwise_forward",

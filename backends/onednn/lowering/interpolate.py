@@ -10,6 +10,7 @@ from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..quarantine import window_post_op_is_wrong
 from .fusing import Link, post_op_shapes, result_of
 from .lowering import Lowered, Lowering
+from .post_ops import OperandView, PostOps
 
 
 def _algorithm(op: Op) -> Algorithm:
@@ -22,7 +23,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     tensor, result = op.inputs[0], result_of(op, links)
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
     src = low.images(low.read(tensor), order)
-    attributes, more = low.attributes(links, op.outputs[0], order, scales_result=False)
+    view = OperandView(op.outputs[0], lambda operand: low.images(operand, order))
+    post_ops = PostOps(low, view, scales_result=False)
+    post_ops.add_links(links)
     desc = low.describe(
         "resampling_forward",
         low.engine,
@@ -31,9 +34,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         None,
         src.desc,
         low.wanted(result, order, links),
-        attributes,
+        post_ops.attributes(),
     )
-    low.single("resampling", desc, [(Arg.SRC, src), *more], result, order)
+    low.single("resampling", desc, [(Arg.SRC, src), *post_ops.arguments], result, order)
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -42,7 +45,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
     diff_dst = low.images(low.read(op.inputs[1]), order)
     shape = tuple(result.dims[a] for a in order)
-    attributes, _ = low.attributes((), result)
+    attributes = low.attributes()
     source = low.temporary(shape, diff_dst.desc.data_type).desc
     hint = low.describe(
         "resampling_forward",

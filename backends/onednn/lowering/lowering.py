@@ -14,7 +14,6 @@ from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
-import numpy as np
 from attrs import evolve, frozen
 
 from ....graph.compile.backend import BACKENDS, CompileRequest
@@ -23,11 +22,10 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
 from ....graph.runtime.executable import Considered
 from ....graph.runtime.progress import progressing
-from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
-from ..library.enumerators import Algorithm, Arg, FpmathMode, Query
+from ..library.enumerators import Arg, FpmathMode, Query
 from ..library.loading import load
-from ..library.memory import MemoryDesc, OpaqueLayout
+from ..library.memory import OpaqueLayout
 from ..library.primitive import NativeEngine, PostOp, PrimitiveAttributes, PrimitiveDesc
 from ..plan.assembly import NoKernel, Unfit
 from ..plan.choice import chosen
@@ -37,14 +35,12 @@ from ..plan.measured import fastest
 from ..plan.plan import Plan
 from ..plan.steps import AnyStep, Buffer, HostArray, HostStep, Step, in_place
 from ..quarantine import post_op_is_wrong
-from .elementwise import Elementwise
 from .fusing import Link, chain, post_op_shapes
 from .journal import JournalledDict
 from .moves import MOVES, is_part
 from .tensors import (
     HALVES,
     Lies,
-    Quantized,
     Tensors,
     Way,
     host_array,
@@ -218,150 +214,23 @@ class Lowering(Tensors):
 
     def attributes(
         self,
-        links: Sequence[Link],
-        result: LogicalTensor,
-        order: Sequence[int] | None = None,
-        scales: Mapping[int, tuple[int, Sequence[float]]] | None = None,
+        post_ops: Sequence[PostOp] = (),
+        scales: Mapping[int, int] | None = None,
         zero_points: Mapping[int, int] | None = None,
-        elementwise: Elementwise | None = None,
-        like: MemoryDesc | None = None,
-        see: Callable[[Buffer], Buffer] | None = None,
-        scales_result: bool = True,
-    ) -> tuple[PrimitiveAttributes, list[tuple[int, Buffer]]]:
-        """Attributes of a primitive that takes `links` along, and the arguments that they need.
+    ) -> PrimitiveAttributes:
+        """Attributes of a primitive; `PostOps` makes those of one that takes something along.
 
         Args:
-            links: what follows the op.
-            result: the op's own result, to which operands broadcast.
-            order: of the primitive's axes, if it is a kernel for images.
-            scales: argument → (mask, values). zero_points: argument → value.
-            elementwise: how an elementwise primitive sees its tensors.
-            like: how the primitive's result lies, in its axes; operands of as many elements are brought to that.
-            see: how the primitive sees an operand that has the result's axes, if in another way.
-            scales_result: whether it has a scale and zero point of its result; a post-op does it otherwise.
+            post_ops: in order.
+            scales, zero_points: argument → mask.
+
+        Raises:
+            Unfit: the library has none such.
         """
-        rank = max(len(result.dims), 1)
-
-        def seen(operand: Buffer) -> Buffer:
-            if elementwise is not None:
-                return elementwise.see(self, operand)
-            if see is not None:
-                return see(operand)
-            return operand if order is None else self.images(operand, order)
-
-        post_ops: list[PostOp] = []
-        arguments: list[tuple[int, Buffer]] = []
-        all_scales, all_points = dict(scales or {}), dict(zero_points or {})
-        rounds = bool(links) and links[-1].quantize is not None
-        for link in links:
-            if link.quantize is not None:
-                scale, zero_point = link.quantize.scale, link.quantize.zero_point
-                if scales_result:
-                    all_scales[Arg.DST], all_points[Arg.DST] = (0, [scale]), zero_point
-                else:
-                    post_ops.append(PostOp(Algorithm.eltwise_linear, 1 / scale, zero_point))
-            if link.normalize is not None:
-                for algorithm, vector in zip(
-                    (Algorithm.binary_mul, Algorithm.binary_add), self.folded(link.normalize), strict=True
-                ):
-                    operand = seen(self.spread(vector, rank, link.axis))
-                    place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
-                    arguments.append((place, operand))
-                    post_ops.append(PostOp(algorithm, operand=operand.desc))
-            if link.before is not None:
-                post_ops.append(PostOp(link.before.algorithm, link.before.alpha, link.before.beta))
-            if link.algorithm is None:
-                continue
-            operand: Buffer | None = None
-            integers = self._summed_integers(link, result) if rounds and elementwise is None else None
-            if integers is not None:
-                operand, added = self._added_integers(link, result, integers, seen, like)
-                arguments.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 2) | Arg.SRC_1, operand))
-                post_ops += added
-                continue
-            if link.operand is not None:
-                # Resamplings misread operands in f16; there and elsewhere f32 costs next to nothing.
-                data_type = DataType.f32 if link.operand.data_type is DataType.f16 else None
-                if elementwise is not None:
-                    operand = seen(self.beside(link.operand, elementwise.first, link.axis, data_type))
-                elif like is not None and like.strides is not None and link.operand.dims == result.dims:
-                    operand = seen(self.read(link.operand, data_type))
-                    lies = self.desc(like.shape, like.strides, operand.desc.data_type)
-                    operand = self.bring(label_of(link.operand), operand, lies)
-                else:
-                    operand = seen(self.aligned(link.operand, rank, link.axis, data_type))
-                place = Arg.ATTR_MULTIPLE_POST_OP_BASE * (len(post_ops) + 1) | Arg.SRC_1
-                arguments.append((place, operand))
-            post_ops.append(
-                PostOp(link.algorithm, link.alpha, link.beta, None if operand is None else operand.desc)
-            )
-            if link.after is not None:
-                post_ops.append(PostOp(link.after.algorithm, link.after.alpha, link.after.beta))
-        for argument, (_, values) in all_scales.items():
-            arguments.append((Arg.ATTR_SCALES | argument, self.constant(np.asarray(values, np.float32))))
-        points_used = {argument: value for argument, value in all_points.items() if value}
-        for argument, value in points_used.items():
-            arguments.append((Arg.ATTR_ZERO_POINTS | argument, self.constant(np.asarray([value], np.int32))))
         try:
-            made = PrimitiveAttributes(
-                self.engine.lib,
-                self.fpmath,
-                post_ops,
-                {argument: mask for argument, (mask, _) in all_scales.items()},
-                dict.fromkeys(points_used, 0),
-            )
+            return PrimitiveAttributes(self.engine.lib, self.fpmath, post_ops, scales, zero_points)
         except LibraryError as error:
             raise Unfit(str(error)) from error
-        return made, arguments
-
-    def _added_integers(
-        self,
-        link: Link,
-        result: LogicalTensor,
-        integers: Quantized,
-        seen: Callable[[Buffer], Buffer],
-        like: MemoryDesc | None,
-    ) -> tuple[Buffer, list[PostOp]]:
-        """The integers as they lie, and the post-ops that add them: a + (q − z)·s = (a / s − z + q)·s.
-
-        That rounds more often than a sum in f32 does, and is for results that are quantised.
-        """
-        (scale,) = integers.scales
-        point = integers.zero_point if link.algorithm is Algorithm.binary_add else -integers.zero_point
-        operand = integers.buffer
-        if like is not None and like.strides is not None:
-            operand = seen(operand)
-            lies = self.desc(like.shape, like.strides, operand.desc.data_type)
-            operand = self.bring(label_of(result), operand, lies)
-        else:
-            operand = seen(self.without_gaps(result, operand))
-        before = PostOp(Algorithm.eltwise_linear, 1 / scale, -point)
-        after = PostOp(Algorithm.eltwise_linear, scale, 0)
-        return operand, [before, PostOp(link.algorithm or Algorithm.binary_add, operand=operand.desc), after]
-
-    def _summed_integers(self, link: Link, result: LogicalTensor) -> Quantized | None:
-        """The integers of as many elements as the result has that a post-op adds or subtracts; None for others."""
-        if link.algorithm not in (Algorithm.binary_add, Algorithm.binary_sub) or link.operand is None:
-            return None
-        if link.operand.dims != result.dims:
-            return None
-        found = self.quantized(link.operand)
-        return found if found is not None and len(found.scales) == 1 else None
-
-    def folded(self, op: Op) -> tuple[Buffer, Buffer]:
-        """The factor and the summand per channel that a BatchNormInference is, made on the host."""
-        vectors = [self.dense(tensor, DataType.f32) for tensor in op.inputs[1:]]
-        made = [self.temporary(vectors[0].desc.shape, DataType.f32) for _ in range(2)]
-        epsilon = op.attributes.real("epsilon")
-
-        def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-            gamma, beta, mean, variance = inputs
-            with np.errstate(all="ignore"):  # negative variances give NaN, as in the library
-                np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
-                np.subtract(beta, mean * outputs[0], out=outputs[1])
-
-        self.on_host("batch normalization, folded", run, vectors, made)
-        return made[0], made[1]
 
     def on_host(
         self,

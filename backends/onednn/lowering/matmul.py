@@ -16,6 +16,7 @@ from ..plan.steps import Buffer
 from .fusing import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
+from .post_ops import OperandView, PostOps
 from .tensors import Quantized
 from .views import reshaped_strides
 
@@ -68,7 +69,13 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
     operands = [see(operand) for operand in operands]
     bias = None if bias is None else see(bias)
-    attributes, more = low.attributes(links, output, None, scales, points, see=see)
+    post_ops = PostOps(low, OperandView(output, see))
+    for argument, (mask, values) in scales.items():
+        post_ops.add_scales(argument, values, mask)
+    for argument, value in points.items():
+        post_ops.add_zero_point(argument, value)
+    post_ops.add_links(links)
+    attributes = post_ops.attributes()
     if matrix == output.dims:
         target = low.wanted(result, None, links, turned_later=not folds)
     else:
@@ -92,7 +99,7 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         attributes,
     )
     operands[1] = low.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
-    arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *more]
+    arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *post_ops.arguments]
     if bias is not None:
         arguments.append((Arg.BIAS, bias))
     low.single("matmul", desc, arguments, result)

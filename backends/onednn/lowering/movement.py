@@ -34,7 +34,7 @@ def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             )
             for tensor, source in zip(op.inputs, sources, strict=True)
         ]
-    attributes, _ = low.attributes((), result)
+    attributes = low.attributes()
     axis = op.attributes.integer("axis") % len(result.dims)
     descs = (c_void_p * len(sources))(*[source.desc.handle for source in sources])
     desc = low.describe(

@@ -14,7 +14,7 @@ from ....ops.data_types import DataType
 from ....ops.formats import data_axes
 from ..library.capabilities import GROUP_NORMALIZATION
 from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
-from ..library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
+from ..library.primitive import PrimitiveDesc
 from ..plan.assembly import Unfit
 from ..plan.choice import add
 from ..plan.steps import Buffer, Step
@@ -22,6 +22,7 @@ from . import eltwise
 from .batch_statistics import restored
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering, Rectified
+from .post_ops import OperandView, PostOps
 
 F32 = DataType.f32
 _AFFINE = NormalizationFlags.use_scale | NormalizationFlags.use_shift
@@ -65,7 +66,7 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if relu is not None:
         flags |= NormalizationFlags.fuse_norm_relu
         result = relu.outputs[0]
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     desc = low.describe(
         "batch_normalization_forward",
         low.engine,
@@ -96,16 +97,15 @@ def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order
     beta, mean = (low.dense(tensor, F32) for tensor in op.inputs[2:4])
     desc = low.desc(shape, row_major(shape), F32)
     mean, factor, beta = (low.look(each, desc) for each in (mean, _factor(low, op), beta))
-    post_ops = [
-        PostOp(Algorithm.binary_mul, operand=factor.desc),
-        PostOp(Algorithm.binary_add, operand=beta.desc),
-    ]
+    post_ops = PostOps(low, OperandView(op.outputs[0]))
+    post_ops.add_binary(Algorithm.binary_mul, factor)
+    post_ops.add_binary(Algorithm.binary_add, beta)
     if result.id != op.outputs[0].id:
-        post_ops.append(PostOp(Algorithm.eltwise_relu))
-    attributes = PrimitiveAttributes(low.engine.lib, low.fpmath, post_ops)
-    away = low.describe("binary", low.engine, Algorithm.binary_sub, src.desc, mean.desc, src.desc, attributes)
-    places = [Arg.ATTR_MULTIPLE_POST_OP_BASE * number | Arg.SRC_1 for number in (1, 2)]
-    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), (places[0], factor), (places[1], beta)]
+        post_ops.add_eltwise(Algorithm.eltwise_relu)
+    away = low.describe(
+        "binary", low.engine, Algorithm.binary_sub, src.desc, mean.desc, src.desc, post_ops.attributes()
+    )
+    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments]
     low.single("batch normalization", away, arguments, result, order)
 
 
@@ -138,7 +138,7 @@ def _described(
 
     Images stay as they lie where a kernel takes them so whose sums are to be trusted.
     """
-    attributes, _ = low.attributes((), tensor)
+    attributes = low.attributes()
 
     def described(data: Buffer) -> PrimitiveDesc:
         return low.describe(
@@ -216,7 +216,7 @@ def _backward_desc(
 ) -> tuple[Buffer, PrimitiveDesc]:
     """The primitive of a gradient, and its data in the layout that it takes."""
     epsilon = op.attributes.real("epsilon")
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
 
     def described(data: Buffer, hint: PrimitiveDesc) -> PrimitiveDesc:
         return low.describe(
@@ -345,7 +345,8 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         vectors = [(Arg.SCALE, _vector(low, gamma, inner)), (Arg.SHIFT, _vector(low, beta, inner))]
     keeps = len(op.outputs) > 1
     result = result_of(op, links)
-    attributes, more = low.attributes(links, op.outputs[0])
+    post_ops = PostOps(low, OperandView(op.outputs[0]))
+    post_ops.add_links(links)
     target = low.temporary((rows, inner), low.type_of(result))
     statistics = low.desc((rows,), (1,), F32)
     desc = low.describe(
@@ -357,9 +358,14 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         statistics,
         op.attributes.real("epsilon"),
         flags,
-        attributes,
+        post_ops.attributes(),
     )
-    arguments: list[tuple[int, Buffer]] = [(Arg.SRC, src), (Arg.DST, target), *vectors, *more]
+    arguments: list[tuple[int, Buffer]] = [
+        (Arg.SRC, src),
+        (Arg.DST, target),
+        *vectors,
+        *post_ops.arguments,
+    ]
     made = [Buffer(statistics), Buffer(statistics)] if keeps else []
     arguments += list(zip((Arg.MEAN, Arg.VARIANCE), made, strict=False))
     low.run("layer normalization", desc, arguments)
@@ -379,7 +385,7 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
     epsilon = op.attributes.real("epsilon")
     statistics = low.desc((rows,), (1,), F32)
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     hint = low.describe(
         "layer_normalization_forward",
         low.engine,
@@ -436,7 +442,7 @@ def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         places = (Arg.SCALE, Arg.SHIFT)
         vectors = [(place, low.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
     keeps, groups = len(op.outputs) > 1, op.attributes.integer("groups")
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     desc = low.describe(
         "group_normalization_forward",
         low.engine,

@@ -19,11 +19,11 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.convolution_geometry import ConvolutionGeometry, scatters
 from ..library.enumerators import Arg, Query
-from ..library.primitive import PrimitiveAttributes
 from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
 from .fusing import Link
 from .lowering import Lowering
+from .post_ops import OperandView, PostOps
 from .views import in_order
 
 
@@ -83,8 +83,7 @@ def _spread(low: Lowering, op: Op, product: PointProduct, read: int) -> None:
     matrix = _matrix(low, weights, shape[read], columns)
     bias = None if product.bias is None else _for_every_position(low, product.bias, math.prod(shape[2:]))
     images = low.temporary((batch, columns), low.type_of(product.result))
-    attributes, _ = low.attributes((), op.outputs[0])
-    _multiply(low, op, rows, matrix, bias, images, attributes, ())
+    _multiply(low, op, rows, matrix, bias, images, PostOps(low, OperandView(op.outputs[0])))
     seen = low.channels_last((batch, shape[made], *shape[2:]), images.desc.data_type)
     low.produce(product.result, low.look(images, seen), product.order)
 
@@ -109,10 +108,11 @@ def _gather(low: Lowering, op: Op, product: PointProduct, read: int) -> None:
         there = _lying(low, "operand", there, range(len(shape)))
         return _matrix(low, there, *there.desc.shape[:2])
 
-    attributes, more = low.attributes(product.links, op.outputs[0], see=see)
+    post_ops = PostOps(low, OperandView(op.outputs[0], see))
+    post_ops.add_links(product.links)
     bias = None if product.bias is None else _matrix(low, product.bias, 1, columns)
     points = low.temporary((batch, columns), low.type_of(product.result))
-    _multiply(low, op, rows, matrix, bias, points, attributes, more)
+    _multiply(low, op, rows, matrix, bias, points, post_ops)
     sizes = (batch, columns, *(1 for _ in spatial))
     low.produce(
         product.result, low.look(points, low.channels_last(sizes, points.desc.data_type)), product.order
@@ -126,16 +126,16 @@ def _multiply(
     matrix: Buffer,
     bias: Buffer | None,
     made: Buffer,
-    attributes: PrimitiveAttributes,
-    more: Sequence[tuple[int, Buffer]],
+    post_ops: PostOps,
 ) -> None:
     """Adds a product; constant weights are brought to the layout that the library likes best, once."""
     free = low.is_constant(op.inputs[1])
     weights = low.any(matrix.desc.shape, matrix.desc.data_type) if free else matrix.desc
     bias_desc = None if bias is None else bias.desc
+    attributes = post_ops.attributes()
     desc = low.describe("matmul", low.engine, rows.desc, weights, bias_desc, made.desc, attributes)
     matrix = low.bring("weights", matrix, desc.memory_desc(Query.weights_md))
-    arguments = [(Arg.SRC, rows), (Arg.WEIGHTS, matrix), *more, (Arg.DST, made)]
+    arguments = [(Arg.SRC, rows), (Arg.WEIGHTS, matrix), *post_ops.arguments, (Arg.DST, made)]
     low.run("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)])
 
 

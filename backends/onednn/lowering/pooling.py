@@ -22,6 +22,7 @@ from .fusing import Link, post_op_shapes, result_of
 from .long_sums import SHORT, check_length
 from .lowering import Lowered, Lowering
 from .moves import is_part
+from .post_ops import OperandView, PostOps
 from .tensors import HALVES, label_of
 
 
@@ -117,7 +118,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     src = low.images(own, order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     taken = links if integers is None else ()
-    attributes, more = low.attributes(taken, op.outputs[0], order, scales_result=False)
+    view = OperandView(op.outputs[0], lambda operand: low.images(operand, order))
+    post_ops = PostOps(low, view, scales_result=False)
+    post_ops.add_links(taken)
     pooling = _pooling(op, src.desc.shape, shape)
     src = without_gaps(low, tensor, src)
     if op.kind == "AvgPool" and math.prod(pooling.windows.kernel) > SHORT:
@@ -138,9 +141,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         src.desc,
         wanted,
         *pooling.arguments,
-        attributes,
+        post_ops.attributes(),
     )
-    low.single("pooling", desc, [(Arg.SRC, src), *more], result, order)
+    low.single("pooling", desc, [(Arg.SRC, src), *post_ops.arguments], result, order)
     if looks:
         made = low.read(result)
         largest_of_windows(low, op, [own], made, made)
@@ -154,7 +157,7 @@ def _axis_by_axis(
     Raises:
         Unfit: an axis alone is too long.
     """
-    attributes, _ = low.attributes((), result)
+    attributes = low.attributes()
     poolings = [_Pooling(pooling.algorithm, one) for one in pooling.windows.axis_by_axis()]
     for number, one in enumerate(poolings):
         check_length(max(one.windows.kernel))
@@ -197,7 +200,7 @@ def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
     diff_dst = low.images(low.read(op.inputs[0]), order)
     shape = tuple(result.dims[a] for a in order)
-    attributes, _ = low.attributes((), result)
+    attributes = low.attributes()
     pooling = _pooling(op, shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
     source = low.any(shape, diff_dst.desc.data_type)
@@ -233,7 +236,7 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     looks = may_be_minus_infinity(low, op.inputs[0])
     own = [low.plain(t) if looks else low.read(t) for t in op.inputs[:2]]
     src, diff_dst = (low.images(one, order) for one in own)
-    attributes, _ = low.attributes((), result)
+    attributes = low.attributes()
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
     forward_desc = low.describe(

@@ -27,7 +27,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     view, src, slope = _operands(low, op, low.elementwise(op.inputs[0]))
     made = view.like_first(low, src.desc.data_type)
     dst = view.see(low, made)
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     desc = low.describe(
         "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc, dst.desc, attributes
     )
@@ -41,7 +41,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     diff_dst = view.see(low, low.beside(op.inputs[2], view.first))
     made = view.like_first(low, src.desc.data_type)
     diff_src = view.see(low, made)
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     hint = low.describe(
         "prelu_forward",
         low.engine,

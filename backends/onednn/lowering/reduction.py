@@ -9,7 +9,7 @@ from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
-from ..library.primitive import PostOp, PrimitiveAttributes
+from ..library.primitive import PostOp
 from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
 from .extremes import extremes_of_rows
@@ -17,6 +17,7 @@ from .fusing import Link, result_of
 from .long_sums import LANES, SHORT, check_length, stages
 from .lowering import Lowered, Lowering
 from .pooling import without_gaps
+from .post_ops import OperandView, PostOps
 from .sums_of_rows import follow, sum_of_rows
 from .views import reshaped_strides
 
@@ -49,7 +50,9 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if op.kind in SUMS and math.prod(shape[a] for a in axes) > SHORT:
         _long(low, op, src, axes, links)
         return
-    attributes, more = low.attributes(links, output, scales_result=False)
+    post_ops = PostOps(low, OperandView(output), scales_result=False)
+    post_ops.add_links(links)
+    attributes = post_ops.attributes()
     algorithm, p = ALGORITHMS[op.kind]
     target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
     try:
@@ -61,7 +64,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             raise
         _by_pooling(low, op, src, axes)
         return
-    low.single("reduction", desc, [(Arg.SRC, src), *more], result)
+    low.single("reduction", desc, [(Arg.SRC, src), *post_ops.arguments], result)
     if op.kind in EXTREMES:
         _look_for_extremes(low, op, src, low.read(result), axes)
     if not keep:
@@ -73,7 +76,7 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def _look_for_extremes(low: Lowering, op: Op, src: Buffer, made: Buffer, axes: set[int]) -> None:
     """Sums of what was reduced, which tell of NaN among it, and a look at both."""
     total = low.temporary(made.desc.shape, DataType.f32)
-    attributes, _ = low.attributes((), op.outputs[0])
+    attributes = low.attributes()
     algorithm = Algorithm.reduction_sum
     desc = low.describe("reduction", low.engine, algorithm, src.desc, total.desc, 0.0, 0.0, attributes)
     low.run("sums that tell of NaN", desc, [(Arg.SRC, src), (Arg.DST, total)])
@@ -110,11 +113,8 @@ def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Li
     for number, factor in enumerate(factors):
         last = number == len(factors) - 1
         count //= factor
-        attributes = PrimitiveAttributes(
-            low.engine.lib,
-            low.fpmath,
-            [PostOp(Algorithm.eltwise_sqrt)] if last and op.kind == "ReduceL2" else (),
-        )
+        rooted = [PostOp(Algorithm.eltwise_sqrt)] if last and op.kind == "ReduceL2" else ()
+        attributes = low.attributes(rooted)
         seen = low.look(made, low.desc((count, factor), (factor, 1), made.desc.data_type))
         made = low.temporary((count, 1), low.type_of(output) if last else DataType.f32)
         desc = low.describe("reduction", low.engine, algorithm, seen.desc, made.desc, p, 0.0, attributes)
@@ -156,7 +156,7 @@ def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
     window = tuple(shape[a] for a in sorted(axes))
     ones, zeros = (1,) * len(axes), (0,) * len(axes)
     small = (*(shape[a] for a in stay), *ones)
-    attributes, _ = low.attributes((), output)
+    attributes = low.attributes()
     desc = low.describe(
         "pooling_forward",
         low.engine,

@@ -17,6 +17,7 @@ from ..plan.steps import Buffer, HostArray, HostStep
 from .extremes import shares_of_rows
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
+from .post_ops import OperandView, PostOps
 from .tensors import HALVES, label_of
 from .views import in_order, order_of
 
@@ -54,7 +55,8 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     own, result = op.outputs[0], result_of(op, links)
     if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
         raise Unfit("statistics need the result in f32")
-    attributes, more = low.attributes(links, own)
+    post_ops = PostOps(low, OperandView(own))
+    post_ops.add_links(links)
     desc = low.describe(
         "softmax_forward",
         low.engine,
@@ -63,9 +65,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         src.desc,
         _like(low, src, result),
         axis,
-        attributes,
+        post_ops.attributes(),
     )
-    low.single("softmax", desc, [(Arg.SRC, src), *more], result)
+    low.single("softmax", desc, [(Arg.SRC, src), *post_ops.arguments], result)
     if low.type_of(result) in FLOATS:  # integers have no NaN
         shares_of_rows(low, op, src, low.read(result), axis)
     if len(op.outputs) > 1:
@@ -94,7 +96,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     dst, axis = _along(low, op, op.inputs[1])
     diff_dst = low.bring("diff_dst", low.read(op.inputs[0]), dst.desc)
     result = op.outputs[0]
-    attributes, _ = low.attributes((), result)
+    attributes = low.attributes()
     hint = low.describe(
         "softmax_forward",
         low.engine,
