@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import local
-from typing import Protocol
 
 from attrs import frozen
 
@@ -14,7 +13,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value, integer
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, as_plain
-from ..model.op import Op, port_names
+from ..model.op import port_names
 from ..runtime import profiling
 from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
@@ -23,7 +22,10 @@ from ..runtime.engine import Engine, Stream
 from ..runtime.executable import Executable, Explanation
 from .building import Built
 from .options import CompileOptions
+from .ports import checked_inputs
 from .record import Placed, placed
+from .specialise import specialise
+from .subgraph import Subgraph
 
 MAX_SPECIALISATIONS = 16
 """Executables that a compiled partition keeps for different shapes and values of shape operands."""
@@ -58,58 +60,6 @@ class Specialised:
         return self.built.explanation
 
 
-class Compilable(Protocol):
-    """What a compiled partition needs of the `Partition` that it was compiled from."""
-
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def ops(self) -> tuple[Op, ...]: ...
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def backend(self) -> str | None: ...
-
-    @property
-    def why_not(self) -> Mapping[str, str]: ...
-
-    @property
-    def input_ports(self) -> tuple[LogicalTensor, ...]: ...
-
-    @property
-    def output_ports(self) -> tuple[LogicalTensor, ...]: ...
-
-    @property
-    def shape_operands(self) -> tuple[int, ...]: ...
-
-    @property
-    def constants(self) -> Mapping[int, Array]: ...
-
-    @property
-    def in_place(self) -> Mapping[int, Array]: ...
-
-    @property
-    def parts(self) -> Sequence[Compilable]: ...
-
-    def checked_inputs(self, given: Sequence[LogicalTensor] | None) -> tuple[LogicalTensor, ...]:
-        """The inputs to compile for, in port order."""
-        ...
-
-    def build(
-        self,
-        inputs: tuple[LogicalTensor, ...],
-        outputs: tuple[LogicalTensor, ...],
-        engine: Engine,
-        values: Mapping[int, tuple[int, ...]],
-        options: CompileOptions,
-    ) -> Built:
-        """An executable for these tensors and values of shape operands."""
-        ...
-
-
 class CompiledPartition:
     """A partition compiled for concrete tensors. Executing it is thread-safe.
 
@@ -127,7 +77,7 @@ class CompiledPartition:
 
     def __init__(
         self,
-        partition: Compilable,
+        partition: Subgraph,
         inputs: tuple[LogicalTensor, ...],
         outputs: tuple[LogicalTensor, ...],
         engine: Engine,
@@ -159,9 +109,9 @@ class CompiledPartition:
         inputs = self.inputs
         if self._open:
             shaped = [t.with_shape(shape) for t, shape in zip(inputs, key.shapes, strict=True)]
-            inputs = self.partition.checked_inputs(shaped)
-        built = self.partition.build(inputs, self._declared_outputs, self.engine, by_id, self._options)
+            inputs = checked_inputs(self.partition, shaped)
         part = self.partition
+        built = specialise(part, inputs, self._declared_outputs, self.engine, by_id, self._options)
         arguments = Arguments(built.executable, part.ops, self.engine, part.constants, part.in_place)
         return Specialised(arguments, built)
 

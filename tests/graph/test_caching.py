@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.compile import compiled_partition
 from onednn_graph.graph.compile.compiled_partition import MAX_SPECIALISATIONS, Specialisation
 from onednn_graph.graph.functions import eager
 from onednn_graph.graph.runtime.caching import BoundedCache
@@ -237,15 +238,15 @@ def test_queries_tell_of_the_threads_own_call(backend):
 def test_a_slow_compilation_keeps_nobody_else_waiting(monkeypatch):
     compiled, src, diff_dst = gradient("numpy")
     begun, go_on = threading.Event(), threading.Event()
-    build = compiled.partition.build
+    specialise = compiled_partition.specialise
 
-    def slow(inputs, outputs, engine, values, options):
+    def slow(partition, inputs, outputs, engine, values, options):
         if values[2][0] == 5:
             begun.set()
             wait(go_on)
-        return build(inputs, outputs, engine, values, options)
+        return specialise(partition, inputs, outputs, engine, values, options)
 
-    monkeypatch.setattr(compiled.partition, "build", slow)
+    monkeypatch.setattr(compiled_partition, "specialise", slow)
 
     def run(k):
         return compiled.execute(None, [src, diff_dst, np.array([k, k, 2, 3], np.int32)])[0].shape
