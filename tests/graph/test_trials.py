@@ -58,6 +58,18 @@ def test_what_is_clearly_slower_is_dropped_early_and_the_first_one_later():
     ]
 
 
+def test_one_goes_out_behind_another_that_has():
+    """The second one at its first times, the third, whose times differ at first, some executions later."""
+    slow = [8, 5, 4, 3, 2.2, 2.2]
+    trial = Trial(["a", "b", "c", "d"], 1.0)
+    order = play(
+        trial, lambda name, count: {"a": 1.02, "b": 2, "c": slow[min(count, 5)], "d": 1.0}[name] * 1e-3
+    )
+    assert trial.taken == "d"
+    assert order.count("b") == 1 + LEAST_ROUNDS
+    assert order.count("c") == len(slow)
+
+
 def test_one_short_time_does_not_drive_out_the_first():
     """Times that differ from each other as much as ways do say nothing; and nobody is told that they do."""
     told = []

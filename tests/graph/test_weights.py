@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.io import weights as weight_files
 from onednn_graph.graph.io.serialization import dump, load
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="install the extra 'weights'")
@@ -271,6 +272,23 @@ def test_a_file_of_someone_else(tmp_path):
         dense().save(tmp_path / "m.json", weights=True)
     assert (tmp_path / "m.safetensors").read_bytes() == before
     assert (tmp_path / "m.json").read_text() == text
+
+
+def test_a_header_that_is_too_long_is_not_read(tmp_path, monkeypatch):
+    """It says how long it is, whatever there is."""
+    header = json.dumps(
+        {
+            "__metadata__": {weight_files.KEY: "{}"},
+            "w": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},
+        }
+    )
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
+    assert weight_files.metadata_of(path) == {"document": None}
+    monkeypatch.setattr(weight_files, "MAX_HEADER_BYTES", len(header))
+    assert weight_files.metadata_of(path) == {"document": None}
+    monkeypatch.setattr(weight_files, "MAX_HEADER_BYTES", len(header) - 2)
+    assert weight_files.metadata_of(path) == {}
 
 
 def test_a_bit_that_flips_is_seen(tmp_path):

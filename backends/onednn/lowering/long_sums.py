@@ -60,4 +60,4 @@ def stages(length: int, lanes: int = 1) -> tuple[int, ...] | None:
             return None
         found.append(factor)
         length //= factor
-    return (*found, length) if length > 1 else tuple(found)
+    return (*found, length)

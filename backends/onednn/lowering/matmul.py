@@ -51,9 +51,8 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         else:
             operands.append(_matrix(low, low.plain(tensor), rank, turned, argument))
     result = result_of(op, links)
-    rows = () if vectors and len(src.dims) == 1 else (a_shape[-2],)
-    columns = () if vectors and len(weights.dims) == 1 else (b_shape[-1],)
-    matrix = (*output.dims[: len(output.dims) - len(rows) - len(columns)], a_shape[-2], b_shape[-1])
+    own_axes = sum(len(tensor.dims) > 1 for tensor in (src, weights))
+    matrix = (*output.dims[: len(output.dims) - own_axes], a_shape[-2], b_shape[-1])
     matrix = (1,) * (rank - len(matrix)) + matrix
     bias: Buffer | None = None
     if len(op.inputs) > 2:

@@ -93,13 +93,13 @@ class ConstantPlan:
         return [*addresses, *latest.addresses], latest
 
     def made_of(
-        self, addresses: Sequence[int], arrays: Mapping[int, Array] | None = None, version: int = 0
+        self, addresses: Sequence[int], arrays: Mapping[int, Array], version: int
     ) -> PreparedConstants:
         """What is made of the constants that lie at these addresses now.
 
         Args:
             addresses: of all arguments; only those of constants are read.
-            arrays: the constants by number, to be kept alive; whoever gives none keeps them.
+            arrays: the constants by number, to be kept alive.
             version: of their content.
         """
         made = tuple(np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes)
@@ -107,7 +107,7 @@ class ConstantPlan:
         self.plan.run([*addresses, *places])
         further = range(len(addresses), len(addresses) + len(places))
         return PreparedConstants(
-            arrays or {},
+            arrays,
             tuple(addresses[number] for number in self._constants),
             version,
             made,

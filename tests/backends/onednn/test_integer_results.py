@@ -84,3 +84,14 @@ def test_averages_of_integers_of_one_scale_stay_integers(data_type, zero_point, 
     exact = np.nanmean(windows, (-1, -2)) if exclude_pad else np.nansum(windows, (-1, -2)) / 9
     assert np.abs(got - zero_point - exact).max() <= 0.5 + 1e-6  # either way at a tie
     assert (len(kernels(model)) == 1) is stays
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_scales_along_the_axis_of_a_vector(axis):
+    graph = og.Graph()
+    x, scales = (graph.input(name, "f32", [5]) for name in ("x", "scales"))
+    graph.op("DynamicQuantize", x, scales, qtype="per_channel", axis=axis, name="y")
+    model = graph.compile()
+    got = model(np.float32([1, 2, 3, 4, 5]), np.float32([1, 0.5, 0.25, 2, 1]))["y"]
+    np.testing.assert_array_equal(got, [1, 4, 12, 2, 5])
+    assert any("jit" in name for name in kernels(model))

@@ -111,3 +111,8 @@ def test_shuffled_channels_stay_channels_last(onednn, channels):
         step for one in model.explain().values() for step in one.steps if step.change and not step.prepared
     ]
     assert len(copies) <= 4  # the input, the part, the shuffle, the result
+
+
+def test_an_axis_of_one_element_comes_behind_those_of_the_same_stride():
+    assert order_of((2, 1, 4, 3), (12, 1, 3, 1)) == (0, 2, 3, 1)
+    assert order_of((1, 5, 2), (10, 2, 2)) == (0, 1, 2)
