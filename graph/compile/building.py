@@ -52,8 +52,8 @@ def build(
     request: CompileRequest,
     backends: Sequence[Backend],
     *,
-    asked: bool = False,
-    parts: Sequence[Part] = (),
+    asked: bool,
+    parts: Sequence[Part],
 ) -> Built:
     """The first executable of the first backend that can, verified where it is not trusted or the user wants it so.
 

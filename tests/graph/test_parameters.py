@@ -189,6 +189,20 @@ def test_nobody_reads_a_parameter_after_its_update(
             assert np.array_equal(graph.parameters["w"], now - 1)
 
 
+@pytest.mark.parametrize("others", [1, 2, 3])
+def test_a_parameter_that_other_updates_read_is_written_last(step_op: str, others: int) -> None:
+    graph = og.Graph()
+    a = graph.parameter(W, name="a")
+    graph.assign(a, graph.op(step_op, a, graph.constant(np.ones_like(W), name="one")))
+    for number in range(others):
+        other = graph.parameter(np.zeros_like(W), name=f"b{number}")
+        graph.assign(other, graph.op(step_op, other, a))  # −a, as it was
+    graph.compile()()
+    np.testing.assert_array_equal(graph.parameters["a"], W - 1)
+    for number in range(others):
+        np.testing.assert_array_equal(graph.parameters[f"b{number}"], -W)
+
+
 @pytest.mark.parametrize("bound", [False, True])
 def test_updates_that_read_each_others_parameters(step_op: str, bound: bool) -> None:
     graph = og.Graph()

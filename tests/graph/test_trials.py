@@ -150,7 +150,8 @@ def test_executions_at_once_go_the_way_that_leads_and_are_not_timed():
 def test_it_ends_where_nothing_can_be_timed():
     trial = Trial(["a", "b"], 1.0)
     trial.begin()  # one that never ends, as of a thread that a fork left behind
-    for _ in range(MOST_BEGUN * (ROUNDS + 1) * 2):
+    for _ in range(MOST_BEGUN * (ROUNDS + 1) * 2 - 1):
+        assert not trial.settled
         trial.end(trial.begin(), 1e-3)
     assert trial.settled
     assert trial.taken == "a"
