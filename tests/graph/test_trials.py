@@ -213,8 +213,11 @@ def test_settling_ends_trials_and_tells_nobody():
 def test_taking_over_replaces_all():
     choices = Choices({"p": "a", "q": "b"})
     trial = choices.trial("r", ["a", "b"], 1.0)
+    before = choices.version
     choices.take_over({"p": "c"})
     assert trial.settled
+    assert choices.fixed
+    assert choices.version > before
     assert choices.settled == {"p": "c"}
     choices.note("p", "d")
     choices.note("s", "d")

@@ -118,7 +118,7 @@ class HostArray:
         size = self.dtype.itemsize + sum(
             (d - 1) * s for d, s in zip(self.shape, self.strides, strict=True) if d
         )
-        memory: Any = (ctypes.c_char * max(size, 1)).from_address(place)
+        memory: Any = (ctypes.c_char * size).from_address(place)
         return np.ndarray(self.shape, self.dtype, memory, strides=self.strides)
 
 
