@@ -61,3 +61,32 @@ def test_no_reference_loop_adds_it():
     graph.op("ConvTranspose", x, w, bias, strides=[2, 2], dilations=[1, 1], **both)
     (told,) = graph.compile().explain().values()
     assert not any("conv:any+brgconv" in name for name in told.implementations)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(16, 1), (20, 1), (20, 20)])
+def test_a_bias_gradient_beside_weights_in_the_primitive_s_own_layout(onednn, channels, groups):
+    graph = og.Graph()
+    x, dy = (graph.input(name, "f32", (2, channels, 12, 12)) for name in ("x", "dy"))
+    same = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    formats = {"data_format": "NCX", "weights_format": "OIX"}
+    shape = [channels, channels // groups, 3, 3]
+    dw = graph.op(
+        "ConvolutionBackwardWeights", x, dy, weights_shape=shape, groups=groups, **formats, **same, name="dw"
+    )
+    db = graph.op("BiasAddBackward", dy, data_format="NCX", name="db")
+    for tensor in (dw, db):
+        graph.output(tensor)
+    graph.finalize()
+    (partition,) = graph.get_partitions()
+    free = og.LogicalTensor(dw.id, "f32", layout_type="any")
+    compiled = partition.compile(None, [free, db])
+    assert compiled.explain().backend == "onednn"
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-2, 3, (2, channels, 12, 12)).astype(np.float32) for _ in range(2)]
+    expected = graph.compile(backend="numpy")(*arrays)
+    weights, bias = compiled.execute(None, arrays)
+    lies = compiled.query_logical_tensor(dw.id)
+    if lies.layout_type is og.LayoutType.opaque:
+        weights = og.Tensor.from_opaque(lies, weights, compiled.engine).numpy()
+    np.testing.assert_array_equal(weights, expected["dw"])
+    np.testing.assert_array_equal(bias, expected["db"])
