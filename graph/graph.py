@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Sequence
-from typing import Self, Unpack
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Self, Unpack
 
 from ..ops.data_types import DataType
 from .compile.compiled_graph import CompiledGraph
@@ -19,6 +19,8 @@ from .model.logical_tensor import LogicalTensor
 from .pictures.drawing import graph_in_notebook, graph_to_dot, graph_to_html
 from .precision.bfloat16 import to_data_type
 from .precision.inference import for_inference
+from .precision.quantization import quantize
+from .precision.ranges import Method
 from .runtime.engine import Engine
 from .runtime.executable import Explanation
 from .runtime.profiling import Profile
@@ -147,6 +149,38 @@ class Graph(GraphCore):
         """
         return for_inference(self, outputs)
 
+    def quantize_static(
+        self,
+        calibration_feeds: Iterable[object],
+        *,
+        method: Method | Literal["minmax", "percentile", "mse"] = Method.minmax,
+        keep: Collection[str] = (),
+    ) -> Self:
+        """The same f32 graph whose convolutions and matmuls run on 8-bit integers; this one stays as it is.
+
+        The inputs of convolutions and matmuls, and what lies between them (sums of residuals, poolings, joins), are
+        stored as integers: `Quantize` and `Dequantize` stand around them, of which kernels of integers are made.
+        Constant weights become constants of s8, symmetric, with a scale for each output channel; activations u8 with
+        one scale and a zero point, from the range that they have when the graph runs on the feeds, and s8 where they
+        are the second factor of a matmul. Ranges hold zero; those of softmax and sigmoid are known. Biases, and all
+        else, stay f32. (`graph.quantize` adds an op, as each op's method does.)
+
+        Args:
+            calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'
+                order, or the array itself where there is one input.
+            method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
+            keep: what stays f32: names of ops, kinds, and names of tensors.
+
+        Returns:
+            A graph with the same inputs and outputs that is not finalized.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: the graph is bf16 or quantised; no feeds, or one that does not fit; NaN or
+                an infinity in a tensor to be quantised; an unknown method, or name in `keep`.
+            GraphError, ShapeError: see `finalize`.
+        """
+        return quantize(self, calibration_feeds, method=method, keep=keep)
+
     def gradients(
         self,
         loss: LogicalTensor | Sequence[LogicalTensor],
@@ -184,7 +218,7 @@ class Graph(GraphCore):
         self._check_open("gradients")
         trial = copy.copy(self)  # an error half way leaves this graph as it was
         found = gradients(trial, loss, wrt, seed, recompute, straight_through=straight_through)
-        self.take_over(trial)
+        self._take_over(trial)
         return found
 
     # --- files ---

@@ -15,6 +15,7 @@ from numpy.lib.npyio import NpzFile
 
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import label
+from ..graph.open_graph import OpenGraph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..graph.runtime.replacing import replacing
 from ..ops.errors import ArgumentError, nearest
@@ -34,7 +35,7 @@ class Inputs:
     made_up: tuple[str, ...]
 
 
-def given_arrays(graph: Graph, path: Path | None) -> dict[str, Array]:
+def given_arrays(graph: Graph | OpenGraph, path: Path | None) -> dict[str, Array]:
     """Arrays of a file by the names of the graph's inputs; none where there is no file.
 
     The keys of the file are names, or ids, of inputs. NumPy writes types that it lacks, such as bfloat16, as raw bytes;

@@ -93,7 +93,7 @@ class GraphFile:
         except OSError as error:
             raise GraphFileError(f"{self.name}: can't be read: {reason_of(error)}") from error
 
-    def graph(self) -> Graph:
+    def graph(self) -> Graph | OpenGraph:
         """Its graph, not finalized.
 
         Raises:
@@ -161,7 +161,7 @@ def loaded(path: Path, shapes: Sequence[str] = ()) -> Graph:
     return with_shapes(GraphFile.at(path).graph(), parse_shapes(shapes), str(path))
 
 
-def with_shapes(graph: Graph, shapes: dict[str, tuple[int, ...]], name: str) -> Graph:
+def with_shapes(graph: Graph | OpenGraph, shapes: dict[str, tuple[int, ...]], name: str) -> Graph:
     """The graph for these shapes of its inputs, finalized; see `loaded`."""
     if shapes:
         graph = graph.with_shapes(shapes)
@@ -185,5 +185,5 @@ def check_sizes(graph: Graph) -> None:
         )
 
 
-def _open(graph: Graph) -> str:
+def _open(graph: Graph | OpenGraph) -> str:
     return ", ".join(f"{label(t)} {format_shape(t.shape)}" for t in graph.inputs if not t.is_concrete)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.errors import ArgumentError
-from .graph_files import GraphFile
+from .graph_files import GraphFile, with_shapes
 
 HOST = "localhost"
 LARGEST_PORT = 2**16 - 1
@@ -43,7 +43,7 @@ def view(file: GraphFile, port: int, *, browse: bool, say: Callable[[str], None]
         ) from None
     content = bytearray(file.whole())
     if not file.is_onnx:
-        file.graph().finalize()  # a bad file is named here, with its reason
+        with_shapes(file.graph(), {}, file.name)
     ending = RECOGNISED[not file.is_onnx]
     name = file.name if file.name.lower().endswith(ending) else f"{file.name}{ending}"
     _check_port(port)

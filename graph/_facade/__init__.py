@@ -10,10 +10,6 @@ import logging as _logging
 import signal as _signal
 import sys as _sys
 import typing as _typing
-from collections.abc import Collection as _Collection
-from collections.abc import Iterable as _Iterable
-from collections.abc import Sequence as _Sequence
-from functools import wraps as _wraps
 from importlib.metadata import version as _version
 from pathlib import Path as _Path
 
@@ -53,9 +49,6 @@ from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, P
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.onnx import from_onnx
 from onednn_graph.graph.open_graph import OpenGraph
-from onednn_graph.graph.precision.quantization import quantize as _quantize_graph
-from onednn_graph.graph.precision.ranges import Method as _Method
-from onednn_graph.graph.runtime.arrays import Array as _Array
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
 from onednn_graph.graph.runtime.profiling import profile
 from onednn_graph.graph.runtime.tensor import Tensor
@@ -76,7 +69,7 @@ from onednn_graph.ops.registry import REGISTRY as _REGISTRY
 from onednn_graph.ops.schema import OpSchema as _OpSchema
 
 if _typing.TYPE_CHECKING:
-    from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary, reportAssignmentType] -- quantize takes a graph too
+    from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
 else:
 
     def __getattr__(name: str) -> object:
@@ -84,6 +77,8 @@ else:
         if name in _renamed.RENAMED:
             return _renamed.former(name)
         function = getattr(_functions, name)
+        if name == "quantize":
+            function = _renamed.quantize(function)
         if name in _functions.__all__:  # built in, and those stay: the next access finds it at once
             globals()[name] = function
         return function
@@ -101,35 +96,6 @@ __version__ = _version("onednn-graph")
 _BACKENDS.register(_OnednnBackend())
 _BACKENDS.register(_NumpyBackend())
 _BACKENDS.register(_NativeBackend(), on_request=True)
-
-
-@_typing.overload
-def quantize(
-    src: Graph,
-    calibration_feeds: _Iterable[object],
-    *,
-    method: _Method | _typing.Literal["minmax", "percentile", "mse"] = "minmax",
-    keep: _Collection[str] = (),
-) -> Graph: ...
-@_typing.overload
-def quantize(
-    src: object,
-    *,
-    scales: _Sequence[float],
-    qtype: _typing.Literal["per_tensor", "per_channel"] | None = None,
-    axis: int | None = None,
-    zps: _Sequence[int] | None = None,
-    output_type: DataType | _typing.Literal["u8", "s8", "f8_e5m2", "f8_e4m3"] | None = None,
-    out: _typing.Any = None,
-    backend: str | None = None,
-    engine: Engine | None = None,
-) -> _Array: ...
-@_wraps(_functions.quantize)
-def quantize(*inputs: _typing.Any, **given: _typing.Any) -> _typing.Any:
-    # The op's function for an array; a graph has one of its own, under the name by which people look for it.
-    if (inputs and isinstance(inputs[0], Graph)) or "calibration_feeds" in given:
-        return _quantize_graph(*inputs, **given)
-    return _functions.quantize(*inputs, **given)
 
 
 def list_ops() -> tuple[_OpSchema, ...]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 from warnings import warn
+
+from onednn_graph.graph.graph import Graph
+from onednn_graph.graph.open_graph import OpenGraph
 
 REMOVED_IN = "0.4"
 """The version that does without them."""
@@ -80,6 +85,22 @@ def keep_callable(module: ModuleType, function: Callable[[], object]) -> None:
             return function()
 
     module.__class__ = FormerFunction
+
+
+def quantize(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The op's function, which graphs were given to as well."""
+
+    @wraps(function)
+    def quantize(*inputs: Any, **given: Any) -> Any:
+        graph = inputs[0] if inputs else given.get("src")
+        if not isinstance(graph, Graph | OpenGraph):
+            return function(*inputs, **given)
+        _warn("quantize(graph, feeds)", "Graph.quantize_static(feeds)", stacklevel=3)
+        return graph.quantize_static(
+            *inputs[1:], **{name: one for name, one in given.items() if name != "src"}
+        )
+
+    return quantize
 
 
 def _warn(old: str, new: str, *, stacklevel: int) -> None:

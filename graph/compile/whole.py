@@ -9,7 +9,7 @@ from typing import Any
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ...ops.values import format_value
-from ..core.building import GraphCore
+from ..core.building import GraphCore, content_of
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
 from ..runtime.progress import show_progress
@@ -24,7 +24,7 @@ from .signature import Signature
 
 def partitions_of(graph: GraphCore, policy: Policy | str, *, backend: str | None) -> list[Partition]:
     """See `Graph.get_partitions`."""
-    content = graph.content
+    content = content_of(graph)
     if not graph.finalized:
         raise GraphError("the graph must be finalized before get_partitions; call finalize()")
     chosen = parse_enum(Policy, policy, "policy")
@@ -53,7 +53,7 @@ def compile_graph(
     """See `Graph.compile`."""
     options = CompileOptions() if options is None else options
     graph.finalize()
-    content = graph.content
+    content = content_of(graph)
     partitions = partitions_of(graph, options.policy, backend=options.backend)
     together = options.policy is Policy.fusion
     return CompiledGraph(
@@ -85,7 +85,7 @@ def tune_graph(
     partitions = partitions_of(graph, Policy.fusion, backend=backend)
     share = budget_seconds / len(partitions)
     found: dict[int, Explanation | None] = {}
-    for one in sections(partitions, graph.content.needed):
+    for one in sections(partitions, content_of(graph).needed):
         show_progress(f"tuning {one.ops[0]}{f' and {len(one.ops) - 1} more' if one.ops[1:] else ''}")
         ready = all(t.is_concrete for t in one.input_ports) and not one.shape_operands
         found[one.id] = (

@@ -41,21 +41,8 @@ class GraphCore(Readable, OpMethods):
         check_kind(engine_kind)
         self.engine_kind = engine_kind
         self.fpmath_mode = parse_enum(FpmathMode, fpmath_mode, "fpmath_mode")
-        self.content = Content(Home(self))
+        self._content = Content(Home(self))
         self._finalized = False
-
-    def fresh_graph(self) -> Self:
-        """An empty graph of the same class, kind of engine and mode."""
-        made = object.__new__(type(self))  # a user's class may be made from something else
-        GraphCore.__init__(made, self.engine_kind, fpmath_mode=self.fpmath_mode)
-        return made
-
-    def check_settled(self, done: str) -> None:
-        """Whether the ops are known; those of an `OpenGraph` are not, which says so.
-
-        Args:
-            done: what is to be done with the graph.
-        """
 
     # --- oneDNN Graph's own interface ---
 
@@ -74,7 +61,7 @@ class GraphCore(Readable, OpMethods):
             )
         if self._finalized:
             raise GraphError(f"{op} can't be added, the graph is finalized; build a new Graph")
-        return adding.add_op(self.content, op)
+        return adding.add_op(self._content, op)
 
     def add_input(self, tensor: LogicalTensor) -> LogicalTensor:
         """Says that a tensor is an input, and returns it; inputs then have the order in which they are added.
@@ -87,9 +74,9 @@ class GraphCore(Readable, OpMethods):
                 another tensor of its name.
         """
         self._check_source(tensor, "input")
-        self.content.add_source(tensor, "input")
-        self.content.declared[tensor.id] = None
-        return self.content.tensors[tensor.id]
+        self._content.add_source(tensor, "input")
+        self._content.declared[tensor.id] = None
+        return self._content.tensors[tensor.id]
 
     def add_constant(self, tensor: LogicalTensor, array: object) -> LogicalTensor:
         """Gives the graph the value of a tensor with property_type constant, and returns it; see `constant`.
@@ -101,7 +88,7 @@ class GraphCore(Readable, OpMethods):
                 it, has a value for it, or has another tensor of its name.
         """
         self._check_source(tensor, "constant")
-        return adding.add_constant(self.content, tensor, array)
+        return adding.add_constant(self._content, tensor, array)
 
     def add_parameter(self, tensor: LogicalTensor, value: object) -> LogicalTensor:
         """Gives the graph a parameter for a tensor with property_type variable, and returns it; see `parameter`.
@@ -117,7 +104,7 @@ class GraphCore(Readable, OpMethods):
                 it, has a parameter for it, or has another tensor of its name.
         """
         self._check_source(tensor, "parameter")
-        return adding.add_parameter(self.content, tensor, value)
+        return adding.add_parameter(self._content, tensor, value)
 
     def _check_source(self, tensor: object, what: str) -> None:
         if not isinstance(tensor, LogicalTensor):
@@ -135,11 +122,11 @@ class GraphCore(Readable, OpMethods):
         """
         if self._finalized:
             return
-        if not self.content.ops:
+        if not self._content.ops:
             raise GraphError("the graph has no ops; add one before finalize")
-        ordered = topological(self.content.ops)
-        tensors, self.content.ops = infer(ordered, self.content.tensors, {})
-        self.content.know(tensors.values())
+        ordered = topological(self._content.ops)
+        tensors, self._content.ops = infer(ordered, self._content.tensors, {})
+        self._content.know(tensors.values())
         self._finalized = True
 
     # --- builder ---
@@ -167,7 +154,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: the name is taken, or the graph is finalized.
         """
         self._check_open(f"input {format_value(name)}")
-        self.content.check_new_name(name, "an input")
+        self._content.check_new_name(name, "an input")
         return self.add_input(
             LogicalTensor(
                 self.fresh_id(), data_type, shape, strides=strides, property_type=property_type, name=name
@@ -215,7 +202,7 @@ class GraphCore(Readable, OpMethods):
         shown = f"a {what}" if name is None else f"{what} {format_value(name)}"
         self._check_open(shown)
         if name is not None:
-            self.content.check_new_name(name, f"a {what}")
+            self._content.check_new_name(name, f"a {what}")
         if isinstance(array, Parameter):
             given = array.array
         else:
@@ -225,7 +212,7 @@ class GraphCore(Readable, OpMethods):
         own = name
         if own is None:
             own = f"{what}_{number}"
-            self.content.check_name(own)
+            self._content.check_name(own)
         tensor = LogicalTensor(number, data_type, given.shape, property_type=property_type, name=own)
         add = self.add_constant if property_type is PropertyType.constant else self.add_parameter
         return add(tensor, array if isinstance(array, Parameter) else given)
@@ -251,22 +238,22 @@ class GraphCore(Readable, OpMethods):
             raise ArgumentTypeError(f"{kind}: name must be a string or None, got {format_value(name)}")
         for tensor in inputs:
             if isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-                self.content.next_id = max(self.content.next_id, tensor.id + 1)
+                self._content.next_id = max(self._content.next_id, tensor.id + 1)
         op_id = self.fresh_id()
         label = name if name is not None else f"{snake_case(names.kind)}_{op_id}"
         types = schema_output_types(schema, names, inputs, attributes, outputs, output_type)
         made: list[LogicalTensor] = []
         for port, data_type in zip(schema.output_ports(len(types)), types, strict=True):
             own = label if len(types) == 1 else f"{label}.{names.spell(port.name)}"
-            self.content.check_name(own)
+            self._content.check_name(own)
             made.append(LogicalTensor(self.fresh_id(), data_type, name=own))
         op = Op(op_id, kind, inputs, made, name=label, **attributes)
         tensors, resolved = infer(
-            [op], {t.id: self.content.merged(t, op) for t in (*op.inputs, *op.outputs)}, {}
+            [op], {t.id: self._content.merged(t, op) for t in (*op.inputs, *op.outputs)}, {}
         )
         self.add_op(resolved[0])
-        self.content.know(tensors.values())
-        return tuple(self.content.tensors[t.id] for t in made)
+        self._content.know(tensors.values())
+        return tuple(self._content.tensors[t.id] for t in made)
 
     def assign(self, parameter: LogicalTensor, value: LogicalTensor) -> None:
         """Says that a parameter has a value once a run is over. All ops of that run read its former value.
@@ -293,7 +280,7 @@ class GraphCore(Readable, OpMethods):
                     f"{type(tensor).__name__}"
                 )
         self._check_open(f"an assignment to {parameter}")
-        adding.assign(self.content, parameter, value)
+        adding.assign(self._content, parameter, value)
 
     def output(self, tensor: LogicalTensor, *, name: str | None = None) -> LogicalTensor:
         """Marks a tensor as an output of the graph; returns it.
@@ -317,7 +304,7 @@ class GraphCore(Readable, OpMethods):
             raise ArgumentTypeError(
                 f"an output's name must be a non-empty string or None, got {format_value(name)}"
             )
-        return adding.mark_output(self.content, tensor, name)
+        return adding.mark_output(self._content, tensor, name)
 
     def name_state(self, state: Mapping[str, LogicalTensor | Array]) -> None:
         """Says what `state` is.
@@ -329,7 +316,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: a tensor is no parameter of the graph, or the graph is finalized.
         """
         self._check_open("state")
-        adding.name_state(self.content, state)
+        adding.name_state(self._content, state)
 
     def set_parameters(self, values: Mapping[str, object] | Mapping[int, object]) -> None:
         """Writes to parameters; all graphs and models that share them see it, and so nobody may run one meanwhile.
@@ -342,7 +329,7 @@ class GraphCore(Readable, OpMethods):
             ArgumentTypeError, ArgumentError, DataTypeError, ShapeError: an unknown parameter, or an array that does
                 not fit it; nothing was written then.
         """
-        adding.set_parameters(self.content, values)
+        adding.set_parameters(self._content, values)
 
     # --- what changes it ---
 
@@ -353,7 +340,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: the graph is finalized, or has no such op.
         """
         self._check_open(f"{op}, which is to be taken out,")
-        editing.take_out(self.content, op)
+        editing.take_out(self._content, op)
 
     def replace_ops(self, ops: Iterable[Op]) -> None:
         """Puts each op in the place of the one that has its id; it makes the same tensors, out of any of the graph.
@@ -370,7 +357,7 @@ class GraphCore(Readable, OpMethods):
             ShapeError: what an op makes has another shape than what the one before made.
         """
         self._check_open("another op")
-        editing.replace_ops(self.content, ops)
+        editing.replace_ops(self._content, ops)
 
     def prune(self, outputs: Sequence[LogicalTensor] | None = None) -> None:
         """Takes out the ops that no tensor marked by `output` or assigned depends on, and what only they read.
@@ -386,7 +373,7 @@ class GraphCore(Readable, OpMethods):
         """
         if self._finalized:
             raise GraphError("ops can't be taken out, the graph is finalized; prune before finalize")
-        editing.prune(self.content, outputs)
+        editing.prune(self._content, outputs)
 
     def drop_constant(self, tensor: LogicalTensor) -> None:
         """Takes back a constant that no op reads and that is no output.
@@ -395,7 +382,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: it is no constant that the graph holds, or is read; the graph is finalized.
         """
         self._check_open(f"a graph without {tensor}")
-        editing.drop_constant(self.content, tensor)
+        editing.drop_constant(self._content, tensor)
 
     def drop_assignment(self, parameter: LogicalTensor) -> None:
         """Takes back what `assign` said of a parameter; what was to be its value is an output then if nobody reads it.
@@ -404,7 +391,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: nothing is assigned to it; the graph is finalized.
         """
         self._check_open(f"a change of {parameter}")
-        editing.drop_assignment(self.content, parameter)
+        editing.drop_assignment(self._content, parameter)
 
     def drop_output(self, tensor: LogicalTensor) -> None:
         """Says that a tensor that no op reads is no output of the graph; `output` makes it one again.
@@ -415,7 +402,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: no op of the graph makes the tensor; it is marked by `output`; the graph is finalized.
         """
         self._check_open(f"{tensor}, which is to be dropped,")
-        editing.drop_output(self.content, tensor)
+        editing.drop_output(self._content, tensor)
 
     def with_shapes(self, shapes: Mapping[str, Sequence[int]]) -> Self:
         """A graph of its own for inputs of these shapes: sizes that are open here are filled in. Not finalized.
@@ -427,16 +414,16 @@ class GraphCore(Readable, OpMethods):
             ArgumentError, ArgumentTypeError: an unknown input, or no shape.
             ShapeError: a size that is known here is another one, or an op can't do with these.
         """
-        inputs = editing.reshaped_inputs(self.content, shapes)
+        inputs = editing.reshaped_inputs(self.inputs, shapes)
         twin = copy.copy(self)
         twin._finalized = False
-        editing.reshape(twin.content, inputs)
+        editing.reshape(twin._content, inputs)
         return twin
 
-    def take_over(self, other: GraphCore) -> None:
+    def _take_over(self, other: GraphCore) -> None:
         """Becomes what a copy of it has become, which is of no use afterwards."""
-        self.content = other.content
-        self.content.home.belongs_to(self)
+        self._content = other._content
+        self._content.home.belongs_to(self)
 
     def _check_open(self, what: str) -> None:
         if self._finalized:
@@ -444,23 +431,37 @@ class GraphCore(Readable, OpMethods):
 
     def fresh_id(self) -> int:
         """A number that no op and no tensor of the graph has, for one that is to be added."""
-        return self.content.fresh_id()
+        return self._content.fresh_id()
 
     # --- copies ---
 
     def __copy__(self) -> Self:
         """A graph of its own; ops and tensors never change and are shared."""
-        twin = self.fresh_graph()
-        vars(twin).update({name: copy.copy(value) for name, value in vars(self).items() if name != "content"})
-        twin.content = self.content.copied(Home(twin))
+        twin = empty_like(self)
+        vars(twin).update(
+            {name: copy.copy(value) for name, value in vars(self).items() if name != "_content"}
+        )
+        twin._content = self._content.copied(Home(twin))
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A graph of its own with parameters of its own, which have the values of now."""
         twin = copy.copy(self)
-        twin.content.parameters = copy.deepcopy(self.content.parameters, memo)
+        twin._content.parameters = copy.deepcopy(self._content.parameters, memo)
         return twin
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.content.move(Home(self))
+        self._content.move(Home(self))
+
+
+def empty_like(graph: G) -> G:
+    """An empty graph of the same class, kind of engine and mode."""
+    made = object.__new__(type(graph))  # a user's class may be made from something else
+    GraphCore.__init__(made, graph.engine_kind, fpmath_mode=graph.fpmath_mode)
+    return made
+
+
+def content_of(graph: GraphCore) -> Content:
+    """What a graph holds, for those who compile it."""
+    return graph._content  # pyright: ignore[reportPrivateUsage] -- of the class above

@@ -113,9 +113,11 @@ def reshape(content: Content, inputs: Iterable[LogicalTensor]) -> None:
     content.producers = {t.id: op for op in content.ops for t in op.outputs}
 
 
-def reshaped_inputs(content: Content, shapes: Mapping[str, Sequence[int]]) -> list[LogicalTensor]:
+def reshaped_inputs(
+    ports: Sequence[LogicalTensor], shapes: Mapping[str, Sequence[int]]
+) -> list[LogicalTensor]:
     """The inputs, those that `shapes` names with their shapes of there; see `Graph.with_shapes`."""
-    inputs = {label(t): t for t in content.inputs}
+    inputs = {label(t): t for t in ports}
     for name, given in shapes.items():
         if name not in inputs:
             raise ArgumentError(

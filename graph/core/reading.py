@@ -17,18 +17,17 @@ class Readable:
     """A graph, as it is looked at.
 
     Attributes:
-        content: what it holds.
         fpmath_mode: see `FpmathMode`.
     """
 
-    content: Content
+    _content: Content
     fpmath_mode: FpmathMode
     _finalized: bool
 
     @property
     def ops(self) -> tuple[Op, ...]:
         """The ops: as added, or in topological order once finalized."""
-        return tuple(self.content.ops)
+        return tuple(self._content.ops)
 
     @property
     def finalized(self) -> bool:
@@ -41,7 +40,7 @@ class Readable:
 
         Constants and parameters that the graph holds are none.
         """
-        return self.content.inputs
+        return self._content.inputs
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
@@ -49,7 +48,7 @@ class Readable:
 
         What is assigned to a parameter is one only if it is marked.
         """
-        return self.content.outputs
+        return self._content.outputs
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -59,32 +58,32 @@ class Readable:
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the outputs, by which a compiled graph returns them; one tensor may have several."""
-        return tuple(name for name, _ in self.content.named_outputs())
+        return tuple(name for name, _ in self._content.named_outputs())
 
     @property
     def marked_outputs(self) -> tuple[tuple[str | None, int], ...]:
         """What `output` was called with, in order: the name that was given, and the tensor's id."""
-        return tuple(self.content.marked)
+        return tuple(self._content.marked)
 
     @property
     def constants(self) -> Mapping[str, Array]:
         """The arrays that the graph holds, read-only, by name."""
-        return {label(self.content.tensors[i]): array for i, array in self.content.constants.items()}
+        return {label(self._content.tensors[i]): array for i, array in self._content.constants.items()}
 
     @property
     def constant_tensors(self) -> tuple[LogicalTensor, ...]:
         """The tensors of the constants that the graph holds."""
-        return tuple(self.content.tensors[i] for i in self.content.constants)
+        return tuple(self._content.tensors[i] for i in self._content.constants)
 
     @property
     def parameters(self) -> Mapping[str, Array]:
         """The parameters by name, as read-only views of their memory, which show each later value too."""
-        return {label(self.content.tensors[i]): one.view for i, one in self.content.parameters.items()}
+        return {label(self._content.tensors[i]): one.view for i, one in self._content.parameters.items()}
 
     @property
     def parameter_tensors(self) -> tuple[LogicalTensor, ...]:
         """The tensors of the parameters."""
-        return tuple(self.content.tensors[i] for i in self.content.parameters)
+        return tuple(self._content.tensors[i] for i in self._content.parameters)
 
     @property
     def state(self) -> Mapping[str, Array]:
@@ -93,35 +92,35 @@ class Readable:
         Beside the parameters, whose later values it shows too, these are the constants and further names of
         parameters that the model has. Of a graph that was not imported, or not for training, it is `parameters`.
         """
-        if self.content.state is None:
+        if self._content.state is None:
             return self.parameters
         return {
-            name: self.content.parameters[one].view if isinstance(one, int) else one
-            for name, one in self.content.state.items()
+            name: self._content.parameters[one].view if isinstance(one, int) else one
+            for name, one in self._content.state.items()
         }
 
     @property
     def held_constants(self) -> Mapping[int, Array]:
         """The arrays of constants by tensor id, read-only."""
-        return dict(self.content.constants)
+        return dict(self._content.constants)
 
     @property
     def held_parameters(self) -> Mapping[int, Parameter]:
         """The parameters by tensor id, for other graphs that are to share them; see `add_parameter`."""
-        return dict(self.content.parameters)
+        return dict(self._content.parameters)
 
     @property
     def assignments(self) -> tuple[tuple[LogicalTensor, LogicalTensor], ...]:
         """What `assign` was called with, in order: each parameter, and the tensor whose value it gets."""
         return tuple(
-            (self.content.tensors[i], self.content.tensors[value])
-            for i, value in self.content.assigned.items()
+            (self._content.tensors[i], self._content.tensors[value])
+            for i, value in self._content.assigned.items()
         )
 
     @property
     def tensors(self) -> tuple[LogicalTensor, ...]:
         """All tensors, also inputs, constants and parameters that no op reads yet."""
-        return tuple(self.content.tensors.values())
+        return tuple(self._content.tensors.values())
 
     def tensor(self, key: str | int | LogicalTensor) -> LogicalTensor:
         """A tensor of the graph, an inner one too, with its shape as far as inferred; `graph[key]` is the same.
@@ -133,7 +132,7 @@ class Readable:
         Raises:
             GraphError: the graph has no such tensor, or several of that name.
         """
-        return self.content.tensor(key)
+        return self._content.tensor(key)
 
     @property
     def training_ops(self) -> tuple[Op, ...]:
@@ -142,16 +141,16 @@ class Readable:
         These are BatchNormForwardTraining, which goes by the statistics of the batch, Dropout, and what makes the
         values that the graph assigns to its parameters, as moving statistics and weights are.
         """
-        assigned = set(self.content.assigned.values())
+        assigned = set(self._content.assigned.values())
         return tuple(
             op
-            for op in self.content.ops
+            for op in self._content.ops
             if op.kind in ("BatchNormForwardTraining", "Dropout") or any(t.id in assigned for t in op.outputs)
         )
 
     def __len__(self) -> int:
         """How many ops it has."""
-        return len(self.content.ops)
+        return len(self._content.ops)
 
     def __bool__(self) -> bool:
         """True, also without ops, so that `graph or other` asks for None alone."""
@@ -163,7 +162,7 @@ class Readable:
 
     def __contains__(self, item: object) -> bool:
         """Whether it has an op, a tensor, or a tensor of that name."""
-        return self.content.has(item)
+        return self._content.has(item)
 
     def __getitem__(self, key: str | int | LogicalTensor) -> LogicalTensor:
         """The tensor of that name; see `tensor`."""
@@ -176,8 +175,8 @@ class Readable:
         return listing(heading, self.inputs, held, self.ops, self.outputs, self.assignments)
 
     def __repr__(self) -> str:
-        constants = f", {len(self.content.constants)} constants" if self.content.constants else ""
-        parameters = f", {len(self.content.parameters)} parameters" if self.content.parameters else ""
+        constants = f", {len(self._content.constants)} constants" if self._content.constants else ""
+        parameters = f", {len(self._content.parameters)} parameters" if self._content.parameters else ""
         training = ", in training" if self.training_ops else ""
         finalized = ", finalized" if self._finalized else ""
-        return f"Graph({len(self.content.ops)} ops{constants}{parameters}{training}{finalized})"
+        return f"Graph({len(self._content.ops)} ops{constants}{parameters}{training}{finalized})"

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ..graph import Graph
+from ..open_graph import OpenGraph
 
 __all__ = ["from_onnx"]
 
@@ -21,7 +22,7 @@ def from_onnx(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_limit: int = 1 << 31,
-) -> Graph:
+) -> Graph | OpenGraph:
     """A graph from an ONNX model of opset 11 or later.
 
     Data stay in ONNX's layout, NCX. What depends on constants alone is computed now; ops that draw random numbers never

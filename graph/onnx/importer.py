@@ -50,7 +50,9 @@ from .types import numpy_type_of
 SHAPES = ("Shape", "Size")
 
 
-def import_onnx(model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int) -> Graph:
+def import_onnx(
+    model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int
+) -> Graph | OpenGraph:
     """See `from_onnx`."""
     return _imported(read_model(model, positive(fold_limit)), shapes or {}, for_sizes=False)
 
@@ -64,7 +66,9 @@ def positive(fold_limit: object) -> int:
     return fold_limit
 
 
-def _imported(model: Model, shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True) -> Graph:
+def _imported(
+    model: Model, shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True
+) -> Graph | OpenGraph:
     importer = _Importer(model, shapes)
     graph = importer.run(for_sizes)
     return OpenGraph(*importer.ports(), partial(_imported, model)) if graph is None else graph

@@ -38,7 +38,7 @@ def to_data_type(graph: G, data_type: DataType | str, *, keep: Collection[str], 
             + (
                 "f16 has neither the range of f32 nor, on most CPUs, kernels"
                 if wanted is DataType.f16
-                else "onednn_graph.quantize writes 8-bit integers"
+                else "graph.quantize_static(feeds) writes 8-bit integers"
             )
         )
     return _Narrowing(Rewriting(graph), keep, ports).done()

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, nearest
 from ...ops.values import format_value
-from ..core.building import G, GraphCore
+from ..core.building import G, GraphCore, empty_like
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..model.topology import needed_ops, topological
@@ -105,7 +105,7 @@ def _without_unread(graph: GraphCore, made: G) -> G:
     """The graph without the inputs that only what is gone has read."""
     read = {t.id for op in graph.ops for t in op.inputs}
     still = {t.id for op in made.ops for t in op.inputs} | {number for _, number in made.marked_outputs}
-    kept = made.fresh_graph()
+    kept = empty_like(made)
     for tensor in made.inputs:
         if tensor.id in still or tensor.id not in read:
             kept.add_input(tensor)
@@ -147,7 +147,7 @@ def evaluating(graph: G, wanted: Collection[int]) -> G:
         UnsupportedError: an op reads what is computed in training alone, as statistics of the batch and masks are.
         GraphError: a cycle.
     """
-    made = graph.fresh_graph()
+    made = empty_like(graph)
     for tensor in graph.inputs:
         made.add_input(tensor)
     _take_held(graph, made)

@@ -10,9 +10,8 @@ import numpy as np
 from attrs import evolve
 
 from ...ops.data_types import DataType, parse_enum
-from ...ops.errors import ArgumentError, ArgumentTypeError
-from ...ops.values import format_value
-from ..core.building import G, GraphCore
+from ...ops.errors import ArgumentError
+from ..core.building import G
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..runtime.arrays import Array
@@ -31,35 +30,8 @@ def quantize(
     method: Method | str = Method.minmax,
     keep: Collection[str] = (),
 ) -> G:
-    """An f32 graph whose convolutions and matmuls run on 8-bit integers; `graph` stays as it is.
-
-    The inputs of convolutions and matmuls, and what lies between them (sums of residuals, poolings, joins), are stored
-    as integers: `Quantize` and `Dequantize` stand around them, of which kernels of integers are made. Constant weights
-    become constants of s8, symmetric, with a scale for each output channel; activations u8 with one scale and a zero
-    point, from the range that they have when the graph runs on the feeds, and s8 where they are the second factor of
-    a matmul. Ranges hold zero; those of softmax and sigmoid are known. Biases, and all else, stay f32.
-
-    Args:
-        graph: with its weights as constants, finalized or not.
-        calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'
-            order, or the array itself where there is one input.
-        method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
-        keep: what stays f32: names of ops, kinds, and names of tensors.
-
-    Returns:
-        A graph with the same inputs and outputs that is not finalized.
-
-    Raises:
-        ArgumentError, ArgumentTypeError: the graph is bf16 or quantised; no feeds, or one that does not fit; NaN or an
-            infinity in a tensor to be quantised; an unknown method, or name in `keep`.
-        GraphError, ShapeError: see `Graph.finalize`.
-    """
-    if not isinstance(graph, GraphCore):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        raise ArgumentTypeError(
-            f"quantize takes a Graph, got {format_value(graph)} of type {type(graph).__name__}"
-        )
+    """See `Graph.quantize_static`."""
     chosen = parse_enum(Method, method, "method")
-    graph.check_settled("quantised")
     inferred = frozen_parameters(graph) if graph.parameters else copy.copy(graph)
     inferred.finalize()
     rewriting = Rewriting(inferred)
@@ -68,8 +40,8 @@ def quantize(
     done = next((t for t in rewriting.tensors.values() if t.data_type in DONE), None)
     if not placement.groups and done is not None:
         raise ArgumentError(
-            f"quantize found no convolution or matmul in f32, and {done} is {done.data_type.value}; take the graph as "
-            "it was before to('bf16') or another quantisation"
+            f"quantize_static found no convolution or matmul in f32, and {done} is {done.data_type.value}; take the "
+            "graph as it was before to('bf16') or another quantisation"
         )
     computed = [w.tensor for w in placement.weights.values() if w.tensor.id not in rewriting.arrays]
     looked_at = [

@@ -13,7 +13,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
-from ..core.building import G
+from ..core.building import G, empty_like
 from ..model.logical_tensor import MAX_ID, LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..model.topology import Topology, topological
@@ -99,7 +99,7 @@ class Rewriting(Generic[G]):
 
     def __init__(self, source: G) -> None:
         self.source = source
-        self.made = source.fresh_graph()
+        self.made = empty_like(source)
         self.ops: Sequence[Op] = topological(source.ops)
         self.topology = Topology(self.ops)
         self.tensors = {t.id: t for t in source.tensors}
@@ -176,7 +176,7 @@ class Rewriting(Generic[G]):
 def frozen_parameters(graph: G) -> G:
     """The same graph with parameters as constants of the values that they have now, and without assignments."""
     held = graph.held_parameters
-    made = graph.fresh_graph()
+    made = empty_like(graph)
     rewriting = Rewriting(graph)
     fixed = {
         number: evolve_tensor(rewriting.tensors[number], property_type=PropertyType.constant)

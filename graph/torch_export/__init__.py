@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..graph import Graph
+from ..open_graph import OpenGraph
 
 __all__ = ["from_torch"]
 
@@ -23,7 +24,7 @@ def from_torch(
     *,
     dynamic_shapes: Any = None,
     training: bool = False,
-) -> Graph:
+) -> Graph | OpenGraph:
     """A graph from a torch module in inference mode or in training, or from an `ExportedProgram`.
 
     The module goes through `torch.export.export(module.eval(), …)`, and all sizes are those of the example but for

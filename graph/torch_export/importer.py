@@ -54,7 +54,7 @@ def import_torch(
     dynamic_shapes: object = None,
     *,
     training: bool = False,
-) -> Graph:
+) -> Graph | OpenGraph:
     """See `from_torch`."""
     torch = library("torch", "torch", "from_torch")
     export = library("torch.export", "torch", "from_torch")

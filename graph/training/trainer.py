@@ -12,7 +12,14 @@ from typing import Any, cast
 import numpy as np
 
 from ...ops.data_types import parse_enum
-from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, SkippedStepWarning, nearest
+from ...ops.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GraphError,
+    ShapeError,
+    SkippedStepWarning,
+    nearest,
+)
 from ...ops.values import format_value, integer
 from ..compile.compiled_graph import CompiledGraph
 from ..compile.options import Tune
@@ -20,7 +27,7 @@ from ..compile.signature import Results
 from ..compile.trials import Choices
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
-from ..open_graph import OpenGraph
+from ..open_graph import OpenGraph, no_graph_yet
 from ..runtime.arrays import Array, as_array
 from ..runtime.engine import Engine
 from ..runtime.interrupts import held_back
@@ -93,10 +100,10 @@ class Trainer:
         deterministic: bool = False,
         kept_shapes: int = 16,
     ) -> None:
+        if isinstance(graph, OpenGraph):
+            raise GraphError(f"Trainer takes a Graph, got {graph!r}: {no_graph_yet(graph)}")
         if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
             raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
-        if isinstance(graph, OpenGraph):
-            graph.refuse("trained")
         if not isinstance(loss, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"Trainer takes the loss as a LogicalTensor, got {format_value(loss)}")
         number = None if isinstance(seed, bool) else integer(seed)

@@ -98,7 +98,7 @@ def test_parameters_have_memory_of_their_own() -> None:
 def test_copies_share_and_quantized_graphs_do_not() -> None:
     graph, _x, _w = product()
     twin, narrow = copy.copy(graph), graph.to("bf16")
-    eight = og.quantize(graph, [{"x": X}])
+    eight = graph.quantize_static([{"x": X}])
     before = eight.compile()(X)["y"].copy()
     graph.set_parameters({"w": W * 0 + 1})
     want = X @ np.ones_like(W)

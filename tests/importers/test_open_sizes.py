@@ -238,7 +238,9 @@ NOT_HERE = {
 def test_what_needs_the_ops_says_how_to_get_them(name):
     graph = og.from_onnx(sized("reshape"))
     with pytest.raises(
-        og.GraphError, match=r"depend on sizes that are open, \{'x': \[\?, 3, \?\]\}.*with_shapes"
+        AttributeError,
+        match=rf"'OpenGraph' has no attribute '{name}': its ops depend on sizes that are open, "
+        r"\{'x': \[\?, 3, \?\]\}.*with_shapes",
     ):
         NOT_HERE[name](graph)
 
@@ -310,13 +312,22 @@ def test_an_open_graph_in_bf16_is_made_for_each_size():
 def test_what_an_open_graph_can_not_do_says_how():
     graph, _ = open_model()
     feeds = [{"x": np.ones((2, 2, 3), np.float32)}]
-    with pytest.raises(og.GraphError, match=r"can't be quantised; take .* graph.with_shapes"):
-        og.quantize(graph, feeds)
+    assert not isinstance(graph, og.Graph)
+    with pytest.raises(AttributeError, match=r"no attribute 'quantize_static': .* graph.with_shapes"):
+        graph.quantize_static(feeds)
+    with pytest.raises(AttributeError, match="^'OpenGraph' has no attribute 'nothing'$"):
+        graph.nothing  # noqa: B018
+    with pytest.raises(og.GraphError, match=r"described by hand, and operators don't know its graph"):
+        graph.inputs[0] + 1
+    with pytest.raises(
+        og.GraphError, match=r"Trainer takes a Graph, got OpenGraph\(x → y\): .* graph.with_shapes"
+    ):
+        og.training.Trainer(graph, graph.outputs[0], og.training.SGD(0.1))
     with pytest.raises(og.GraphError, match="with_shapes"):
         graph.to("bf16", ports=False)
     with pytest.raises(og.ArgumentError, match="data_type"):
         graph.to("bf17")
-    assert og.quantize(graph.with_shapes({"x": (2, 2, 3)}), feeds).ops
+    assert graph.with_shapes({"x": (2, 2, 3)}).quantize_static(feeds).ops
 
 
 def elsewhere(tmp_path, model, shapes):

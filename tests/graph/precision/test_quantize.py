@@ -1,4 +1,4 @@
-"""og.quantize of graphs: where integers go, their scales, and how far results may be off."""
+"""graph.quantize_static: where integers go, their scales, and how far results may be off."""
 
 import numpy as np
 import onednn_graph as og
@@ -100,7 +100,7 @@ def test_convolutions_are_exact_on_the_grid(case):
     x = graph.input("x", "f32", shape)
     graph.convolution(x, graph.constant(w, name="w"), **{**IMAGES, **more}, name="y")
     data = pixels(*shape)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     held = quantized.constants["w.s8"]
     assert (held.dtype, held.shape) == (np.int8, w.shape)
     (weight,) = [op for op in ops(quantized, "Dequantize") if op.inputs[0].name == "w.s8"]
@@ -119,7 +119,7 @@ def test_transposed_convolutions_are_exact_on_the_grid(groups):
     more = {**CONV, "strides": [2, 2], "data_format": "NCX", "weights_format": "IOX", "groups": groups}
     graph.conv_transpose(x, graph.constant(w, name="w"), **more, name="y")
     data = pixels(2, 4, 5, 5)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     (weight,) = [op for op in ops(quantized, "Dequantize") if op.inputs[0].name == "w.s8"]
     # The axis of the output channels counts those of one group.
     assert (weight.attributes["qtype"] == "per_channel") == (groups == 1)
@@ -140,7 +140,7 @@ def test_matmuls_are_exact_on_the_grid(shape, turned):
     weights = graph.constant(w if turned else np.ascontiguousarray(w.T), name="w")
     graph.matmul(x, weights, graph.constant(np.arange(7, dtype=np.float32)), transpose_b=turned, name="y")
     data = pixels(*shape)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     (weight,) = [op for op in ops(quantized, "Dequantize") if op.inputs[0].name == "w.s8"]
     assert weight.attributes["axis"] == (0 if turned else 1)
     np.testing.assert_array_equal(
@@ -157,7 +157,7 @@ def test_a_product_of_two_activations():
     graph.matmul(graph.softmax(scores, axis=-1, name="p"), v, name="y")
     rng = np.random.default_rng(0)
     data = {t.name: rng.standard_normal(t.shape).astype(np.float32) for t in graph.inputs}
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     found = stored(quantized)
     assert {name: kind for name, (kind, _, _) in found.items()} == {
         "q": "u8",
@@ -185,7 +185,7 @@ def test_two_layers_within_half_steps(seed, method):
     inner = graph.relu(graph.matmul(x, graph.constant(w[0])), name="inner")
     graph.matmul(inner, graph.constant(w[1]), name="y")
     data = rng.standard_normal((6, 32)).astype(np.float32)
-    quantized = og.quantize(graph, [data], method=method)
+    quantized = graph.quantize_static([data], method=method)
     found = stored(quantized)
     exact = [data.astype(np.float64)]
     exact.append(np.maximum(exact[0] @ w[0], 0))
@@ -210,7 +210,7 @@ def test_two_layers_within_half_steps(seed, method):
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_net_is_near(relu, bias):
     graph = net(relu=relu, bias=bias)
-    quantized = og.quantize(graph, feeds())
+    quantized = graph.quantize_static(feeds())
     data = feeds(1, seed=9)[0]
     expected = graph.compile(backend="numpy")(data)["y"]
     for backend in ("numpy", None):
@@ -221,7 +221,7 @@ def test_a_net_is_near(relu, bias):
 
 
 def test_what_is_stored_as_integers():
-    quantized = og.quantize(net(), feeds())
+    quantized = net().quantize_static(feeds())
     found = stored(quantized)
     # Neither what a ReLU follows nor what goes into a sum beside a residual is stored.
     assert set(found) == {"x", "relu", "out", "pool", "means"}
@@ -238,20 +238,20 @@ def test_what_is_stored_as_integers():
 def test_names_and_types_at_the_border_stay():
     graph = net()
     before = str(graph)
-    quantized = og.quantize(graph, feeds())
+    quantized = graph.quantize_static(feeds())
     assert str(graph) == before
     assert not quantized.finalized
     assert not graph.finalized
     for old, new in ((graph.inputs, quantized.inputs), (graph.outputs, quantized.outputs)):
         assert [(t.id, t.name, t.data_type) for t in old] == [(t.id, t.name, t.data_type) for t in new]
     graph.finalize()
-    assert stored(og.quantize(graph, feeds())) == stored(quantized)
+    assert stored(graph.quantize_static(feeds())) == stored(quantized)
 
 
 def test_it_compiles_to_kernels_of_integers():
     """Convolution, sum, ReLU and Quantize are one kernel each, on bytes from the first to the last."""
     data = feeds(1)[0]
-    model = og.quantize(net(), feeds()).compile()
+    model = net().quantize_static(feeds()).compile()
     with og.profile() as prof:
         model(data)
     steps = [s for e in model.explain().values() for s in e.steps if not s.prepared]
@@ -279,7 +279,7 @@ def test_a_gate_of_its_own_stays_between():
         y = graph.convolution(y, w, **IMAGES, name=f"c{number}")
         y = graph.multiply(y, graph.sigmoid(y), name=f"gated{number}")
     data = rng.standard_normal((1, 8, 6, 6)).astype(np.float32)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     assert set(stored(quantized)) == {"x", "gated0"}
     assert far(quantized.compile()(data)["gated1"], graph.compile()(data)["gated1"]) < 0.03
 
@@ -290,7 +290,7 @@ def test_a_join_has_one_scale():
     a, b = (graph.input(n, "f32", [2, 4]) for n in "ab")
     both = graph.concat(a, b, axis=1, name="both")
     graph.matmul(both, graph.constant(rng.standard_normal((8, 3)).astype(np.float32)), name="y")
-    found = stored(og.quantize(graph, [(np.full((2, 4), -1, "f4"), np.full((2, 4), 254, "f4"))]))
+    found = stored(graph.quantize_static([(np.full((2, 4), -1, "f4"), np.full((2, 4), 254, "f4"))]))
     assert found == dict.fromkeys(("a", "b", "both"), ("u8", 1.0, 1))
 
 
@@ -303,7 +303,7 @@ def test_joins_of_joins_have_one_scale():
     all_of_them = graph.concat(a, both, b, axis=1, name="all")
     graph.matmul(both, graph.constant(rng.standard_normal((8, 3)).astype(np.float32)), name="y")
     graph.matmul(all_of_them, graph.constant(rng.standard_normal((16, 3)).astype(np.float32)), name="z")
-    found = stored(og.quantize(graph, [(np.full((2, 4), -1, "f4"), np.full((2, 4), 254, "f4"))]))
+    found = stored(graph.quantize_static([(np.full((2, 4), -1, "f4"), np.full((2, 4), 254, "f4"))]))
     assert found == dict.fromkeys(("a", "b", "both", "all"), ("u8", 1.0, 1))
 
 
@@ -314,7 +314,7 @@ def test_a_join_beside_a_constant_has_a_range_of_its_own():
     graph.matmul(x, graph.constant(whole(4, 3)), name="z")
     graph.matmul(joined, w, name="y")
     data = pixels(2, 4)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     assert stored(quantized) == {"x": ("u8", 0.25, 0), "joined": ("u8", 1.0, 0)}
 
 
@@ -333,7 +333,7 @@ def test_a_factor_goes_into_the_scale(scaled, factor):
     turned = graph.static_transpose(y, order=[1, 0], name="turned")
     graph.matmul(turned, graph.constant(whole(3, 2)), transpose_b=True, name="y")
     data = pixels(2, 4)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     assert stored(quantized) == {"x": ("u8", 0.25, 0)}
     assert ops(quantized, "Dequantize")[0].attributes["scales"] == (0.25 * factor,)
     assert not ops(quantized, "Multiply") + ops(quantized, "Divide")
@@ -357,7 +357,7 @@ def test_other_factors_are_computed(scaled):
     y = scaled(graph, graph.input("x", "f32", [2, 4]))
     graph.matmul(y, graph.constant(whole(4, 3)), name="y")
     data = pixels(2, 4)
-    quantized = og.quantize(graph, [data])
+    quantized = graph.quantize_static([data])
     assert len(ops(quantized, "Multiply") + ops(quantized, "Divide")) == 1
     expected = graph.compile(backend="numpy")(data)["y"]
     np.testing.assert_allclose(quantized.compile()(data)["y"], expected, atol=0.01 * np.abs(expected).max())
@@ -369,7 +369,7 @@ def test_weights_that_constants_make():
     w = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
     turned = graph.static_transpose(graph.constant(w, name="w"), order=[1, 0], name="turned")
     graph.matmul(graph.input("x", "f32", [2, 4]), turned, name="y")
-    quantized = og.quantize(graph, [pixels(2, 4)])
+    quantized = graph.quantize_static([pixels(2, 4)])
     assert not ops(quantized, "StaticTranspose")
     assert list(quantized.constants) == ["turned.s8"]
 
@@ -378,13 +378,13 @@ def test_weights_of_several_ops_are_held_once():
     graph = og.Graph()
     w = graph.constant(whole(4, 4), name="w")
     graph.matmul(graph.matmul(graph.input("x", "f32", [2, 4]), w), w, name="y")
-    assert list(og.quantize(graph, [pixels(2, 4)]).constants) == ["w.s8"]
+    assert list(graph.quantize_static([pixels(2, 4)]).constants) == ["w.s8"]
 
 
 def test_nothing_to_quantise():
     graph = og.Graph()
     graph.relu(graph.input("x", "f32", [3]), name="y")
-    assert str(og.quantize(graph, [np.ones(3, np.float32)])) == str(graph)
+    assert str(graph.quantize_static([np.ones(3, np.float32)])) == str(graph)
 
 
 # --- keep ----------------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def test_nothing_to_quantise():
     ],
 )
 def test_keep(keep, left):
-    quantized = og.quantize(net(), feeds(), keep=keep)
+    quantized = net().quantize_static(feeds(), keep=keep)
     assert set(stored(quantized)) == left
     data = feeds(1, seed=9)[0]
     assert far(quantized.compile()(data)["y"], net().compile()(data)["y"]) < 0.04
@@ -410,13 +410,13 @@ def test_keep(keep, left):
 
 def test_what_only_kept_ops_read_is_not_stored():
     graph = net()
-    quantized = og.quantize(graph, feeds(), keep=["second", "third", "sum", "MaxPool", "MatMul"])
+    quantized = graph.quantize_static(feeds(), keep=["second", "third", "sum", "MaxPool", "MatMul"])
     assert set(stored(quantized)) == {"x"}
     assert quantized.output_names == graph.output_names
 
 
 def test_what_is_kept_reads_f32():
-    quantized = og.quantize(net(), feeds(), keep=["sum"])
+    quantized = net().quantize_static(feeds(), keep=["sum"])
     (kept,) = [op for op in quantized.ops if op.name == "sum"]
     assert [t.name for t in kept.inputs] == ["second", "relu"]
 
@@ -434,8 +434,8 @@ def test_what_is_kept_reads_f32():
     ],
 )
 def test_feeds_come_in_any_form(given):
-    assert stored(og.quantize(net(), given())) == stored(og.quantize(net(), feeds()))
-    assert og.quantize(net(), given(), method="mse")
+    assert stored(net().quantize_static(given())) == stored(net().quantize_static(feeds()))
+    assert net().quantize_static(given(), method="mse")
 
 
 @pytest.mark.parametrize(
@@ -463,7 +463,7 @@ def test_constant_activations(value):
     graph = og.Graph()
     graph.matmul(graph.input("x", "f32", [2, 4]), graph.constant(whole(4, 3)), name="y")
     data = np.full((2, 4), value, np.float32)
-    got = og.quantize(graph, [data]).compile()(data)["y"]
+    got = graph.quantize_static([data]).compile()(data)["y"]
     np.testing.assert_allclose(got, graph.compile()(data)["y"], rtol=0.01, atol=1e-4)
 
 
@@ -471,7 +471,7 @@ def test_channels_of_zeros():
     graph = og.Graph()
     w = np.zeros((4, 3), np.float32)
     graph.matmul(graph.input("x", "f32", [2, 4]), graph.constant(w), name="y")
-    np.testing.assert_array_equal(og.quantize(graph, [pixels(2, 4)]).compile()(pixels(2, 4))["y"], 0)
+    np.testing.assert_array_equal(graph.quantize_static([pixels(2, 4)]).compile()(pixels(2, 4))["y"], 0)
 
 
 def test_outliers_are_cut_off():
@@ -507,31 +507,30 @@ def test_the_least_error_is_less():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda g: og.quantize(g, []), og.ArgumentError, "must have at least one feed"),
-        (lambda g: og.quantize(g, iter(())), og.ArgumentError, "must have at least one feed"),
+        (lambda g: g.quantize_static([]), og.ArgumentError, "must have at least one feed"),
+        (lambda g: g.quantize_static(iter(())), og.ArgumentError, "must have at least one feed"),
         (
-            lambda g: og.quantize(g, feeds(1)[0]),
+            lambda g: g.quantize_static(feeds(1)[0]),
             og.ArgumentTypeError,
             r"must be an iterable of feeds.*\[feed\]",
         ),
-        (lambda g: og.quantize(g, 3), og.ArgumentTypeError, "must be an iterable of feeds"),
-        (lambda g: og.quantize(g, [{"z": 1}]), og.ArgumentError, "'z'"),
-        (lambda g: og.quantize(g, feeds(), method="max"), og.ArgumentError, "method must be one of minmax"),
-        (lambda g: og.quantize(g, feeds(), keep=["frist"]), og.ArgumentError, "keep has 'frist'.*'first'"),
+        (lambda g: g.quantize_static(3), og.ArgumentTypeError, "must be an iterable of feeds"),
+        (lambda g: g.quantize_static([{"z": 1}]), og.ArgumentError, "'z'"),
         (
-            lambda g: og.quantize(g, [*feeds(1), np.full((2, 16, 8, 8), np.nan, np.float32)]),
+            lambda g: g.quantize_static(feeds(), method="max"),
+            og.ArgumentError,
+            "method must be one of minmax",
+        ),
+        (lambda g: g.quantize_static(feeds(), keep=["frist"]), og.ArgumentError, "keep has 'frist'.*'first'"),
+        (
+            lambda g: g.quantize_static([*feeds(1), np.full((2, 16, 8, 8), np.nan, np.float32)]),
             og.ArgumentError,
             "calibration feed 1 gives NaN in tensor 'x'",
         ),
         (
-            lambda g: og.quantize(g, [np.full((2, 16, 8, 8), 3e38, np.float32)]),
+            lambda g: g.quantize_static([np.full((2, 16, 8, 8), 3e38, np.float32)]),
             og.ArgumentError,
             "calibration feed 0 gives .* in tensor '.*', for which there is no range",
-        ),
-        (
-            lambda g: og.quantize(calibration_feeds=[], graph="g"),
-            og.ArgumentTypeError,
-            "quantize takes a Graph",
         ),
     ],
 )
@@ -546,7 +545,7 @@ def test_weights_must_be_numbers():
     w[1, 1] = np.nan
     graph.matmul(graph.input("x", "f32", [2, 4]), graph.constant(w, name="w"), name="y")
     with pytest.raises(og.ArgumentError, match="constant 'w' has NaN or an infinity"):
-        og.quantize(graph, [pixels(2, 4)])
+        graph.quantize_static([pixels(2, 4)])
 
 
 def test_the_op_has_its_function_still():
@@ -554,8 +553,17 @@ def test_the_op_has_its_function_still():
     np.testing.assert_array_equal(got, np.array([1, 2, 255], np.uint8))
 
 
+def test_the_function_takes_graphs_for_one_more_version():
+    with pytest.warns(
+        DeprecationWarning, match=r"quantize\(graph, feeds\) is deprecated.*Graph.quantize_static\(feeds\)"
+    ) as told:
+        former = og.quantize(net(), feeds(), keep=["sum"])
+    assert told[0].filename == __file__
+    assert stored(former) == stored(net().quantize_static(feeds(), keep=["sum"]))
+
+
 def test_saved_and_loaded(tmp_path):
-    quantized = og.quantize(net(), feeds())
+    quantized = net().quantize_static(feeds())
     quantized.save(tmp_path / "m.json", weights=True)
     loaded = og.Graph.load(tmp_path / "m.json")
     data = feeds(1)[0]
@@ -569,11 +577,11 @@ def test_a_graph_that_was_rewritten_already_is_refused():
     w = graph.constant(np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32))
     graph.output(graph.relu(graph.matmul(x, w)), name="y")
     feeds = [np.ones((4, 8), np.float32)]
-    for again in (og.quantize(graph, feeds), graph.to("bf16")):
+    for again in (graph.quantize_static(feeds), graph.to("bf16")):
         with pytest.raises(
             og.ArgumentError, match="no convolution or matmul in f32, and .* is (u8|s8|bf16); take the"
         ):
-            og.quantize(again, feeds)
+            again.quantize_static(feeds)
 
 
 def test_a_number_that_adds_axes_is_no_scale():
@@ -583,5 +591,5 @@ def test_a_number_that_adds_axes_is_no_scale():
     graph.output(graph.op("MatMul", y, graph.constant(np.ones((8, 3), np.float32))), name="z")
     feeds = {"x": np.random.default_rng(0).random((4, 8), np.float32)}
     expected = graph.compile()(feeds)["z"]
-    found = og.quantize(graph, [feeds]).compile()(feeds)["z"]
+    found = graph.quantize_static([feeds]).compile()(feeds)["z"]
     np.testing.assert_allclose(found, expected, atol=0.1)
