@@ -171,7 +171,7 @@ class NativeBackend:
 
         def compiled() -> tuple[NativeGraph, int]:
             asked = request.options.threads or request.engine.threads or get_num_threads()
-            with engine.lib.using(asked):
+            with engine.lib.using(engine.lib.granted(asked)):
                 made = NativeGraph(
                     ops, request.inputs, outputs, engine=engine, fpmath_mode=request.fpmath_mode
                 )

@@ -111,7 +111,7 @@ class _Planner:
         library = native_engine(self.request.engine).lib
 
         def on_threads() -> _Pair:
-            with library.using(self.threads):
+            with library.using(library.granted(self.threads)):
                 return _lowered(self.request, opaque, limits)
 
         return fork.run(on_threads)

@@ -106,9 +106,12 @@ def others():
         "data_format": "NCX",
     }
     yield "GroupNorm", "GroupNorm", attributes, [x], [result.reshape(x.shape)]
-    x = np.zeros((1, MANY), np.float32)
-    yield "SoftMax", "SoftMax", {"axis": 1}, [x], [np.full(x.shape, 1 / MANY)]
-    yield "LogSoftmax", "LogSoftmax", {"axis": 1}, [x], [np.full(x.shape, -np.log(MANY))]
+    x = np.full((1, MANY), np.log(0.1), np.float32)
+    x[0, 0] = 0
+    shares = np.exp(x.astype(np.float64))
+    shares /= shares.sum()
+    yield "SoftMax", "SoftMax", {"axis": 1}, [x], [shares]
+    yield "LogSoftmax", "LogSoftmax", {"axis": 1}, [x], [np.log(shares)]
     y = np.full((1, MANY), 0.1, np.float32)
     exact = y.astype(np.float64)
     yield "SoftMaxBackward", "SoftMaxBackward", {"axis": 1}, [y, y], [exact * (exact - (exact * exact).sum())]

@@ -156,14 +156,22 @@ class Library:
         """How many threads a kernel that is made now will use, by the setting of the calling thread."""
         return int(self.runtime.count())
 
+    def granted(self, threads: int) -> int:
+        """How many a kernel that is described now may count on where so many are asked for: OpenMP may give fewer."""
+        return self.runtime.granted(threads)
+
     @contextmanager
     def using(self, threads: int) -> Generator[None, None, None]:
         """Within the block, the calling thread's kernels are made for so many threads, and run on them.
 
-        They are fewer where OpenMP gives no more; builds whose threads have no such setting run on all of theirs.
+        Builds whose threads have no such setting run on all of theirs.
+
+        Args:
+            threads: as many as `granted` has said, if only once: what other code sets later must not part a kernel from
+                the threads that it was described for.
         """
         runtime = self.runtime
-        held = runtime.hold(runtime.granted(threads))
+        held = runtime.hold(threads)
         try:
             yield
         finally:

@@ -102,7 +102,7 @@ def mended(low: Lowering, role: str, run: Run, reads: Sequence[Buffer], result: 
 
 
 def holds(array: Array, value: float) -> bool:
-    """Whether a finite number is among the elements, compared as integers, which is as fast for halves."""
+    """Whether a number is among the elements, compared as integers, which is as fast for halves."""
     bits = INTEGERS[array.dtype.itemsize]
     return bool((array.view(bits) == np.asarray(value, array.dtype).view(bits)).any())
 
@@ -124,17 +124,21 @@ def kernel_of(low: Lowering, op: Op, inputs: Sequence[Buffer], result: Buffer) -
 def largest_of_windows(
     low: Lowering, op: Op, inputs: Sequence[Buffer], result: Buffer, pooled: Buffer
 ) -> None:
-    """Has NumPy do a max pooling, or the gradient of one, where −∞ may be all that a window has.
+    """Has NumPy do a max pooling, or the gradient of one, where −∞ or NaN may be all that a window has.
+
+    Kernels begin with the lowest finite number in f32, which is −∞ where it is rounded to bf16.
 
     Args:
         inputs: of the op.
         result: what it makes.
         pooled: what the windows' largest elements are.
     """
-    least, kernel = -LARGEST[pooled.desc.data_type], kernel_of(low, op, inputs, result)
+    data_type, kernel = pooled.desc.data_type, kernel_of(low, op, inputs, result)
+    starts = (-LARGEST[data_type], -np.inf)[: 2 if data_type is DataType.bf16 else 1]
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        if holds(inputs[-1] if pooled is not result else outputs[0], least):
+        found = inputs[-1] if pooled is not result else outputs[0]
+        if any(holds(found, start) for start in starts):
             kernel(inputs if pooled is result else inputs[:-1], outputs)
 
     reads = inputs if pooled is result else (*inputs, pooled)

@@ -13,6 +13,11 @@ SHORT = 1 << 12
 BESIDE = 1 << 17
 """Numbers whose sum a weight gradient's kernel may make beside it: 4e-4 off at most, 1 % for two millions."""
 
+IN_A_LANE = 1 << 13
+"""Numbers that one lane of a softmax's kernel adds up: 1e-4 off at most."""
+LANES_OF = {"avx512": 16, "avx": 8, "sse41": 4}
+"""Part of an implementation's name → the sums that it makes at once."""
+
 PRODUCTS = 66_000
 """Products whose sum keeps digits enough in one f32."""
 
@@ -39,6 +44,21 @@ def check_length(length: int) -> None:
     """
     if length > SHORT:
         raise Unfit(f"a sum of {length} numbers in one f32 loses digits")
+
+
+def check_row(length: int, implementation: str) -> None:
+    """Leaves softmaxes of long rows to the host, which adds up in f64.
+
+    Args:
+        length: of a row.
+        implementation: that would add it up in f32.
+
+    Raises:
+        Unfit: it is too long.
+    """
+    lanes = next((number for part, number in LANES_OF.items() if part in implementation), 1)
+    if length > IN_A_LANE * lanes:
+        raise Unfit(f"{implementation} adds up rows of {length} numbers in {lanes} of f32, which loses digits")
 
 
 def stages(length: int, lanes: int = 1) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from ..plan.assembly import Unfit
 from ..plan.steps import Buffer, HostArray, HostStep
 from .extremes import shares_of_rows
 from .fusing import Link, result_of
+from .long_sums import check_row
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
 from .tensors import HALVES, label_of
@@ -67,6 +68,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         axis,
         post_ops.attributes(),
     )
+    check_row(src.desc.shape[axis], desc.implementation)
     low.single("softmax", desc, [(Arg.SRC, src), *post_ops.arguments], result)
     if low.type_of(result) in FLOATS:  # integers have no NaN
         shares_of_rows(low, op, src, low.read(result), axis)
@@ -118,6 +120,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         hint,
         attributes,
     )
+    check_row(dst.desc.shape[axis], desc.implementation)
     arguments = [(Arg.DST, dst), (Arg.DIFF_DST, diff_dst)]
     low.single("softmax gradient", desc, arguments, result, output=Arg.DIFF_SRC, query=Query.diff_src_md)
 
