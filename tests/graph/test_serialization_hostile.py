@@ -372,7 +372,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("what", "of", "error", "says"), HOSTILE, ids=[row[0] for row in HOSTILE])
 def test_a_hostile_file_is_refused(what, of, error, says):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(error) as caught:
         read_graph(text=text(of))
     assert type(caught.value) is error
@@ -381,7 +381,7 @@ def test_a_hostile_file_is_refused(what, of, error, says):
     assert says in message
     assert "\n" not in message
     assert len(message) < 1000
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_the_table_is_as_large_as_promised():
@@ -449,7 +449,7 @@ def test_a_large_file_is_read_in_good_time():
     """Nothing is quadratic in what the limits allow; messages about long things are short."""
     number = 2**17
     scales = {"type": "f32[]", "value": [0.5] * number}
-    began = time.perf_counter()
+    began = time.process_time()
     document = loads(text(put(f"{A0}.scales", scales)))
     assert len(document.ops[0].values["scales"]) == number
     assert loads(dumps(document)) == document
@@ -466,7 +466,7 @@ def test_a_large_file_is_read_in_good_time():
         with pytest.raises(GraphFileError) as caught:
             loads(text(put("graph.0.id", value)))
         assert len(str(caught.value)) < 300
-    assert time.perf_counter() - began < 30
+    assert time.process_time() - began < 30
 
 
 def test_reading_takes_one_source():

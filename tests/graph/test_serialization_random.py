@@ -82,7 +82,7 @@ def mutated(draw):
 
 
 def survives(source):
-    began = time.perf_counter()
+    began = time.process_time()
     message = "<text>: "
     try:
         document = loads(source)
@@ -94,7 +94,7 @@ def survives(source):
         message = str(error)
     assert message.startswith("<text>: ")
     assert "\n" not in message
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @given(mutated())

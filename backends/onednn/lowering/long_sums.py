@@ -58,7 +58,9 @@ def check_row(length: int, implementation: str) -> None:
     """
     lanes = next((number for part, number in LANES_OF.items() if part in implementation), 1)
     if length > IN_A_LANE * lanes:
-        raise Unfit(f"{implementation} adds up rows of {length} numbers in {lanes} of f32, which loses digits")
+        raise Unfit(
+            f"{implementation} adds up rows of {length} numbers in {lanes} of f32, which loses digits"
+        )
 
 
 def stages(length: int, lanes: int = 1) -> tuple[int, ...] | None:

@@ -113,7 +113,7 @@ def test_what_others_set_between_compiling_and_running(between):
     code = f"""
 c = load().c
 models = [check(2), check(2, "native")]
-models += [graph.compile(threads=2), graph.compile(threads=2, backend="native")]  # whose kernels' code is still to be made
+models += [graph.compile(threads=2), graph.compile(threads=2, backend="native")]  # have no code yet
 def asked():
     return [c.omp_get_max_threads(), c.omp_get_dynamic(), c.omp_get_max_active_levels()]
 {BETWEEN[between]}
