@@ -7,75 +7,39 @@ its outputs; `TABLE` has one for each op, by its name with the overload or witho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
 
-import ml_dtypes
 import numpy as np
 
 from ..importing.expressions import (
     FLOATS,
+    HALVES,
     Operand,
     binary,
     cast,
-    clamp,
+    cut,
+    expand,
     linear,
     matmul,
     multiplied,
     negative,
     operands,
     power,
+    reduce,
+    reshape,
     silu,
     where,
 )
+from ..importing.expressions import (
+    clamp as clamped,
+)
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from .schema import Translate, numpy_type_of, typed
 
-Translate = Callable[..., "Value | Sequence[Value] | int"]
-F = TypeVar("F", bound=Translate)
-TABLE: dict[str, Translate] = {}
-"""`aten.relu`, or `aten.mean.dim` where overloads differ → its translation."""
-NUMPY_TYPES: dict[str, np.dtype[Any]] = {
-    f"torch.{name}": np.dtype(kind)
-    for name, kind in {
-        "float32": np.float32,
-        "float64": np.float64,
-        "float16": np.float16,
-        "bfloat16": ml_dtypes.bfloat16,
-        "int64": np.int64,
-        "int32": np.int32,
-        "int8": np.int8,
-        "uint8": np.uint8,
-        "bool": np.bool_,
-    }.items()
-}
-"""NumPy's type of torch's, by the name of the latter."""
-
-
-def aten(*names: str) -> Callable[[F], F]:
-    """Enters a translation."""
-
-    def enter(function: F) -> F:
-        TABLE.update({f"aten.{name}": function for name in names})
-        return function
-
-    return enter
-
-
-def numpy_type_of(dtype: object) -> np.dtype[Any]:
-    """NumPy's type of a `torch.dtype`.
-
-    Raises:
-        Unmapped: there is none.
-    """
-    if str(dtype) not in NUMPY_TYPES:
-        raise Unmapped(f"element type {dtype} has no counterpart")
-    return NUMPY_TYPES[str(dtype)]
-
-
-def typed(t: Translation, x: Value, dtype: object) -> Value:
-    """The value in a `torch.dtype`; as it is for None."""
-    return x if dtype is None else cast(t, x, numpy_type_of(dtype))
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
 
 
 def _rank_of(value: Operand) -> int:
@@ -127,7 +91,7 @@ SAME = {
     "hardswish": "HardSwish",
 }
 """Ops of one input that are called something else at most."""
-BINARY = {"mul": "Multiply", "maximum": "Maximum", "minimum": "Minimum"}
+BINARY = {"maximum": "Maximum", "minimum": "Minimum"}
 
 
 def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
@@ -135,29 +99,36 @@ def _same(t: Translation, x: Value, *_: object, kind: str) -> Value:
 
 
 def _binary(t: Translation, a: Value, b: Operand, *_: object, kind: str) -> Value:
+    return binary(t, kind, *promoted(t, a, b))
+
+
+OPS.add({name: partial(_same, kind=kind) for name, kind in SAME.items()})
+OPS.add({name: partial(_binary, kind=kind) for name, kind in BINARY.items()})
+
+
+@OPS.enter("mul")
+def multiply(t: Translation, a: Value, b: Operand) -> Value:
+    """A product; of truths, whether both hold."""
     first, second = promoted(t, a, b)
-    if kind == "Multiply" and _rank_of(first) == _rank_of(second) == 0:  # both truths hold
+    if _rank_of(first) == _rank_of(second) == 0:
         return t.op("HostAnd", *operands(t, first, second))
-    return binary(t, kind, first, second)
+    return binary(t, "Multiply", first, second)
 
 
-TABLE.update({f"aten.{name}": partial(_same, kind=kind) for name, kind in SAME.items()})
-TABLE.update({f"aten.{name}": partial(_binary, kind=kind) for name, kind in BINARY.items()})
-
-
-@aten("add")
-def _add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
+@OPS.enter("add")
+def add(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
+    """A sum, with a factor for the second operand."""
     first, second = promoted(t, a, b)
     return binary(t, "Add", first, _scaled(t, second, alpha, first))
 
 
-@aten("sub")
+@OPS.enter("sub")
 def _sub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     first, second = promoted(t, a, b)
     return binary(t, "Subtract", first, _scaled(t, second, alpha, first))
 
 
-@aten("rsub")
+@OPS.enter("rsub")
 def _rsub(t: Translation, a: Value, b: Operand, alpha: float = 1) -> Value:
     first, second = promoted(t, a, b)
     return binary(t, "Subtract", second, _scaled(t, first, alpha, second))
@@ -172,7 +143,7 @@ def _scaled(t: Translation, x: Operand, factor: float, other: Operand) -> Operan
     return multiplied(x, factor, other) if isinstance(x, np.ndarray) else binary(t, "Multiply", x, factor)
 
 
-@aten("div.Tensor", "div.Scalar", "true_divide")
+@OPS.enter("div.Tensor", "div.Scalar", "true_divide")
 def divided(t: Translation, a: Value, b: Operand) -> Value:
     """A quotient; of integers it is in f32."""
     first, second = promoted(t, a, b)
@@ -181,71 +152,73 @@ def divided(t: Translation, a: Value, b: Operand) -> Value:
     return binary(t, "Divide", first, second)
 
 
-@aten("rsqrt")
+@OPS.enter("rsqrt")
 def _rsqrt(t: Translation, x: Value) -> Value:
     return t.op("Reciprocal", t.op("Sqrt", x))
 
 
-@aten("neg")
+@OPS.enter("neg")
 def _neg(t: Translation, x: Value) -> Value:
     return negative(t, x)
 
 
-@aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+@OPS.enter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _pow(t: Translation, x: Operand, exponent: Operand) -> Value:
     return power(t, x, exponent)
 
 
-@aten("silu")
+@OPS.enter("silu")
 def _silu(t: Translation, x: Value) -> Value:
     return silu(t, x)
 
 
-@aten("gelu")
+@OPS.enter("gelu")
 def _gelu(t: Translation, x: Value, approximate: str = "none") -> Value:
     return t.op("GELU", x, mode="gelu_tanh" if approximate == "tanh" else "gelu_erf")
 
 
-@aten("clamp.default", "hardtanh")
-def _clamp(t: Translation, x: Value, low: float | None = None, high: float | None = None) -> Value:
+@OPS.enter("clamp.default", "hardtanh")
+def clamp(t: Translation, x: Value, low: float | None = None, high: float | None = None) -> Value:
+    """Numbers between bounds that are numbers."""
     if low is not None and high is not None and low > high:
         raise Unmapped(f"its bounds are {low} and {high}; the first must not be above the second")
-    return clamp(t, x, low, high)
+    return clamped(t, x, low, high)
 
 
-@aten("clamp.Tensor")
-def _clamp_between(t: Translation, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+@OPS.enter("clamp.Tensor")
+def clamp_between(t: Translation, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    """Numbers between bounds that are tensors."""
     if low is not None:
         x = binary(t, "Maximum", *promoted(t, x, low))
     return x if high is None else binary(t, "Minimum", *promoted(t, x, high))
 
 
-@aten("relu6")
+@OPS.enter("relu6")
 def _relu6(t: Translation, x: Value) -> Value:
-    return clamp(t, x, 0.0, 6.0)
+    return clamped(t, x, 0.0, 6.0)
 
 
-@aten("clamp_min.default")
+@OPS.enter("clamp_min.default")
 def _clamp_min(t: Translation, x: Value, low: float) -> Value:
-    return clamp(t, x, low, None)
+    return clamped(t, x, low, None)
 
 
-@aten("clamp_max.default")
+@OPS.enter("clamp_max.default")
 def _clamp_max(t: Translation, x: Value, high: float) -> Value:
-    return clamp(t, x, None, high)
+    return clamped(t, x, None, high)
 
 
-@aten("hardsigmoid")
+@OPS.enter("hardsigmoid")
 def _hardsigmoid(t: Translation, x: Value) -> Value:
     return t.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
-@aten("leaky_relu")
+@OPS.enter("leaky_relu")
 def _leaky_relu(t: Translation, x: Value, slope: float = 0.01) -> Value:
     return t.op("LeakyReLU", x, alpha=slope)
 
 
-@aten("elu")
+@OPS.enter("elu")
 def _elu(t: Translation, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     if input_scale != 1:
         raise Unmapped(f"an input scale of {input_scale}")
@@ -253,7 +226,7 @@ def _elu(t: Translation, x: Value, alpha: float = 1, scale: float = 1, input_sca
     return result if scale == 1 else binary(t, "Multiply", result, scale)
 
 
-@aten("celu")
+@OPS.enter("celu")
 def _celu(t: Translation, x: Value, alpha: float = 1) -> Value:
     if alpha < 0:
         raise Unmapped(f"an alpha of {alpha}; it must be above 0")
@@ -262,7 +235,7 @@ def _celu(t: Translation, x: Value, alpha: float = 1) -> Value:
     return result if alpha == 1 else binary(t, "Multiply", result, alpha)
 
 
-@aten("log_sigmoid")
+@OPS.enter("log_sigmoid")
 def _log_sigmoid(t: Translation, x: Value) -> Value:
     return negative(t, t.op("SoftPlus", negative(t, x), beta=1.0))
 
@@ -274,71 +247,157 @@ def _logarithm(t: Translation, x: Value, *, factor: float) -> Value:
     return binary(t, "Multiply", t.op("Log", x), factor)
 
 
-TABLE.update({f"aten.{name}": partial(_logarithm, factor=factor) for name, factor in _LOGARITHMS.items()})
+OPS.add({name: partial(_logarithm, factor=factor) for name, factor in _LOGARITHMS.items()})
 
 
-@aten("exp2")
+@OPS.enter("exp2")
 def _exp2(t: Translation, x: Value) -> Value:
     return power(t, 2.0, x)
 
 
-@aten("softplus")
+@OPS.enter("softplus")
 def _softplus(t: Translation, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     if threshold < 20:
         raise Unmapped(f"a threshold of {threshold}; only from 20 on does it make no difference")
     return t.op("SoftPlus", x, beta=float(beta))
 
 
-@aten("prelu")
+@OPS.enter("prelu")
 def _prelu(t: Translation, x: Value, slope: Value) -> Value:
     return t.op("PReLU", x, slope, data_format="NCX", per_channel_broadcast=True)
 
 
-@aten("where.self", "where.ScalarOther", "where.ScalarSelf")
+@OPS.enter("_prelu_kernel")
+def _prelu(t: Translation, x: Value, slope: Value) -> Value:
+    return t.op("PReLU", x, slopes_of(t, x, slope), data_format="NCX", per_channel_broadcast=True)
+
+
+def slopes_of(t: Translation, x: Value, slope: Value) -> Value:
+    """A slope for each channel, from those with as many axes as the data, all of one element but the channels'."""
+    count = math.prod(sizes(slope))
+    if count > 1 and (len(shape_of(x)) < 2 or sizes(slope)[1] != count):
+        raise Unmapped(f"slopes of shape {list(sizes(slope))}")
+    return reshape(t, slope, [count])
+
+
+def halves(t: Translation, x: Value, axis: int) -> tuple[Value, Value]:
+    """The first and the second half along an axis."""
+    size = sizes(x)[axis]
+    return cut(t, x, axis, 0, size // 2), cut(t, x, axis, size // 2, size)
+
+
+@OPS.enter("glu")
+def _glu(t: Translation, x: Value, axis: int = -1) -> Value:
+    data, gate = halves(t, x, axis)
+    return binary(t, "Multiply", data, t.op("Sigmoid", gate))
+
+
+@OPS.enter("addcmul")
+def _add_product(t: Translation, x: Value, a: Value, b: Value, factor: float = 1) -> Value:
+    return _add_part(t, x, a, b, factor, "Multiply")
+
+
+@OPS.enter("addcdiv")
+def _add_quotient(t: Translation, x: Value, a: Value, b: Value, factor: float = 1) -> Value:
+    return _add_part(t, x, a, b, factor, "Divide")
+
+
+def _add_part(t: Translation, x: Value, a: Value, b: Value, factor: float, kind: str) -> Value:
+    """A sum with a product or a quotient; of halves it is rounded once, as torch does."""
+    given = (x, a, b)
+    floats = {dtype_of(one) for one in given if shape_of(one)} or {dtype_of(one) for one in given}
+    floats &= set(FLOATS)
+    own = floats.pop() if len(floats) == 1 else np.dtype(np.float32) if floats else None
+    if own is not None:
+        wide = np.dtype(np.float32) if own in HALVES else own
+        x, a, b = (cast(t, one, wide) for one in given)
+    part: Operand = binary(t, kind, *promoted(t, a, b))
+    if factor != 1:
+        part = multiply(t, part, factor)
+    made = binary(t, "Add", *promoted(t, x, part))
+    return made if own is None else cast(t, made, own)
+
+
+@OPS.enter("fill.Scalar")
+def _filled(t: Translation, x: Value, value: float) -> Value:
+    return np.full(sizes(x), value, dtype_of(x))
+
+
+@OPS.enter("fill.Tensor")
+def _filled_with(t: Translation, x: Value, value: Value) -> Value:
+    return expand(t, cast(t, value, dtype_of(x)), sizes(x))
+
+
+@OPS.enter("new_full")
+def _new_full(
+    t: Translation, x: Value, shape: Sequence[int], value: float, dtype: object = None, *_: object
+) -> Value:
+    return np.full(shape, value, dtype_of(x) if dtype is None else numpy_type_of(dtype))
+
+
+@OPS.enter("new_zeros")
+def _new_zeros(t: Translation, x: Value, shape: Sequence[int], dtype: object = None, *_: object) -> Value:
+    return _new_full(t, x, shape, 0, dtype)
+
+
+@OPS.enter("new_ones")
+def _new_ones(t: Translation, x: Value, shape: Sequence[int], dtype: object = None, *_: object) -> Value:
+    return _new_full(t, x, shape, 1, dtype)
+
+
+@OPS.enter("mse_loss")
+def _mean_squares(t: Translation, x: Value, target: Value, reduction: int = 1) -> Value:
+    made = binary(t, "SquaredDifference", x, target)
+    if reduction == 0:
+        return made
+    return reduce(t, "ReduceMean" if reduction == 1 else "ReduceSum", made, [], keep=False)
+
+
+@OPS.enter("where.self", "where.ScalarOther", "where.ScalarSelf")
 def _where(t: Translation, condition: Value, a: Operand, b: Operand) -> Value:
     return where(t, condition, *promoted(t, a, b))
 
 
-@aten("masked_fill")
+@OPS.enter("masked_fill")
 def _masked_fill(t: Translation, x: Value, mask: Value, value: Operand) -> Value:
     if not isinstance(value, int | float):  # it has the type of x, not the other way round
         value = cast(t, value, dtype_of(x))
     return where(t, mask, value, x)
 
 
-@aten("clone", "contiguous", "detach", "detach_copy", "alias", "lift_fresh_copy", "positive")
+@OPS.enter("clone", "contiguous", "detach", "detach_copy", "alias", "lift_fresh_copy", "positive")
 def _unchanged(t: Translation, x: Value, *_: object) -> Value:
     return x
 
 
-@aten("dropout", "feature_dropout", "alpha_dropout")
+@OPS.enter("dropout", "feature_dropout", "alpha_dropout")
 def _dropout(t: Translation, x: Value, p: float, train: bool) -> Value:
     if train and p:
         raise Unmapped("a dropout in training mode")
     return x
 
 
-@aten("_to_copy", "to.dtype")
+@OPS.enter("_to_copy", "to.dtype")
 def _to(t: Translation, x: Value, dtype: object = None, *_: object) -> Value:
     return typed(t, x, dtype)
 
 
-@aten("type_as")
+@OPS.enter("type_as")
 def _type_as(t: Translation, x: Value, other: Value) -> Value:
     return cast(t, x, dtype_of(other))
 
 
-@aten("full_like")
+@OPS.enter("full_like")
 def _full_like(t: Translation, x: Value, value: float, dtype: object = None, *_: object) -> Value:
     return np.full(sizes(x), value, dtype_of(x) if dtype is None else numpy_type_of(dtype))
 
 
-@aten("zeros_like")
+@OPS.enter("zeros_like")
 def _zeros_like(t: Translation, x: Value, dtype: object = None, *_: object) -> Value:
     return _full_like(t, x, 0, dtype)
 
 
-@aten("ones_like")
+@OPS.enter("ones_like")
 def _ones_like(t: Translation, x: Value, dtype: object = None, *_: object) -> Value:
     return _full_like(t, x, 1, dtype)
 
@@ -346,17 +405,17 @@ def _ones_like(t: Translation, x: Value, dtype: object = None, *_: object) -> Va
 # --- products --------------------------------------------------------------------------------------------
 
 
-@aten("mm", "bmm", "matmul", "mv")
+@OPS.enter("mm", "bmm", "matmul", "mv")
 def _matmul(t: Translation, a: Value, b: Value) -> Value:
     return matmul(t, a, b)
 
 
-@aten("linear")
+@OPS.enter("linear")
 def _linear(t: Translation, x: Value, weight: Value, bias: Value | None = None) -> Value:
     return linear(t, x, weight, bias)
 
 
-@aten("addmm", "baddbmm")
+@OPS.enter("addmm", "baddbmm")
 def _addmm(t: Translation, bias: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
     columns = shape_of(b)[-1]
     if beta == 1 and alpha == 1 and shape_of(bias) == (columns,):

@@ -10,11 +10,14 @@ import numpy as np
 from ...ops.attributes import S64_MAX, S64_MIN
 from ..importing.expressions import FLOATS, Operand, cast, cut, operands
 from ..importing.hosted import TRUTH, any_of, compared, cumulative, extreme, gathered, indexed, logical
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Value, dtype_of
-from .elementwise import aten, divided, promoted, typed
-from .layers import TABLE
+from .elementwise import divided, promoted
+from .schema import Translate, typed
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
+
 
 COMPARISONS = {
     "eq": "Equal",
@@ -60,18 +63,16 @@ def _function(t: Translation, x: Value, *, kind: str) -> Value:
 
 
 for _name, _kind in COMPARISONS.items():
-    TABLE.update(
-        {f"aten.{_name}.{overload}": partial(_compared, kind=_kind) for overload in ("Tensor", "Scalar")}
-    )
+    OPS.add({f"{_name}.{overload}": partial(_compared, kind=_kind) for overload in ("Tensor", "Scalar")})
 for _name, _kind in LOGICAL.items():
     for _overload in ("Tensor", "Scalar"):
-        TABLE[f"aten.bitwise_{_name}.{_overload}"] = partial(_bits, kind=_kind)
-        TABLE[f"aten.__{_name}__.{_overload}"] = partial(_bits, kind=_kind)
-    TABLE[f"aten.logical_{_name}"] = partial(_truths, kind=_kind)
-TABLE.update({f"aten.{name}": partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
+        OPS.add({f"bitwise_{_name}.{_overload}": partial(_bits, kind=_kind)})
+        OPS.add({f"__{_name}__.{_overload}": partial(_bits, kind=_kind)})
+    OPS.add({f"logical_{_name}": partial(_truths, kind=_kind)})
+OPS.add({name: partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
 
 
-@aten("logical_not")
+@OPS.enter("logical_not")
 def _logical_not(t: Translation, x: Value) -> Value:
     return t.op("HostNot", cast(t, x, TRUTH))
 
@@ -84,21 +85,21 @@ def _any_of(
 
 for _name, _every in (("any", False), ("all", True)):
     for _overload in ("default", "dim", "dims"):
-        TABLE[f"aten.{_name}.{_overload}"] = partial(_any_of, every=_every)
+        OPS.add({f"{_name}.{_overload}": partial(_any_of, every=_every)})
 
 
-@aten("cumsum")
+@OPS.enter("cumsum")
 def _cumsum(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
     wide = dtype is None and dtype_of(x) not in FLOATS
     return cumulative(t, cast(t, x, np.dtype(np.int64)) if wide else typed(t, x, dtype), axis)
 
 
-@aten("atan2")
+@OPS.enter("atan2")
 def _atan2(t: Translation, a: Value, b: Value) -> Value:
     return t.op("HostAtan2", *operands(t, a, b))
 
 
-@aten("index.Tensor")
+@OPS.enter("index.Tensor")
 def _index(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
     chosen: list[Value | None] = []
     for index in indices:
@@ -109,7 +110,7 @@ def _index(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
     return indexed(t, x, chosen)
 
 
-@aten("gather")
+@OPS.enter("gather")
 def _gather(t: Translation, x: Value, axis: int, indices: Value, *_: object) -> Value:
     return gathered(t, x, axis, indices)
 
@@ -118,20 +119,19 @@ def _extreme(t: Translation, x: Value, axis: int | None = None, keep: bool = Fal
     return extreme(t, kind, x, axis, keep)
 
 
-TABLE.update(
-    {f"aten.arg{word}": partial(_extreme, kind=f"Arg{word.capitalize()}") for word in ("max", "min")}
-)
+OPS.add({f"arg{word}": partial(_extreme, kind=f"Arg{word.capitalize()}") for word in ("max", "min")})
 
 
-@aten("flip")
+@OPS.enter("flip")
 def _flip(t: Translation, x: Value, axes: Sequence[int]) -> Value:
     for axis in axes:
         x = cut(t, x, axis, S64_MAX, S64_MIN, -1)
     return x
 
 
-@aten("div.Tensor_mode", "div.Scalar_mode")
-def _div_rounded(t: Translation, a: Value, b: Operand, mode: str | None = None) -> Value:
+@OPS.enter("div.Tensor_mode", "div.Scalar_mode")
+def div_rounded(t: Translation, a: Value, b: Operand, mode: str | None = None) -> Value:
+    """A quotient, rounded down or towards zero where there is a mode."""
     if mode is None:
         return divided(t, a, b)
     first, second = promoted(t, a, b)
@@ -139,16 +139,16 @@ def _div_rounded(t: Translation, a: Value, b: Operand, mode: str | None = None) 
     return t.op("HostDivide", *operands(t, first, second), rounding="down" if mode == "floor" else "zero")
 
 
-@aten("floor_divide")
+@OPS.enter("floor_divide")
 def _floor_divide(t: Translation, a: Value, b: Operand) -> Value:
-    return _div_rounded(t, a, b, "floor")
+    return div_rounded(t, a, b, "floor")
 
 
-@aten("remainder.Tensor", "remainder.Scalar")
+@OPS.enter("remainder.Tensor", "remainder.Scalar")
 def _remainder(t: Translation, a: Value, b: Operand) -> Value:
     return t.op("HostModulo", *operands(t, *promoted(t, a, b)))
 
 
-@aten("fmod.Tensor", "fmod.Scalar")
+@OPS.enter("fmod.Tensor", "fmod.Scalar")
 def _fmod(t: Translation, a: Value, b: Operand) -> Value:
     return t.op("HostModulo", *operands(t, *promoted(t, a, b)), of_dividend=True)

@@ -20,11 +20,12 @@ from ..importing.layers import (
     pooling,
     transposed_convolution,
 )
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import aten
-from .shapes import TABLE
+from .schema import Translate
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
 
 
 def spread(values: int | Sequence[int], count: int) -> list[int]:
@@ -33,7 +34,7 @@ def spread(values: int | Sequence[int], count: int) -> list[int]:
     return listed * count if len(listed) == 1 else listed
 
 
-@aten("convolution")
+@OPS.enter("convolution")
 def _convolution(
     t: Translation,
     x: Value,
@@ -80,7 +81,7 @@ def _convolution(
     )
 
 
-@aten("conv1d.default", "conv2d.default", "conv3d.default")
+@OPS.enter("conv1d.default", "conv2d.default", "conv3d.default")
 def _conv(
     t: Translation,
     x: Value,
@@ -94,7 +95,7 @@ def _conv(
     return _convolution(t, x, weight, bias, stride, padding, dilation, False, [0], groups)
 
 
-@aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
+@OPS.enter("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
 def _conv_transpose(
     t: Translation,
     x: Value,
@@ -197,11 +198,13 @@ def _enter_poolings(count: int) -> None:
     def adaptive_max(t: Translation, x: Value, wanted: Sequence[int]) -> list[Value]:
         return [_adaptive(t, x, wanted, "MaxPool", count)]
 
-    aten(f"max_pool{count}d")(max_pool)
-    aten(f"max_pool{count}d_with_indices")(with_indices)
-    aten(f"avg_pool{count}d")(avg_pool)
-    aten(f"adaptive_avg_pool{count}d", *([f"_adaptive_avg_pool{count}d"] if count > 1 else []))(adaptive_avg)
-    aten(f"adaptive_max_pool{count}d")(adaptive_max)
+    OPS.enter(f"max_pool{count}d")(max_pool)
+    OPS.enter(f"max_pool{count}d_with_indices")(with_indices)
+    OPS.enter(f"avg_pool{count}d")(avg_pool)
+    OPS.enter(f"adaptive_avg_pool{count}d", *([f"_adaptive_avg_pool{count}d"] if count > 1 else []))(
+        adaptive_avg
+    )
+    OPS.enter(f"adaptive_max_pool{count}d")(adaptive_max)
 
 
 def _adaptive(t: Translation, x: Value, wanted: Sequence[int], kind: str, count: int) -> Value:
@@ -245,7 +248,7 @@ for _count in (1, 2, 3):
 # --- normalisation ---------------------------------------------------------------------------------------
 
 
-@aten("_native_batch_norm_legit_no_training")
+@OPS.enter("_native_batch_norm_legit_no_training")
 def _batch_norm_core(
     t: Translation,
     x: Value,
@@ -259,7 +262,7 @@ def _batch_norm_core(
     return [batch_norm(t, x, gamma, beta, mean, variance, epsilon)]
 
 
-@aten("batch_norm")
+@OPS.enter("batch_norm")
 def _batch_norm(
     t: Translation,
     x: Value,
@@ -277,7 +280,7 @@ def _batch_norm(
     return batch_norm(t, x, gamma, beta, mean, variance, epsilon)
 
 
-@aten("native_layer_norm")
+@OPS.enter("native_layer_norm")
 def _layer_norm_core(
     t: Translation,
     x: Value,
@@ -289,7 +292,7 @@ def _layer_norm_core(
     return [layer_norm(t, x, gamma, beta, len(shape_of(x)) - len(normalised), epsilon)]
 
 
-@aten("layer_norm")
+@OPS.enter("layer_norm")
 def _layer_norm(
     t: Translation,
     x: Value,
@@ -302,7 +305,7 @@ def _layer_norm(
     return layer_norm(t, x, gamma, beta, len(shape_of(x)) - len(normalised), epsilon)
 
 
-@aten("rms_norm")
+@OPS.enter("rms_norm")
 def _rms_norm(
     t: Translation, x: Value, normalised: Sequence[int], gamma: Value | None, epsilon: float | None
 ) -> Value:
@@ -314,7 +317,7 @@ def _rms_norm(
     )
 
 
-@aten("native_group_norm")
+@OPS.enter("native_group_norm")
 def _group_norm_core(
     t: Translation,
     x: Value,
@@ -329,14 +332,14 @@ def _group_norm_core(
     return [group_norm(t, x, groups, gamma, beta, epsilon)]
 
 
-@aten("group_norm")
+@OPS.enter("group_norm")
 def _group_norm(
     t: Translation, x: Value, groups: int, gamma: Value | None, beta: Value | None, epsilon: float, *_: object
 ) -> Value:
     return group_norm(t, x, groups, gamma, beta, epsilon)
 
 
-@aten("instance_norm")
+@OPS.enter("instance_norm")
 def _instance_norm(
     t: Translation,
     x: Value,
@@ -359,7 +362,7 @@ def _instance_norm(
 # --- attention and sizes ---------------------------------------------------------------------------------
 
 
-@aten("scaled_dot_product_attention")
+@OPS.enter("scaled_dot_product_attention")
 def _attention(
     t: Translation,
     query: Value,
@@ -406,26 +409,26 @@ def _linear(
     return interpolate(t, x, target, "linear", "align_corners" if align else "half_pixel")
 
 
-@aten("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+@OPS.enter("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
 def _nearest_vec(
     t: Translation, x: Value, given: Sequence[int] | None, scales: Sequence[float] | None
 ) -> Value:
     return _nearest(t, x, given, scales)
 
 
-@aten("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default")
+@OPS.enter("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default")
 def _nearest_default(t: Translation, x: Value, given: Sequence[int], *scales: float | None) -> Value:
     return _nearest(t, x, given, scales)
 
 
-@aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+@OPS.enter("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
 def _linear_vec(
     t: Translation, x: Value, given: Sequence[int] | None, align: bool, scales: Sequence[float] | None
 ) -> Value:
     return _linear(t, x, given, align, scales)
 
 
-@aten("upsample_linear1d.default", "upsample_bilinear2d.default", "upsample_trilinear3d.default")
+@OPS.enter("upsample_linear1d.default", "upsample_bilinear2d.default", "upsample_trilinear3d.default")
 def _linear_default(
     t: Translation, x: Value, given: Sequence[int], align: bool, *scales: float | None
 ) -> Value:

@@ -9,11 +9,13 @@ import numpy as np
 from ..importing.expressions import axis_of, cast, concat, cut, expand, reshape, take, transpose, unsqueeze
 from ..importing.hosted import TRUTH, extreme, gathered
 from ..importing.sampling import log_sum_exp, sampled, scattered, top_k, triangle
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import aten
-from .hosted import TABLE
+from .schema import Translate
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
+
 
 REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 """torch's word → HostScatterElements'."""
@@ -21,7 +23,7 @@ MODES = ("linear", "nearest", "cubic")
 BORDERS = ("zeros", "border", "reflection")
 
 
-@aten("topk")
+@OPS.enter("topk")
 def _top_k(
     t: Translation, x: Value, count: int, axis: int = -1, largest: bool = True, in_order: bool = True
 ) -> Sequence[Value]:
@@ -29,12 +31,12 @@ def _top_k(
     return top_k(t, x, count, axis, largest=largest)
 
 
-@aten("sort.default")
+@OPS.enter("sort.default")
 def _sort(t: Translation, x: Value, axis: int = -1, descending: bool = False) -> Sequence[Value]:
     return top_k(t, x, sizes(x)[axis], axis, largest=descending)
 
 
-@aten("sort.stable")
+@OPS.enter("sort.stable")
 def _stable_sort(
     t: Translation, x: Value, stable: bool | None = None, axis: int = -1, descending: bool = False
 ) -> Sequence[Value]:
@@ -42,22 +44,22 @@ def _stable_sort(
     return _sort(t, x, axis, descending)
 
 
-@aten("scatter.src")
+@OPS.enter("scatter.src")
 def _scatter(t: Translation, x: Value, axis: int, indices: Value, updates: Value) -> Value:
     return scattered(t, x, axis, indices, _part_for(updates, indices))
 
 
-@aten("scatter.value")
+@OPS.enter("scatter.value")
 def _scatter_value(t: Translation, x: Value, axis: int, indices: Value, value: float) -> Value:
     return scattered(t, x, axis, indices, np.full(sizes(indices), value, dtype_of(x)))
 
 
-@aten("scatter_add")
+@OPS.enter("scatter_add")
 def _scatter_add(t: Translation, x: Value, axis: int, indices: Value, updates: Value) -> Value:
     return scattered(t, x, axis, indices, _part_for(updates, indices), "add")
 
 
-@aten("scatter_reduce.two")
+@OPS.enter("scatter_reduce.two")
 def _scatter_reduce(
     t: Translation, x: Value, axis: int, indices: Value, updates: Value, reduction: str, with_own: bool = True
 ) -> Value:
@@ -72,7 +74,7 @@ def _part_for(updates: Value, indices: Value) -> Value:
     return updates
 
 
-@aten("index_put")
+@OPS.enter("index_put")
 def _index_put(
     t: Translation, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
 ) -> Value:
@@ -106,7 +108,7 @@ def _index_put(
     return transpose(t, made, [order.index(axis) for axis in range(rank)])
 
 
-@aten("slice_scatter")
+@OPS.enter("slice_scatter")
 def _slice_scatter(
     t: Translation,
     x: Value,
@@ -133,7 +135,7 @@ def _slice_scatter(
     return concat(t, parts, axis)
 
 
-@aten("diagonal")
+@OPS.enter("diagonal")
 def _diagonal(t: Translation, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
     """Every so many elements of the last two axes in one row."""
     rank = len(shape_of(x))
@@ -146,7 +148,7 @@ def _diagonal(t: Translation, x: Value, offset: int = 0, first: int = 0, second:
     return cut(t, flat, -1, start, start + (count - 1) * (columns + 1) + 1 if count else start, columns + 1)
 
 
-@aten("unfold.default")
+@OPS.enter("unfold.default")
 def _windows(t: Translation, x: Value, axis: int, size: int, step: int) -> Value:
     """Windows along an axis, their elements along a new last one."""
     axis = axis_of(x, axis)
@@ -156,37 +158,37 @@ def _windows(t: Translation, x: Value, axis: int, size: int, step: int) -> Value
     return transpose(t, found, [*(a for a in range(rank + 1) if a != axis + 1), axis + 1])
 
 
-@aten("copy")
+@OPS.enter("copy")
 def _copy(t: Translation, x: Value, other: Value, *_: object) -> Value:
     return expand(t, cast(t, other, dtype_of(x)), sizes(x))
 
 
-@aten("grid_sampler_2d", "grid_sampler_3d", "grid_sampler")
+@OPS.enter("grid_sampler_2d", "grid_sampler_3d", "grid_sampler")
 def _grid_sampler(t: Translation, x: Value, grid: Value, mode: int, border: int, corners: bool) -> Value:
     return sampled(t, x, grid, MODES[mode], BORDERS[border], corners)
 
 
-@aten("logsumexp")
+@OPS.enter("logsumexp")
 def _log_sum_exp(t: Translation, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
     return log_sum_exp(t, x, axes, keep)
 
 
-@aten("tril")
+@OPS.enter("tril")
 def _tril(t: Translation, x: Value, diagonal: int = 0) -> Value:
     return triangle(t, x, diagonal, upper=False)
 
 
-@aten("triu")
+@OPS.enter("triu")
 def _triu(t: Translation, x: Value, diagonal: int = 0) -> Value:
     return triangle(t, x, diagonal, upper=True)
 
 
-@aten("max.dim")
+@OPS.enter("max.dim")
 def _max_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Sequence[Value]:
     return _extreme_along(t, x, axis, keep, largest=True)
 
 
-@aten("min.dim")
+@OPS.enter("min.dim")
 def _min_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Sequence[Value]:
     return _extreme_along(t, x, axis, keep, largest=False)
 

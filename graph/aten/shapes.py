@@ -28,31 +28,33 @@ from ..importing.expressions import (
     unsqueeze,
 )
 from ..importing.hosted import bordered
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import TABLE, aten, typed
+from .schema import Translate, typed
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
 
 
 # --- shapes ----------------------------------------------------------------------------------------------
 
 
-@aten("sym_size.int")
+@OPS.enter("sym_size.int")
 def _size(t: Translation, x: Value, axis: int) -> int:
     return sizes(x)[axis]
 
 
-@aten("sym_numel.default")
+@OPS.enter("sym_numel.default")
 def _count(t: Translation, x: Value) -> int:
     return math.prod(sizes(x))
 
 
-@aten("view.default", "reshape", "_unsafe_view")
+@OPS.enter("view.default", "reshape", "_unsafe_view")
 def _view(t: Translation, x: Value, shape: Sequence[int]) -> Value:
     return reshape(t, x, shape)
 
 
-@aten("flatten.using_ints")
+@OPS.enter("flatten.using_ints")
 def _flatten(t: Translation, x: Value, start: int = 0, end: int = -1) -> Value:
     shape = sizes(x)
     if not shape:
@@ -61,19 +63,19 @@ def _flatten(t: Translation, x: Value, start: int = 0, end: int = -1) -> Value:
     return reshape(t, x, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-@aten("unflatten.int")
+@OPS.enter("unflatten.int")
 def _unflatten(t: Translation, x: Value, axis: int, parts: Sequence[int]) -> Value:
     axis = axis_of(x, axis)
     shape = shape_of(x)
     return reshape(t, x, (*shape[:axis], *parts, *shape[axis + 1 :]))
 
 
-@aten("permute")
+@OPS.enter("permute")
 def _permute(t: Translation, x: Value, order: Sequence[int]) -> Value:
     return transpose(t, x, order)
 
 
-@aten("transpose.int")
+@OPS.enter("transpose.int")
 def _transpose(t: Translation, x: Value, first: int, second: int) -> Value:
     order = list(range(len(shape_of(x))))
     if order:
@@ -82,49 +84,49 @@ def _transpose(t: Translation, x: Value, first: int, second: int) -> Value:
     return transpose(t, x, order)
 
 
-@aten("t", "numpy_T")
+@OPS.enter("t", "numpy_T")
 def _t(t: Translation, x: Value) -> Value:
     return transpose(t, x, list(reversed(range(len(shape_of(x))))))
 
 
-@aten("unsqueeze")
+@OPS.enter("unsqueeze")
 def _unsqueeze(t: Translation, x: Value, axis: int) -> Value:
     return unsqueeze(t, x, [axis])
 
 
-@aten("squeeze")
+@OPS.enter("squeeze")
 def _squeeze(t: Translation, x: Value, axes: int | Sequence[int] | None = None) -> Value:
     shape = sizes(x)
     wanted = range(len(shape)) if axes is None else [axes] if isinstance(axes, int) else axes
     return squeeze(t, x, [axis for axis in wanted if shape and shape[axis] == 1])
 
 
-@aten("expand")
+@OPS.enter("expand")
 def _expand(t: Translation, x: Value, shape: Sequence[int], *_: object) -> Value:
     have = sizes(x)
     old = (1,) * (len(shape) - len(have)) + have
     return expand(t, x, [o if d == -1 else d for d, o in zip(shape, old, strict=True)])
 
 
-@aten("repeat")
+@OPS.enter("repeat")
 def _repeat(t: Translation, x: Value, counts: Sequence[int]) -> Value:
     shape = sizes(x)
     return repeat(t, reshape(t, x, (1,) * (len(counts) - len(shape)) + shape), counts)
 
 
-@aten("cat")
+@OPS.enter("cat")
 def _cat(t: Translation, values: Sequence[Value], axis: int = 0) -> Value:
     # torch leaves out tensors of shape [0], whatever the others have.
     kept = [value for value in values if shape_of(value) != (0,)]
     return concat(t, kept or values, axis)
 
 
-@aten("stack")
+@OPS.enter("stack")
 def _stack(t: Translation, values: Sequence[Value], axis: int = 0) -> Value:
     return concat(t, [unsqueeze(t, value, [axis]) for value in values], axis)
 
 
-@aten("slice.Tensor")
+@OPS.enter("slice.Tensor")
 def _slice(
     t: Translation, x: Value, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Value:
@@ -132,50 +134,51 @@ def _slice(
     return cut(t, x, axis, 0 if start is None else start, size if end is None else end, step)
 
 
-@aten("narrow")
+@OPS.enter("narrow")
 def _narrow(t: Translation, x: Value, axis: int, start: int, length: int) -> Value:
     start = start + shape_of(x)[axis] if start < 0 else start
     return cut(t, x, axis, start, start + length)
 
 
-@aten("select.int")
+@OPS.enter("select.int")
 def _select(t: Translation, x: Value, axis: int, index: int) -> Value:
     return select(t, x, axis, index)
 
 
-@aten("unbind.int")
+@OPS.enter("unbind.int")
 def _unbind(t: Translation, x: Value, axis: int = 0) -> list[Value]:
     return [select(t, x, axis, index) for index in range(shape_of(x)[axis])]
 
 
-@aten("split_with_sizes")
+@OPS.enter("split_with_sizes")
 def _split_with_sizes(t: Translation, x: Value, counts: Sequence[int], axis: int = 0) -> list[Value]:
     starts = [sum(counts[:i]) for i in range(len(counts))]
     return [cut(t, x, axis, start, start + count) for start, count in zip(starts, counts, strict=True)]
 
 
-@aten("split.Tensor")
+@OPS.enter("split.Tensor")
 def _split(t: Translation, x: Value, size: int, axis: int = 0) -> list[Value]:
     total = shape_of(x)[axis]
     return [cut(t, x, axis, start, min(start + size, total)) for start in range(0, total, size)]
 
 
-@aten("chunk")
+@OPS.enter("chunk")
 def _chunk(t: Translation, x: Value, count: int, axis: int = 0) -> list[Value]:
     return _split(t, x, -(-shape_of(x)[axis] // count), axis)
 
 
-@aten("index_select")
+@OPS.enter("index_select")
 def _index_select(t: Translation, x: Value, axis: int, indices: Value) -> Value:
     return take(t, x, axis, reshape(t, indices, [-1]))
 
 
-@aten("embedding")
-def _embedding(t: Translation, table: Value, indices: Value, *_: object) -> Value:
+@OPS.enter("embedding")
+def embedding(t: Translation, table: Value, indices: Value, *_: object) -> Value:
+    """Rows of a table."""
     return take(t, table, 0, indices)
 
 
-@aten("constant_pad_nd")
+@OPS.enter("constant_pad_nd")
 def _constant_pad_nd(t: Translation, x: Value, pads: Sequence[int], value: float = 0) -> Value:
     return pad(t, x, *_pads(x, pads), float(value))
 
@@ -189,7 +192,7 @@ def _pads(x: Value, pads: Sequence[int]) -> tuple[list[int], list[int]]:
     return begin, end
 
 
-@aten("pad")
+@OPS.enter("pad")
 def _pad(
     t: Translation, x: Value, pads: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Value:
@@ -204,11 +207,11 @@ def _bordered(t: Translation, x: Value, pads: Sequence[int], *, mode: str) -> Va
 
 
 for _axes_padded in (1, 2, 3):
-    TABLE[f"aten.reflection_pad{_axes_padded}d"] = partial(_bordered, mode="reflect")
-    TABLE[f"aten.replication_pad{_axes_padded}d"] = partial(_bordered, mode="edge")
+    OPS.add({f"reflection_pad{_axes_padded}d": partial(_bordered, mode="reflect")})
+    OPS.add({f"replication_pad{_axes_padded}d": partial(_bordered, mode="edge")})
 
 
-@aten("pixel_shuffle")
+@OPS.enter("pixel_shuffle")
 def _pixel_shuffle(t: Translation, x: Value, factor: int) -> Value:
     *batch, c, h, w = sizes(x)
     n, r = len(batch), factor
@@ -253,7 +256,7 @@ for _names, _kind in (
     ("amin", "ReduceMin"),
     ("prod.dim_int", "ReduceProd"),
 ):
-    TABLE[f"aten.{_names}"] = partial(_reduce_dims, kind=_kind)
+    OPS.add({f"{_names}": partial(_reduce_dims, kind=_kind)})
 for _names, _kind in (
     ("mean.default", "ReduceMean"),
     ("sum.default", "ReduceSum"),
@@ -261,10 +264,10 @@ for _names, _kind in (
     ("min.default", "ReduceMin"),
     ("prod.default", "ReduceProd"),
 ):
-    TABLE[f"aten.{_names}"] = partial(_reduce_all, kind=_kind)
+    OPS.add({f"{_names}": partial(_reduce_all, kind=_kind)})
 
 
-@aten("linalg_vector_norm")
+@OPS.enter("linalg_vector_norm")
 def _vector_norm(
     t: Translation,
     x: Value,
@@ -285,7 +288,7 @@ def _vector_norm(
     return power(t, reduce(t, "ReduceSum", power(t, size, order), _axes(axes), keep), 1 / order)
 
 
-@aten("var.correction")
+@OPS.enter("var.correction")
 def _var(
     t: Translation,
     x: Value,
@@ -303,7 +306,7 @@ def _var(
     return binary(t, "Multiply", total, 1 / rest)
 
 
-@aten("var_mean.correction")
+@OPS.enter("var_mean.correction")
 def _var_mean(
     t: Translation,
     x: Value,
@@ -314,7 +317,7 @@ def _var_mean(
     return [_var(t, x, axes, correction, keep), reduce(t, "ReduceMean", x, _axes(axes), keep)]
 
 
-@aten("_softmax", "_log_softmax")
+@OPS.enter("_softmax")
 def _softmax_core(
     t: Translation, x: Value, axis: int, half_to_float: bool, *, kind: str = "SoftMax"
 ) -> Value:
@@ -327,11 +330,11 @@ def _softmax(t: Translation, x: Value, axis: int, dtype: object = None, *, kind:
     return t.op(kind, typed(t, x, dtype), axis=axis_of(x, axis))
 
 
-TABLE["aten._log_softmax"] = partial(_softmax_core, kind="LogSoftmax")
-TABLE["aten.softmax.int"] = _softmax
-TABLE["aten.log_softmax.int"] = partial(_softmax, kind="LogSoftmax")
+OPS.add({"_log_softmax": partial(_softmax_core, kind="LogSoftmax")})
+OPS.add({"softmax.int": _softmax})
+OPS.add({"log_softmax.int": partial(_softmax, kind="LogSoftmax")})
 
 
-@aten("_safe_softmax")
+@OPS.enter("_safe_softmax")
 def _safe_softmax(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
     return t.op("SoftMax", typed(t, x, dtype), axis=axis_of(x, axis), mode="inf_as_zero")

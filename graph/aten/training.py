@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from attrs import evolve
@@ -12,33 +11,22 @@ from attrs import evolve
 from ..importing.expressions import FLOATS, Operand, binary, cast, where
 from ..importing.hosted import compared
 from ..importing.layers import attention
+from ..importing.tables import Entries
 from ..importing.translation import Drawn, Translation, Unmapped, Value, dtype_of, sizes
 from ..model.logical_tensor import LogicalTensor
-from .elementwise import divided, promoted
-from .sampling import TABLE
+from .elementwise import add, clamp, clamp_between, divided, multiply, promoted
+from .schema import Translate
+from .shapes import embedding
 
-__all__ = ["TRAINING"]
-
-TRAINING: dict[str, Callable[..., Any]] = {
-    name: function for name, function in TABLE.items() if name != "aten.instance_norm"
-}
-"""The table of a module in training. Instance normalisation falls into ops that move its running statistics."""
+OPS = Entries[Translate]("aten.")
+"""Op → its translation, by its name with the overload or without."""
+INSTEAD = Entries[Translate]("aten.")
+"""The same for ops that are others in inference mode."""
 STOP = "detach_copy"
 """ATen's op that stands for the end of a gradient."""
 SATURATION = 1.7580993408473766
 """Minus the least value of SELU, which an alpha dropout puts in the place of what is dropped."""
-_ADD: Callable[..., Any] = TABLE["aten.add"]
-_MULTIPLY: Callable[..., Any] = TABLE["aten.mul"]
-_EMBEDDING: Callable[..., Any] = TABLE["aten.embedding"]
 _FLOAT = np.dtype(np.float32)
-
-
-def _enter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        TRAINING.update({f"aten.{name}": function for name in names})
-        return function
-
-    return enter
 
 
 # --- statistics of the batch -----------------------------------------------------------------------------
@@ -94,8 +82,8 @@ def inverse_deviation(t: Translation, variance: Value, epsilon: float) -> Value:
     return t.op("Pow", binary(t, "Add", variance, epsilon), beta=-0.5)
 
 
-@_enter("_native_batch_norm_legit_functional")
-def _batch_norm_moving(
+@OPS.enter("_native_batch_norm_legit_functional")
+def batch_norm_moving(
     t: Translation,
     x: Value,
     gamma: Value | None,
@@ -106,6 +94,7 @@ def _batch_norm_moving(
     momentum: float,
     epsilon: float,
 ) -> list[Value]:
+    """The data, mean and inverse deviation of the batch, and what the running statistics become."""
     if not training:
         raise Unmapped("a batch normalisation by given statistics that is to return them too")
     dst, (new_mean, new_variance, batch_mean, batch_variance) = _normalised(
@@ -114,7 +103,7 @@ def _batch_norm_moving(
     return [dst, batch_mean, inverse_deviation(t, batch_variance, epsilon), new_mean, new_variance]
 
 
-@_enter("_native_batch_norm_legit.no_stats")
+@OPS.enter("_native_batch_norm_legit.no_stats")
 def _batch_norm_alone(
     t: Translation,
     x: Value,
@@ -131,13 +120,13 @@ def _batch_norm_alone(
 # --- what gradients don't flow through ---------------------------------------------------------------------
 
 
-@_enter(STOP)
+@INSTEAD.enter(STOP)
 def _stopped(t: Translation, x: Value) -> Value:
     """The same numbers as a constant; integers and what is constant have no gradient anyway."""
     return x if isinstance(x, np.ndarray) or dtype_of(x) not in FLOATS else t.op("HostStopGradient", x)
 
 
-@_enter("embedding")
+@INSTEAD.enter("embedding")
 def _embedding(
     t: Translation, table: Value, indices: Value, padding: int = -1, by_frequency: bool = False, *_: object
 ) -> Value:
@@ -146,7 +135,7 @@ def _embedding(
         raise Unmapped(
             "scale_grad_by_freq=True has no counterpart; leave it out, or train the module by torch.compile"
         )
-    rows: Value = _EMBEDDING(t, table, indices)
+    rows = embedding(t, table, indices)
     if padding < 0:
         return rows
     padded = compared(t, "Equal", indices, padding)
@@ -170,21 +159,21 @@ def _is_number(value: Operand, number: float) -> bool:
     return isinstance(value, int | float) and value == number
 
 
-@_enter("clamp.default", "clamp.Tensor")
+@INSTEAD.enter("clamp.default", "clamp.Tensor")
 def _clamp(t: Translation, x: Value, low: Operand | None = None, high: Operand | None = None) -> Value:
     if dtype_of(x) in FLOATS:
         return _bounded(t, x, low, high)
     number = all(bound is None or isinstance(bound, int | float) for bound in (low, high))
-    clamped: Callable[..., Any] = TABLE["aten.clamp.default" if number else "aten.clamp.Tensor"]
+    clamped: Callable[..., Value] = clamp if number else clamp_between
     return clamped(t, x, low, high)
 
 
-@_enter("clamp_min.default")
+@INSTEAD.enter("clamp_min.default")
 def _clamp_min(t: Translation, x: Value, low: float) -> Value:
     return _clamp(t, x, low)
 
 
-@_enter("clamp_max.default")
+@INSTEAD.enter("clamp_max.default")
 def _clamp_max(t: Translation, x: Value, high: float) -> Value:
     return _clamp(t, x, None, high)
 
@@ -206,7 +195,7 @@ def _dropped(t: Translation, x: Value, p: float) -> Value:
     return _drawn(t, x, p)[0] if p else x
 
 
-@_enter("native_dropout")
+@OPS.enter("native_dropout")
 def _native_dropout(t: Translation, x: Value, p: float, train: bool | None = None) -> list[Value]:
     if not p or train is False:
         return [x, np.ones(sizes(x), np.bool_)]
@@ -214,12 +203,12 @@ def _native_dropout(t: Translation, x: Value, p: float, train: bool | None = Non
     return [dst, cast(t, mask, np.dtype(np.bool_))]
 
 
-@_enter("dropout")
+@INSTEAD.enter("dropout")
 def _dropout(t: Translation, x: Value, p: float, train: bool) -> Value:
     return _dropped(t, x, p if train else 0.0)
 
 
-@_enter("bernoulli.p")
+@OPS.enter("bernoulli.p")
 def _bernoulli(t: Translation, x: Value, p: float, *_: object) -> Value:
     """Ones with the probability p; of x there is only the shape."""
     shape, dtype = sizes(x), dtype_of(x)
@@ -231,7 +220,7 @@ def _bernoulli(t: Translation, x: Value, p: float, *_: object) -> Value:
     return made
 
 
-@_enter("div.Scalar")
+@INSTEAD.enter("div.Scalar")
 def _divided(t: Translation, a: Value, b: float) -> Value:
     """A quotient; of what is drawn, by its probability, it is a Dropout, which goes away where a model is evaluated."""
     drawn = _as_drawn(t, a)
@@ -250,37 +239,37 @@ def _noted(t: Translation, made: Value, drawn: Drawn | None) -> Value:
     return made
 
 
-@_enter("mul.Scalar")
+@OPS.enter("mul.Scalar")
 def _scaled(t: Translation, a: Value, b: float) -> Value:
     drawn = _as_drawn(t, a)
     if drawn is not None:
         drawn = evolve(drawn, factor=drawn.factor * b, shift=drawn.shift * b)
-    return _noted(t, _MULTIPLY(t, a, b), drawn)
+    return _noted(t, multiply(t, a, b), drawn)
 
 
-@_enter("add.Scalar")
+@OPS.enter("add.Scalar")
 def _shifted(t: Translation, a: Value, b: float, alpha: float = 1) -> Value:
     drawn = _as_drawn(t, a)
     if drawn is not None:
         drawn = evolve(drawn, shift=drawn.shift + b * alpha)
-    return _noted(t, _ADD(t, a, b, alpha), drawn)
+    return _noted(t, add(t, a, b, alpha), drawn)
 
 
-@_enter("mul.Tensor")
+@OPS.enter("mul.Tensor")
 def _product(t: Translation, a: Value, b: Value) -> Value:
     """A product; the part of an alpha dropout that stays."""
     drawn = None if isinstance(b, int | float) else _as_drawn(t, b)
     if drawn is not None:
         drawn = None if drawn.of is not None or drawn.shift else evolve(drawn, of=a)
-    return _noted(t, _MULTIPLY(t, a, b), drawn)
+    return _noted(t, multiply(t, a, b), drawn)
 
 
-@_enter("add.Tensor")
+@OPS.enter("add.Tensor")
 def _sum(t: Translation, a: Value, b: Value, alpha: float = 1) -> Value:
     """A sum; of what torch makes of an alpha dropout, it is x itself where a model is evaluated."""
     drawn, other = _as_drawn(t, a), None if isinstance(b, int | float) else _as_drawn(t, b)
     if drawn is None or other is None or not _is_alpha_dropout(drawn, other) or drawn.of is None:
-        return _ADD(t, a, b, alpha)
+        return add(t, a, b, alpha)
     kept, p = drawn.scaled, drawn.p
     factor, shift = (binary(t, "Multiply", kept, p * one) for one in (drawn.factor, other.factor))
     dropped = binary(t, "Add", binary(t, "Multiply", drawn.of, factor), binary(t, "Add", shift, other.shift))
@@ -303,7 +292,7 @@ def _is_alpha_dropout(product: Drawn, rest: Drawn) -> bool:
     )
 
 
-@_enter("scaled_dot_product_attention")
+@INSTEAD.enter("scaled_dot_product_attention")
 def _attention(
     t: Translation,
     query: Value,

@@ -6,15 +6,10 @@ A translation takes the node and returns its output, or its outputs in order; `T
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
-from typing import cast as typed
 
 import numpy as np
-from attrs import frozen
 
-from ...ops.values import format_value
 from ..importing.expressions import (
     binary,
     cast,
@@ -26,101 +21,15 @@ from ..importing.expressions import (
     operands,
     power,
     silu,
-    uniform,
     where,
 )
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
-from ..runtime.arrays import Array
+from .node import Node, Translate
 from .types import numpy_type_of
 
-
-@frozen(eq=False)
-class Node:
-    """A node of an ONNX graph.
-
-    Attributes:
-        kind: its op.
-        opset: the version of the op set.
-        inputs: values; None for an optional one that is not there.
-        outputs: how many of its outputs, from the first, somebody needs.
-        listed: how many outputs it has.
-        attributes: Python values; strings are str.
-    """
-
-    kind: str
-    opset: int
-    inputs: tuple[Value | None, ...]
-    outputs: int
-    listed: int
-    attributes: Mapping[str, Any]
-
-    def optional(self, index: int) -> Value | None:
-        """An input, or None where it is not there."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def __getitem__(self, index: int) -> Value:
-        value = self.optional(index)
-        if value is None:
-            raise Unmapped(f"input {index} is missing")
-        return value
-
-    def given(self) -> list[Value]:
-        """All inputs of a variadic op."""
-        return [self[index] for index in range(len(self.inputs))]
-
-    def constant(self, index: int, what: str) -> Array | None:
-        """An input whose value must be known now, or None where it is not there."""
-        value = self.optional(index)
-        if value is not None and not isinstance(value, np.ndarray):
-            raise Unmapped(f"its {what} must be constant, but other nodes compute it at execution")
-        return value
-
-    def integers(self, name: str, index: int, default: Sequence[int] | None = None) -> list[int] | None:
-        """A list that is an attribute in some opsets and an input in others."""
-        if name in self.attributes:
-            return [int(v) for v in self.attributes[name]]
-        value = self.constant(index, name) if index >= 0 else None
-        if value is None:
-            return None if default is None else list(default)
-        return [int(v) for v in value.reshape(-1)]
-
-    def number(self, index: int, what: str, default: float | None = None) -> float | None:
-        """A constant scalar input, or `default` where it is not there."""
-        value = self.constant(index, what)
-        if value is None:
-            return default
-        if value.size != 1:
-            raise Unmapped(f"its {what} must be one number, got {value.size}")
-        number = float(value.reshape(-1)[0])
-        if value.dtype.kind in "iu" and int(number) != int(value.reshape(-1)[0]):
-            raise Unmapped(f"its {what} is {value.reshape(-1)[0]}, which no double has")
-        return number
-
-    def positive(self, name: str, default: int | None = None) -> int:
-        """An attribute that counts something."""
-        value = self.get(name, default)
-        if not isinstance(value, int) or value < 1:
-            raise Unmapped(f"its attribute {name} must be an integer above 0, got {format_value(value)}")
-        return value
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An attribute."""
-        return self.attributes.get(name, default)
-
-
-Translate = Callable[[Translation, Node], "Value | Sequence[Value]"]
-TABLE: dict[str, Translate] = {}
+OPS = Entries[Translate]()
 """ONNX op → its translation."""
-
-
-def onnx_op(*kinds: str) -> Callable[[Translate], Translate]:
-    """Enters a translation."""
-
-    def enter(function: Translate) -> Translate:
-        TABLE.update(dict.fromkeys(kinds, function))
-        return function
-
-    return enter
 
 
 # --- element by element ----------------------------------------------------------------------------------
@@ -158,44 +67,44 @@ def _variadic(t: Translation, node: Node, kind: str) -> Value:
     return chain(t, kind, node.given())
 
 
-TABLE.update({name: partial(_same, kind=kind) for name, kind in SAME.items()})
-TABLE.update({name: partial(_binary, kind=kind) for name, kind in BINARY.items()})
-TABLE.update({name: partial(_variadic, kind=kind) for name, kind in VARIADIC.items()})
+OPS.add({name: partial(_same, kind=kind) for name, kind in SAME.items()})
+OPS.add({name: partial(_binary, kind=kind) for name, kind in BINARY.items()})
+OPS.add({name: partial(_variadic, kind=kind) for name, kind in VARIADIC.items()})
 
 
-@onnx_op("Neg")
+@OPS.enter("Neg")
 def _neg(t: Translation, node: Node) -> Value:
     return negative(t, node[0])
 
 
-@onnx_op("Mean")
+@OPS.enter("Mean")
 def _mean(t: Translation, node: Node) -> Value:
     values = node.given()
     return binary(t, "Multiply", chain(t, "Add", values), 1 / len(values))
 
 
-@onnx_op("LeakyRelu")
+@OPS.enter("LeakyRelu")
 def _leaky_relu(t: Translation, node: Node) -> Value:
     return t.op("LeakyReLU", node[0], alpha=node.get("alpha", 0.01))
 
 
-@onnx_op("PRelu")
+@OPS.enter("PRelu")
 def _prelu(t: Translation, node: Node) -> Value:
     return t.op("PReLU", node[0], node[1], data_format="NCX", per_channel_broadcast=False)
 
 
-@onnx_op("Elu")
+@OPS.enter("Elu")
 def _elu(t: Translation, node: Node) -> Value:
     return t.op("Elu", node[0], alpha=node.get("alpha", 1.0))
 
 
-@onnx_op("Selu")
+@OPS.enter("Selu")
 def _selu(t: Translation, node: Node) -> Value:
     alpha, gamma = node.get("alpha", 1.67326319217681884765625), node.get("gamma", 1.05070102214813232421875)
     return binary(t, "Multiply", t.op("Elu", node[0], alpha=alpha), gamma)
 
 
-@onnx_op("Celu")
+@OPS.enter("Celu")
 def _celu(t: Translation, node: Node) -> Value:
     alpha = node.get("alpha", 1.0)
     if not alpha > 0:
@@ -203,12 +112,12 @@ def _celu(t: Translation, node: Node) -> Value:
     return binary(t, "Multiply", t.op("Elu", binary(t, "Divide", node[0], alpha), alpha=1.0), alpha)
 
 
-@onnx_op("Softsign")
+@OPS.enter("Softsign")
 def _softsign(t: Translation, node: Node) -> Value:
     return binary(t, "Divide", node[0], binary(t, "Add", t.op("Abs", node[0]), 1.0))
 
 
-@onnx_op("Swish")
+@OPS.enter("Swish")
 def _swish(t: Translation, node: Node) -> Value:
     alpha = node.get("alpha", 1.0)
     if alpha == 1:
@@ -216,17 +125,17 @@ def _swish(t: Translation, node: Node) -> Value:
     return t.op("Multiply", node[0], t.op("Sigmoid", binary(t, "Multiply", node[0], alpha)))
 
 
-@onnx_op("HardSigmoid")
+@OPS.enter("HardSigmoid")
 def _hard_sigmoid(t: Translation, node: Node) -> Value:
     return t.op("HardSigmoid", node[0], alpha=node.get("alpha", 0.2), beta=node.get("beta", 0.5))
 
 
-@onnx_op("Gelu")
+@OPS.enter("Gelu")
 def _gelu(t: Translation, node: Node) -> Value:
     return t.op("GELU", node[0], mode="gelu_tanh" if node.get("approximate") == "tanh" else "gelu_erf")
 
 
-@onnx_op("Clip")
+@OPS.enter("Clip")
 def _clip(t: Translation, node: Node) -> Value:
     low, high = node.number(1, "min"), node.number(2, "max")
     for bound in (low, high):
@@ -237,24 +146,24 @@ def _clip(t: Translation, node: Node) -> Value:
     return clamp(t, node[0], low, high)
 
 
-@onnx_op("Pow")
+@OPS.enter("Pow")
 def _pow(t: Translation, node: Node) -> Value:
     return power(t, node[0], node[1])
 
 
-@onnx_op("Where")
+@OPS.enter("Where")
 def _where(t: Translation, node: Node) -> Value:
     return where(t, node[0], node[1], node[2])
 
 
-@onnx_op("Identity", "Dropout")
+@OPS.enter("Identity", "Dropout")
 def _identity(t: Translation, node: Node) -> Value:
     if node.kind == "Dropout" and bool(node.number(2, "training_mode", 0.0)):
         raise Unmapped("a dropout in training mode")
     return node[0]
 
 
-@onnx_op("Cast", "CastLike")
+@OPS.enter("Cast", "CastLike")
 def _cast(t: Translation, node: Node) -> Value:
     dtype = numpy_type_of(node.get("to")) if node.kind == "Cast" else dtype_of(node[1])
     return cast(t, node[0], dtype)
@@ -263,12 +172,12 @@ def _cast(t: Translation, node: Node) -> Value:
 # --- products --------------------------------------------------------------------------------------------
 
 
-@onnx_op("MatMul")
+@OPS.enter("MatMul")
 def _matmul(t: Translation, node: Node) -> Value:
     return matmul(t, node[0], node[1])
 
 
-@onnx_op("Gemm")
+@OPS.enter("Gemm")
 def _gemm(t: Translation, node: Node) -> Value:
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     flags = {"transpose_a": bool(node.get("transA", 0)), "transpose_b": bool(node.get("transB", 0))}
@@ -289,9 +198,3 @@ def _gemm(t: Translation, node: Node) -> Value:
             else binary(t, "Multiply", bias, beta)
         )
     return binary(t, "Add", product, bias)
-
-
-def constant_scalar(value: object) -> float | None:
-    """The number in a constant of one element, or None."""
-    array = typed("Array", value)
-    return uniform(array) if isinstance(value, np.ndarray) and array.size == 1 else None

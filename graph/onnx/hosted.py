@@ -9,11 +9,13 @@ import numpy as np
 from ..importing.einsum import einsum
 from ..importing.expressions import operands
 from ..importing.hosted import compared, cumulative, extreme, logical
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, shape_of
-from .elementwise import Node, onnx_op
-from .layers import TABLE
+from .node import Node, Translate
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]()
+"""ONNX op → its translation."""
+
 
 COMPARISONS = {
     "Equal": "Equal",
@@ -58,31 +60,31 @@ def _function(t: Translation, node: Node, kind: str) -> Value:
     return t.op(kind, node[0])
 
 
-TABLE.update({name: partial(_compared, kind=kind) for name, kind in COMPARISONS.items()})
-TABLE.update({name: partial(_logical, kind=kind) for name, kind in LOGICAL.items()})
-TABLE.update({name: partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
+OPS.add({name: partial(_compared, kind=kind) for name, kind in COMPARISONS.items()})
+OPS.add({name: partial(_logical, kind=kind) for name, kind in LOGICAL.items()})
+OPS.add({name: partial(_function, kind=kind) for name, kind in FUNCTIONS.items()})
 
 
-@onnx_op("IsNaN")
+@OPS.enter("IsNaN")
 def _is_nan(t: Translation, node: Node) -> Value:
     if t.is_dequantised(node[0]) and -1 not in shape_of(node[0]):
         return np.zeros(shape_of(node[0]), np.bool_)
     return t.op("HostIsNaN", node[0])
 
 
-@onnx_op("IsInf")
+@OPS.enter("IsInf")
 def _is_inf(t: Translation, node: Node) -> Value:
     if not node.get("detect_negative", 1) or not node.get("detect_positive", 1):
         raise Unmapped("a search for infinities of one sign; compare with one instead")
     return t.op("HostIsInf", node[0])
 
 
-@onnx_op("Mod")
+@OPS.enter("Mod")
 def _mod(t: Translation, node: Node) -> Value:
     return t.op("HostModulo", *operands(t, node[0], node[1]), of_dividend=bool(node.get("fmod", 0)))
 
 
-@onnx_op("CumSum")
+@OPS.enter("CumSum")
 def _cum_sum(t: Translation, node: Node) -> Value:
     axis = node.number(1, "axis")
     if axis is None:
@@ -91,12 +93,12 @@ def _cum_sum(t: Translation, node: Node) -> Value:
     return cumulative(t, node[0], int(axis), exclusive=exclusive, reverse=reverse)
 
 
-@onnx_op("ArgMax", "ArgMin")
+@OPS.enter("ArgMax", "ArgMin")
 def _extreme(t: Translation, node: Node) -> Value:
     last, keep = bool(node.get("select_last_index", 0)), bool(node.get("keepdims", 1))
     return extreme(t, node.kind, node[0], node.get("axis", 0), keep, last=last)
 
 
-@onnx_op("Einsum")
+@OPS.enter("Einsum")
 def _einsum(t: Translation, node: Node) -> Value:
     return einsum(t, node.get("equation", ""), node.given())

@@ -38,13 +38,13 @@ from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.libraries import library
 from .checks import NodeChecks, label_of
-from .elementwise import Node, constant_scalar
 from .folding import RANDOM, Reference, by_kernels, reference_first
 from .known import Schemas
 from .modules import module_titles
+from .node import Node, constant_scalar
 from .patterns import Pattern, patterns
-from .quantized import TABLE
 from .reading import Model, read_model
+from .table import TABLE
 from .types import numpy_type_of
 
 SHAPES = ("Shape", "Size")

@@ -21,12 +21,14 @@ from ..importing.layers import (
     pooling,
     transposed_convolution,
 )
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, shape_of, sizes
 from ..runtime.arrays import Array
-from .elementwise import Node, onnx_op
-from .shapes import TABLE
+from .node import Node, Translate
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]()
+"""ONNX op → its translation."""
+
 MOST_POSITIONS = 1 << 16
 """Elements of an axis of which each one's place is worked out."""
 F32_ROUNDING = Fraction(1, 2**23)
@@ -53,7 +55,7 @@ def _check_kernel(node: Node, kernel: Sequence[int]) -> None:
         raise Unmapped(f"kernel_shape {list(said)} for weights of {list(kernel)}")
 
 
-@onnx_op("Conv")
+@OPS.enter("Conv")
 def _conv(t: Translation, node: Node) -> Value:
     spatial = len(shape_of(node[1])) - 2
     _check_kernel(node, shape_of(node[1])[2:])
@@ -72,7 +74,7 @@ def _conv(t: Translation, node: Node) -> Value:
     )
 
 
-@onnx_op("ConvTranspose")
+@OPS.enter("ConvTranspose")
 def _conv_transpose(t: Translation, node: Node) -> Value:
     kernel = sizes(node[1])[2:]
     _check_kernel(node, kernel)
@@ -111,7 +113,7 @@ def _conv_transpose(t: Translation, node: Node) -> Value:
     )
 
 
-@onnx_op("MaxPool", "AveragePool")
+@OPS.enter("MaxPool", "AveragePool")
 def _pool(t: Translation, node: Node) -> Value:
     kernel = node.get("kernel_shape")
     spatial = len(kernel)
@@ -131,7 +133,7 @@ def _pool(t: Translation, node: Node) -> Value:
     )
 
 
-@onnx_op("BatchNormalization")
+@OPS.enter("BatchNormalization")
 def _batch_normalization(t: Translation, node: Node) -> Value:
     # Before opset 14, more outputs than one say that it is in training.
     if node.get("training_mode", 0) or (node.opset < 14 and node.listed > 1):
@@ -139,25 +141,25 @@ def _batch_normalization(t: Translation, node: Node) -> Value:
     return batch_norm(t, node[0], node[1], node[2], node[3], node[4], node.get("epsilon", 1e-5))
 
 
-@onnx_op("LayerNormalization")
+@OPS.enter("LayerNormalization")
 def _layer_normalization(t: Translation, node: Node) -> Value:
     axis = axis_of(node[0], node.get("axis", -1))
     return layer_norm(t, node[0], node[1], node.optional(2), axis, node.get("epsilon", 1e-5))
 
 
-@onnx_op("RMSNormalization")
+@OPS.enter("RMSNormalization")
 def _rms_normalization(t: Translation, node: Node) -> Value:
     axis = axis_of(node[0], node.get("axis", -1))
     return t.op("RMSNorm", node[0], node[1], begin_norm_axis=axis, epsilon=node.get("epsilon", 1e-5))
 
 
-@onnx_op("InstanceNormalization")
+@OPS.enter("InstanceNormalization")
 def _instance_normalization(t: Translation, node: Node) -> Value:
     channels = sizes(node[1])[0]
     return group_norm(t, node[0], channels, node[1], node[2], node.get("epsilon", 1e-5))
 
 
-@onnx_op("GroupNormalization")
+@OPS.enter("GroupNormalization")
 def _group_normalization(t: Translation, node: Node) -> Value:
     groups, channels = node.positive("num_groups"), shape_of(node[0])[1]
     gamma, beta = node[1], node[2]
@@ -168,7 +170,7 @@ def _group_normalization(t: Translation, node: Node) -> Value:
     return group_norm(t, node[0], groups, gamma, beta, node.get("epsilon", 1e-5))
 
 
-@onnx_op("Attention")
+@OPS.enter("Attention")
 def _attention(t: Translation, node: Node) -> Value:
     if any(node.optional(index) is not None for index in range(4, 7)):
         raise Unmapped("attention with keys and values of the past, or with lengths")
@@ -268,7 +270,7 @@ def _nearest(at: Fraction, rounding: str) -> int:
     return math.ceil(at - Fraction(1, 2))
 
 
-@onnx_op("Resize", "Upsample")
+@OPS.enter("Resize", "Upsample")
 def _resize(t: Translation, node: Node) -> Value:
     have = sizes(node[0])
     wanted, scales = _sizes_wanted(node, have)

@@ -14,13 +14,15 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from ..importing.expressions import axis_of
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of
 from ..runtime.arrays import Array
-from .elementwise import Node, Translate, onnx_op
-from .recurrent import TABLE
+from .node import Node, Translate
 from .types import numpy_type_of
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]()
+"""ONNX op → its translation."""
+
 
 KINDS = {"int8": "s8", "uint8": "u8"}
 """NumPy's names of the types that are quantised to, and oneDNN Graph's."""
@@ -72,7 +74,7 @@ def _attributes(node: Node, what: str) -> dict[str, object]:
     return _scaled(node[0], scales, zps, node.get("axis", 1), what)
 
 
-@onnx_op("QuantizeLinear")
+@OPS.enter("QuantizeLinear")
 def _quantize(t: Translation, node: Node) -> Value:
     zps = node.constant(2, "zero point")
     output = zps.dtype if zps is not None else numpy_type_of(node.get("output_dtype") or 2)
@@ -81,7 +83,7 @@ def _quantize(t: Translation, node: Node) -> Value:
     return t.op("Quantize", node[0], output_type=KINDS[str(output)], **_attributes(node, "quantisation"))
 
 
-@onnx_op("DequantizeLinear")
+@OPS.enter("DequantizeLinear")
 def _dequantize(t: Translation, node: Node) -> Value:
     if not _quantized(node[0]):
         raise Unmapped(f"a dequantisation of {dtype_of(node[0])}; s8 and u8 can be done")
@@ -117,7 +119,9 @@ def _as_integers(t: Translation, value: Value, kind: str) -> Value:
     return t.op("Quantize", value, scales=[1.0], zps=[0], output_type=kind)
 
 
-TABLE.update({kind: partial(_moved, translate=TABLE[kind]) for kind in MOVING})
+def moving(table: Mapping[str, Translate]) -> dict[str, Translate]:
+    """The ops of a table that move elements, for 8-bit integers as well."""
+    return {kind: partial(_moved, translate=table[kind]) for kind in MOVING}
 
 
 # --- ops that compute with 8-bit integers ----------------------------------------------------------------
@@ -161,7 +165,7 @@ FORMS = {
 """ONNX op on 8-bit integers → what it is."""
 
 
-def _linear(t: Translation, node: Node, form: Form) -> Value | Sequence[Value]:
+def _linear(t: Translation, node: Node, form: Form, translate: Translate) -> Value | Sequence[Value]:
     axis = form.axis - 1 if node.get("transB", 0) else form.axis
     inputs: list[Value | None] = [
         _dequantized(t, node, places, axis if number else 0) for number, places in enumerate(form.tensors)
@@ -171,7 +175,7 @@ def _linear(t: Translation, node: Node, form: Form) -> Value | Sequence[Value]:
     opset = node.get("opset", node.opset)  # softmax says whose axes it means
     attributes = {**form.defaults, **node.attributes}
     own = evolve(node, kind=form.kind, opset=opset, inputs=tuple(inputs), attributes=attributes)
-    return _requantized(t, node, TABLE[form.kind](t, own), form.output, dtype_of(node[form.tensors[0][0]]))
+    return _requantized(t, node, translate(t, own), form.output, dtype_of(node[form.tensors[0][0]]))
 
 
 def _dequantized(t: Translation, node: Node, places: tuple[int, int, int], axis: int) -> Value:
@@ -211,11 +215,13 @@ def _bias(node: Node, form: Form, place: int) -> Array:
     return (bias * (node.get("alpha", 1.0) * factor)).astype(np.float32)
 
 
-@onnx_op("com.microsoft.QLinearConcat")
-def _concat(t: Translation, node: Node) -> Value | Sequence[Value]:
+def _concat(t: Translation, node: Node, translate: Translate) -> Value | Sequence[Value]:
     parts = [_dequantized(t, node, (at, at + 1, at + 2), 0) for at in range(2, len(node.inputs), 3)]
-    made = TABLE["Concat"](t, evolve(node, kind="Concat", inputs=tuple(parts)))
+    made = translate(t, evolve(node, kind="Concat", inputs=tuple(parts)))
     return _requantized(t, node, made, (0, 1), dtype_of(node[2]))
 
 
-TABLE.update({kind: partial(_linear, form=form) for kind, form in FORMS.items()})
+def on_integers(table: Mapping[str, Translate]) -> dict[str, Translate]:
+    """Ops on 8-bit integers, each by a table's op on what the integers stand for."""
+    linear = {kind: partial(_linear, form=form, translate=table[form.kind]) for kind, form in FORMS.items()}
+    return {**linear, "com.microsoft.QLinearConcat": partial(_concat, translate=table["Concat"])}

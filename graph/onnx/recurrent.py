@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..importing.expressions import binary, concat, cut, reshape, select, transpose, unsqueeze
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, sizes
-from .elementwise import Node, onnx_op
-from .sampling import TABLE
+from .node import Node, Translate
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]()
+"""ONNX op → its translation."""
+
 
 USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """Layer → the functions of its gates, in ONNX's order."""
@@ -30,7 +32,7 @@ def _part(t: Translation, x: Value, axis: int, number: int, width: int) -> Value
     return cut(t, x, axis, number * width, (number + 1) * width)
 
 
-@onnx_op("LSTM", "GRU", "RNN")
+@OPS.enter("LSTM", "GRU", "RNN")
 def _recurrent(t: Translation, node: Node) -> Sequence[Value]:
     """The whole layer, both directions of it."""
     if node.optional(4) is not None:

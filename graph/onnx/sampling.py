@@ -21,15 +21,16 @@ from ..importing.sampling import (
     top_k,
     triangle,
 )
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .elementwise import Node, onnx_op
-from .hosted import TABLE
+from .node import Node, Translate
 from .types import numpy_type_of
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]()
+"""ONNX op → its translation."""
 
 
-@onnx_op("TopK")
+@OPS.enter("TopK")
 def _top_k(t: Translation, node: Node) -> Sequence[Value]:
     count = node.number(1, "k")
     if count is None:
@@ -37,13 +38,13 @@ def _top_k(t: Translation, node: Node) -> Sequence[Value]:
     return top_k(t, node[0], int(count), node.get("axis", -1), largest=bool(node.get("largest", 1)))
 
 
-@onnx_op("ScatterElements", "Scatter")
+@OPS.enter("ScatterElements", "Scatter")
 def _scatter_elements(t: Translation, node: Node) -> Value:
     reduction = node.get("reduction", "none")
     return scattered(t, node[0], node.get("axis", 0), node[1], node[2], reduction)
 
 
-@onnx_op("GridSample")
+@OPS.enter("GridSample")
 def _grid_sample(t: Translation, node: Node) -> Value:
     given = str(node.get("mode", "linear"))
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(given, given)
@@ -51,7 +52,7 @@ def _grid_sample(t: Translation, node: Node) -> Value:
     return sampled(t, node[0], node[1], mode, node.get("padding_mode", "zeros"), corners)
 
 
-@onnx_op("OneHot")
+@OPS.enter("OneHot")
 def _one_hot(t: Translation, node: Node) -> Value:
     depth = node.number(1, "depth")
     if depth is None or shape_of(node[2]) != (2,):
@@ -60,13 +61,13 @@ def _one_hot(t: Translation, node: Node) -> Value:
     return where(t, one_hot(t, node[0], int(depth), node.get("axis", -1)), on, off)
 
 
-@onnx_op("Trilu")
+@OPS.enter("Trilu")
 def _trilu(t: Translation, node: Node) -> Value:
     diagonal = node.number(1, "diagonal", 0.0)
     return triangle(t, node[0], int(diagonal or 0), upper=bool(node.get("upper", 1)))
 
 
-@onnx_op("Hardmax")
+@OPS.enter("Hardmax")
 def _hardmax(t: Translation, node: Node) -> Value:
     if node.opset >= 13:
         return _first_largest(t, node[0], axis_of(node[0], node.get("axis", -1)))
@@ -84,19 +85,19 @@ def _first_largest(t: Translation, x: Value, axis: int) -> Value:
     return where(t, compared(t, "Equal", found, numbers), np.ones((), dtype), np.zeros((), dtype))
 
 
-@onnx_op("ThresholdedRelu")
+@OPS.enter("ThresholdedRelu")
 def _thresholded_relu(t: Translation, node: Node) -> Value:
     return where(t, above(t, node[0], node.get("alpha", 1.0)), node[0], 0.0)
 
 
-@onnx_op("Shrink")
+@OPS.enter("Shrink")
 def _shrink(t: Translation, node: Node) -> Value:
     bias, bound = node.get("bias", 0.0), node.get("lambd", 0.5)
     lower = where(t, below(t, node[0], -bound), binary(t, "Add", node[0], bias), 0.0)
     return where(t, above(t, node[0], bound), binary(t, "Subtract", node[0], bias), lower)
 
 
-@onnx_op("ReduceLogSumExp")
+@OPS.enter("ReduceLogSumExp")
 def _reduce_log_sum_exp(t: Translation, node: Node) -> Value:
     axes = node.integers("axes", 1) or []
     if not axes and node.get("noop_with_empty_axes", 0):
@@ -104,13 +105,13 @@ def _reduce_log_sum_exp(t: Translation, node: Node) -> Value:
     return log_sum_exp(t, node[0], axes, bool(node.get("keepdims", 1)))
 
 
-@onnx_op("LRN")
+@OPS.enter("LRN")
 def _lrn(t: Translation, node: Node) -> Value:
     alpha, beta, bias = (node.get(*known) for known in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
     return local_response(t, node[0], node.positive("size"), alpha, beta, bias)
 
 
-@onnx_op("MeanVarianceNormalization")
+@OPS.enter("MeanVarianceNormalization")
 def _mean_variance(t: Translation, node: Node) -> Value:
     axes = node.get("axes", [0, 2, 3])
     centred = binary(t, "Subtract", node[0], reduce(t, "ReduceMean", node[0], axes, keep=True))
@@ -118,7 +119,7 @@ def _mean_variance(t: Translation, node: Node) -> Value:
     return binary(t, "Divide", centred, binary(t, "Add", t.op("Sqrt", variance), 1e-9))
 
 
-@onnx_op("GlobalLpPool")
+@OPS.enter("GlobalLpPool")
 def _global_lp_pool(t: Translation, node: Node) -> Value:
     return _norm(t, node[0], node.get("p", 2), list(range(2, len(shape_of(node[0])))))
 
@@ -131,7 +132,7 @@ def _norm(t: Translation, x: Value, order: int, axes: Sequence[int]) -> Value:
     return power(t, total, 1 / order)
 
 
-@onnx_op("LpPool")
+@OPS.enter("LpPool")
 def _lp_pool(t: Translation, node: Node) -> Value:
     order, kernel = node.get("p", 2), node.get("kernel_shape")
     pads = node.get("pads", [0] * (2 * len(kernel)))
@@ -151,7 +152,7 @@ def _lp_pool(t: Translation, node: Node) -> Value:
     return power(t, binary(t, "Multiply", means, float(math.prod(kernel))), 1 / order)
 
 
-@onnx_op("EyeLike")
+@OPS.enter("EyeLike")
 def _eye_like(t: Translation, node: Node) -> Value:
     rows, columns = sizes(node[0])
     dtype = numpy_type_of(node.get("dtype")) if node.get("dtype") else dtype_of(node[0])
@@ -159,7 +160,7 @@ def _eye_like(t: Translation, node: Node) -> Value:
     return np.eye(rows, columns, node.get("k", 0), np.bool_).astype(dtype)
 
 
-@onnx_op("CenterCropPad")
+@OPS.enter("CenterCropPad")
 def _center_crop_pad(t: Translation, node: Node) -> Value:
     wanted = node.integers("shape", 1) or []
     shape = sizes(node[0])
@@ -174,7 +175,7 @@ def _center_crop_pad(t: Translation, node: Node) -> Value:
     return pad(t, result, begin, end, 0.0)
 
 
-@onnx_op("ReverseSequence")
+@OPS.enter("ReverseSequence")
 def _reverse_sequence(t: Translation, node: Node) -> Value:
     lengths = node.constant(1, "lengths")
     axis, batch = int(node.get("time_axis", 0)), int(node.get("batch_axis", 1))

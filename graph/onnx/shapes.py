@@ -27,18 +27,20 @@ from ..importing.expressions import (
     where,
 )
 from ..importing.hosted import bordered, gathered
+from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, shape_of, sizes
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array
-from .elementwise import TABLE, Node, onnx_op
+from .node import Node, Translate
 
-__all__ = ["TABLE"]
+OPS = Entries[Translate]()
+"""ONNX op → its translation."""
 
 
 # --- shapes ----------------------------------------------------------------------------------------------
 
 
-@onnx_op("Reshape")
+@OPS.enter("Reshape")
 def _reshape(t: Translation, node: Node) -> Value:
     wanted = node.integers("shape", 1)
     if wanted is None:
@@ -51,7 +53,7 @@ def _reshape(t: Translation, node: Node) -> Value:
     return reshape(t, node[0], wanted)
 
 
-@onnx_op("Flatten")
+@OPS.enter("Flatten")
 def _flatten(t: Translation, node: Node) -> Value:
     shape = shape_of(node[0])
     axis = node.get("axis", 1)
@@ -64,23 +66,23 @@ def _flatten(t: Translation, node: Node) -> Value:
     return reshape(t, node[0], [math.prod(first) if -1 not in first else -1, -1])
 
 
-@onnx_op("Transpose")
+@OPS.enter("Transpose")
 def _transpose(t: Translation, node: Node) -> Value:
     return transpose(t, node[0], node.get("perm") or list(reversed(range(len(shape_of(node[0]))))))
 
 
-@onnx_op("Squeeze")
+@OPS.enter("Squeeze")
 def _squeeze(t: Translation, node: Node) -> Value:
     axes = node.integers("axes", 1)
     return squeeze(t, node[0], [a for a, d in enumerate(sizes(node[0])) if d == 1] if axes is None else axes)
 
 
-@onnx_op("Unsqueeze")
+@OPS.enter("Unsqueeze")
 def _unsqueeze(t: Translation, node: Node) -> Value:
     return unsqueeze(t, node[0], node.integers("axes", 1) or [])
 
 
-@onnx_op("Expand")
+@OPS.enter("Expand")
 def _expand(t: Translation, node: Node) -> Value:
     have, wanted = sizes(node[0]), tuple(node.integers("shape", 1) or [])
     try:
@@ -90,17 +92,17 @@ def _expand(t: Translation, node: Node) -> Value:
     return expand(t, node[0], shape)
 
 
-@onnx_op("Tile")
+@OPS.enter("Tile")
 def _tile(t: Translation, node: Node) -> Value:
     return repeat(t, node[0], node.integers("repeats", 1) or [])
 
 
-@onnx_op("Concat")
+@OPS.enter("Concat")
 def _concat(t: Translation, node: Node) -> Value:
     return concat(t, node.given(), node.get("axis"))
 
 
-@onnx_op("Pad")
+@OPS.enter("Pad")
 def _pad(t: Translation, node: Node) -> Value:
     mode = node.get("mode", "constant")
     rank = len(shape_of(node[0]))
@@ -116,7 +118,7 @@ def _pad(t: Translation, node: Node) -> Value:
     return pad(t, node[0], begin, end, node.number(2, "constant value", 0.0) or 0.0)
 
 
-@onnx_op("Slice")
+@OPS.enter("Slice")
 def _slice(t: Translation, node: Node) -> Value:
     starts, ends = node.integers("starts", 1) or [], node.integers("ends", 2) or []
     axes = node.integers("axes", 3, range(len(starts))) or []
@@ -131,7 +133,7 @@ def _slice(t: Translation, node: Node) -> Value:
     return result
 
 
-@onnx_op("Split")
+@OPS.enter("Split")
 def _split(t: Translation, node: Node) -> Sequence[Value]:
     axis = axis_of(node[0], node.get("axis", 0))
     size = sizes(node[0])[axis]
@@ -154,17 +156,17 @@ def _split(t: Translation, node: Node) -> Sequence[Value]:
     ]
 
 
-@onnx_op("Gather")
+@OPS.enter("Gather")
 def _gather(t: Translation, node: Node) -> Value:
     return take(t, node[0], node.get("axis", 0), node[1])
 
 
-@onnx_op("GatherElements")
+@OPS.enter("GatherElements")
 def _gather_elements(t: Translation, node: Node) -> Value:
     return gathered(t, node[0], node.get("axis", 0), node[1])
 
 
-@onnx_op("GatherND")
+@OPS.enter("GatherND")
 def _gather_nd(t: Translation, node: Node) -> Value:
     indices, batch = node[1], node.get("batch_dims", 0)
     if not isinstance(indices, np.ndarray) or batch or -1 in shape_of(node[0]):
@@ -187,13 +189,13 @@ def _columns(indices: Array) -> list[Array]:
     return [indices[..., axis] for axis in range(indices.shape[-1])]
 
 
-@onnx_op("ScatterND")
+@OPS.enter("ScatterND")
 def _scatter_nd(t: Translation, node: Node) -> Value:
     reduction = node.get("reduction", "none")
     return t.op("HostScatterND", node[0], node[1], node[2], reduction=reduction)
 
 
-@onnx_op("DepthToSpace")
+@OPS.enter("DepthToSpace")
 def _depth_to_space(t: Translation, node: Node) -> Value:
     n, c, h, w = sizes(node[0])
     b = node.positive("blocksize")
@@ -204,7 +206,7 @@ def _depth_to_space(t: Translation, node: Node) -> Value:
     return reshape(t, parts, (n, c // b**2, h * b, w * b))
 
 
-@onnx_op("SpaceToDepth")
+@OPS.enter("SpaceToDepth")
 def _space_to_depth(t: Translation, node: Node) -> Value:
     n, c, h, w = sizes(node[0])
     b = node.positive("blocksize")
@@ -235,19 +237,19 @@ def _reduce(
 
 
 for _kind in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"):
-    TABLE[_kind] = partial(_reduce, kind=_kind)
-TABLE["ReduceSumSquare"] = partial(_reduce, kind="ReduceSum", before="Square")
-TABLE["ReduceLogSum"] = partial(_reduce, kind="ReduceSum", after="Log")
+    OPS.add({_kind: partial(_reduce, kind=_kind)})
+OPS.add({"ReduceSumSquare": partial(_reduce, kind="ReduceSum", before="Square")})
+OPS.add({"ReduceLogSum": partial(_reduce, kind="ReduceSum", after="Log")})
 
 
-@onnx_op("GlobalAveragePool", "GlobalMaxPool")
+@OPS.enter("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(t: Translation, node: Node) -> Value:
     kind = "ReduceMean" if node.kind == "GlobalAveragePool" else "ReduceMax"
     spatial = range(2, len(shape_of(node[0])))
     return reduce(t, kind, node[0], spatial, keep=True) if spatial else node[0]
 
 
-@onnx_op("Softmax", "LogSoftmax")
+@OPS.enter("Softmax", "LogSoftmax")
 def _softmax(t: Translation, node: Node) -> LogicalTensor | Value:
     kind = "SoftMax" if node.kind == "Softmax" else "LogSoftmax"
     shape = shape_of(node[0])
@@ -261,7 +263,7 @@ def _softmax(t: Translation, node: Node) -> LogicalTensor | Value:
     return reshape(t, t.op(kind, flat, axis=1, **more), shape)
 
 
-@onnx_op("LpNormalization")
+@OPS.enter("LpNormalization")
 def _lp_normalization(t: Translation, node: Node) -> Value:
     kinds, order = {1: "ReduceL1", 2: "ReduceL2"}, node.get("p", 2)
     if order not in kinds:

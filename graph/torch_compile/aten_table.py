@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ..aten.backward import BACKWARD
-from ..aten.training import TRAINING
+from ..aten.schema import Translate
+from ..aten.table import AUTOGRAD
 from .framework import aten
 
 LEFT_TO_TORCH = frozenset(
@@ -27,9 +26,9 @@ INEXACT = frozenset(
 )
 """Ops whose primitives take logarithms that are right to 4e-6, not to their last digit: torch's have all digits of
 what is near 0."""
-TABLE: dict[str, Callable[..., Any]] = {
+TABLE: dict[str, Translate] = {
     name: function
-    for name, function in (TRAINING | BACKWARD).items()
+    for name, function in AUTOGRAD.items()
     if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH | INEXACT)
 }
 """Name, with the overload or without → translation."""
@@ -57,9 +56,3 @@ VIEWS: dict[str, Any] = {
     }.items()
 }
 """Ops that look at memory in another way → what torch is called with; a view that needs a copy makes one."""
-
-
-def translation_of(target: Any) -> Callable[..., Any] | None:
-    """The translation of an op, or None."""
-    name = str(target)
-    return TABLE.get(name) or TABLE.get(name.rpartition(".")[0])

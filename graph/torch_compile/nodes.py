@@ -6,11 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ..aten.schema import draws
 from .aten_table import VIEWS
 from .framework import torch
-
-CHANCE = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 3}
-"""Op → which of its arguments is the chance to drop an element."""
 
 WITH_STATISTICS = frozenset(
     f"aten.{name}"
@@ -60,20 +58,14 @@ def mutates(target: Any) -> bool:
     return schema is not None and schema.is_mutable
 
 
-def is_pure(target: Any) -> bool:
-    """Whether it may be computed once, at another time, or, where nobody reads its results, never."""
+def is_pure(node: Any) -> bool:
+    """Whether an op may be computed once, at another time, or, where nobody reads its results, never."""
+    target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return target in (operator.getitem,) or getattr(target, "__module__", "") in ("_operator", "math")
     if not target._schema.returns:
         return False  # it is there for what it does: most check something
-    random = torch.Tag.nondeterministic_seeded in target.tags
-    return not random and not mutates(target)
-
-
-def draws_nothing(node: Any) -> bool:
-    """Whether an op that may draw random numbers draws none."""
-    place = CHANCE.get(str(node.target))
-    return place is not None and (len(node.args) <= place or node.args[place] == 0)
+    return not mutates(target) and not draws(target, node.args, node.kwargs)
 
 
 def strangeness(node: Any) -> str | None:

@@ -14,20 +14,20 @@ from typing import Any, cast
 
 from attrs import frozen
 
+from ..aten.schema import bound, translation_of
 from ..aten.symbols import Sizes
 from ..compile.backend import BACKENDS
 from ..importing.recognition.recognise import recognise
 from ..importing.results import drop_unread
 from ..importing.translation import FAILURES, Translation, Unmapped, Value, reason_of
 from ..model.logical_tensor import PropertyType, row_major
-from .aten_table import VIEWS, translation_of
+from .aten_table import TABLE, VIEWS
 from .cells import Cell, Part
 from .framework import aten, torch
 from .handover import ByTorch, whole_graph
 from .mishaps import Mishaps
 from .nodes import (
     SPATIAL,
-    draws_nothing,
     has_several,
     is_pure,
     is_symbol,
@@ -223,7 +223,7 @@ class _Planner:
         shapes = self.described(node, meta)
         strange = strangeness(node)
         if strange is not None:
-            self.call(node, shapes, cells, strange, pure=is_pure(node.target))
+            self.call(node, shapes, cells, strange, pure=is_pure(node))
             return
         widen_statistics(node, shapes, cells)
         lay_as_kernel(node, shapes)
@@ -231,7 +231,7 @@ class _Planner:
             special = SPECIAL.get(str(node.target))
             if special is not None and special(self, node, shapes):
                 return
-        pure = is_pure(node.target) or draws_nothing(node)
+        pure = is_pure(node)
         if shapes is not None and pure:
             if all(cell.constant is not None for cell in cells) and self.folded(node, shapes):
                 return
@@ -352,7 +352,7 @@ class _Planner:
         """Adds an op to a region, or says why not."""
         if node.name in self.refused:
             return self.refused[node.name]
-        translate = translation_of(node.target)
+        translate = translation_of(TABLE, node.target)
         if translate is None:
             return "it has no translation"
         read = read_results(node)
@@ -410,14 +410,7 @@ class _Planner:
 
     def bound(self, node: Any, level: int) -> list[Any]:
         """Arguments in the order of the op's schema, as translations take them."""
-        result: list[Any] = []
-        for place, argument in enumerate(node.target._schema.arguments):
-            if place < len(node.args) and not argument.kwarg_only:
-                given = node.args[place]
-            else:
-                given = node.kwargs.get(argument.name, argument.default_value)
-            result.append(self.operand(given, level))
-        return result
+        return [self.operand(one, level) for one in bound(node.target, node.args, node.kwargs)]
 
     def operand(self, argument: Any, level: int) -> Any:
         if isinstance(argument, torch.fx.Node):
@@ -455,7 +448,7 @@ class _Planner:
 
     def _seen(self, cell: Cell, level: int) -> Value | None:
         """A view, as ops of the region on what it is a view of; None where there are none for it."""
-        translate = translation_of(cell.node.target)
+        translate = translation_of(TABLE, cell.node.target)
         if translate is None or 0 in cell.shape:
             return None
         region = self.region(level)

@@ -10,19 +10,15 @@ import ml_dtypes
 import numpy as np
 
 from ...ops.data_types import DataType
+from ..aten.schema import NUMPY_TYPES
 from ..model.logical_tensor import may_overlap
-from ..runtime.arrays import Array
+from ..runtime.arrays import Array, data_type_of
 from .framework import torch
 
 DATA_TYPES: dict[Any, DataType] = {
-    torch.float32: DataType.f32,
-    torch.bfloat16: DataType.bf16,
-    torch.float16: DataType.f16,
-    torch.int64: DataType.s64,
-    torch.int32: DataType.s32,
-    torch.int8: DataType.s8,
-    torch.uint8: DataType.u8,
-    torch.bool: DataType.boolean,
+    getattr(torch, name.removeprefix("torch.")): data_type_of(np.empty(0, dtype), name)
+    for name, dtype in NUMPY_TYPES.items()
+    if dtype != np.float64
 }
 """The types of elements that regions take; all else is torch's."""
 CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}

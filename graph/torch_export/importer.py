@@ -14,10 +14,9 @@ from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, UnsupportedError
 from ...ops.values import format_value, one_line
-from ..aten.elementwise import numpy_type_of
-from ..aten.sampling import TABLE
+from ..aten.schema import Translate, bound, draws, numpy_type_of, translation_of
 from ..aten.symbols import Sizes, example_shape, open_shape
-from ..aten.training import TRAINING
+from ..aten.table import TABLE, TRAINING
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
 from ..importing.results import finished
@@ -42,7 +41,7 @@ from .modules import titles
 from .state import CHANGES, State
 from .stops import check_hooks, watched, with_stops
 
-Table = Mapping[str, Callable[..., Any]]
+Table = Mapping[str, Translate]
 BROKEN = object()
 """Stands for the outputs of a node that could not be translated."""
 
@@ -245,14 +244,9 @@ def _decompositions(export: Any, table: Table) -> Any:
         return None
     decompositions = export.default_decompositions()
     for op in list(decompositions.keys()):
-        if _translation(table, op) is not None:
+        if translation_of(table, op) is not None:
             decompositions.pop(op)
     return decompositions
-
-
-def _translation(table: Table, op: Any) -> Any:
-    name = str(op)
-    return table.get(name) or table.get(name.rpartition(".")[0])
 
 
 class _Importer:
@@ -424,7 +418,7 @@ class _Importer:
         named = {key: self._argument(one) for key, one in node.kwargs.items()}
         if any(value is BROKEN for value in _leaves([*args, *named.values()])):
             self.values[node.name] = BROKEN
-            if name != "getitem" and _translation(self.table, op) is None:
+            if name != "getitem" and translation_of(self.table, op) is None:
                 self.problems.append(Problem(name, node.name, "there is no translation for it"))
             return
         self.t.label = self.titles.get(node.name) or node.name
@@ -443,12 +437,12 @@ class _Importer:
                 raise Unmapped(f"output {index} of the op has no counterpart")
             return values[index]
         constant = not any(isinstance(value, COMPUTED) for value in _leaves([*args, *named.values()]))
-        translate = _translation(self.table, op)
-        if constant and not (self.state and translate and self._draws(op, args, named)):
+        translate = translation_of(self.table, op)
+        if constant and not (self.state and translate and draws(op, args, named)):
             return self._folded(op, args, named)
         if translate is None:
             raise Unmapped("there is no translation for it")
-        return translate(self.t, *[self._operand(one) for one in _bound(op, args, named)])
+        return translate(self.t, *[self._operand(one) for one in bound(op, args, named)])
 
     def _check(self, made: Any, meta: Any) -> None:
         """A translation must have the shape and type that torch says it has.
@@ -471,14 +465,9 @@ class _Importer:
                     f"it would come out as {dtype_of(value)} {list(have)} instead of {dtype} {list(shape)}"
                 )
 
-    def _draws(self, op: Any, args: list[Any], named: dict[str, Any]) -> bool:
-        """Whether an op makes random numbers."""
-        random = self.torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
-        return random and not _sure(op, args, named)
-
     def _folded(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
         """The value of an op whose arguments are all constant, by torch."""
-        if self._draws(op, args, named):
+        if draws(op, args, named):
             raise Unmapped("it makes random numbers")
         try:
             with self.torch.no_grad():
@@ -489,12 +478,6 @@ class _Importer:
             raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
 
 
-def _sure(op: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Whether an op that can make random numbers makes none here, for it drops nothing out."""
-    given = dict(zip((a.name for a in op._schema.arguments), _bound(op, args, named), strict=True))
-    return given.get("dropout_p", 1) == 0 or given.get("train") is False
-
-
 def _needed(nodes: Sequence[Any]) -> set[Any]:
     """The nodes that outputs depend on; others check sizes, say."""
     found = {node for node in nodes if node.op == "output"}
@@ -502,17 +485,6 @@ def _needed(nodes: Sequence[Any]) -> set[Any]:
         if node in found:
             found.update(node.all_input_nodes)
     return found
-
-
-def _bound(op: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """All arguments in the order of the op's schema, with defaults."""
-    result: list[Any] = []
-    for place, argument in enumerate(op._schema.arguments):
-        if place < len(args) and not argument.kwarg_only:
-            result.append(args[place])
-        else:
-            result.append(named.get(argument.name, argument.default_value))
-    return result
 
 
 def _leaves(values: Any) -> Iterator[Any]:

@@ -370,7 +370,7 @@ def test_an_op(name):
 
 
 def test_every_op_of_the_table_is_tried():
-    from onednn_graph.graph.onnx.quantized import TABLE  # which needs onnx
+    from onednn_graph.graph.onnx.table import TABLE  # which needs onnx
     from test_from_onnx_hosted import HOSTED
     from test_from_onnx_sampling import EXACT, ROUNDED
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
 
-from onednn_graph.graph.aten.hosted import TABLE  # noqa: E402 -- torch comes first
+from onednn_graph.graph.aten.table import AUTOGRAD  # noqa: E402 -- torch comes first
 
 nn, functional = torch.nn, torch.nn.functional
 pytestmark = [
@@ -83,6 +83,7 @@ def integers(*shape, seed=0, low=-4, high=5):
 # --- one op at a time -----------------------------------------------------------------------------------
 
 X, IMAGE = normal(2, 3, 4), normal(2, 4, 8, 6)
+WHOLE = integers(2, 3).long()
 F = functional
 
 FUNCTIONS = {
@@ -130,6 +131,22 @@ FUNCTIONS = {
     "div": (lambda x, y: x / y, X, positive(2, 3, 4)),
     "div number": (lambda x: x / 3, X),
     "number div": (lambda x: 3 / x, positive(2, 3)),
+    "glu": (lambda x: F.glu(x, 1), IMAGE),
+    "addcmul": (lambda x, y: torch.addcmul(x, x, y, value=0.5), X, normal(3, 1, seed=1)),
+    "addcmul integers": (torch.addcmul, WHOLE, WHOLE, WHOLE + 1),
+    "addcmul scaled integers": (lambda x: torch.addcmul(x, x, x, value=3), WHOLE),
+    "addcmul number": (lambda x: torch.addcmul(x, x, torch.tensor(2.0)), X.half()),
+    "addcdiv": (lambda x, y: torch.addcdiv(x, x, y, value=-2), X, positive(2, 3, 4)),
+    "mse_loss": (F.mse_loss, X, normal(2, 3, 4, seed=1)),
+    "mse_loss sum": (lambda x, y: F.mse_loss(x, y, reduction="sum"), X, normal(2, 3, 4, seed=1)),
+    "mse_loss none": (lambda x, y: F.mse_loss(x, y, reduction="none"), X, normal(2, 3, 4, seed=1)),
+    "fill": (lambda x: torch.fill(x, 2.5) + x, X),
+    "fill with a tensor": (lambda x, y: torch.fill(x, y.sum()) + x, X, normal(3)),
+    "new_full": (lambda x: x.new_full((3, 4), 0.25) + x, X),
+    "new_full of another type": (lambda x: x.new_full((3, 4), 2, dtype=torch.int64) + x, X),
+    "new_zeros": (lambda x: torch.cat([x, x.new_zeros((2, 1, 4))], 1), X),
+    "new_ones": (lambda x: torch.cat([x, x.new_ones((2, 1, 4))], 1), X),
+    "prelu kernel": (torch._prelu_kernel, IMAGE, normal(1, 4, 1, 1)),
     "maximum": (torch.maximum, X, normal(2, 3, 4, seed=1)),
     "minimum": (torch.minimum, X, normal(2, 3, 4, seed=1)),
     "pow 2": (lambda x: x**2, X),
@@ -308,10 +325,34 @@ def test_a_layer(name):
         check(layer, x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("op", [torch.addcmul, torch.addcdiv])
+def test_sums_with_products_of_halves_are_rounded_once(op, dtype):
+    x, a, b = (positive(64, 5, seed=seed).to(dtype) for seed in range(3))
+    (result,) = (
+        og.from_torch(Apply(lambda *inputs: op(*inputs, value=1.5)), (x, a, b)).compile()(x, a, b).values()
+    )
+    expected = op(x.float(), a.float(), b.float(), value=1.5).to(dtype)
+    np.testing.assert_array_equal(result.astype("f4"), expected.float().numpy())
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds"),
+    [
+        (lambda x: functional.mse_loss(x, x + 1), ["Add", "SquaredDifference", "ReduceMean"]),
+        (lambda x: torch.addcdiv(x, x, x), ["Divide", "Add"]),
+    ],
+)
+def test_ops_with_a_translation_are_not_taken_apart(function, kinds):
+    check(Apply(function), X, kinds=kinds)
+
+
 def test_every_op_of_the_table_has_a_translation_that_torch_knows():
     """No typing mistakes: each name is an op of torch, and an overload of it where one is given."""
-    for name in TABLE:
-        _, op, *overload = name.split(".")
+    for name in AUTOGRAD:
+        space, op, *overload = name.split(".")
+        if space != "aten":
+            continue
         packet = getattr(torch.ops.aten, op)
         for one in overload:
             assert one in packet.overloads(), name

@@ -6,10 +6,10 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.graph.importing.translation import Unmapped
-from onednn_graph.graph.onnx.elementwise import Node
 from onednn_graph.graph.onnx.importer import SHAPES
 from onednn_graph.graph.onnx.known import KNOWN, MANY, NEWEST_OPSET, Schemas
-from onednn_graph.graph.onnx.quantized import TABLE
+from onednn_graph.graph.onnx.node import Node
+from onednn_graph.graph.onnx.table import TABLE
 from onnx_cases import cases, given
 from onnx_oracle import IMAGE, NEWEST, check, helper, integers, model_of, normal, onnx, scalar
 

@@ -14,7 +14,8 @@ from functools import cached_property, partial
 
 import torch
 from attrs import define, field, frozen
-from onednn_graph.graph.torch_compile.aten_table import VIEWS, translation_of
+from onednn_graph.graph.aten.schema import translation_of
+from onednn_graph.graph.torch_compile.aten_table import TABLE, VIEWS
 from onednn_graph.graph.torch_compile.backend import CompiledFunction, _compiler
 from onednn_graph.graph.torch_compile.joint import partition
 from onednn_graph.graph.torch_compile.options import Options
@@ -377,7 +378,7 @@ def _count(functions: Sequence[CompiledFunction], outcome: Outcome) -> None:
             }
             for node in function._graph.nodes:
                 if node.op == "call_function" and str(node.target) not in VIEWS:
-                    outcome.mapped |= translation_of(node.target) is not None
+                    outcome.mapped |= translation_of(TABLE, node.target) is not None
                 if node.name in in_regions:
                     outcome.regions[str(node.target)] += 1
             for step in program.steps:

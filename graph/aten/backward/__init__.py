@@ -1,0 +1,1 @@
+"""ATen ops that only autograd makes."""
