@@ -14,7 +14,7 @@ from onednn_graph.backends.onednn.library.enumerators import Arg
 from onednn_graph.backends.onednn.library.implementations import is_reference
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
-from onednn_graph.backends.onednn.plan.choice import matmul
+from onednn_graph.backends.onednn.plan.chooser import Chooser
 from onednn_graph.backends.onednn.plan.plan import Plan
 from onednn_graph.backends.onednn.plan.steps import Buffer, Step
 from onednn_graph.ops.data_types import DataType
@@ -146,7 +146,7 @@ def matmul_peak(dtype: str, size: int = 1536) -> float:
     """Flops per second of the library's own matrix product, as a yardstick."""
     engine, data_type = NativeEngine(), DataType(dtype)
     desc = MemoryDesc.strided(engine.lib, (size, size), data_type, (size, 1))
-    primitive = matmul(engine, desc, desc, desc)
+    primitive = Chooser(engine).matmul(desc, desc, desc)
     if primitive is None or is_reference(primitive.implementation):
         return float("nan")
     arguments = tuple((arg, Buffer(desc, i)) for i, arg in enumerate((Arg.SRC, Arg.WEIGHTS, Arg.DST)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-from .lowering.lowering import Limits
+from .plan.chooser import Limits
 
 
 @frozen

@@ -27,13 +27,17 @@ from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
 from .lowering import table
 from .lowering.blocks import in_blocks
-from .lowering.lowering import Limits, Lowering
+from .lowering.finishing import finish, prepared
+from .lowering.lowering import Lowering
 from .lowering.patterns import HOSTED, PATTERNS
+from .lowering.walk import lower_all
 from .online import Made, OnlineExecutable, Problem
-from .plan.assembly import Assembly, Unfit
+from .plan.chooser import Limits
 from .plan.constants import ConstantPlan
+from .plan.emitter import Emitter
 from .plan.plan import Plan
 from .plan.steps import AnyStep, Buffer, HostStep, Step
+from .plan.unfit import Unfit
 from .proven import is_proven
 from .threads import threads_for
 from .weight_gradients.online import TrialRun
@@ -134,9 +138,9 @@ def _outcome(low: Lowering, executable: PlanExecutable) -> Outcome:
     told = executable.explanation
     return Outcome(
         trusted=told.trusted,
-        fuses=bool(low.fused),
+        fuses=bool(low.notes.fused),
         unproven=frozenset(step.op for step in told.steps if step.op is not None and not step.proven),
-        choices=low.choices,
+        choices=low.chooser.choices,
     )
 
 
@@ -152,16 +156,16 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
     opaque = opaque if blocks is None else NO_LAYOUTS
     block = request if blocks is None else blocks.request
     try:
-        low = Lowering(engine, block, table.LOWERED, opaque, limits)
-        low.lower_all()
-        layouts = low.finish()
+        low = Lowering(engine, block, opaque, limits)
+        lower_all(low, table.LOWERED)
+        layouts = finish(low)
     except Unfit as error:
         raise UnsupportedError(f"{request.ops[0]}: {error}") from error
-    if low.hosted and (request.forced or not any(isinstance(step, Step) for step in low.steps)):
-        reasons = "; ".join(dict.fromkeys(low.reasons))
+    if low.notes.hosted and (request.forced or not any(isinstance(step, Step) for step in low.emitter.steps)):
+        reasons = "; ".join(dict.fromkeys(low.notes.reasons))
         raise UnsupportedError(f"no primitive of the library is left ({reasons})")
-    prepared = low.prepared() if blocks is None else None
-    plan = Plan(engine, low.steps)
+    made_once = prepared(low) if blocks is None else None
+    plan = Plan(engine, low.emitter.steps)
     executable = PlanExecutable(
         plan,
         request.engine,
@@ -172,17 +176,18 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
         ),
         Explanation(
             backend=OnednnBackend.name,
-            strategy=low.strategy + ("" if blocks is None else f", in {len(blocks.offsets)} blocks of heads"),
+            strategy=low.notes.strategy
+            + ("" if blocks is None else f", in {len(blocks.offsets)} blocks of heads"),
             implementations=plan.implementations,
             scratch_bytes=plan.scratch_bytes,
-            rejected=tuple(dict.fromkeys(low.reasons)),
-            considered=tuple(low.considered),
-            prepared=() if prepared is None else prepared.plan.implementations,
-            prepared_bytes=0 if prepared is None else prepared.nbytes,
-            steps=_explained(low, plan, prepared),
+            rejected=tuple(dict.fromkeys(low.notes.reasons)),
+            considered=tuple(low.notes.considered),
+            prepared=() if made_once is None else made_once.plan.implementations,
+            prepared_bytes=0 if made_once is None else made_once.nbytes,
+            steps=_explained(low, plan, made_once),
             threads=plan.threads,
         ),
-        prepared,
+        made_once,
         () if blocks is None else blocks.offsets,
     )
     return low, executable
@@ -196,7 +201,7 @@ def _made(low: Lowering, executable: PlanExecutable, version: int) -> Made:
         if isinstance(step, HostStep) and isinstance(step.run, TrialRun)
     }
     problems: dict[str, Problem] = {}
-    for op, (name, taken) in low.decided.items():
+    for op, (name, taken) in low.notes.decided.items():
         if taken is not None or op in trials:
             ops = problems[name].ops if name in problems else ()
             problems[name] = Problem((*ops, op), taken, trials.get(op))
@@ -204,7 +209,7 @@ def _made(low: Lowering, executable: PlanExecutable, version: int) -> Made:
 
 
 def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tuple[ExplainedStep, ...]:
-    fused = {ops[0].id: "+".join(op.kind for op in ops) for ops in low.fused}
+    fused = {ops[0].id: "+".join(op.kind for op in ops) for ops in low.notes.fused}
     plans = [(plan, False)] if prepared is None else [(prepared.plan, True), (plan, False)]
     return tuple(
         ExplainedStep(
@@ -276,7 +281,7 @@ def _to_plain(
         LibraryError: the library has no way between the two.
     """
     result = np.empty(shape, dtype)
-    copies = Assembly(engine)
+    copies = Emitter.on(engine)
     try:
         copies.copy("to plain", Buffer(layout.desc, 0), Buffer(layout.plain, 1))
     except Unfit as error:

@@ -7,7 +7,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.lowering.long_sums import check_products
-from onednn_graph.backends.onednn.plan.assembly import Unfit
+from onednn_graph.backends.onednn.plan.unfit import Unfit
 from strategies import BACKENDS
 
 MANY = 3_000_000

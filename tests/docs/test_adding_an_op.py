@@ -49,19 +49,19 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         Link(ops=(), result=dst, algorithm=Algorithm.eltwise_pow, alpha=1, beta=-1),
         Link(ops=(), result=dst, algorithm=Algorithm.binary_mul, operand=src),
     )
-    whole = low.elementwise(src)
+    whole = low.tensors.elementwise(src)
     view = elementwise(whole, (), quotient)
-    seen, made = view.see(low, whole), view.like_first(low, low.type_of(dst))
-    target = view.see(low, made)
+    seen, made = view.see(low.layouts, whole), view.like_first(low.layouts, low.tensors.type_of(dst))
+    target = view.see(low.layouts, made)
     post_ops = PostOps(low, ElementwiseView.of(low, dst, view))
     post_ops.add_links(quotient)
     attributes = post_ops.attributes()
-    desc = low.describe(
+    desc = low.chooser.describe(
         "binary", low.engine, Algorithm.binary_max, seen.desc, seen.desc, target.desc, attributes
     )
     arguments = [(Arg.SRC, seen), (Arg.SRC_1, seen), *post_ops.arguments]
-    low.run("eltwise", desc, [*arguments, (Arg.DST, target)])
-    low.produce(dst, made)
+    low.emitter.run("eltwise", desc, [*arguments, (Arg.DST, target)])
+    low.tensors.produce(dst, made)
 
 
 ''',

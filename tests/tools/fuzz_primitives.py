@@ -74,10 +74,10 @@ def attempt(engine, maker, desc, trial):
         sums = sums and (own.strides is None or "convolution" in trial.function)
         if number == Arg.WEIGHTS and sums:
             # A layout with sums at its end, which only the library's reorder makes.
-            from onednn_graph.backends.onednn.plan.choice import reorder
+            from onednn_graph.backends.onednn.plan.chooser import Chooser
 
             plain = maker.plain(own.shape, own.data_type, "rows")
-            how = reorder(engine, plain, own)
+            how = Chooser(engine).reorder(plain, own).desc
             if how is None:
                 return None
             target = Buffer(own)

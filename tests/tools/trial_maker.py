@@ -11,7 +11,7 @@ from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Que
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc, canonical_strides
 from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes
-from onednn_graph.backends.onednn.plan.choice import matmul
+from onednn_graph.backends.onednn.plan.chooser import Chooser
 from onednn_graph.ops.data_types import DataType as D
 from onednn_graph.ops.errors import LibraryError
 
@@ -153,8 +153,8 @@ class Maker:
         columns = (*shape[:-2], 64, shape[-1])
         result = D.s32 if dtype is D.s8 else dtype
         first = D.u8 if dtype is D.s8 else dtype
-        found = matmul(
-            self.engine, self.dense(rows, first), self.any(shape, dtype), self.dense(columns, result)
+        found = Chooser(self.engine).matmul(
+            self.dense(rows, first), self.any(shape, dtype), self.dense(columns, result)
         )
         if found is None:
             raise Undrawn("no product")

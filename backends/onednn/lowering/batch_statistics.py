@@ -80,7 +80,7 @@ def restored(
     buffers = (src, *affine, *written)
     arrays = [HostArray.of(buffer) for buffer in buffers]
     arrays[0], arrays[1 + len(affine)] = by_channel(src.desc), by_channel(dst.desc)
-    low.steps.append(
+    low.emitter.steps.append(
         HostStep(
             "batch statistics",
             run,

@@ -9,7 +9,7 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ..library.enumerators import Algorithm, Arg
-from ..plan.assembly import Unfit
+from ..plan.unfit import Unfit
 from . import integers as on_integers
 from .binary_primitive import binary_primitive
 from .elementwise import takes
@@ -33,8 +33,8 @@ def _emit(
 
     A vector stands at `axis`.
     """
-    first = low.elementwise(operands[0])
-    second = low.beside(operands[1], first, axis)
+    first = low.tensors.elementwise(operands[0])
+    second = low.tensors.beside(operands[1], first, axis)
     binary_primitive(low, op, links, algorithm, (first, second), (operands[1], axis))
 
 
@@ -45,7 +45,7 @@ def binary(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         Unfit: no operand has all elements of the result, or only the second one of a Divide.
     """
     dims = op.outputs[0].dims
-    integers = [found for found in map(low.quantized, op.inputs) if found is not None]
+    integers = [found for found in map(low.tensors.quantized, op.inputs) if found is not None]
     if op.kind in BINARY and integers:
         if len(integers) == 2 and op.inputs[0].dims == op.inputs[1].dims:
             on_integers.binary(low, op, links, integers[0], integers[1])
@@ -77,21 +77,21 @@ def bias_add(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A sum of rows where the channels are last, or a reduction over all axes but theirs."""
-    diff_dst = low.read(op.inputs[0])
+    diff_dst = low.tensors.read(op.inputs[0])
     shape = diff_dst.desc.shape
     axis = axis_positions(op.attributes.string("data_format"), len(shape) - 2)["C"][0]
     kept = tuple(d if a == axis else 1 for a, d in enumerate(shape))
     if kept == shape:
         raise Unfit("nothing is summed")
     others = [a for a in range(len(shape)) if a != axis]
-    made = sum_of_rows(low, diff_dst, others, low.type_of(op.outputs[0]))
+    made = sum_of_rows(low, diff_dst, others, low.tensors.type_of(op.outputs[0]))
     if made is not None:
-        low.produce(op.outputs[0], low.look(made, low.desc((shape[axis],), (1,), made.desc.data_type)))
+        low.tensors.produce(op.outputs[0], low.layouts.view(made, (shape[axis],)))
         return
     check_length(math.prod(shape[a] for a in others))
-    target = low.temporary(kept, low.type_of(op.outputs[0]))
-    attributes = low.attributes()
-    desc = low.describe(
+    target = low.layouts.temporary(kept, low.tensors.type_of(op.outputs[0]))
+    attributes = low.chooser.attributes()
+    desc = low.chooser.describe(
         "reduction",
         low.engine,
         Algorithm.reduction_sum,
@@ -101,8 +101,8 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         0.0,
         attributes,
     )
-    low.run("reduction", desc, [(Arg.SRC, diff_dst), (Arg.DST, target)])
-    low.produce(op.outputs[0], low.look(target, low.desc((shape[axis],), (1,), target.desc.data_type)))
+    low.emitter.run("reduction", desc, [(Arg.SRC, diff_dst), (Arg.DST, target)])
+    low.tensors.produce(op.outputs[0], low.layouts.view(target, (shape[axis],)))
 
 
 LOWERED = {kind: Lowered(binary, fuses=True, takes=takes) for kind in (*BINARY, SQUARED)} | {

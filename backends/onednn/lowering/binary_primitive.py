@@ -33,17 +33,17 @@ def binary_primitive(
     """
     result = result_of(op, links)
     view = elementwise(operands[0], [second], links)
-    seen = [view.see(low, operand) for operand in operands]
+    seen = [view.see(low.layouts, operand) for operand in operands]
     post_ops = PostOps(low, ElementwiseView.of(low, op.outputs[0], view), scales_result=False)
     for place, scale in zip((Arg.SRC, Arg.SRC_1), scales, strict=False):
         post_ops.add_scales(place, (scale,))
     post_ops.add_links(links)
-    made = view.like_first(low, low.type_of(result))
-    target = view.see(low, made).desc
-    desc = low.describe(
+    made = view.like_first(low.layouts, low.tensors.type_of(result))
+    target = view.see(low.layouts, made).desc
+    desc = low.chooser.describe(
         "binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target, post_ops.attributes()
     )
     made = view.chosen(made, desc)
     arguments = [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *post_ops.arguments]
-    low.run("binary", desc, [*arguments, (Arg.DST, view.see(low, made))])
-    low.produce(result, made)
+    low.emitter.run("binary", desc, [*arguments, (Arg.DST, view.see(low.layouts, made))])
+    low.tensors.produce(result, made)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from ....graph.model.logical_tensor import LogicalTensor, row_major
+from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.convolution_geometry import (
     ConvolutionAttributes,
@@ -21,8 +21,8 @@ from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .fusing import Link, result_of
 from .long_sums import check_products
 from .lowering import Lowered, Lowering
@@ -51,14 +51,16 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     p = geometry(op.kind, op.attributes, op.inputs[0].dims, op.inputs[1].dims, op.outputs[0].dims)
     order = p.src_axes.order
     output = op.outputs[0]
-    integers = [low.quantized(t) for t in op.inputs[:2]]
+    integers = [low.tensors.quantized(t) for t in op.inputs[:2]]
     factors = [found.largest for found in integers if found is not None]
     if all(integers):
         check_products(math.prod(op.inputs[1].dims) // output.dims[order[1]], math.prod(factors))
     quantized = integers if all(integers) else [None, None]
     bias, links = _bias(op, links)
     result = result_of(op, links) if links or bias is None else bias.result
-    source = low.images(low.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order)
+    source = low.tensors.images(
+        low.tensors.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order
+    )
     weights, weights_desc = _weights(low, op, p, quantized[1])
     if not all(integers) and is_of_points(op, p):
         vector = None if bias is None else _bias_vector(low, bias.tensor, integers=False)
@@ -68,12 +70,16 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         point_product(low, op, product)
         return
     wanted = _wanted(low, result, output, order, links)
-    data = source.desc if _channels_last(source) else low.any(source.desc.shape, source.desc.data_type)
-    if low.way.channels_last:
-        data = low.channels_last(source.desc.shape, source.desc.data_type)
+    data = (
+        source.desc if _channels_last(source) else low.layouts.any(source.desc.shape, source.desc.data_type)
+    )
+    if low.tensors.way.channels_last:
+        data = low.layouts.channels_last(source.desc.shape, source.desc.data_type)
         if wanted.strides is None:
-            wanted = low.channels_last(tuple(output.dims[a] for a in order), low.type_of(result))
-    post_ops = PostOps(low, LikeResult.of(output, lambda operand: low.images(operand, order), wanted))
+            wanted = low.layouts.channels_last(
+                tuple(output.dims[a] for a in order), low.tensors.type_of(result)
+            )
+    post_ops = PostOps(low, LikeResult.of(output, lambda operand: low.tensors.images(operand, order), wanted))
     _add_scales(post_ops, op, quantized, p)
     post_ops.add_links(links)
     bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
@@ -91,8 +97,8 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         raise Unfit("an operand in the user's layout drives the library to im2col")
     data_arg, data_query, out_arg, out_query = _places(op)
     arguments = [
-        (data_arg, low.bring("data", source, desc.memory_desc(data_query))),
-        (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
+        (data_arg, low.emitter.bring("data", source, desc.memory_desc(data_query))),
+        (Arg.WEIGHTS, low.emitter.bring("weights", weights, desc.memory_desc(Query.weights_md))),
         *post_ops.arguments,
     ]
     if bias_buffer is not None:
@@ -105,7 +111,7 @@ def _adds_a_bias_slowly(low: Lowering, op: Op, p: ConvolutionGeometry, operands:
     """Whether the library's deconvolution has a reference loop for the bias, ten times as long as the rest."""
     if op.kind != "ConvTranspose":
         return False
-    return _described(low, op, p, operands, low.attributes()).implementation.startswith("conv:any")
+    return _described(low, op, p, operands, low.chooser.attributes()).implementation.startswith("conv:any")
 
 
 def _with_bias_behind(
@@ -125,22 +131,22 @@ def _with_bias_behind(
     Args:
         behind: what that primitive takes along.
     """
-    alone = low.attributes()
+    alone = low.chooser.attributes()
     desc = _described(low, op, p, evolve(operands, bias=None), alone)
     target = desc.memory_desc(Query.dst_md)
     if target.strides is not None and target.data_type in HALVES:
-        plain = low.desc(target.shape, target.strides, DataType.f32)
+        plain = low.layouts.desc(target.shape, target.strides, DataType.f32)
         desc = _described(low, op, p, evolve(operands, bias=None, result=plain), alone)
     sums = Buffer(desc.memory_desc(Query.dst_md))
     arguments = [
-        (Arg.SRC, low.bring("data", source, desc.memory_desc(Query.src_md))),
-        (Arg.WEIGHTS, low.bring("weights", weights, desc.memory_desc(Query.weights_md))),
+        (Arg.SRC, low.emitter.bring("data", source, desc.memory_desc(Query.src_md))),
+        (Arg.WEIGHTS, low.emitter.bring("weights", weights, desc.memory_desc(Query.weights_md))),
         (Arg.DST, sums),
     ]
-    low.run("deconvolution", desc, arguments)
+    low.emitter.run("deconvolution", desc, arguments)
     shape = (1, sums.desc.shape[1], *(1 for _ in sums.desc.shape[2:]))
-    bias = low.look(bias, low.desc(shape, row_major(shape), bias.desc.data_type))
-    added = low.describe(
+    bias = low.layouts.view(bias, shape)
+    added = low.chooser.describe(
         "binary", low.engine, Algorithm.binary_add, sums.desc, bias.desc, target, behind.attributes()
     )
     low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *behind.arguments], result, order)
@@ -174,7 +180,7 @@ def _attributes(op: Op) -> ConvolutionAttributes:
 
 
 def _bias_vector(low: Lowering, tensor: LogicalTensor, integers: bool) -> Buffer:
-    return low.dense(tensor, DataType.f32 if integers else None)
+    return low.tensors.dense(tensor, DataType.f32 if integers else None)
 
 
 def _wanted(
@@ -185,11 +191,11 @@ def _wanted(
     links: Sequence[Link],
 ) -> MemoryDesc:
     """The user's layout where it is channels-last; any otherwise, for blocked ones are faster."""
-    wanted = low.wanted(result, order, links)
-    strides = wanted.strides if low.is_port(result) else None
+    wanted = low.tensors.wanted(result, order, links)
+    strides = wanted.strides if low.edges.is_port(result) else None
     if strides is not None and _is_channels_last(wanted.shape, strides):
         return wanted
-    return low.any([output.dims[a] for a in order], low.type_of(result))
+    return low.layouts.any([output.dims[a] for a in order], low.tensors.type_of(result))
 
 
 def _channels_last(buffer: Buffer) -> bool:
@@ -215,7 +221,7 @@ def _weights(
     A deconvolution's O is what the op makes, which is I of the geometry.
     """
     if found is None:
-        buffer = low.plain(op.inputs[1])
+        buffer = low.tensors.plain(op.inputs[1])
         shape, strides = p.weights_axes.apply(op.inputs[1].dims, buffer.desc.strides or ())
     else:
         buffer = found.buffer
@@ -227,7 +233,7 @@ def _weights(
         axes = axes[1:]
     own, steps = [shape[a] for a in axes], [strides[a] for a in axes]
     data_type = buffer.desc.data_type
-    return low.look(buffer, low.desc(own, steps, data_type)), low.any(own, data_type)
+    return low.layouts.view(buffer, own, steps), low.layouts.any(own, data_type)
 
 
 def _add_scales(post_ops: PostOps, op: Op, found: Sequence[Quantized | None], p: ConvolutionGeometry) -> None:
@@ -274,19 +280,19 @@ def _described(
     engine, bias = low.engine, None if operands.bias is None else operands.bias
     data, weights, result = operands.data, operands.weights, operands.result
     if op.kind == "ConvolutionBackwardData":
-        hint = low.describe(
+        hint = low.chooser.describe(
             "convolution_forward",
             engine,
             Propagation.forward_training,
             Algorithm.convolution_direct,
-            low.any(operands.result.shape, operands.data.data_type),
+            low.layouts.any(operands.result.shape, operands.data.data_type),
             weights,
             None,
-            low.any(operands.data.shape, operands.data.data_type),
+            low.layouts.any(operands.data.shape, operands.data.data_type),
             *numbers,
             attributes,
         )
-        return low.describe(
+        return low.chooser.describe(
             "convolution_backward_data",
             engine,
             Algorithm.convolution_direct,
@@ -298,7 +304,7 @@ def _described(
             attributes,
         )
     if op.kind == "ConvTranspose":
-        return low.describe(
+        return low.chooser.describe(
             "deconvolution_forward",
             engine,
             Propagation.forward_inference,
@@ -310,7 +316,7 @@ def _described(
             *numbers,
             attributes,
         )
-    return low.describe(
+    return low.chooser.describe(
         "convolution_forward",
         engine,
         Propagation.forward_inference,

@@ -18,20 +18,20 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive."""
     result = result_of(op, links)
     algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
-    found = low.quantized(op.inputs[0])
+    found = low.tensors.quantized(op.inputs[0])
     if found is not None:
         applied = Link(ops=(), result=op.outputs[0], algorithm=algorithm, alpha=alpha, beta=beta)
         integers.function(low, op, links, found, applied)
         return
-    whole = low.elementwise(op.inputs[0])
+    whole = low.tensors.elementwise(op.inputs[0])
     view = elementwise(whole, (), links)
     # What follows it here only converts: blocked, the result stays as it is until it is read.
-    data_type = low.type_of(result) if view.axes is not None else whole.desc.data_type
-    src, made = view.see(low, whole), view.like_first(low, data_type)
-    dst = view.see(low, made)
+    data_type = low.tensors.type_of(result) if view.axes is not None else whole.desc.data_type
+    src, made = view.see(low.layouts, whole), view.like_first(low.layouts, data_type)
+    dst = view.see(low.layouts, made)
     post_ops = PostOps(low, ElementwiseView.of(low, op.outputs[0], view), scales_result=False)
     post_ops.add_links(links)
-    desc = low.describe(
+    desc = low.chooser.describe(
         "eltwise_forward",
         low.engine,
         Propagation.forward_inference,
@@ -42,8 +42,8 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         beta,
         post_ops.attributes(),
     )
-    low.run("eltwise", desc, [(Arg.SRC, src), *post_ops.arguments, (Arg.DST, dst)])
-    low.produce(result, made)
+    low.emitter.run("eltwise", desc, [(Arg.SRC, src), *post_ops.arguments, (Arg.DST, dst)])
+    low.tensors.produce(result, made)
 
 
 def takes(op: Op, link: Link) -> bool:
@@ -95,14 +95,17 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """An eltwise primitive for the gradient."""
     by_src, by_dst, alpha, beta = BACKWARD[op.kind](op.attributes)
     use_dst = by_dst is not None and op.attributes.flag("use_dst")
-    whole = low.elementwise(op.inputs[0])
+    whole = low.tensors.elementwise(op.inputs[0])
     view = elementwise(whole, [(op.inputs[1], None)])
-    data, diff_dst = view.see(low, whole), view.see(low, low.beside(op.inputs[1], whole))
-    made = view.like_first(low, whole.desc.data_type)
-    diff_src = view.see(low, made)
-    attributes = low.attributes()
+    data, diff_dst = (
+        view.see(low.layouts, whole),
+        view.see(low.layouts, low.tensors.beside(op.inputs[1], whole)),
+    )
+    made = view.like_first(low.layouts, whole.desc.data_type)
+    diff_src = view.see(low.layouts, made)
+    attributes = low.chooser.attributes()
     algorithm = by_dst if use_dst and by_dst is not None else by_src
-    hint = low.describe(
+    hint = low.chooser.describe(
         "eltwise_forward",
         low.engine,
         Propagation.forward_training,
@@ -113,7 +116,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         beta,
         attributes,
     )
-    desc = low.describe(
+    desc = low.chooser.describe(
         "eltwise_backward",
         low.engine,
         algorithm,
@@ -126,8 +129,8 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         attributes,
     )
     arguments = [(Arg.DST if use_dst else Arg.SRC, data), (Arg.DIFF_DST, diff_dst), (Arg.DIFF_SRC, diff_src)]
-    low.run("eltwise gradient", desc, arguments)
-    low.produce(op.outputs[0], made)
+    low.emitter.run("eltwise gradient", desc, arguments)
+    low.tensors.produce(op.outputs[0], made)
 
 
 LOWERED = {

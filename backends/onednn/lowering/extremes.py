@@ -18,8 +18,8 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.attributes import Attributes
 from ....ops.data_types import DataType
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer, HostArray, HostStep
+from ..plan.unfit import Unfit
 from .fusing import swish
 from .lowering import Lowering
 from .moves import is_move
@@ -69,10 +69,10 @@ def may_be_minus_infinity(low: Lowering, tensor: LogicalTensor) -> bool:
 
 def _least(low: Lowering, tensor: LogicalTensor, most: int) -> float:
     """What no element is less than; −∞ where its type holds no such number, for −10⁶ is −∞ in f16."""
-    op = low.producer(tensor)
+    op = low.edges.producer(tensor)
     if op is None or not most:
         return -np.inf
-    if op.kind in BOUNDED or (op.kind == "Multiply" and any(swish(t, low.users) for t in op.inputs)):
+    if op.kind in BOUNDED or (op.kind == "Multiply" and any(swish(t, low.edges.users) for t in op.inputs)):
         found = -1.0
     elif op.kind in LEAST:
         found = LEAST[op.kind](op.attributes)
@@ -98,7 +98,7 @@ def mended(low: Lowering, role: str, run: Run, reads: Sequence[Buffer], result: 
     if len(arrays) < len(buffers):
         raise Unfit("a blocked layout, in which nothing can be looked at")
     place = len(reads)
-    low.steps.append(HostStep(role, run, tuple(enumerate(buffers)), arrays, place, updates=(place,)))
+    low.emitter.steps.append(HostStep(role, run, tuple(enumerate(buffers)), arrays, place, updates=(place,)))
 
 
 def holds(array: Array, value: float) -> bool:

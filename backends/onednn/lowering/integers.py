@@ -11,8 +11,8 @@ from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg
 from ..library.memory import packed
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .binary_primitive import binary_primitive
 from .fusing import BINARY, TURNED, Link, OneScale, Turned
 from .lowering import Lowering
@@ -45,17 +45,17 @@ def rescaled(low: Lowering, what: str, found: Quantized, wanted: OneScale, data_
         return found.buffer
     desc = found.buffer.desc
     strides = None if desc.strides is None else packed(desc.shape, desc.strides)
-    target = low.temporary(desc.shape, data_type, strides)
+    target = low.layouts.temporary(desc.shape, data_type, strides)
     scales: dict[int, tuple[int, Buffer]] = {
-        place: (0, low.constant(np.asarray([value], np.float32)))
+        place: (0, low.layouts.constant(np.asarray([value], np.float32)))
         for place, value in ((Arg.SRC, found.scales[0]), (Arg.DST, wanted.scale))
     }
     points: dict[int, Buffer] = {
-        place: low.constant(np.asarray([value], np.int32))
+        place: low.layouts.constant(np.asarray([value], np.int32))
         for place, value in ((Arg.SRC, found.zero_point), (Arg.DST, wanted.zero_point))
         if value
     }
-    low.copy_scaled(what, found.buffer, target, scales, points)
+    low.emitter.copy_scaled(what, found.buffer, target, scales, points)
     return target
 
 
@@ -78,11 +78,11 @@ def binary(low: Lowering, op: Op, links: Sequence[Link], a: Quantized, b: Quanti
         before = [
             Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_linear, alpha=1.0, beta=-offset)
         ]
-    first = low.without_gaps(op.inputs[0], a.buffer)
+    first = low.tensors.without_gaps(op.inputs[0], a.buffer)
     lies = first.desc
     if lies.strides is not None:
-        lies = low.desc(lies.shape, lies.strides, b.buffer.desc.data_type)
-    second = low.bring(label_of(op.inputs[1]), b.buffer, lies)
+        lies = low.layouts.desc(lies.shape, lies.strides, b.buffer.desc.data_type)
+    second = low.emitter.bring(label_of(op.inputs[1]), b.buffer, lies)
     scales = (a.scales[0], b.scales[0])
     operands, beside = (first, second), (op.inputs[1], None)
     binary_primitive(low, op, [*before, *links], BINARY[op.kind], operands, beside, scales)
@@ -98,9 +98,9 @@ def with_real(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
         return False
     dims = op.outputs[0].dims
     place = next(
-        (n for n, t in enumerate(op.inputs) if t.dims == dims and low.quantized(t) is not None), None
+        (n for n, t in enumerate(op.inputs) if t.dims == dims and low.tensors.quantized(t) is not None), None
     )
-    found = None if place is None else low.quantized(op.inputs[place])
+    found = None if place is None else low.tensors.quantized(op.inputs[place])
     if place is None or found is None or len(found.scales) > 1:
         return False
     real = op.inputs[1 - place]
@@ -121,9 +121,9 @@ def with_real(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
 def _applied(low: Lowering, op: Op, links: Sequence[Link], tensor: LogicalTensor, found: Quantized) -> None:
     """What `links` say, done to a tensor of one scale: a binary primitive takes the zero point off first."""
     (scale,) = found.scales
-    first = low.without_gaps(tensor, found.buffer)
+    first = low.tensors.without_gaps(tensor, found.buffer)
     offset = np.full((1,) * len(first.desc.shape), -scale * found.zero_point, np.float32)
-    operands = first, low.constant(offset)
+    operands = first, low.layouts.constant(offset)
     binary_primitive(low, op, links, Algorithm.binary_add, operands, SCALAR, (scale,))
 
 
@@ -134,7 +134,7 @@ def _product(low: Lowering, op: Op, links: Sequence[Link], factors: tuple[Quanti
         Unfit: another op, two zero points, or integers that were moved since.
     """
     place = next((number for number, factor in enumerate(factors) if not factor.zero_point), None)
-    source = None if place is None else low.producer(op.inputs[place])
+    source = None if place is None else low.edges.producer(op.inputs[place])
     if op.kind != "Multiply" or place is None or source is None or source.kind != "Dequantize":
         raise Unfit("zero points go through sums, and one through a product")
     factor, other = factors[place], factors[1 - place]

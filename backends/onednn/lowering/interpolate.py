@@ -22,18 +22,18 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A resampling primitive."""
     tensor, result = op.inputs[0], result_of(op, links)
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    src = low.images(low.read(tensor), order)
-    view = OperandView(op.outputs[0], lambda operand: low.images(operand, order))
+    src = low.tensors.images(low.tensors.read(tensor), order)
+    view = OperandView(op.outputs[0], lambda operand: low.tensors.images(operand, order))
     post_ops = PostOps(low, view, scales_result=False)
     post_ops.add_links(links)
-    desc = low.describe(
+    desc = low.chooser.describe(
         "resampling_forward",
         low.engine,
         Propagation.forward_inference,
         _algorithm(op),
         None,
         src.desc,
-        low.wanted(result, order, links),
+        low.tensors.wanted(result, order, links),
         post_ops.attributes(),
     )
     low.single("resampling", desc, [(Arg.SRC, src), *post_ops.arguments], result, order)
@@ -43,26 +43,26 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A resampling primitive for the gradient."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    diff_dst = low.images(low.read(op.inputs[1]), order)
+    diff_dst = low.tensors.images(low.tensors.read(op.inputs[1]), order)
     shape = tuple(result.dims[a] for a in order)
-    attributes = low.attributes()
-    source = low.temporary(shape, diff_dst.desc.data_type).desc
-    hint = low.describe(
+    attributes = low.chooser.attributes()
+    source = low.layouts.temporary(shape, diff_dst.desc.data_type).desc
+    hint = low.chooser.describe(
         "resampling_forward",
         low.engine,
         Propagation.forward_training,
         _algorithm(op),
         None,
         source,
-        low.any(diff_dst.desc.shape, diff_dst.desc.data_type),
+        low.layouts.any(diff_dst.desc.shape, diff_dst.desc.data_type),
         attributes,
     )
-    desc = low.describe(
+    desc = low.chooser.describe(
         "resampling_backward",
         low.engine,
         _algorithm(op),
         None,
-        low.any(shape, diff_dst.desc.data_type),
+        low.layouts.any(shape, diff_dst.desc.data_type),
         diff_dst.desc,
         hint,
         attributes,

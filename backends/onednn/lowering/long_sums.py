@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan.assembly import Unfit
+from ..plan.unfit import Unfit
 
 LONGEST = 512
 """Numbers that are added up in one go, in sums of so many parts that a single one would lose digits."""

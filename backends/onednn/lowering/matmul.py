@@ -11,8 +11,8 @@ from ....ops.data_types import DataType
 from ....ops.matmul import matrix_shapes
 from ..library.enumerators import Arg, Query
 from ..library.memory import MemoryDesc
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .fusing import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
@@ -33,7 +33,7 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     vectors = len(src.dims) == 1 or len(weights.dims) == 1
     if vectors and links:
         raise Unfit("post-ops need the axes of the matrices")
-    integers = [low.quantized(t) for t in (src, weights)]
+    integers = [low.tensors.quantized(t) for t in (src, weights)]
     factors = [found.largest for found in integers if found is not None]
     if all(integers):
         check_products(a_shape[-1], math.prod(factors))
@@ -49,7 +49,7 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             scales[argument], points[argument] = _scaled(found, argument, turned, len(tensor.dims), rank)
             operands.append(_matrix(low, found.buffer, rank, turned, argument))
         else:
-            operands.append(_matrix(low, low.plain(tensor), rank, turned, argument))
+            operands.append(_matrix(low, low.tensors.plain(tensor), rank, turned, argument))
     result = result_of(op, links)
     own_axes = sum(len(tensor.dims) > 1 for tensor in (src, weights))
     matrix = (*output.dims[: len(output.dims) - own_axes], a_shape[-2], b_shape[-1])
@@ -57,7 +57,7 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     bias: Buffer | None = None
     if len(op.inputs) > 2:
         data_type = DataType.f32 if all(integers) else None
-        bias = low.aligned(op.inputs[2], rank, None, data_type)
+        bias = low.tensors.aligned(op.inputs[2], rank, None, data_type)
     folds = _folds(matrix, operands, op.attributes.flag("transpose_a"))
 
     if folds:  # the columns are the second axis then
@@ -76,19 +76,21 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops.add_links(links)
     attributes = post_ops.attributes()
     if matrix == output.dims:
-        target = low.wanted(result, None, links, turned_later=not folds)
+        target = low.tensors.wanted(result, None, links, turned_later=not folds)
     else:
-        target = low.temporary(matrix, low.type_of(result)).desc
+        target = low.layouts.temporary(matrix, low.tensors.type_of(result)).desc
     if folds:
         target = _target_in_rows(low, target, matrix)
     # Constant weights are brought to the layout that the library likes best, once.
     free = (
-        low.is_constant(weights)
+        low.edges.is_constant(weights)
         and all(integers) == any(integers)
         and max(operands[1].desc.shape[:-2], default=1) == 1
     )
-    weights_desc = low.any(operands[1].desc.shape, operands[1].desc.data_type) if free else operands[1].desc
-    desc = low.describe(
+    weights_desc = (
+        low.layouts.any(operands[1].desc.shape, operands[1].desc.data_type) if free else operands[1].desc
+    )
+    desc = low.chooser.describe(
         "matmul",
         low.engine,
         operands[0].desc,
@@ -97,16 +99,18 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         target,
         attributes,
     )
-    operands[1] = low.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
+    operands[1] = low.emitter.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *post_ops.arguments]
     if bias is not None:
         arguments.append((Arg.BIAS, bias))
     low.single("matmul", desc, arguments, result)
-    made = low.read(result)
+    made = low.tensors.read(result)
     if made.desc.shape != (output.dims or (1,)):
         strides = reshaped_strides(made.desc.shape, made.desc.strides or (), output.dims or (1,))
-        shaped = low.desc(output.dims or (1,), strides or row_major(output.dims or (1,)), made.desc.data_type)
-        low.produce(result, low.look(made, shaped))
+        shaped = low.layouts.desc(
+            output.dims or (1,), strides or row_major(output.dims or (1,)), made.desc.data_type
+        )
+        low.tensors.produce(result, low.layouts.look(made, shaped))
 
 
 def _folds(matrix: tuple[int, ...], operands: Sequence[Buffer], turned: bool) -> bool:
@@ -130,9 +134,11 @@ def _as_rows(low: Lowering, buffer: Buffer, matrix: tuple[int, ...]) -> Buffer:
         raise Unfit("an operand that broadcasts over some of the batches")
     strides = reshaped_strides(shape, buffer.desc.strides or (), wanted)
     if strides is None:
-        buffer = low.bring("rows", buffer, low.desc(shape, row_major(shape), buffer.desc.data_type))
+        buffer = low.emitter.bring(
+            "rows", buffer, low.layouts.desc(shape, row_major(shape), buffer.desc.data_type)
+        )
         strides = row_major(wanted)
-    return low.look(buffer, low.desc(wanted, strides, buffer.desc.data_type))
+    return low.layouts.view(buffer, wanted, strides)
 
 
 def _target_in_rows(low: Lowering, target: MemoryDesc, matrix: tuple[int, ...]) -> MemoryDesc:
@@ -140,7 +146,9 @@ def _target_in_rows(low: Lowering, target: MemoryDesc, matrix: tuple[int, ...]) 
     wanted = (math.prod(matrix[:-1]), matrix[-1])
     strides = None if target.strides is None else reshaped_strides(matrix, target.strides, wanted)
     return (
-        low.any(wanted, target.data_type) if strides is None else low.desc(wanted, strides, target.data_type)
+        low.layouts.any(wanted, target.data_type)
+        if strides is None
+        else low.layouts.desc(wanted, strides, target.data_type)
     )
 
 
@@ -181,8 +189,8 @@ def _matrix(low: Lowering, buffer: Buffer, rank: int, turned: bool, argument: in
     missing = rank - len(shape)
     if min(strides[-2:]) != 1 and min(shape[-2:]) > 1:
         raise Unfit("a matrix whose elements are not adjacent")
-    desc = low.desc([1] * missing + shape, [outer] * missing + strides, buffer.desc.data_type)
-    return low.look(buffer, desc)
+    desc = low.layouts.desc([1] * missing + shape, [outer] * missing + strides, buffer.desc.data_type)
+    return low.layouts.look(buffer, desc)
 
 
 LOWERED = {"MatMul": Lowered(matmul, fuses=True)}

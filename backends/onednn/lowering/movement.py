@@ -8,8 +8,8 @@ from ctypes import c_void_p
 
 from ....graph.model.op import Op
 from ..library.enumerators import Arg
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .fusing import Link, result_of
 from .integers import rescaled
 from .lowering import Lowered, Lowering
@@ -20,27 +20,29 @@ from .views import in_order, order_of
 def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A concat primitive; what lies in another order than the largest part is brought into it first."""
     result = result_of(op, links)
-    sources = _integers(low, op, links[0]) if links else [low.read(t) for t in op.inputs]
+    sources = _integers(low, op, links[0]) if links else [low.tensors.read(t) for t in op.inputs]
     largest = max(sources, key=lambda one: one.desc.nbytes).desc
     if largest.strides is not None:
         order = order_of(largest.shape, largest.strides)
         sources = [
             source
             if _lies_in(source, order)
-            else low.bring(
+            else low.emitter.bring(
                 label_of(tensor),
                 source,
-                low.desc(source.desc.shape, in_order(source.desc.shape, order), source.desc.data_type),
+                low.layouts.desc(
+                    source.desc.shape, in_order(source.desc.shape, order), source.desc.data_type
+                ),
             )
             for tensor, source in zip(op.inputs, sources, strict=True)
         ]
-    attributes = low.attributes()
+    attributes = low.chooser.attributes()
     axis = op.attributes.integer("axis") % len(result.dims)
     descs = (c_void_p * len(sources))(*[source.desc.handle for source in sources])
-    desc = low.describe(
+    desc = low.chooser.describe(
         "concat",
         low.engine,
-        low.wanted(result),
+        low.tensors.wanted(result),
         len(sources),
         axis,
         ctypes.cast(descs, ctypes.POINTER(c_void_p)),
@@ -60,7 +62,7 @@ def _lies_in(source: Buffer, order: Sequence[int]) -> bool:
 
 def reorder(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The same memory: whoever reads the result, or the end, asks for a layout."""
-    low.produce(op.outputs[0], low.read(op.inputs[0]))
+    low.tensors.produce(op.outputs[0], low.tensors.read(op.inputs[0]))
 
 
 def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
@@ -70,7 +72,7 @@ def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
         Unfit: a part that was not, or that has a scale per channel.
     """
     quantize = link.quantize
-    found = [low.quantized(tensor) for tensor in op.inputs]
+    found = [low.tensors.quantized(tensor) for tensor in op.inputs]
     if quantize is None or any(one is None or len(one.scales) > 1 for one in found):
         raise Unfit("not all parts are integers of one scale")
     return [
@@ -89,7 +91,7 @@ def takes(op: Op, link: Link) -> bool:
 def move(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The same memory seen in another way, where strides can tell it."""
     del links
-    low.move(op)
+    low.tensors.move(op)
 
 
 def slice_why_not(op: Op) -> str | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .elementwise import Views
 from .views import reshaped_strides
 

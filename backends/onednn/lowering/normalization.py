@@ -15,14 +15,14 @@ from ....ops.formats import data_axes
 from ..library.capabilities import GROUP_NORMALIZATION
 from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
 from ..library.primitive import PrimitiveDesc
-from ..plan.assembly import Unfit
-from ..plan.choice import add
 from ..plan.steps import Buffer, Step
+from ..plan.unfit import Unfit
 from . import eltwise
 from .batch_statistics import restored
 from .fusing import Link, result_of
-from .lowering import Lowered, Lowering, Rectified
+from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
+from .tensors import Rectified
 
 F32 = DataType.f32
 _AFFINE = NormalizationFlags.use_scale | NormalizationFlags.use_shift
@@ -30,7 +30,7 @@ _AFFINE = NormalizationFlags.use_scale | NormalizationFlags.use_shift
 
 def _canonical(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, tuple[int, ...]]:
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
-    return low.images(low.read(tensor), order), order
+    return low.tensors.images(low.tensors.read(tensor), order), order
 
 
 def _channels_first(low: Lowering, source: Buffer) -> Buffer:
@@ -38,7 +38,7 @@ def _channels_first(low: Lowering, source: Buffer) -> Buffer:
     shape, strides = source.desc.shape, source.desc.strides
     if strides is None or strides[1] != 1 or shape[1] == 1:
         return source
-    return low.bring("data", source, low.desc(shape, row_major(shape), source.desc.data_type))
+    return low.emitter.bring("data", source, low.layouts.desc(shape, row_major(shape), source.desc.data_type))
 
 
 def _keeps_digits(desc: PrimitiveDesc) -> bool:
@@ -66,8 +66,8 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if relu is not None:
         flags |= NormalizationFlags.fuse_norm_relu
         result = relu.outputs[0]
-    attributes = low.attributes()
-    desc = low.describe(
+    attributes = low.chooser.attributes()
+    desc = low.chooser.describe(
         "batch_normalization_forward",
         low.engine,
         Propagation.forward_inference,
@@ -81,10 +81,10 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         _by_factors(low, op, src, result, order)
     else:
         places = (Arg.SCALE, Arg.SHIFT, Arg.MEAN, Arg.VARIANCE)
-        vectors = [(place, low.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
+        vectors = [(place, low.tensors.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
         low.single("batch normalization", desc, [(Arg.SRC, src), *vectors], result, order)
     if relu is not None:
-        low.absorb(op, relu)
+        low.notes.absorb(op, relu)
 
 
 def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order: Sequence[int]) -> None:
@@ -94,15 +94,15 @@ def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order
         src: its data, of axes in `order`. result: the op's, or that of the ReLU behind it.
     """
     shape = (1, src.desc.shape[1], *(1 for _ in src.desc.shape[2:]))
-    beta, mean = (low.dense(tensor, F32) for tensor in op.inputs[2:4])
-    desc = low.desc(shape, row_major(shape), F32)
-    mean, factor, beta = (low.look(each, desc) for each in (mean, _factor(low, op), beta))
+    beta, mean = (low.tensors.dense(tensor, F32) for tensor in op.inputs[2:4])
+    desc = low.layouts.desc(shape, row_major(shape), F32)
+    mean, factor, beta = (low.layouts.look(each, desc) for each in (mean, _factor(low, op), beta))
     post_ops = PostOps(low, OperandView(op.outputs[0]))
     post_ops.add_binary(Algorithm.binary_mul, factor)
     post_ops.add_binary(Algorithm.binary_add, beta)
     if result.id != op.outputs[0].id:
         post_ops.add_eltwise(Algorithm.eltwise_relu)
-    away = low.describe(
+    away = low.chooser.describe(
         "binary", low.engine, Algorithm.binary_sub, src.desc, mean.desc, src.desc, post_ops.attributes()
     )
     arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments]
@@ -111,22 +111,22 @@ def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order
 
 def _factor(low: Lowering, op: Op) -> Buffer:
     """Gamma / √(variance + epsilon), made on the host."""
-    gamma, variance = (low.dense(op.inputs[place], F32) for place in (1, 4))
-    made = low.temporary(gamma.desc.shape, F32)
+    gamma, variance = (low.tensors.dense(op.inputs[place], F32) for place in (1, 4))
+    made = low.layouts.temporary(gamma.desc.shape, F32)
     epsilon = np.float32(op.attributes.real("epsilon"))
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):  # negative variances give NaN, as in the library
             np.divide(inputs[0], np.sqrt(inputs[1] + epsilon), out=outputs[0])
 
-    low.on_host("batch normalization, its factors", run, (gamma, variance), (made,))
+    low.emitter.on_host("batch normalization, its factors", run, (gamma, variance), (made,))
     return made
 
 
 def _relu(low: Lowering, op: Op) -> Op | None:
     output = op.outputs[0]
-    users = low.users(output)
-    if low.is_port(output) or len(users) != 1 or users[0].kind != "ReLU":
+    users = low.edges.users(output)
+    if low.edges.is_port(output) or len(users) != 1 or users[0].kind != "ReLU":
         return None
     return users[0]
 
@@ -138,10 +138,10 @@ def _described(
 
     Images stay as they lie where a kernel takes them so whose sums are to be trusted.
     """
-    attributes = low.attributes()
+    attributes = low.chooser.attributes()
 
     def described(data: Buffer) -> PrimitiveDesc:
-        return low.describe(
+        return low.chooser.describe(
             "batch_normalization_forward",
             low.engine,
             Propagation.forward_training,
@@ -170,7 +170,7 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     ):
         if len(op.inputs) > index:
             flags |= flag
-            vectors.append((place, low.dense(op.inputs[index], F32)))
+            vectors.append((place, low.tensors.dense(op.inputs[index], F32)))
     relu = _relu(low, op)
     if relu is not None:
         flags |= NormalizationFlags.fuse_norm_relu
@@ -181,7 +181,7 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         src, desc = _described(low, op.outputs[0], images, epsilon, flags)
     channels = src.desc.shape[1]
     dst = Buffer(desc.memory_desc(Query.dst_md))
-    statistics = [low.temporary((channels,), F32) for _ in range(2)]
+    statistics = [low.layouts.temporary((channels,), F32) for _ in range(2)]
     arguments = [
         (Arg.SRC, src),
         *vectors,
@@ -193,22 +193,22 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if relu is not None:
         signs = Buffer(desc.memory_desc(Query.workspace_md))
         arguments.append((Arg.WORKSPACE, signs))
-        low.absorb(op, relu)
-        low.rectified[relu.outputs[0].id] = Rectified(op, src, signs, desc.implementation)
-    low.run("batch normalization", desc, arguments)
+        low.notes.absorb(op, relu)
+        low.tensors.rectified[relu.outputs[0].id] = Rectified(op, src, signs, desc.implementation)
+    low.emitter.run("batch normalization", desc, arguments)
     restored(low, op, src, dst, statistics, [buffer for _, buffer in vectors], signs)
-    low.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
+    low.tensors.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
     for index, batch in enumerate(statistics):
-        before = low.dense(op.inputs[1 + index], F32)
-        running = low.temporary((channels,), F32)
-        total = add(low.engine, [before.desc, batch.desc], running.desc, (momentum, 1 - momentum))
+        before = low.tensors.dense(op.inputs[1 + index], F32)
+        running = low.layouts.temporary((channels,), F32)
+        total = low.chooser.add([before.desc, batch.desc], running.desc, (momentum, 1 - momentum))
         if total is None:
             raise Unfit("the library has no such sum")
         terms = ((Arg.MULTIPLE_SRC, before), (Arg.MULTIPLE_SRC + 1, batch), (Arg.DST, running))
-        low.steps.append(Step("running statistics", total, terms))
-        low.produce(op.outputs[1 + index], running)
-        low.produce(op.outputs[3 + index], batch)
+        low.emitter.steps.append(Step("running statistics", total, terms))
+        low.tensors.produce(op.outputs[1 + index], running)
+        low.tensors.produce(op.outputs[3 + index], batch)
 
 
 def _backward_desc(
@@ -216,10 +216,10 @@ def _backward_desc(
 ) -> tuple[Buffer, PrimitiveDesc]:
     """The primitive of a gradient, and its data in the layout that it takes."""
     epsilon = op.attributes.real("epsilon")
-    attributes = low.attributes()
+    attributes = low.chooser.attributes()
 
     def described(data: Buffer, hint: PrimitiveDesc) -> PrimitiveDesc:
-        return low.describe(
+        return low.chooser.describe(
             "batch_normalization_backward",
             low.engine,
             Propagation.backward,
@@ -265,17 +265,22 @@ def _batch_gradient(
     """
     channels = src.desc.shape[1]
     scaled = len(op.inputs) > 4
-    gamma = low.dense(op.inputs[4], F32) if scaled else low.ones(channels)
+    gamma = low.tensors.dense(op.inputs[4], F32) if scaled else low.layouts.ones(channels)
     diff_src = Buffer(desc.memory_desc(Query.diff_src_md))
-    diff_gamma, diff_beta = (low.temporary((channels,), F32) for _ in range(2))
-    low.run(
+    diff_gamma, diff_beta = (low.layouts.temporary((channels,), F32) for _ in range(2))
+    low.emitter.run(
         "batch normalization gradient",
         desc,
         [
             (Arg.SRC, src),
-            (Arg.DIFF_DST, low.bring("diff_dst", low.images(low.read(gradient), order), src.desc)),
-            (Arg.MEAN, low.dense(op.inputs[2], F32)),
-            (Arg.VARIANCE, low.dense(op.inputs[3], F32)),
+            (
+                Arg.DIFF_DST,
+                low.emitter.bring(
+                    "diff_dst", low.tensors.images(low.tensors.read(gradient), order), src.desc
+                ),
+            ),
+            (Arg.MEAN, low.tensors.dense(op.inputs[2], F32)),
+            (Arg.VARIANCE, low.tensors.dense(op.inputs[3], F32)),
             (Arg.SCALE, gamma),
             *more,
             (Arg.DIFF_SRC, diff_src),
@@ -283,9 +288,9 @@ def _batch_gradient(
             (Arg.DIFF_SHIFT, diff_beta),
         ],
     )
-    low.produce(op.outputs[0], diff_src, order)
+    low.tensors.produce(op.outputs[0], diff_src, order)
     for tensor, made in zip(op.outputs[1:], (diff_gamma, diff_beta), strict=False):
-        low.produce(tensor, made)
+        low.tensors.produce(tensor, made)
 
 
 def relu_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -296,8 +301,13 @@ def relu_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 def _through_both(low: Lowering, op: Op) -> bool:
     """Lowers both gradients as one primitive, by the signs that the forward one left. Says whether there is one."""
-    found, users = low.rectified.get(op.inputs[0].id), low.users(op.outputs[0])
-    if found is None or not op.attributes.flag("use_dst") or low.is_port(op.outputs[0]) or len(users) != 1:
+    found, users = low.tensors.rectified.get(op.inputs[0].id), low.edges.users(op.outputs[0])
+    if (
+        found is None
+        or not op.attributes.flag("use_dst")
+        or low.edges.is_port(op.outputs[0])
+        or len(users) != 1
+    ):
         return False
     (normalised,) = users
     if normalised.kind != "BatchNormTrainingBackward" or normalised.inputs[1].id != op.outputs[0].id:
@@ -313,7 +323,7 @@ def _through_both(low: Lowering, op: Op) -> bool:
     if desc.implementation != found.implementation or src is not found.src:
         return False  # each has its own order of the signs
     _batch_gradient(low, normalised, desc, src, order, op.inputs[1], (Arg.WORKSPACE, found.signs))
-    low.absorb(op, normalised)
+    low.notes.absorb(op, normalised)
     return True
 
 
@@ -321,17 +331,21 @@ def _rows(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int, in
     """The tensor as (rows, normalised elements)."""
     first = op.attributes.integer("begin_norm_axis") % len(tensor.dims)
     rows, inner = math.prod(tensor.dims[:first]), math.prod(tensor.dims[first:])
-    whole = low.dense(tensor)
-    return low.look(whole, low.desc((rows, inner), (inner, 1), whole.desc.data_type)), rows, inner
+    whole = low.tensors.dense(tensor)
+    return (
+        low.layouts.view(whole, (rows, inner)),
+        rows,
+        inner,
+    )
 
 
 def _vector(low: Lowering, tensor: LogicalTensor, size: int) -> Buffer:
-    whole = low.dense(tensor, F32)
-    return low.look(whole, low.desc((size,), (1,), F32))
+    whole = low.tensors.dense(tensor, F32)
+    return low.layouts.view(whole, (size,))
 
 
 def _shaped(low: Lowering, made: Buffer, tensor: LogicalTensor) -> None:
-    low.produce(tensor, low.look(made, low.temporary(tensor.dims or (1,), made.desc.data_type).desc))
+    low.tensors.produce(tensor, low.layouts.view(made, tensor.dims or (1,)))
 
 
 def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -347,9 +361,9 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     result = result_of(op, links)
     post_ops = PostOps(low, OperandView(op.outputs[0]))
     post_ops.add_links(links)
-    target = low.temporary((rows, inner), low.type_of(result))
-    statistics = low.desc((rows,), (1,), F32)
-    desc = low.describe(
+    target = low.layouts.temporary((rows, inner), low.tensors.type_of(result))
+    statistics = low.layouts.desc((rows,), (1,), F32)
+    desc = low.chooser.describe(
         "layer_normalization_forward",
         low.engine,
         Propagation.forward_training if keeps else Propagation.forward_inference,
@@ -368,7 +382,7 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     ]
     made = [Buffer(statistics), Buffer(statistics)] if keeps else []
     arguments += list(zip((Arg.MEAN, Arg.VARIANCE), made, strict=False))
-    low.run("layer normalization", desc, arguments)
+    low.emitter.run("layer normalization", desc, arguments)
     for tensor, buffer in zip((result, *op.outputs[1:]), (target, *made), strict=True):
         _shaped(low, buffer, tensor)
 
@@ -384,9 +398,9 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if scale is not None or wants:
         flags = NormalizationFlags.use_scale | NormalizationFlags.use_shift
     epsilon = op.attributes.real("epsilon")
-    statistics = low.desc((rows,), (1,), F32)
-    attributes = low.attributes()
-    hint = low.describe(
+    statistics = low.layouts.desc((rows,), (1,), F32)
+    attributes = low.chooser.attributes()
+    hint = low.chooser.describe(
         "layer_normalization_forward",
         low.engine,
         Propagation.forward_training,
@@ -397,8 +411,8 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         flags,
         attributes,
     )
-    diff_src = low.temporary((rows, inner), src.desc.data_type)
-    desc = low.describe(
+    diff_src = low.layouts.temporary((rows, inner), src.desc.data_type)
+    desc = low.chooser.describe(
         "layer_normalization_backward",
         low.engine,
         Propagation.backward if flags else Propagation.backward_data,
@@ -418,16 +432,16 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         (Arg.VARIANCE, variance),
         (Arg.DIFF_SRC, diff_src),
     ]
-    made = [low.temporary((inner,), F32) for _ in range(2)] if flags else []
+    made = [low.layouts.temporary((inner,), F32) for _ in range(2)] if flags else []
     if flags:  # the shift's value does not matter, but the library asks for it
-        gamma = _vector(low, scale, inner) if scale is not None else low.ones(inner)
+        gamma = _vector(low, scale, inner) if scale is not None else low.layouts.ones(inner)
         arguments += [
             (Arg.SCALE, gamma),
             (Arg.SHIFT, gamma),
             (Arg.DIFF_SCALE, made[0]),
             (Arg.DIFF_SHIFT, made[1]),
         ]
-    low.run("layer normalization gradient", desc, arguments)
+    low.emitter.run("layer normalization gradient", desc, arguments)
     for tensor, buffer in zip(op.outputs, (diff_src, *made), strict=False):
         _shaped(low, buffer, tensor)
 
@@ -440,10 +454,10 @@ def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if op.attributes.flag("use_affine") and len(op.inputs) > 2:
         flags = _AFFINE
         places = (Arg.SCALE, Arg.SHIFT)
-        vectors = [(place, low.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
+        vectors = [(place, low.tensors.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
     keeps, groups = len(op.outputs) > 1, op.attributes.integer("groups")
-    attributes = low.attributes()
-    desc = low.describe(
+    attributes = low.chooser.attributes()
+    desc = low.chooser.describe(
         "group_normalization_forward",
         low.engine,
         Propagation.forward_training if keeps else Propagation.forward_inference,
@@ -454,13 +468,13 @@ def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         flags,
         attributes,
     )
-    statistics = [low.temporary((src.desc.shape[0], groups), F32) for _ in op.outputs[1:]]
+    statistics = [low.layouts.temporary((src.desc.shape[0], groups), F32) for _ in op.outputs[1:]]
     made = list(zip((Arg.MEAN, Arg.VARIANCE), statistics, strict=False))
     dst = Buffer(desc.memory_desc(Query.dst_md))
-    low.run("group normalization", desc, [(Arg.SRC, src), *vectors, (Arg.DST, dst), *made])
-    low.produce(op.outputs[0], dst, order)
+    low.emitter.run("group normalization", desc, [(Arg.SRC, src), *vectors, (Arg.DST, dst), *made])
+    low.tensors.produce(op.outputs[0], dst, order)
     for tensor, buffer in zip(op.outputs[1:], statistics, strict=True):
-        low.produce(tensor, buffer)
+        low.tensors.produce(tensor, buffer)
 
 
 def takes(op: Op, link: Link) -> bool:

@@ -19,8 +19,8 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.convolution_geometry import ConvolutionGeometry, scatters
 from ..library.enumerators import Arg, Query
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .fusing import Link
 from .lowering import Lowering
 from .post_ops import OperandView, PostOps
@@ -82,10 +82,10 @@ def _spread(low: Lowering, op: Op, product: PointProduct, read: int) -> None:
     rows = _matrix(low, _lying(low, "data", source, range(len(shape))), batch, shape[read])
     matrix = _matrix(low, weights, shape[read], columns)
     bias = None if product.bias is None else _for_every_position(low, product.bias, math.prod(shape[2:]))
-    images = low.temporary((batch, columns), low.type_of(product.result))
+    images = low.layouts.temporary((batch, columns), low.tensors.type_of(product.result))
     _multiply(low, op, rows, matrix, bias, images, PostOps(low, OperandView(op.outputs[0])))
-    seen = low.channels_last((batch, shape[made], *shape[2:]), images.desc.data_type)
-    low.produce(product.result, low.look(images, seen), product.order)
+    seen = low.layouts.channels_last((batch, shape[made], *shape[2:]), images.desc.data_type)
+    low.tensors.produce(product.result, low.layouts.look(images, seen), product.order)
 
 
 def _gather(low: Lowering, op: Op, product: PointProduct, read: int) -> None:
@@ -101,21 +101,23 @@ def _gather(low: Lowering, op: Op, product: PointProduct, read: int) -> None:
     weights = _lying(low, "weights", product.weights, (made, *inner) if by_rows else (*inner, made))
     rows = _matrix(low, source, batch, depth)
     steps = (1, depth) if by_rows else (columns, 1)
-    matrix = low.look(weights, low.desc((depth, columns), steps, weights.desc.data_type))
+    matrix = low.layouts.view(weights, (depth, columns), steps)
 
     def see(operand: Buffer) -> Buffer:
-        there = low.images(operand, product.order)
+        there = low.tensors.images(operand, product.order)
         there = _lying(low, "operand", there, range(len(shape)))
         return _matrix(low, there, *there.desc.shape[:2])
 
     post_ops = PostOps(low, OperandView(op.outputs[0], see))
     post_ops.add_links(product.links)
     bias = None if product.bias is None else _matrix(low, product.bias, 1, columns)
-    points = low.temporary((batch, columns), low.type_of(product.result))
+    points = low.layouts.temporary((batch, columns), low.tensors.type_of(product.result))
     _multiply(low, op, rows, matrix, bias, points, post_ops)
     sizes = (batch, columns, *(1 for _ in spatial))
-    low.produce(
-        product.result, low.look(points, low.channels_last(sizes, points.desc.data_type)), product.order
+    low.tensors.produce(
+        product.result,
+        low.layouts.look(points, low.layouts.channels_last(sizes, points.desc.data_type)),
+        product.order,
     )
 
 
@@ -129,32 +131,34 @@ def _multiply(
     post_ops: PostOps,
 ) -> None:
     """Adds a product; constant weights are brought to the layout that the library likes best, once."""
-    free = low.is_constant(op.inputs[1])
-    weights = low.any(matrix.desc.shape, matrix.desc.data_type) if free else matrix.desc
+    free = low.edges.is_constant(op.inputs[1])
+    weights = low.layouts.any(matrix.desc.shape, matrix.desc.data_type) if free else matrix.desc
     bias_desc = None if bias is None else bias.desc
     attributes = post_ops.attributes()
-    desc = low.describe("matmul", low.engine, rows.desc, weights, bias_desc, made.desc, attributes)
-    matrix = low.bring("weights", matrix, desc.memory_desc(Query.weights_md))
+    desc = low.chooser.describe("matmul", low.engine, rows.desc, weights, bias_desc, made.desc, attributes)
+    matrix = low.emitter.bring("weights", matrix, desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, rows), (Arg.WEIGHTS, matrix), *post_ops.arguments, (Arg.DST, made)]
-    low.run("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)])
+    low.emitter.run("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)])
 
 
 def _lying(low: Lowering, name: str, buffer: Buffer, order: Sequence[int]) -> Buffer:
     """The buffer with its axes lying in this order, without gaps."""
     shape = buffer.desc.shape
-    return low.bring(name, buffer, low.desc(shape, in_order(shape, order), buffer.desc.data_type))
+    return low.emitter.bring(
+        name, buffer, low.layouts.desc(shape, in_order(shape, order), buffer.desc.data_type)
+    )
 
 
 def _matrix(low: Lowering, buffer: Buffer, rows: int, columns: int) -> Buffer:
-    return low.look(buffer, low.desc((rows, columns), (columns, 1), buffer.desc.data_type))
+    return low.layouts.view(buffer, (rows, columns))
 
 
 def _for_every_position(low: Lowering, bias: Buffer, positions: int) -> Buffer:
     """A vector over the channels, once for each position: (1, positions · channels)."""
-    made = low.temporary((1, positions * bias.desc.shape[-1]), bias.desc.data_type)
+    made = low.layouts.temporary((1, positions * bias.desc.shape[-1]), bias.desc.data_type)
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         outputs[0][...] = np.tile(inputs[0].reshape(1, -1), positions)
 
-    low.on_host("bias for each position", run, (bias,), (made,))
+    low.emitter.on_host("bias for each position", run, (bias,), (made,))
     return made

@@ -14,8 +14,8 @@ from ....ops.pooling import Windows, pooling_attributes, windows_between
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import dims
 from ..library.memory import packed
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from ..quarantine import window_post_op_is_wrong
 from .extremes import largest_of_windows, may_be_minus_infinity
 from .fusing import Link, post_op_shapes, result_of
@@ -80,7 +80,7 @@ def _integers_kept(low: Lowering, op: Op, links: Sequence[Link]) -> Buffer | Non
     """
     if op.kind not in ("MaxPool", "AvgPool") or len(links) != 1 or links[0].quantize is None:
         return None
-    found = low.quantized(op.inputs[0])
+    found = low.tensors.quantized(op.inputs[0])
     if found is None or not found.has(links[0].quantize):
         return None
     if op.kind == "AvgPool" and found.zero_point and not op.attributes.flag("exclude_pad"):
@@ -93,8 +93,8 @@ def without_gaps(low: Lowering, tensor: LogicalTensor, buffer: Buffer) -> Buffer
     desc = buffer.desc
     if not desc.has_gaps or desc.strides is None:
         return buffer
-    dense = low.desc(desc.shape, packed(desc.shape, desc.strides), desc.data_type)
-    return low.bring(label_of(tensor), buffer, dense.canonical(channels_last=True))
+    dense = low.layouts.desc(desc.shape, packed(desc.shape, desc.strides), desc.data_type)
+    return low.emitter.bring(label_of(tensor), buffer, dense.canonical(channels_last=True))
 
 
 def _rectified(links: Sequence[Link]) -> bool:
@@ -106,7 +106,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A pooling primitive; integers stay integers, for one scale in and out changes nothing."""
     tensor, result = op.inputs[0], result_of(op, links)
     if is_part(op):
-        low.move(op)
+        low.tensors.move(op)
         return
     order = data_axes(op.attributes.string("data_format"), len(tensor.dims) - 2).order
     integers = _integers_kept(low, op, links)
@@ -114,11 +114,11 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     looks = looks and may_be_minus_infinity(low, tensor)
     if looks and links:
         raise Unfit("windows of -inf are looked for before what follows")
-    own = integers or (low.plain(tensor) if looks else low.read(tensor))
-    src = low.images(own, order)
+    own = integers or (low.tensors.plain(tensor) if looks else low.tensors.read(tensor))
+    src = low.tensors.images(own, order)
     shape = tuple(op.outputs[0].dims[a] for a in order)
     taken = links if integers is None else ()
-    view = OperandView(op.outputs[0], lambda operand: low.images(operand, order))
+    view = OperandView(op.outputs[0], lambda operand: low.tensors.images(operand, order))
     post_ops = PostOps(low, view, scales_result=False)
     post_ops.add_links(taken)
     pooling = _pooling(op, src.desc.shape, shape)
@@ -128,12 +128,12 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             raise Unfit("post-ops of a mean in stages, or one that is rounded to halves in between")
         _axis_by_axis(low, pooling, src, result, order)
         return
-    wanted = low.wanted(result, order, links)
+    wanted = low.tensors.wanted(result, order, links)
     if integers is not None:  # the library has no other kernel for them
-        lies = low.channels_last(src.desc.shape, src.desc.data_type)
-        src = low.bring(label_of(tensor), src, lies)
-        wanted = low.channels_last(shape, src.desc.data_type)
-    desc = low.describe(
+        lies = low.layouts.channels_last(src.desc.shape, src.desc.data_type)
+        src = low.emitter.bring(label_of(tensor), src, lies)
+        wanted = low.layouts.channels_last(shape, src.desc.data_type)
+    desc = low.chooser.describe(
         "pooling_forward",
         low.engine,
         Propagation.forward_inference,
@@ -145,7 +145,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     low.single("pooling", desc, [(Arg.SRC, src), *post_ops.arguments], result, order)
     if looks:
-        made = low.read(result)
+        made = low.tensors.read(result)
         largest_of_windows(low, op, [own], made, made)
 
 
@@ -157,14 +157,14 @@ def _axis_by_axis(
     Raises:
         Unfit: an axis alone is too long.
     """
-    attributes = low.attributes()
+    attributes = low.chooser.attributes()
     poolings = [_Pooling(pooling.algorithm, one) for one in pooling.windows.axis_by_axis()]
     for number, one in enumerate(poolings):
         check_length(max(one.windows.kernel))
         last = number == len(poolings) - 1
         shape = (*src.desc.shape[:2], *one.windows.dst)
-        wanted = low.wanted(result, order) if last else low.any(shape, src.desc.data_type)
-        desc = low.describe(
+        wanted = low.tensors.wanted(result, order) if last else low.layouts.any(shape, src.desc.data_type)
+        desc = low.chooser.describe(
             "pooling_forward",
             low.engine,
             Propagation.forward_inference,
@@ -178,7 +178,7 @@ def _axis_by_axis(
             low.single("pooling", desc, [(Arg.SRC, src)], result, order)
             return
         dst = Buffer(desc.memory_desc(Query.dst_md))
-        low.run("pooling", desc, [(Arg.SRC, src), (Arg.DST, dst)])
+        low.emitter.run("pooling", desc, [(Arg.SRC, src), (Arg.DST, dst)])
         src = dst
 
 
@@ -198,23 +198,23 @@ def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The gradient of an average pooling."""
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
-    diff_dst = low.images(low.read(op.inputs[0]), order)
+    diff_dst = low.tensors.images(low.tensors.read(op.inputs[0]), order)
     shape = tuple(result.dims[a] for a in order)
-    attributes = low.attributes()
+    attributes = low.chooser.attributes()
     pooling = _pooling(op, shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
-    source = low.any(shape, diff_dst.desc.data_type)
-    hint = low.describe(
+    source = low.layouts.any(shape, diff_dst.desc.data_type)
+    hint = low.chooser.describe(
         "pooling_forward",
         low.engine,
         Propagation.forward_training,
         pooling.algorithm,
-        low.temporary(shape, diff_dst.desc.data_type).desc,
-        low.any(diff_dst.desc.shape, diff_dst.desc.data_type),
+        low.layouts.temporary(shape, diff_dst.desc.data_type).desc,
+        low.layouts.any(diff_dst.desc.shape, diff_dst.desc.data_type),
         *pooling.arguments,
         attributes,
     )
-    desc = low.describe(
+    desc = low.chooser.describe(
         "pooling_backward",
         low.engine,
         pooling.algorithm,
@@ -234,26 +234,26 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     result = op.outputs[0]
     order = data_axes(op.attributes.string("data_format"), len(result.dims) - 2).order
     looks = may_be_minus_infinity(low, op.inputs[0])
-    own = [low.plain(t) if looks else low.read(t) for t in op.inputs[:2]]
-    src, diff_dst = (low.images(one, order) for one in own)
-    attributes = low.attributes()
+    own = [low.tensors.plain(t) if looks else low.tensors.read(t) for t in op.inputs[:2]]
+    src, diff_dst = (low.tensors.images(one, order) for one in own)
+    attributes = low.chooser.attributes()
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
-    forward_desc = low.describe(
+    forward_desc = low.chooser.describe(
         "pooling_forward",
         low.engine,
         Propagation.forward_training,
         pooling.algorithm,
         src.desc,
-        low.any(diff_dst.desc.shape, src.desc.data_type),
+        low.layouts.any(diff_dst.desc.shape, src.desc.data_type),
         *pooling.arguments,
         attributes,
     )
     dst = Buffer(forward_desc.memory_desc(Query.dst_md))
     workspace = Buffer(forward_desc.memory_desc(Query.workspace_md))
-    low.run("pooling", forward_desc, [(Arg.SRC, src), (Arg.DST, dst), (Arg.WORKSPACE, workspace)])
-    diff_dst = low.bring("diff_dst", diff_dst, dst.desc)
-    desc = low.describe(
+    low.emitter.run("pooling", forward_desc, [(Arg.SRC, src), (Arg.DST, dst), (Arg.WORKSPACE, workspace)])
+    diff_dst = low.emitter.bring("diff_dst", diff_dst, dst.desc)
+    desc = low.chooser.describe(
         "pooling_backward",
         low.engine,
         pooling.algorithm,
@@ -266,7 +266,7 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     arguments = [(Arg.DIFF_DST, diff_dst), (Arg.WORKSPACE, workspace)]
     low.single("pooling gradient", desc, arguments, result, order, Arg.DIFF_SRC, Query.diff_src_md)
     if looks:
-        largest_of_windows(low, op, own, low.read(result), dst)
+        largest_of_windows(low, op, own, low.tensors.read(result), dst)
 
 
 def takes(op: Op, link: Link) -> bool:

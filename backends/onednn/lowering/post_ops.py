@@ -51,24 +51,24 @@ class OperandView:
 
     def vector(self, low: Lowering, vector: Buffer, axis: int | None) -> Buffer:
         """One number for each index of an axis."""
-        return self.see(low.spread(vector, self.rank, axis))
+        return self.see(low.tensors.spread(vector, self.rank, axis))
 
     def tensor(
         self, low: Lowering, tensor: LogicalTensor, axis: int | None, data_type: DataType | None
     ) -> Buffer:
         """A tensor; a vector stands at `axis`."""
-        return self.see(low.aligned(tensor, self.rank, axis, data_type))
+        return self.see(low.tensors.aligned(tensor, self.rank, axis, data_type))
 
     def integers(self, low: Lowering, link: Link) -> Quantized | None:
         """The integers of as many elements as the result has that a post-op adds or subtracts; None for others."""
         if link.algorithm not in SUMS or link.operand is None or link.operand.dims != self.result.dims:
             return None
-        found = low.quantized(link.operand)
+        found = low.tensors.quantized(link.operand)
         return found if found is not None and len(found.scales) == 1 else None
 
     def as_integers(self, low: Lowering, integers: Quantized) -> Buffer:
         """Such integers, as the primitive sees them."""
-        return self.see(low.without_gaps(self.result, integers.buffer))
+        return self.see(low.tensors.without_gaps(self.result, integers.buffer))
 
 
 @frozen
@@ -91,7 +91,7 @@ class LikeResult(OperandView):
     ) -> Buffer:
         if tensor.dims != self.result.dims:
             return super().tensor(low, tensor, axis, data_type)
-        return self._brought(low, tensor, self.see(low.read(tensor, data_type)))
+        return self._brought(low, tensor, self.see(low.tensors.read(tensor, data_type)))
 
     def as_integers(self, low: Lowering, integers: Quantized) -> Buffer:
         return self._brought(low, self.result, self.see(integers.buffer))
@@ -99,8 +99,8 @@ class LikeResult(OperandView):
     def _brought(self, low: Lowering, tensor: LogicalTensor, operand: Buffer) -> Buffer:
         if self.desc is None:
             return operand
-        lies = low.desc(self.desc.shape, self.desc.strides or (), operand.desc.data_type)
-        return low.bring(label_of(tensor), operand, lies)
+        lies = low.layouts.desc(self.desc.shape, self.desc.strides or (), operand.desc.data_type)
+        return low.emitter.bring(label_of(tensor), operand, lies)
 
 
 @frozen
@@ -116,14 +116,14 @@ class ElementwiseView(OperandView):
     @classmethod
     def of(cls, low: Lowering, result: LogicalTensor, axes: Elementwise) -> ElementwiseView:
         """The view of a primitive that sees its tensors so."""
-        return cls(result, lambda buffer: axes.see(low, buffer), axes)
+        return cls(result, lambda buffer: axes.see(low.layouts, buffer), axes)
 
     def tensor(
         self, low: Lowering, tensor: LogicalTensor, axis: int | None, data_type: DataType | None
     ) -> Buffer:
         if self.axes is None:
             return super().tensor(low, tensor, axis, data_type)
-        return self.see(low.beside(tensor, self.axes.first, axis, data_type))
+        return self.see(low.tensors.beside(tensor, self.axes.first, axis, data_type))
 
     def integers(self, low: Lowering, link: Link) -> Quantized | None:
         return None
@@ -240,11 +240,11 @@ class PostOps:
     def arguments(self) -> list[tuple[int, Buffer]]:
         """What the primitive reads beside its own arguments."""
         scales = [
-            (Arg.ATTR_SCALES | argument, self._low.constant(np.asarray(values, np.float32)))
+            (Arg.ATTR_SCALES | argument, self._low.layouts.constant(np.asarray(values, np.float32)))
             for argument, (_, values) in self._scales.items()
         ]
         points = [
-            (Arg.ATTR_ZERO_POINTS | argument, self._low.constant(np.asarray([value], np.int32)))
+            (Arg.ATTR_ZERO_POINTS | argument, self._low.layouts.constant(np.asarray([value], np.int32)))
             for argument, value in self._used_points.items()
         ]
         return [*self._operands, *scales, *points]
@@ -260,13 +260,13 @@ class PostOps:
             Unfit: the library has no such post-ops.
         """
         masks = {argument: mask for argument, (mask, _) in self._scales.items()}
-        return self._low.attributes(self._chain, masks, dict.fromkeys(self._used_points, 0))
+        return self._low.chooser.attributes(self._chain, masks, dict.fromkeys(self._used_points, 0))
 
 
 def folded(low: Lowering, op: Op) -> tuple[Buffer, Buffer]:
     """The factor and the summand per channel that a BatchNormInference is, made on the host."""
-    vectors = [low.dense(tensor, DataType.f32) for tensor in op.inputs[1:]]
-    factor, summand = (low.temporary(vectors[0].desc.shape, DataType.f32) for _ in range(2))
+    vectors = [low.tensors.dense(tensor, DataType.f32) for tensor in op.inputs[1:]]
+    factor, summand = (low.layouts.temporary(vectors[0].desc.shape, DataType.f32) for _ in range(2))
     epsilon = op.attributes.real("epsilon")
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -275,5 +275,5 @@ def folded(low: Lowering, op: Op) -> tuple[Buffer, Buffer]:
             np.divide(gamma, np.sqrt(variance + np.float32(epsilon)), out=outputs[0])
             np.subtract(beta, mean * outputs[0], out=outputs[1])
 
-    low.on_host("batch normalization, folded", run, vectors, (factor, summand))
+    low.emitter.on_host("batch normalization, folded", run, vectors, (factor, summand))
     return factor, summand

@@ -17,32 +17,36 @@ def _operands(low: Lowering, op: Op, whole: Buffer) -> tuple[Elementwise, Buffer
     """The view of the primitive, data, and slopes as it sees them."""
     axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
     if whole.desc.strides is None:  # slopes per channel would have to be blocked too
-        whole = low.plain(op.inputs[0])
+        whole = low.tensors.plain(op.inputs[0])
     view = elementwise(whole, [(op.inputs[1], axis)])
-    return view, view.see(low, whole), view.see(low, low.beside(op.inputs[1], whole, axis))
+    return (
+        view,
+        view.see(low.layouts, whole),
+        view.see(low.layouts, low.tensors.beside(op.inputs[1], whole, axis)),
+    )
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive."""
-    view, src, slope = _operands(low, op, low.elementwise(op.inputs[0]))
-    made = view.like_first(low, src.desc.data_type)
-    dst = view.see(low, made)
-    attributes = low.attributes()
-    desc = low.describe(
+    view, src, slope = _operands(low, op, low.tensors.elementwise(op.inputs[0]))
+    made = view.like_first(low.layouts, src.desc.data_type)
+    dst = view.see(low.layouts, made)
+    attributes = low.chooser.attributes()
+    desc = low.chooser.describe(
         "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc, dst.desc, attributes
     )
-    low.run("prelu", desc, [(Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DST, dst)])
-    low.produce(op.outputs[0], made)
+    low.emitter.run("prelu", desc, [(Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DST, dst)])
+    low.tensors.produce(op.outputs[0], made)
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive for both gradients, in rows, as the gradient of the slopes lies."""
-    view, src, slope = _operands(low, op, low.dense(op.inputs[0]))
-    diff_dst = view.see(low, low.beside(op.inputs[2], view.first))
-    made = view.like_first(low, src.desc.data_type)
-    diff_src = view.see(low, made)
-    attributes = low.attributes()
-    hint = low.describe(
+    view, src, slope = _operands(low, op, low.tensors.dense(op.inputs[0]))
+    diff_dst = view.see(low.layouts, low.tensors.beside(op.inputs[2], view.first))
+    made = view.like_first(low.layouts, src.desc.data_type)
+    diff_src = view.see(low.layouts, made)
+    attributes = low.chooser.attributes()
+    hint = low.chooser.describe(
         "prelu_forward",
         low.engine,
         Propagation.forward_training,
@@ -51,7 +55,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         src.desc,
         attributes,
     )
-    desc = low.describe(
+    desc = low.chooser.describe(
         "prelu_backward",
         low.engine,
         src.desc,
@@ -64,12 +68,12 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     full = op.inputs[1].dims == op.inputs[0].dims
     slopes = (
-        view.like_first(low, slope.desc.data_type)
+        view.like_first(low.layouts, slope.desc.data_type)
         if full
-        else low.temporary(op.inputs[1].dims or (1,), slope.desc.data_type)
+        else low.layouts.temporary(op.inputs[1].dims or (1,), slope.desc.data_type)
     )
-    diff_slope = low.look(slopes, slope.desc)
-    low.run(
+    diff_slope = low.layouts.look(slopes, slope.desc)
+    low.emitter.run(
         "prelu gradient",
         desc,
         [
@@ -80,8 +84,8 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
             (Arg.DIFF_WEIGHTS, diff_slope),
         ],
     )
-    low.produce(op.outputs[0], made)
-    low.produce(op.outputs[1], slopes)
+    low.tensors.produce(op.outputs[0], made)
+    low.tensors.produce(op.outputs[1], slopes)
 
 
 LOWERED = {"PReLU": Lowered(forward), "PReLUBackward": Lowered(backward)}

@@ -10,8 +10,8 @@ from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.enumerators import Arg
 from ..library.memory import packed
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .fusing import Link, one_scale, zero_point_of
 from .integers import rescaled
 from .lowering import Lowered, Lowering
@@ -31,7 +31,7 @@ def _points(low: Lowering, op: Op) -> Buffer | None:
     zero_point = zero_point_of(op)
     if zero_point is None:
         raise Unfit("the library has one zero point for all elements")
-    return low.constant(np.asarray([zero_point], np.int32)) if zero_point else None
+    return low.layouts.constant(np.asarray([zero_point], np.int32)) if zero_point else None
 
 
 def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -39,63 +39,63 @@ def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     result = op.outputs[0]
     if op.kind == "Quantize" and _requantizes(low, op):
         return
-    source = low.plain(op.inputs[0])
+    source = low.tensors.plain(op.inputs[0])
     side = Arg.DST if op.kind == "Quantize" else Arg.SRC
     rank = max(len(result.dims), 1)
     channels = result.dims[op.attributes.integer("axis") % rank] if result.dims else 1
     mask, values = _scale(op, op.attributes.reals("scales"), rank, channels)
     points = _points(low, op)
     target = _target(low, op, source)
-    low.copy_scaled(
+    low.emitter.copy_scaled(
         op.kind.lower(),
         source,
         target,
-        {side: (mask, low.constant(np.asarray(values, np.float32)))},
+        {side: (mask, low.layouts.constant(np.asarray(values, np.float32)))},
         {} if points is None else {side: points},
     )
-    low.produce(result, target)
+    low.tensors.produce(result, target)
 
 
 def _requantizes(low: Lowering, op: Op) -> bool:
     """Whether the input is integers of one scale, which become those of the result; the same ones if it has theirs."""
-    found, wanted, result = low.quantized(op.inputs[0]), one_scale(op), op.outputs[0]
+    found, wanted, result = low.tensors.quantized(op.inputs[0]), one_scale(op), op.outputs[0]
     if found is None or wanted is None or len(found.scales) > 1:
         return False
-    low.produce(result, rescaled(low, "quantize", found, wanted, result.data_type))
+    low.tensors.produce(result, rescaled(low, "quantize", found, wanted, result.data_type))
     return True
 
 
 def dynamic(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """DynamicQuantize and DynamicDequantize with scales per tensor or channel."""
-    source, result = low.plain(op.inputs[0]), op.outputs[0]
+    source, result = low.tensors.plain(op.inputs[0]), op.outputs[0]
     side = Arg.DST if op.kind == "DynamicQuantize" else Arg.SRC
-    scales = low.dense(op.inputs[1], DataType.f32)
+    scales = low.tensors.dense(op.inputs[1], DataType.f32)
     count = max(op.inputs[1].dims, default=1)
     rank = max(len(result.dims), 1)
     mask = 0 if count == 1 else 1 << (op.attributes.integer("axis") % rank)
-    vector = low.look(scales, low.desc((count,), (1,), DataType.f32))
+    vector = low.layouts.view(scales, (count,))
     points: dict[int, Buffer] = {}
     if len(op.inputs) > 2:
         if max(op.inputs[2].dims, default=1) > 1:
             raise Unfit("the library has one zero point for all elements")
-        whole = low.dense(op.inputs[2], DataType.s32)
-        points[side] = low.look(whole, low.desc((1,), (1,), DataType.s32))
+        whole = low.tensors.dense(op.inputs[2], DataType.s32)
+        points[side] = low.layouts.view(whole, (1,))
     target = _target(low, op, source)
-    low.copy_scaled(op.kind.lower(), source, target, {side: (mask, vector)}, points)
-    low.produce(result, target)
+    low.emitter.copy_scaled(op.kind.lower(), source, target, {side: (mask, vector)}, points)
+    low.tensors.produce(result, target)
 
 
 def _target(low: Lowering, op: Op, source: Buffer) -> Buffer:
     """Memory for the result, with its axes in the order in which those of the source lie."""
     result, desc = op.outputs[0], source.desc
     strides = None if desc.strides is None else packed(desc.shape, desc.strides)
-    return low.temporary(result.dims or (1,), low.type_of(result), strides)
+    return low.layouts.temporary(result.dims or (1,), low.tensors.type_of(result), strides)
 
 
 def type_cast(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A copy to another type."""
-    made = low.read(op.inputs[0], low.type_of(op.outputs[0]))
-    low.produce(op.outputs[0], made)
+    made = low.tensors.read(op.inputs[0], low.tensors.type_of(op.outputs[0]))
+    low.tensors.produce(op.outputs[0], made)
 
 
 def dynamic_why_not(op: Op) -> str | None:

@@ -10,8 +10,8 @@ from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK, dims
 from ..library.primitive import PostOp
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from .extremes import extremes_of_rows
 from .fusing import Link, result_of
 from .long_sums import LANES, SHORT, check_length, stages
@@ -37,10 +37,10 @@ EXTREMES = ("ReduceMax", "ReduceMin")
 
 def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A reduction primitive; its result keeps the reduced axes, and is looked at without them."""
-    src = low.plain(op.inputs[0]) if op.kind in EXTREMES else low.read(op.inputs[0])
+    src = low.tensors.plain(op.inputs[0]) if op.kind in EXTREMES else low.tensors.read(op.inputs[0])
     shape, output = src.desc.shape, op.outputs[0]
     keep = op.attributes.flag("keep_dims")
-    axes = {a % len(shape) for a in low.sizes(op, 1, "axes")}
+    axes = {a % len(shape) for a in low.edges.sizes(op, 1, "axes")}
     kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
     if kept == shape:
         raise Unfit("nothing is reduced")
@@ -54,9 +54,13 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops.add_links(links)
     attributes = post_ops.attributes()
     algorithm, p = ALGORITHMS[op.kind]
-    target = low.wanted(result, None, links) if keep else low.temporary(kept, low.type_of(result)).desc
+    target = (
+        low.tensors.wanted(result, None, links)
+        if keep
+        else low.layouts.temporary(kept, low.tensors.type_of(result)).desc
+    )
     try:
-        desc = low.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
+        desc = low.chooser.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
     except Unfit:
         if op.kind == "ReduceSum" and not links and _by_product(low, op, src, axes):
             return
@@ -66,20 +70,22 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         return
     low.single("reduction", desc, [(Arg.SRC, src), *post_ops.arguments], result)
     if op.kind in EXTREMES:
-        _look_for_extremes(low, op, src, low.read(result), axes)
+        _look_for_extremes(low, op, src, low.tensors.read(result), axes)
     if not keep:
-        whole = low.read(result)
+        whole = low.tensors.read(result)
         dims = output.dims or (1,)
-        low.produce(result, low.look(whole, low.temporary(dims, whole.desc.data_type).desc))
+        low.tensors.produce(result, low.layouts.view(whole, dims))
 
 
 def _look_for_extremes(low: Lowering, op: Op, src: Buffer, made: Buffer, axes: set[int]) -> None:
     """Sums of what was reduced, which tell of NaN among it, and a look at both."""
-    total = low.temporary(made.desc.shape, DataType.f32)
-    attributes = low.attributes()
+    total = low.layouts.temporary(made.desc.shape, DataType.f32)
+    attributes = low.chooser.attributes()
     algorithm = Algorithm.reduction_sum
-    desc = low.describe("reduction", low.engine, algorithm, src.desc, total.desc, 0.0, 0.0, attributes)
-    low.run("sums that tell of NaN", desc, [(Arg.SRC, src), (Arg.DST, total)])
+    desc = low.chooser.describe(
+        "reduction", low.engine, algorithm, src.desc, total.desc, 0.0, 0.0, attributes
+    )
+    low.emitter.run("sums that tell of NaN", desc, [(Arg.SRC, src), (Arg.DST, total)])
     extremes_of_rows(low, op, src, total, made, sorted(axes))
 
 
@@ -114,11 +120,13 @@ def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Li
         last = number == len(factors) - 1
         count //= factor
         rooted = [PostOp(Algorithm.eltwise_sqrt)] if last and op.kind == "ReduceL2" else ()
-        attributes = low.attributes(rooted)
-        seen = low.look(made, low.desc((count, factor), (factor, 1), made.desc.data_type))
-        made = low.temporary((count, 1), low.type_of(output) if last else DataType.f32)
-        desc = low.describe("reduction", low.engine, algorithm, seen.desc, made.desc, p, 0.0, attributes)
-        low.run("reduction", desc, [(Arg.SRC, seen), (Arg.DST, made)])
+        attributes = low.chooser.attributes(rooted)
+        seen = low.layouts.view(made, (count, factor))
+        made = low.layouts.temporary((count, 1), low.tensors.type_of(output) if last else DataType.f32)
+        desc = low.chooser.describe(
+            "reduction", low.engine, algorithm, seen.desc, made.desc, p, 0.0, attributes
+        )
+        low.emitter.run("reduction", desc, [(Arg.SRC, seen), (Arg.DST, made)])
         if op.kind != "ReduceMean":
             algorithm, p = Algorithm.reduction_sum, 0.0
     kept, lies = list[int](), list[int]()
@@ -126,17 +134,20 @@ def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Li
         if axis not in axes or op.attributes.flag("keep_dims"):
             kept.append(1 if axis in axes else size)
             lies.append(strides[axis] // length if axis in stay and strides else rows)
-    low.produce(output, low.look(made, low.desc(kept or (1,), lies or (1,), made.desc.data_type)))
+    low.tensors.produce(output, low.layouts.view(made, kept or (1,), lies or (1,)))
 
 
 def _by_product(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> bool:
     """The sum of the rows of a matrix, if it is one; says whether it is."""
-    made = sum_of_rows(low, src, axes, low.type_of(op.outputs[0]))
+    made = sum_of_rows(low, src, axes, low.tensors.type_of(op.outputs[0]))
     if made is None:
         return False
     output, keep = op.outputs[0], op.attributes.flag("keep_dims")
     kept = [step for axis, step in enumerate(made.desc.strides or ()) if keep or axis not in axes]
-    low.produce(output, low.look(made, low.desc(output.dims or (1,), kept or (1,), made.desc.data_type)))
+    low.tensors.produce(
+        output,
+        low.layouts.view(made, output.dims or (1,), kept or (1,)),
+    )
     return True
 
 
@@ -152,18 +163,18 @@ def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
     shape, output = src.desc.shape, op.outputs[0]
     stay = [a for a in range(len(shape)) if a not in axes]
     order = (*stay, *sorted(axes))
-    data = without_gaps(low, op.inputs[0], low.images(src, order))
+    data = without_gaps(low, op.inputs[0], low.tensors.images(src, order))
     window = tuple(shape[a] for a in sorted(axes))
     ones, zeros = (1,) * len(axes), (0,) * len(axes)
     small = (*(shape[a] for a in stay), *ones)
-    attributes = low.attributes()
-    desc = low.describe(
+    attributes = low.chooser.attributes()
+    desc = low.chooser.describe(
         "pooling_forward",
         low.engine,
         Propagation.forward_inference,
         POOLED[op.kind],
         data.desc,
-        low.any(small, low.type_of(output)),
+        low.layouts.any(small, low.tensors.type_of(output)),
         dims(ones),
         dims(window),
         dims(zeros),
@@ -172,13 +183,13 @@ def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
         attributes,
     )
     made = Buffer(desc.memory_desc(Query.dst_md))
-    low.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])
+    low.emitter.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])
     strides = (
         None if made.desc.strides is None else reshaped_strides(small, made.desc.strides, output.dims or (1,))
     )
     if strides is None:
         raise Unfit("a layout that can't be looked at without the reduced axes")
-    low.produce(output, low.look(made, low.desc(output.dims or (1,), strides, made.desc.data_type)))
+    low.tensors.produce(output, low.layouts.view(made, output.dims or (1,), strides))
 
 
 def why_not(op: Op) -> str | None:

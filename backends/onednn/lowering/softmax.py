@@ -12,8 +12,8 @@ from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.memory import MemoryDesc
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer, HostArray, HostStep
+from ..plan.unfit import Unfit
 from .extremes import shares_of_rows
 from .fusing import Link, result_of
 from .long_sums import check_row
@@ -31,34 +31,34 @@ def _algorithm(op: Op) -> Algorithm:
 
 def _along(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int]:
     """A tensor with the elements along the op's axis one behind the other, as the library's kernels want it."""
-    source = low.plain(tensor)
+    source = low.tensors.plain(tensor)
     shape, strides = source.desc.shape, source.desc.strides
     axis = op.attributes.integer("axis") % len(shape)
     if strides is None or shape[axis] == 1 or strides[axis] == 1:
         return source, axis
     order = (*(a for a in order_of(shape, strides) if a != axis), axis)
-    lies = low.desc(shape, in_order(shape, order), source.desc.data_type)
-    return low.bring(label_of(tensor), source, lies), axis
+    lies = low.layouts.desc(shape, in_order(shape, order), source.desc.data_type)
+    return low.emitter.bring(label_of(tensor), source, lies), axis
 
 
 def _like(low: Lowering, source: Buffer, result: LogicalTensor) -> MemoryDesc:
     """The user's layout for a result, where its kernel can go from the source's to it; that of the source otherwise."""
-    wanted, desc = low.wanted(result), source.desc
+    wanted, desc = low.tensors.wanted(result), source.desc
     strides = desc.strides
     if wanted.strides is None or strides is None or wanted.strides == strides:
         return wanted
-    return low.desc(desc.shape, strides, low.type_of(result))
+    return low.layouts.desc(desc.shape, strides, low.tensors.type_of(result))
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive, and what it does not have on the host: statistics, and rows of infinities or NaN."""
     src, axis = _along(low, op, op.inputs[0])
     own, result = op.outputs[0], result_of(op, links)
-    if len(op.outputs) > 1 and low.type_of(result) is not DataType.f32:
+    if len(op.outputs) > 1 and low.tensors.type_of(result) is not DataType.f32:
         raise Unfit("statistics need the result in f32")
     post_ops = PostOps(low, OperandView(own))
     post_ops.add_links(links)
-    desc = low.describe(
+    desc = low.chooser.describe(
         "softmax_forward",
         low.engine,
         Propagation.forward_inference,
@@ -70,15 +70,15 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     check_row(src.desc.shape[axis], desc.implementation)
     low.single("softmax", desc, [(Arg.SRC, src), *post_ops.arguments], result)
-    if low.type_of(result) in FLOATS:  # integers have no NaN
-        shares_of_rows(low, op, src, low.read(result), axis)
+    if low.tensors.type_of(result) in FLOATS:  # integers have no NaN
+        shares_of_rows(low, op, src, low.tensors.read(result), axis)
     if len(op.outputs) > 1:
-        _statistics(low, src, low.read(result), op.outputs[1], axis)
+        _statistics(low, src, low.tensors.read(result), op.outputs[1], axis)
 
 
 def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, axis: int) -> None:
     """The log of the sum, from the largest elements: log Σ exp(src) = src − log(dst) at each of them."""
-    target = low.temporary(stats.dims, DataType.f32)
+    target = low.layouts.temporary(stats.dims, DataType.f32)
     arrays = [HostArray.of(buffer) for buffer in (src, dst, target)]
     if None in arrays:
         raise Unfit("a blocked layout")
@@ -89,17 +89,19 @@ def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, a
             outputs[0][...] = np.where(share == 0, 0, largest - np.log(share))
 
     places = ((0, src), (1, dst), (2, target))
-    low.steps.append(HostStep("statistics", run, places, tuple(a for a in arrays if a is not None), 2))
-    low.produce(stats, target)
+    low.emitter.steps.append(
+        HostStep("statistics", run, places, tuple(a for a in arrays if a is not None), 2)
+    )
+    low.tensors.produce(stats, target)
 
 
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A softmax primitive for the gradient."""
     dst, axis = _along(low, op, op.inputs[1])
-    diff_dst = low.bring("diff_dst", low.read(op.inputs[0]), dst.desc)
+    diff_dst = low.emitter.bring("diff_dst", low.tensors.read(op.inputs[0]), dst.desc)
     result = op.outputs[0]
-    attributes = low.attributes()
-    hint = low.describe(
+    attributes = low.chooser.attributes()
+    hint = low.chooser.describe(
         "softmax_forward",
         low.engine,
         Propagation.forward_training,
@@ -109,7 +111,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         axis,
         attributes,
     )
-    desc = low.describe(
+    desc = low.chooser.describe(
         "softmax_backward",
         low.engine,
         _algorithm(op),

@@ -9,7 +9,6 @@ import numpy as np
 
 from ....ops.data_types import DataType
 from ..library.enumerators import Arg
-from ..plan.choice import matmul
 from ..plan.steps import Buffer
 from .long_sums import stages
 from .lowering import Lowering
@@ -45,7 +44,7 @@ def sum_of_rows(low: Lowering, src: Buffer, axes: Collection[int], data_type: Da
         apart = columns
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     lies = tuple(columns if axis in axes or shape[axis] == 1 else step for axis, step in enumerate(strides))
-    return low.look(made, low.desc(kept, lies, made.desc.data_type))
+    return low.layouts.view(made, kept, lies)
 
 
 def _sums(
@@ -54,18 +53,20 @@ def _sums(
     """Matrices (many, rows, columns), of rows `apart` elements apart, with their rows added up: (many, 1, columns)."""
     many, rows, columns = shape
     lead = (many,) if many > 1 else ()
-    matrix = low.desc((*lead, rows, columns), (*(rows * apart for _ in lead), apart, 1), src.desc.data_type)
-    ones = low.bring(
-        "ones",
-        low.constant(np.ones((*(1 for _ in lead), 1, rows), np.float32)),
-        low.desc((*(1 for _ in lead), 1, rows), (*(rows for _ in lead), rows, 1), src.desc.data_type),
+    matrix = low.layouts.desc(
+        (*lead, rows, columns), (*(rows * apart for _ in lead), apart, 1), src.desc.data_type
     )
-    made = low.temporary((*lead, 1, columns), data_type)
-    desc = matmul(low.engine, ones.desc, matrix, made.desc)
+    ones = low.emitter.bring(
+        "ones",
+        low.layouts.constant(np.ones((*(1 for _ in lead), 1, rows), np.float32)),
+        low.layouts.desc((*(1 for _ in lead), 1, rows), (*(rows for _ in lead), rows, 1), src.desc.data_type),
+    )
+    made = low.layouts.temporary((*lead, 1, columns), data_type)
+    desc = low.chooser.matmul(ones.desc, matrix, made.desc)
     if desc is None:
         return None
-    arguments = [(Arg.SRC, ones), (Arg.WEIGHTS, low.look(src, matrix)), (Arg.DST, made)]
-    low.run("sum of rows", desc, arguments)
+    arguments = [(Arg.SRC, ones), (Arg.WEIGHTS, low.layouts.look(src, matrix)), (Arg.DST, made)]
+    low.emitter.run("sum of rows", desc, arguments)
     return made
 
 

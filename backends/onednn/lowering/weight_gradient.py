@@ -16,8 +16,8 @@ from ....ops.spatial import reached
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
-from ..plan.assembly import Unfit
 from ..plan.steps import Buffer, HostArray, HostStep
+from ..plan.unfit import Unfit
 from ..weight_gradients.online import TrialRun, decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
 from ..weight_gradients.selection import candidates, choose
@@ -25,6 +25,7 @@ from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
 from .fusing import Link
 from .long_sums import BESIDE
 from .lowering import Lowered, Lowering
+from .on_host import zeros
 from .tensors import repeats
 
 
@@ -34,61 +35,65 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     weights = op.outputs[0]
     gradient = _gradient(op)
     if _is_zero(op, gradient):
-        low.zeros(weights)
+        zeros(low, weights)
         return
     bias = _bias_beside(low, op)
-    made = [low.plain(tensor) for tensor in op.inputs[:2]]
-    free = low.may_stay_opaque(weights)
-    targets = [low.target(tensor) for tensor in (weights, *bias)]
+    made = [low.tensors.plain(tensor) for tensor in op.inputs[:2]]
+    free = low.edges.may_stay_opaque(weights)
+    targets = [low.tensors.target(tensor) for tensor in (weights, *bias)]
     problem = make_problem(
         gradient,
         made[0].desc.data_type,
         *[_view_of(buffer.desc) for buffer in (*made, targets[0])],
-        fpmath=low.fpmath,
+        fpmath=low.chooser.fpmath,
         free_weights=free,
     )
     if bias:
         problem = evolve(problem, bias=_view_of(targets[1].desc))
     reasons: list[str] = []
     found = choose(low.engine, problem, STRATEGIES, low.request.options, reasons)
-    if not found and low.way.references:
+    if not found and low.tensors.way.references:
         found = list(candidates(low.engine, problem, REFERENCE_STRATEGIES, reasons))
     if not found:
         raise Unfit("; ".join(reasons))
-    low.reasons += reasons
+    low.notes.reasons += reasons
     trial = None
-    if low.request.options.tune is Tune.online and low.request.options.strategy is None and low.is_first(op):
+    if (
+        low.request.options.tune is Tune.online
+        and low.request.options.strategy is None
+        and low.chooser.is_first(op.id)
+    ):
         name, found, trial = decided(low.engine, problem, found, low.request.options)
-        low.decided[op.id] = name, found[0].name if trial is None else None
-    taken = low.choose(op, found)
+        low.notes.decided[op.id] = name, found[0].name if trial is None else None
+    taken = low.chooser.choose(op.id, found)
     if trial is not None:
-        low.considered += [candidate.considered for candidate in found]
+        low.notes.considered.extend(candidate.considered for candidate in found)
         _try(low, op, TrialRun(trial, found), made, targets)
         for tensor, buffer in zip((weights, *bias), targets, strict=True):
-            low.produce(tensor, buffer)
+            low.tensors.produce(tensor, buffer)
         return
-    low.considered += [candidate.considered for candidate in found]
-    low.ways.append(taken.name)
+    low.notes.considered.extend(candidate.considered for candidate in found)
+    low.notes.ways.append(taken.name)
     opaque = taken.opaque[0]
     if opaque is not None:
         targets[0] = Buffer(opaque.desc)
-    low.splice(taken.plan.steps, (*made, *targets))
+    low.emitter.splice(taken.plan.steps, (*made, *targets))
     if opaque is not None:
-        low.leave_opaque(weights, targets[0], opaque)
+        low.tensors.leave_opaque(weights, targets[0], opaque)
     else:
-        low.produce(weights, targets[0])
+        low.tensors.produce(weights, targets[0])
     for tensor, buffer in zip(bias, targets[1:], strict=True):
-        low.produce(tensor, buffer)
+        low.tensors.produce(tensor, buffer)
 
 
 def _try(low: Lowering, op: Op, trial: TrialRun, made: Sequence[Buffer], targets: Sequence[Buffer]) -> None:
     """Adds the step that does the op as the trial says, with memory for whichever candidate that is."""
-    scratch = low.temporary((max(trial.scratch_bytes, 1),), DataType.u8)
+    scratch = low.layouts.temporary((max(trial.scratch_bytes, 1),), DataType.u8)
     buffers = (*made, *targets, scratch)
     seen = [HostArray.of(buffer) for buffer in buffers]
     arrays = tuple(array for array in seen if array is not None)  # all are plain
     names = trial.trial.names
-    low.steps.append(
+    low.emitter.steps.append(
         HostStep(
             "weight gradient, candidates in turn",
             trial,
@@ -99,7 +104,7 @@ def _try(low: Lowering, op: Op, trial: TrialRun, made: Sequence[Buffer], targets
             op=op.id,
         )
     )
-    low.ways.append(f"{len(names)} candidates in turn")
+    low.notes.ways.append(f"{len(names)} candidates in turn")
 
 
 def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:
@@ -109,9 +114,9 @@ def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:
     positions = math.prod(_gradient(op).dst_spatial) * op.inputs[1].dims[0]
     if positions > BESIDE:
         return ()
-    for user in low.users(op.inputs[1]):
+    for user in low.edges.users(op.inputs[1]):
         same = user.attributes.get("data_format") == op.attributes.get("data_format")
-        if user.kind == "BiasAddBackward" and same and low.take_along(user):
+        if user.kind == "BiasAddBackward" and same and low.notes.take_along(user):
             return (user.outputs[0],)
     return ()
 

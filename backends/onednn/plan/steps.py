@@ -14,8 +14,7 @@ from ....graph.runtime.arrays import Array, address, numpy_type
 from ....graph.runtime.profiling import EventKind
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
-from ..library.primitive import NativeEngine, PrimitiveDesc
-from .choice import reorder
+from ..library.primitive import PrimitiveDesc
 from .work import Work, reorder_work
 
 
@@ -157,24 +156,8 @@ class HostStep:
 AnyStep = Step | HostStep
 
 
-def copy_step(
-    engine: NativeEngine,
-    what: str,
-    source: Buffer,
-    target: Buffer,
-    reasons: list[str] | None = None,
-    *,
-    proven_only: bool = False,
-) -> Step | None:
-    """A copy between layouts and data types, or None where the library has none that may run.
-
-    Args:
-        reasons: receives why implementations were passed over.
-        proven_only: whether implementations stay out that no fuzzer has covered.
-    """
-    desc = reorder(engine, source.desc, target.desc, reasons=reasons, proven_only=proven_only)
-    if desc is None:
-        return None
+def copy_step(what: str, desc: PrimitiveDesc, source: Buffer, target: Buffer) -> Step:
+    """A copy between layouts and data types by a primitive that reorders."""
     work = reorder_work(desc.implementation, source.desc, target.desc)
     return Step(f"reorder {what}", desc, ((Arg.SRC, source), (Arg.DST, target)), work, is_copy=True)
 

@@ -25,10 +25,12 @@ from ..library.primitive import (
     convolution_backward_weights,
     implementations,
 )
-from ..plan.assembly import Assembly, Unfit
-from ..plan.choice import add, matmul
+from ..plan.chooser import Chooser
+from ..plan.emitter import Emitter
+from ..plan.layouts import Layouts
 from ..plan.plan import Plan
 from ..plan.steps import Buffer, HostArray, HostStep, Step
+from ..plan.unfit import Unfit
 from ..plan.work import convolution_work, matmul_work, sum_work
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
@@ -40,7 +42,7 @@ class Exhausted(Unfit):
     """The library has no further implementation for this draft."""
 
 
-class Draft(Assembly):
+class Draft:
     """The steps of one way to compute a problem.
 
     Args:
@@ -50,6 +52,8 @@ class Draft(Assembly):
         admits: keeps implementations out.
 
     Attributes:
+        layouts: makes descriptors, and buffers that lie so.
+        emitter: what runs.
         convolution: name of the convolution's implementation, or of the matmul's, once it is chosen.
         compute: data type that it works in.
         passed_over: reasons for implementations that were kept out.
@@ -59,8 +63,10 @@ class Draft(Assembly):
     """
 
     def __init__(self, engine: NativeEngine, problem: Problem, pick: int, admits: Admits) -> None:
-        super().__init__(engine)
-        self.inputs = frozenset((SRC, DIFF_DST))
+        self.engine = engine
+        self.layouts = Layouts(engine.lib, canonical=False)
+        self._chooser = Chooser(engine)
+        self.emitter = Emitter(self.layouts, self._chooser, inputs=frozenset((SRC, DIFF_DST)))
         self.problem = problem
         self.convolution = ""
         self.compute = problem.data_type
@@ -74,7 +80,7 @@ class Draft(Assembly):
     # --- buffers ---
 
     def _user(self, view: View, argument: int) -> Buffer:
-        return Buffer(self.desc(view.shape, view.strides, self.problem.data_type), argument)
+        return Buffer(self.layouts.desc(view.shape, view.strides, self.problem.data_type), argument)
 
     def src(self) -> Buffer:
         """The array that plays src, (N, G·I, X)."""
@@ -98,7 +104,10 @@ class Draft(Assembly):
         """The same memory under another shape; strides and offset in elements of `data_type`."""
         size = 4 if data_type is DataType.f32 else 2
         return Buffer(
-            self.desc(shape, strides, data_type), buffer.root.argument, base=buffer, offset=offset * size
+            self.layouts.desc(shape, strides, data_type),
+            buffer.root.argument,
+            base=buffer,
+            offset=offset * size,
         )
 
     def gathered(self, compute: DataType) -> DataType:
@@ -134,8 +143,8 @@ class Draft(Assembly):
         exchanged = self.problem.gradient.exchanged
         names = ("diff_dst", "src") if exchanged else ("src", "diff_dst")
         operands = (
-            (Arg.SRC, self.bring(names[0], src, desc.memory_desc(Query.src_md))),
-            (Arg.DIFF_DST, self.bring(names[1], dst, desc.memory_desc(Query.diff_dst_md))),
+            (Arg.SRC, self.emitter.bring(names[0], src, desc.memory_desc(Query.src_md))),
+            (Arg.DIFF_DST, self.emitter.bring(names[1], dst, desc.memory_desc(Query.diff_dst_md))),
         )
         produced = Buffer(desc.memory_desc(Query.diff_weights_md))
         data = [buffer.desc for _, buffer in operands]
@@ -146,7 +155,7 @@ class Draft(Assembly):
         if bias is not None:
             self.bias = Buffer(bias)
             outputs.append((Arg.DIFF_BIAS, self.bias))
-        self.steps.append(Step("convolution", desc, (*operands, *outputs), work))
+        self.emitter.steps.append(Step("convolution", desc, (*operands, *outputs), work))
         self.convolution, self.compute = desc.implementation, compute
         return produced
 
@@ -165,7 +174,7 @@ class Draft(Assembly):
             first = convolution_backward_weights(
                 self.engine,
                 layouts[0],
-                self.any(shape, self.gathered(compute)),
+                self.layouts.any(shape, self.gathered(compute)),
                 layouts[1],
                 convolution_numbers(gradient),
                 self.problem.fpmath,
@@ -191,22 +200,22 @@ class Draft(Assembly):
 
     def multiply(self, a: Buffer, b: Buffer, c: Buffer, compute: DataType) -> None:
         """Multiplies a and b, which are of type `compute`, over their last two axes into c."""
-        desc = matmul(self.engine, a.desc, b.desc, c.desc, self.problem.fpmath)
+        desc = self._chooser.matmul(a.desc, b.desc, c.desc, self.problem.fpmath)
         if desc is None:
             raise Unfit("the library has no such matmul, or a reference loop only")
         work = matmul_work(desc.implementation, compute, a.desc, b.desc, c.desc)
-        self.steps.append(Step("matmul", desc, ((Arg.SRC, a), (Arg.WEIGHTS, b), (Arg.DST, c)), work))
+        self.emitter.steps.append(Step("matmul", desc, ((Arg.SRC, a), (Arg.WEIGHTS, b), (Arg.DST, c)), work))
         self.convolution, self.compute = desc.implementation, compute
 
     def total(self, what: str, terms: Sequence[Buffer], target: Buffer) -> None:
         """The sum of buffers of one shape."""
-        desc = add(self.engine, [term.desc for term in terms], target.desc)
+        desc = self._chooser.add([term.desc for term in terms], target.desc)
         if desc is None:
             raise Unfit("the library has no such sum")
         arguments = [(Arg.MULTIPLE_SRC + i, term) for i, term in enumerate(terms)]
         nbytes = sum(term.desc.nbytes for term in terms) + target.desc.nbytes
         work = sum_work(desc.implementation, nbytes)
-        self.steps.append(Step(f"sum {what}", desc, (*arguments, (Arg.DST, target)), work))
+        self.emitter.steps.append(Step(f"sum {what}", desc, (*arguments, (Arg.DST, target)), work))
 
     def result(self, dw: Buffer) -> None:
         """The last step: dW, (G, O, I, K) in any layout, into the user's array."""
@@ -219,13 +228,13 @@ class Draft(Assembly):
             self.opaque = OpaqueLayout(dw.desc, target.desc)
             target = Buffer(dw.desc, DIFF_WEIGHTS)
         if dw.desc != target.desc:
-            self.copy("diff_weights", dw, target)
+            self.emitter.copy("diff_weights", dw, target)
             return
-        last = self.steps[-1]
+        last = self.emitter.steps[-1]
         if not isinstance(last, Step):
             raise Unfit("dW comes from a step on the host")
         arguments = tuple((arg, target if buffer is dw else buffer) for arg, buffer in last.arguments)
-        self.steps[-1] = evolve(last, arguments=arguments)
+        self.emitter.steps[-1] = evolve(last, arguments=arguments)
 
     def _bias_beside(self, gradient: ConvolutionGeometry, compute: DataType) -> MemoryDesc | None:
         """The gradient of the bias that a convolution makes beside dW; None where it does not see all of diff_dst."""
@@ -235,33 +244,33 @@ class Draft(Assembly):
             return None
         if sees != (whole.batch, whole.groups * whole.rows, whole.dst_spatial):
             return None
-        return self.desc((whole.groups * whole.rows,), (1,), self.gathered(compute))
+        return self.layouts.desc((whole.groups * whole.rows,), (1,), self.gathered(compute))
 
     def _finish_bias(self, view: View) -> None:
         """Brings the gradient of the bias to the user's array; sums diff_dst where no primitive has made it."""
-        target = Buffer(self.desc(view.shape, view.strides, self.problem.data_type), DIFF_BIAS)
+        target = Buffer(self.layouts.desc(view.shape, view.strides, self.problem.data_type), DIFF_BIAS)
         made = self.bias
         if made is None:
             diff_dst = self.src() if self.problem.gradient.exchanged else self.dst()
             arrays = (HostArray.of(diff_dst), HostArray.of(target))
             seen = tuple(array for array in arrays if array is not None)
-            self.steps.append(
+            self.emitter.steps.append(
                 HostStep("sum of diff_dst", _sum_per_channel, ((0, diff_dst), (1, target)), seen, 1)
             )
             return
         if made.base is None and made.desc == target.desc:
-            self.steps[:] = [
+            self.emitter.steps.assign(
                 evolve(step, arguments=tuple((a, target if b is made else b) for a, b in step.arguments))
-                for step in self.steps
-            ]
+                for step in self.emitter.steps
+            )
         else:
-            self.copy("diff_bias", made, target)
+            self.emitter.copy("diff_bias", made, target)
 
     def plan(self) -> Plan:
         """The finished plan."""
         if self.problem.bias is not None:
             self._finish_bias(self.problem.bias)
-        return Plan(self.engine, self.steps)
+        return Plan(self.engine, self.emitter.steps)
 
 
 def _sum_per_channel(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:

@@ -14,7 +14,7 @@ from ....ops.data_types import DataType
 from ....ops.errors import ArgumentError, nearest
 from ..library.implementations import is_reference
 from ..library.primitive import NativeEngine
-from ..plan.assembly import Unfit
+from ..plan.unfit import Unfit
 from ..quarantine import barred
 from . import tuning
 from .candidate import Candidate

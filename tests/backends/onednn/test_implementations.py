@@ -9,7 +9,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.library.primitive import implementations
 from onednn_graph.backends.onednn.plan import measured, preference
-from onednn_graph.backends.onednn.plan.choice import chosen
+from onednn_graph.backends.onednn.plan.chooser import Chooser
 from strategies import has_isa
 
 pytestmark = pytest.mark.usefixtures("onednn")
@@ -178,13 +178,13 @@ def test_an_implementation_is_taken_only_if_it_may_run():
     engine = native_engine(og.Engine("cpu"))
     desc = MemoryDesc.strided(engine.lib, (8, 8), og.DataType.f32, (8, 1))
     arguments = (engine, desc, desc, None, desc, PrimitiveAttributes(engine.lib))
-    usual = chosen(engine, "matmul", *arguments)
+    usual = Chooser(engine).find("matmul", *arguments).desc
     first = described(engine, "matmul", *arguments)
     assert usual is not None
     assert first is not None
     every = [one.implementation for one in implementations(first)]
     for wish in (*every, "nothing of this name"):
-        taken = chosen(engine, "matmul", *arguments, wanted=lambda case, wish=wish: wish)
+        taken = Chooser(engine, wanted=lambda case, wish=wish: wish).find("matmul", *arguments).desc
         assert taken is not None
         refused = wish.startswith("ref") or wish not in every
         assert taken.implementation == (usual.implementation if refused else wish)

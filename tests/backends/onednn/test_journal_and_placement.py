@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from onednn_graph.backends.onednn.lowering.journal import Journal, JournalledDict, JournalledSet
+from onednn_graph.backends.onednn.plan.journal import Journal, JournalledDict, JournalledList, JournalledSet
 from onednn_graph.backends.onednn.plan.placement import FreeBytes
 
 
@@ -11,25 +11,32 @@ from onednn_graph.backends.onednn.plan.placement import FreeBytes
 def test_going_back_restores_what_was(seed):
     rng = random.Random(seed)
     journal = Journal()
-    mapping, items = JournalledDict(journal), JournalledSet(journal)
+    mapping, items, row = JournalledDict(journal), JournalledSet(journal), JournalledList(journal)
     kept = []
     for _ in range(200):
         key = rng.randrange(8)
-        action = rng.randrange(7)
+        action = rng.randrange(10)
         if action == 0:
-            kept.append((journal.mark(), dict(mapping), set(items)))
+            kept.append((journal.mark(), dict(mapping), set(items), list(row)))
         elif action == 1 and kept:
-            mark, mapped, held = kept.pop(rng.randrange(len(kept)))
+            mark, mapped, held, listed = kept.pop(rng.randrange(len(kept)))
             kept = [one for one in kept if one[0] <= mark]
             journal.go_back(mark)
             assert dict(mapping) == mapped
             assert set(items) == held
+            assert list(row) == listed
         elif action == 2:
             mapping.pop(key, None)
         elif action == 3:
             items.discard(key)
         elif action == 4:
             items.update([key, key + 1])
+        elif action == 5:
+            row.extend([key, key + 1])
+        elif action == 6 and row:
+            row[rng.randrange(len(row))] = key
+        elif action == 7:
+            row.assign(row[::2])
         else:
             mapping[key] = rng.random()
 

@@ -34,6 +34,7 @@ from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine, Primitive, PrimitiveDesc
 from onednn_graph.backends.onednn.library.prototypes import PROTOTYPES
 from onednn_graph.backends.onednn.plan.arena import ALIGNMENT, GUARDS, NAN_BYTE
+from onednn_graph.backends.onednn.plan.chooser import Chooser
 from onednn_graph.backends.onednn.plan.plan import Plan
 from onednn_graph.backends.onednn.plan.steps import Buffer, copy_step
 from onednn_graph.ops.convolution_geometry import geometry
@@ -408,13 +409,18 @@ def test_descriptors_that_the_library_refuses(native):
         desc(native, (2, 3), (1, 1))
 
 
+def copied(native, what, source, target):
+    """A step that copies."""
+    return copy_step(what, Chooser(native).reorder(source.desc, target.desc).desc, source, target)
+
+
 def test_a_chain_of_reorders_in_one_arena(native):
     """f32 rows → bf16 columns → f32 rows, through two temporaries; lifetimes that do not meet share memory."""
     rows = desc(native, (64, 32), (32, 1))
     columns = desc(native, (64, 32), (1, 64), DataType.bf16)
     back = desc(native, (64, 32), (1, 64))
     buffers = [Buffer(rows, 0), Buffer(columns), Buffer(back), Buffer(columns), Buffer(rows, 1)]
-    steps = [copy_step(native, "x", buffers[i], buffers[i + 1]) for i in range(len(buffers) - 1)]
+    steps = [copied(native, "x", buffers[i], buffers[i + 1]) for i in range(len(buffers) - 1)]
     plan = Plan(native, steps)
     temporaries = buffers[1:4]
     places = [(plan.offsets[b], plan.offsets[b] + b.desc.nbytes) for b in temporaries]
@@ -456,7 +462,7 @@ def test_frames_have_guards_where_they_are_on(native):
     temporary = Buffer(b)
     plan = Plan(
         native,
-        [copy_step(native, "x", Buffer(a, 0), temporary), copy_step(native, "y", temporary, Buffer(a, 1))],
+        [copied(native, "x", Buffer(a, 0), temporary), copied(native, "y", temporary, Buffer(a, 1))],
     )
     with GUARDS.on():
         frame = plan.take()
@@ -470,7 +476,7 @@ def test_frames_have_guards_where_they_are_on(native):
 
 def test_a_primitive_that_fails_raises(native, monkeypatch):
     a, b = desc(native, (4, 4), (4, 1)), desc(native, (4, 4), (1, 4))
-    plan = Plan(native, [copy_step(native, "x", Buffer(a, 0), Buffer(b, 1))])
+    plan = Plan(native, [copied(native, "x", Buffer(a, 0), Buffer(b, 1))])
     frame = plan.take()
     frame._runs = [lambda: 1]
     with pytest.raises(og.errors.LibraryError, match="out of memory"):
@@ -639,7 +645,7 @@ def test_numpys_bf16_is_the_librarys(onednn):
     a = desc(native, values.shape, (1,))
     b = desc(native, values.shape, (1,), DataType.bf16)
     out = np.zeros(values.shape, ml_dtypes.bfloat16)
-    plan = Plan(native, [copy_step(native, "x", Buffer(a, 0), Buffer(b, 1))])
+    plan = Plan(native, [copied(native, "x", Buffer(a, 0), Buffer(b, 1))])
     plan.run([values.ctypes.data, out.ctypes.data])
     np.testing.assert_array_equal(out, values.astype(ml_dtypes.bfloat16))
 

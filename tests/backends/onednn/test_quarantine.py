@@ -18,7 +18,7 @@ from onednn_graph.backends.onednn.library.primitive import (
     described,
     implementations,
 )
-from onednn_graph.backends.onednn.plan.choice import chosen, reorder
+from onednn_graph.backends.onednn.plan.chooser import Choice, Chooser
 from onednn_graph.backends.onednn.quarantine import (
     PRIMITIVES,
     UNASKED,
@@ -699,29 +699,17 @@ def test_the_library_is_not_asked_for_reorders_of_elements_apart(onednn, target,
     assert unaskable("matmul", arguments) is None
     assert set(UNASKED) == {"reorder"}
     engine = NativeEngine()
-    reasons = []
-    made = chosen(
-        engine,
-        "reorder",
-        rows(target.shape),
-        engine,
-        target,
-        engine,
-        PrimitiveAttributes(engine.lib),
-        reasons=reasons,
-    )
-    assert (made is not None) is asked
-    assert bool(reasons) is not asked
+    choice = Chooser(engine).reorder(rows(target.shape), target)
+    assert (choice.desc is not None) is asked
+    assert bool(choice.passed_over) is not asked
 
 
 def test_another_implementation_takes_the_place_of_a_barred_one(onednn):
     engine = NativeEngine()
     source, target = last(DATA), rows(DATA, U8)
-    attributes = PrimitiveAttributes(engine.lib, scales={Arg.DST: 0}, zero_points={Arg.DST: 0})
-    reasons = []
-    made = chosen(engine, "reorder", source, engine, target, engine, attributes, reasons=reasons)
-    assert made is None or made.implementation != "jit:uni"
-    assert "jit:uni is barred" in reasons[0]
+    choice = Chooser(engine).reorder(source, target, {Arg.DST: 0}, {Arg.DST: 0})
+    assert choice.desc is None or choice.desc.implementation != "jit:uni"
+    assert "jit:uni is barred" in choice.passed_over[0]
 
 
 # --- what is not proven ---------------------------------------------------------------------------------
@@ -813,16 +801,15 @@ def test_weights_are_not_packed_with_wrong_sums(onednn):
         plain = [d for d in implementations(first) if "gemm_s8s8s32" in d.implementation]
         assert bool(plain) is (engine.lib.effective_isa not in WITHOUT_VNNI)
         if not plain:
-            return None, ["jit:uni is barred: no kernel asks for such weights here"]
-        reasons = []
+            return Choice(None, ("jit:uni is barred: no kernel asks for such weights here",))
         own = plain[0].memory_desc(Query.weights_md)
-        return reorder(engine, rows((columns, rows_, 1, 1), S8), own, reasons=reasons), reasons
+        return Chooser(engine).reorder(rows((columns, rows_, 1, 1), S8), own)
 
     for channels in ((64, 33), (8, 8)):
-        made, reasons = packed(*channels)
-        assert made is None or made.implementation != "jit:uni"
-        assert "jit:uni is barred" in reasons[0]
-    assert (packed(64, 36)[0] is None) is (engine.lib.effective_isa in WITHOUT_VNNI)
+        choice = packed(*channels)
+        assert choice.desc is None or choice.desc.implementation != "jit:uni"
+        assert "jit:uni is barred" in choice.passed_over[0]
+    assert (packed(64, 36).desc is None) is (engine.lib.effective_isa in WITHOUT_VNNI)
 
 
 @pytest.mark.parametrize("more", ["bias", "relu", "both"])

@@ -53,14 +53,14 @@ def data_layout(draft: Draft, view: View, data: Data, compute: DataType) -> Memo
     """The descriptor of src or diff_dst for a convolution."""
     problem = draft.problem
     if data is Data.free:
-        return draft.any(view.shape, compute)
+        return draft.layouts.any(view.shape, compute)
     strides = view.strides
     converts = compute != problem.data_type
     if data is Data.channels_last or (converts and problem.channels_last):
         strides = channels_last(view.shape)
     elif converts:
         strides = row_major(view.shape)
-    return draft.desc(view.shape, strides, compute)
+    return draft.layouts.desc(view.shape, strides, compute)
 
 
 def compute_type(problem: Problem, via: DataType | None) -> DataType:

@@ -55,11 +55,11 @@ class SpaceToDepth:
         )
         # (N, cells, cell, C): the padded copy in its new order; src is written into it cell by cell of whole axes.
         lying = row_major((n, *cells, *strides, channels))
-        staged = draft.temporary((n, *padded, channels), compute, zeroed=True)
+        staged = draft.layouts.temporary((n, *padded, channels), compute, zeroed=True)
         flat = row_major((n, *padded, channels))
         offset = sum(b * step for b, step in zip(gradient.pads_begin, flat[1:-1], strict=True))
         inside = draft.look(staged, problem.src.shape, (flat[0], 1, *flat[1:-1]), offset, compute)
-        draft.copy("src", draft.src(), inside)
+        draft.emitter.copy("src", draft.src(), inside)
         shape = (n, *cells, *strides, channels)
         by_cell = draft.look(
             staged,
@@ -68,8 +68,8 @@ class SpaceToDepth:
             0,
             compute,
         )
-        folded = draft.temporary((n * math.prod(cells) * deep,), compute)
-        draft.copy("src by cells", by_cell, draft.look(folded, shape, lying, 0, compute))
+        folded = draft.layouts.temporary((n * math.prod(cells) * deep,), compute)
+        draft.emitter.copy("src by cells", by_cell, draft.look(folded, shape, lying, 0, compute))
         data = (n, deep, *cells)
         src = draft.look(folded, data, channels_last(data), 0, compute)
         unit = evolve(
@@ -86,19 +86,21 @@ class SpaceToDepth:
         # dW (O, [cell, C], taps) → (O, C, [taps, cell]) of which the last taps may be beyond the kernel.
         whole = (gradient.rows, deep, *taps)
         gathered = draft.gathered(compute)
-        plain = draft.bring("deep diff_weights", dw, draft.desc(whole, row_major(whole), gathered))
+        plain = draft.emitter.bring(
+            "deep diff_weights", dw, draft.layouts.desc(whole, row_major(whole), gathered)
+        )
         shape = (gradient.rows, *strides, channels, *taps)
         ordered_shape = (gradient.rows, channels, *(t * s for t, s in zip(taps, strides, strict=True)))
         order = row_major(ordered_shape)
-        ordered = draft.temporary(ordered_shape, gathered)
+        ordered = draft.layouts.temporary(ordered_shape, gathered)
         at_taps = tuple(step * s for step, s in zip(order[2:], strides, strict=True))
-        draft.copy(
+        draft.emitter.copy(
             "deep diff_weights",
             draft.look(plain, shape, row_major(shape), 0, gathered),
             draft.look(ordered, shape, (order[0], *order[2:], order[1], *at_taps), 0, gathered),
         )
         kernel = (gradient.rows, channels, *gradient.kernel)
-        draft.copy(
+        draft.emitter.copy(
             "diff_weights",
             draft.look(ordered, kernel, order, 0, gathered),
             draft.weights(kernel, problem.weights.strides),

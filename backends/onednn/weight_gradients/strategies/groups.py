@@ -67,15 +67,15 @@ class MergedGroups:
         # The library takes strides only if each is beyond what the smaller ones span, so groups keep a distance.
         group = m * block
         whole = (
-            draft.desc(shape, (row, column, *taps), gathered)
+            draft.layouts.desc(shape, (row, column, *taps), gathered)
             if outer == 1
-            else draft.desc((outer, *shape), (group, row, column, *taps), gathered)
+            else draft.layouts.desc((outer, *shape), (group, row, column, *taps), gathered)
         )
-        plain = draft.bring("dense diff_weights", dw, whole)
+        plain = draft.emitter.bring("dense diff_weights", dw, whole)
         blocks = (outer, m, rows, columns, *gradient.kernel)
         diagonal = draft.look(plain, blocks, (group, block, row, column, *taps), 0, gathered)
         user = problem.weights.strides
-        draft.copy("diff_weights", diagonal, draft.weights(blocks, (m * user[0], *user)))
+        draft.emitter.copy("diff_weights", diagonal, draft.weights(blocks, (m * user[0], *user)))
 
 
 @frozen(kw_only=True)
@@ -116,12 +116,12 @@ class SplitWidth:
         strides = channels_last(src_shape)
         # Pieces read up to a kernel's width beyond the last row; the zeros of diff_dst meet what they read there.
         flat = math.prod(src_shape) + kernel * c
-        source = draft.temporary((flat,), compute, zeroed=True)
+        source = draft.layouts.temporary((flat,), compute, zeroed=True)
         inner = draft.look(source, problem.src.shape, strides, begin * c, compute)
-        target = draft.temporary(dst_shape, compute, channels_last(dst_shape), zeroed=True)
+        target = draft.layouts.temporary(dst_shape, compute, channels_last(dst_shape), zeroed=True)
         narrow = draft.look(target, problem.dst.shape, channels_last(dst_shape), 0, compute)
-        draft.copy("src", draft.src(), inner)
-        draft.copy("diff_dst", draft.dst(), narrow)
+        draft.emitter.copy("src", draft.src(), inner)
+        draft.emitter.copy("diff_dst", draft.dst(), narrow)
         # The last piece overlaps the one before it: both write the same values of the taps that they share.
         starts = sorted({*range(0, kernel - self.pieces_of, self.pieces_of), kernel - self.pieces_of})
         piece = evolve(
@@ -139,7 +139,7 @@ class SplitWidth:
                 piece, moved, target, (moved.desc, target.desc), compute, _is_depthwise, again=start > 0
             )
             at = start * problem.weights.strides[-1]
-            draft.copy("diff_weights", dw, draft.weights(size, problem.weights.strides, at))
+            draft.emitter.copy("diff_weights", dw, draft.weights(size, problem.weights.strides, at))
 
 
 def _is_depthwise(implementation: str) -> bool:

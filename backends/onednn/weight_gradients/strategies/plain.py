@@ -79,9 +79,11 @@ class Padded:
         ]
         shape = (*problem.src.shape[:2], *sizes)
         strides = channels_last(shape)
-        padded = draft.temporary(shape, compute, strides, zeroed=True)
+        padded = draft.layouts.temporary(shape, compute, strides, zeroed=True)
         offset = sum(pad * step for pad, step in zip(gradient.pads_begin, strides[2:], strict=True))
-        draft.copy("src", draft.src(), draft.look(padded, problem.src.shape, strides, offset, compute))
+        draft.emitter.copy(
+            "src", draft.src(), draft.look(padded, problem.src.shape, strides, offset, compute)
+        )
         none = (0,) * gradient.spatial_rank
         bare = evolve(gradient, src_spatial=tuple(sizes), pads_begin=none, pads_end=none)
         layouts = (padded.desc, data_layout(draft, problem.dst, Data.channels_last, compute))

@@ -68,8 +68,8 @@ def _as_rows(draft: Draft, what: str, buffer: Buffer, view: View, compute: DataT
         return buffer, row
     exchanged = draft.problem.gradient.exchanged
     other = {"src": "diff_dst", "diff_dst": "src"}
-    dense = draft.temporary(view.shape, compute, channels_last(view.shape))
-    draft.copy(other[what] if exchanged else what, buffer, dense)
+    dense = draft.layouts.temporary(view.shape, compute, channels_last(view.shape))
+    draft.emitter.copy(other[what] if exchanged else what, buffer, dense)
     return dense, view.shape[1]
 
 
@@ -148,18 +148,20 @@ def multiply_rows(
             draft.multiply(b.look(draft, compute), a.look(draft, compute), c.look(draft, compute), compute)
         return
     gathered = draft.gathered(compute) if parts == 1 else DataType.f32
-    dw = draft.temporary((lead * rows * wide,), gathered)
+    dw = draft.layouts.temporary((lead * rows * wide,), gathered)
     c = Matrix(dw, lead, rows * wide, rows, wide, wide, 1)
     draft.multiply(a.look(draft, compute), b.look(draft, compute), c.look(draft, gathered), compute)
     if parts > 1:
         one = [draft.look(dw, (rows, wide), (wide, 1), p * rows * wide, gathered) for p in range(parts)]
-        dw = draft.temporary((rows, wide), gathered)
+        dw = draft.layouts.temporary((rows, wide), gathered)
         draft.total("parts", one, dw)
     draft.compute = gathered
     # (G, O, taps, I) into the user's (G, O, I, K).
     shape = (g, rows, *taps, inputs)
     lying = draft.look(dw, shape, row_major(shape), 0, gathered)
-    draft.copy("diff_weights", lying, draft.weights(shape, (group_step, row_step, *taps_at, column_step)))
+    draft.emitter.copy(
+        "diff_weights", lying, draft.weights(shape, (group_step, row_step, *taps_at, column_step))
+    )
 
 
 def _one_step(sizes: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -222,7 +224,7 @@ class Columns:
         out, kernel = gradient.dst_spatial, gradient.kernel
         wide = math.prod(kernel) * channels
         tiles = self.tiles(gradient)
-        columns = draft.temporary((n * math.prod(out), wide), compute, zeroed=not tiles)
+        columns = draft.layouts.temporary((n * math.prod(out), wide), compute, zeroed=not tiles)
         strides = row_major((n, *out, *kernel, channels))
         rank = gradient.spatial_rank
         at_out, at_kernel = strides[1 : 1 + rank], strides[1 + rank : 1 + 2 * rank]
@@ -233,7 +235,7 @@ class Columns:
             source = draft.look(
                 draft.src(), shape, (batch_step, *jumps, *steps, channel_step), 0, problem.data_type
             )
-            draft.copy("src", source, draft.look(columns, shape, strides, 0, compute))
+            draft.emitter.copy("src", source, draft.look(columns, shape, strides, 0, compute))
         else:
             for tap in product(*map(range, kernel)):
                 self._gather(draft, columns, tap, (strides[0], *at_out, 1), at_kernel, compute)
@@ -270,7 +272,7 @@ class Columns:
         source = draft.look(
             draft.src(), shape, (batch_step, *jumps, channel_step), source_offset, problem.data_type
         )
-        draft.copy("src", source, draft.look(columns, shape, strides, target_offset, compute))
+        draft.emitter.copy("src", source, draft.look(columns, shape, strides, target_offset, compute))
 
 
 @frozen(kw_only=True)
@@ -306,10 +308,10 @@ class WholeImages:
         wide = math.prod(window)
         row_step, *steps = problem.weights.strides
         lying = packed(window, steps)
-        src = draft.bring(
+        src = draft.emitter.bring(
             "diff_dst" if gradient.exchanged else "src",
             draft.src(),
-            draft.desc(problem.src.shape, (wide, *lying), compute),
+            draft.layouts.desc(problem.src.shape, (wide, *lying), compute),
         )
         dst, dst_row = _as_rows(draft, "diff_dst", draft.dst(), problem.dst, compute)
         a = Matrix(dst, 1, 0, gradient.rows, 1, images, dst_row)
@@ -321,7 +323,9 @@ class WholeImages:
         if in_place:
             c = Matrix(draft.result_array(), 1, 0, gradient.rows, row_step, wide, step or 1)
         else:
-            c = Matrix(draft.temporary((gradient.rows * wide,), gathered), 1, 0, gradient.rows, wide, wide, 1)
+            c = Matrix(
+                draft.layouts.temporary((gradient.rows * wide,), gathered), 1, 0, gradient.rows, wide, wide, 1
+            )
         first, second = (a, b) if c.column_step == 1 else (b.turned(), a.turned())
         target = c if c.column_step == 1 else c.turned()
         draft.multiply(
@@ -331,4 +335,4 @@ class WholeImages:
         if not in_place:
             shape = (gradient.rows, *window)
             made = draft.look(c.buffer, shape, (wide, *lying), 0, gathered)
-            draft.copy("diff_weights", made, draft.weights(shape, problem.weights.strides))
+            draft.emitter.copy("diff_weights", made, draft.weights(shape, problem.weights.strides))

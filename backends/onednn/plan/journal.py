@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -96,3 +96,43 @@ class JournalledSet(MutableSet[K]):
         if value in self._items:
             self._journal.note(partial(self._items.add, value))
             self._items.discard(value)
+
+
+class JournalledList(Sequence[V]):
+    """A list whose changes a journal can undo."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._items: list[V] = []
+
+    @overload
+    def __getitem__(self, index: int) -> V: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[V]: ...
+
+    def __getitem__(self, index: int | slice) -> V | list[V]:
+        return self._items[index]
+
+    def __setitem__(self, index: int, value: V) -> None:
+        self._journal.note(partial(self._items.__setitem__, index, self._items[index]))
+        self._items[index] = value
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def append(self, value: V) -> None:
+        """Adds an item."""
+        self._journal.note(self._items.pop)
+        self._items.append(value)
+
+    def extend(self, values: Iterable[V]) -> None:
+        """Adds several."""
+        for value in values:
+            self.append(value)
+
+    def assign(self, values: Iterable[V]) -> None:
+        """Has these items in the place of all."""
+        before = self._items[:]
+        self._journal.note(lambda: self._items.__setitem__(slice(None), before))
+        self._items[:] = values

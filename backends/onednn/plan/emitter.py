@@ -1,30 +1,27 @@
-"""An assembly: steps of a plan in the making, and the buffers between them."""
+"""What runs: the steps of a plan in the making, and copies between the layouts of what they read and write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import evolve
 
 from ....graph.model.logical_tensor import row_major
+from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
-from ....ops.errors import LibraryError
 from ..library import half
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
-from ..library.primitive import NativeEngine
-from .choice import reorder
+from ..library.primitive import NativeEngine, PrimitiveDesc
+from .chooser import Chooser
+from .journal import Journal, JournalledDict, JournalledList
+from .layouts import Layouts
 from .steps import AnyStep, Buffer, HostArray, HostStep, Step, copy_step
+from .unfit import Unfit
 from .work import reorder_work
 
 FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
 """Types between which steps on the host convert."""
-
-
-class Unfit(Exception):  # noqa: N818 -- it ends an attempt, it is no error
-    """Something that can't be done this way, with the reason."""
-
-
-class NoKernel(Unfit):
-    """The library has no kernel that may run for these types and layouts; it may have one for others."""
 
 
 def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
@@ -38,73 +35,94 @@ def _lie_alike(first: MemoryDesc, second: MemoryDesc) -> bool:
     )
 
 
-class Assembly:
-    """Steps in order, on buffers.
+class Emitter:
+    """Adds steps, on buffers, one after another.
 
     Args:
-        engine: the library's engine.
+        layouts: makes what lies between them.
+        chooser: of the primitives that copy.
+        journal: of the attempts that add steps.
+        inputs: numbers of arguments that no step writes.
 
     Attributes:
-        proven_only: implementations stay out that no fuzzer has covered.
-        inputs: numbers of arguments that no step writes.
+        steps: in order.
     """
 
-    def __init__(self, engine: NativeEngine) -> None:
-        self.engine = engine
-        self.proven_only = False
-        self.inputs: frozenset[int] = frozenset()
-        self.steps: list[AnyStep] = []
-        self._wide: dict[int, Buffer] = {}
-
-    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc:
-        """A plain layout.
-
-        Raises:
-            Unfit: strides that the library does not take.
-        """
-        try:
-            return MemoryDesc.strided(self.engine.lib, shape, data_type, strides)
-        except LibraryError as error:
-            raise Unfit(str(error)) from error
-
-    def any(self, shape: Sequence[int], data_type: DataType) -> MemoryDesc:
-        """A layout that the primitive chooses.
-
-        Raises:
-            Unfit: an axis that is too large for it.
-        """
-        try:
-            return MemoryDesc.any(self.engine.lib, shape, data_type)
-        except LibraryError as error:
-            raise Unfit(str(error)) from error
-
-    def temporary(
+    def __init__(
         self,
-        shape: Sequence[int],
-        data_type: DataType,
-        strides: Sequence[int] | None = None,
-        *,
-        zeroed: bool = False,
-    ) -> Buffer:
-        """Memory of the plan's own, row-major unless strides are given."""
-        own = row_major(tuple(shape)) if strides is None else strides
-        return Buffer(self.desc(shape, own, data_type), zeroed=zeroed)
+        layouts: Layouts,
+        chooser: Chooser,
+        journal: Journal | None = None,
+        inputs: frozenset[int] = frozenset(),
+    ) -> None:
+        journal = journal or Journal()
+        self.steps: JournalledList[AnyStep] = JournalledList(journal)
+        self._layouts = layouts
+        self._chooser = chooser
+        self._inputs = inputs
+        self._wide: JournalledDict[int, Buffer] = JournalledDict(journal)
+
+    @classmethod
+    def on(cls, engine: NativeEngine) -> Emitter:
+        """One that may use every implementation that is right."""
+        return cls(Layouts(engine.lib), Chooser(engine))
+
+    def run(self, role: str, desc: PrimitiveDesc, arguments: Sequence[tuple[int, Buffer]]) -> None:
+        """Adds a primitive."""
+        self.steps.append(Step(role, desc, tuple(arguments)))
+
+    def on_host(
+        self,
+        role: str,
+        run: Callable[[Sequence[Array], Sequence[Array]], None],
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
+    ) -> None:
+        """Adds a step on the host, on plain buffers."""
+        both = (*inputs, *outputs)
+        arrays = tuple(array for array in map(HostArray.of, both) if array is not None)
+        self.steps.append(HostStep(role, run, tuple(enumerate(both)), arrays, len(inputs)))
+
+    def splice(self, steps: Sequence[AnyStep], arguments: Sequence[Buffer]) -> None:
+        """Adds steps that were made aside, with these buffers in the place of their arguments."""
+
+        def instead(buffer: Buffer) -> Buffer:
+            number = buffer.root.argument
+            if number is None:
+                return buffer
+            given = arguments[number]
+            same = buffer.place == 0 and buffer.desc == given.desc
+            return (
+                given if same else Buffer(buffer.desc, given.root.argument, base=given, offset=buffer.place)
+            )
+
+        self.steps.extend(
+            evolve(step, arguments=tuple((number, instead(buffer)) for number, buffer in step.arguments))
+            for step in steps
+        )
+
+    def belongs_to(self, op: int, since: int) -> None:
+        """Says of the steps from a number on for which op, by its id, they are done, where that is not said yet."""
+        for number in range(since, len(self.steps)):
+            if self.steps[number].op is None:
+                self.steps[number] = evolve(self.steps[number], op=op)
+
+    # --- copies --------------------------------------------------------------------------------------
 
     def copy(self, what: str, source: Buffer, target: Buffer) -> None:
         """Copies between layouts and data types."""
-        reasons: list[str] = []
-        step = copy_step(self.engine, what, source, target, reasons, proven_only=self.proven_only)
-        one_by_one = step is None or step.implementation.startswith("simple")
+        choice = self._chooser.reorder(source.desc, target.desc)
+        one_by_one = choice.desc is None or choice.desc.implementation.startswith("simple")
         types = {source.desc.data_type, target.desc.data_type}
         converts_halves = DataType.f16 in types and len(types) > 1
-        if one_by_one and (converts_halves or reasons) and self._otherwise(what, source, target):
+        if one_by_one and (converts_halves or choice.passed_over) and self._otherwise(what, source, target):
             return
-        if step is None:
+        if choice.desc is None:
             raise Unfit(
                 f"no reorder from {source.desc.describe()} to {target.desc.describe()}"
-                + "".join(f"; {reason}" for reason in reasons)
+                + "".join(f"; {reason}" for reason in choice.passed_over)
             )
-        self.steps.append(step)
+        self.steps.append(copy_step(what, choice.desc, source, target))
 
     def _otherwise(self, what: str, source: Buffer, target: Buffer) -> bool:
         """From or to f16, and into gaps, on the host: many times faster than the library does it element by element.
@@ -132,9 +150,9 @@ class Assembly:
                 self._cast(what, source, target)
                 return True
             between = DataType.f32 if DataType.bf16 in types else other.desc.data_type
-            staged = self.temporary(short.desc.shape, between, strides if dense else None)
+            staged = self._layouts.temporary(short.desc.shape, between, strides if dense else None)
         elif target.desc.strides is not None:
-            staged = self.temporary(target.desc.shape, types[1])
+            staged = self._layouts.temporary(target.desc.shape, types[1])
         else:
             return False
         if staged.desc in (source.desc, target.desc):
@@ -151,21 +169,21 @@ class Assembly:
         root = part.root
         number, strides = root.argument, part.desc.strides
         dense = root.desc.strides is not None and not root.desc.has_gaps
-        if number not in self.inputs or not dense or strides is None:
+        if number not in self._inputs or not dense or strides is None:
             return None
         if number not in self._wide:
-            self._wide[number] = self.temporary(root.desc.shape, DataType.f32, root.desc.strides)
+            self._wide[number] = self._layouts.temporary(root.desc.shape, DataType.f32, root.desc.strides)
             self._cast(what, root, self._wide[number])
         wide = self._wide[number]
         offset = part.place // root.desc.itemsize * wide.desc.itemsize
-        return Buffer(self.desc(part.desc.shape, strides, DataType.f32), base=wide, offset=offset)
+        return Buffer(self._layouts.desc(part.desc.shape, strides, DataType.f32), base=wide, offset=offset)
 
     def _cast(self, what: str, source: Buffer, target: Buffer) -> None:
         arrays = [array for array in map(HostArray.of, (source, target)) if array is not None]
         flat = [array.flat for array in arrays]
         same_order = _lie_alike(source.desc, target.desc) and None not in flat
         seen = tuple(array for array in flat if array is not None) if same_order else tuple(arrays)
-        code = self.engine.machine_code
+        code = self._chooser.engine.machine_code
         converts = source.desc.data_type is not target.desc.data_type
         by = half.name(code) if same_order and converts else "numpy"
         cast = half.cast if code else half.cast_without_code
@@ -201,8 +219,8 @@ class Assembly:
             return
         wide = max(source, target, key=lambda one: one.desc.itemsize).desc
         strides = row_major(wide.shape) if wide.strides is None or wide.has_gaps else wide.strides
-        first = self.bring(what, source, self.desc(wide.shape, strides, source.desc.data_type))
-        made = self.desc(wide.shape, strides, target.desc.data_type)
+        first = self.bring(what, source, self._layouts.desc(wide.shape, strides, source.desc.data_type))
+        made = self._layouts.desc(wide.shape, strides, target.desc.data_type)
         second = target if target.desc == made else Buffer(made)
         step = self._scaled_step(what, first, second, scales, zero_points)
         if step is None:
@@ -220,14 +238,7 @@ class Assembly:
         zero_points: Mapping[int, Buffer],
     ) -> Step | None:
         masks = {argument: mask for argument, (mask, _) in scales.items()}
-        desc = reorder(
-            self.engine,
-            source.desc,
-            target.desc,
-            masks,
-            dict.fromkeys(zero_points, 0),
-            proven_only=self.proven_only,
-        )
+        desc = self._chooser.reorder(source.desc, target.desc, masks, dict.fromkeys(zero_points, 0)).desc
         if desc is None:
             return None
         arguments = [(Arg.SRC, source), (Arg.DST, target)]

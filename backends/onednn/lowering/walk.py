@@ -1,0 +1,156 @@
+"""The walk over the ops of a partition: each is tried in one way after another, and goes to the host at last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import takewhile
+
+from attrs import evolve
+
+from ....graph.model.logical_tensor import LogicalTensor
+from ....graph.model.op import Op
+from ....graph.runtime.progress import progressing
+from ....ops.errors import LibraryError
+from ..plan.unfit import NoKernel, Unfit
+from .fusing import Link, chain
+from .lowering import Lowered, Lowering, why_not
+from .moves import MOVES, is_part
+from .on_host import on_host
+from .tensors import HALVES
+from .way import Lies, Way
+
+LAZY = ("Dequantize", "TypeCast", *MOVES)
+"""Ops that are looked through where that is possible; they are lowered when somebody reads their result."""
+
+MOST_WAITING = 24
+"""Lazy ops of a chain that wait for a reader; lowering them from the end takes some calls within calls for each."""
+
+LATE = ("BiasAddBackward",)
+"""Ops that another one may do along the way; they are lowered after all others, or when somebody reads their result."""
+
+OTHERS = (Lies.result, Lies.dense, Lies.last, Lies.first)
+"""Layouts that are tried where the library has no kernel for those that are given; the last two are of images."""
+
+
+class Walk:
+    """Lowers ops, each once.
+
+    Args:
+        low: receives what they become.
+        table: op kind → how it is lowered.
+    """
+
+    def __init__(self, low: Lowering, table: Mapping[str, Lowered]) -> None:
+        self._low = low
+        self._table = table
+        low.tensors.make = self._make
+
+    def lower_all(self) -> None:
+        """Lowers every op."""
+        waiting: dict[int, int] = {}  # tensor → how many lazy ops make it, one after another
+        for op in progressing(self._low.request.ops, "compiling op"):
+            if op.kind in LAZY or is_part(op):
+                depth = 1 + max(waiting.get(t.id, 0) for t in op.inputs)
+                waits = depth < MOST_WAITING and not any(map(self._low.edges.is_port, op.outputs))
+                waiting.update((t.id, depth if waits else 0) for t in op.outputs)
+            else:
+                waits = op.kind in LATE
+            if not waits:
+                self.lower(op)
+        for op in self._low.request.ops:
+            if op.kind in LATE:
+                self.lower(op)
+
+    def _make(self, tensor: LogicalTensor) -> None:
+        """Lowers the op that makes a tensor, which somebody reads before its turn.
+
+        Raises:
+            Unfit: there is none, or it is being lowered.
+        """
+        producer = self._low.edges.producer(tensor)
+        if producer is None or producer.id in self._low.notes.done:
+            raise Unfit(f"{tensor} is not computed")
+        self.lower(producer)
+
+    def lower(self, op: Op) -> None:
+        """Lowers one op, with as much of what follows as the library takes along, or as a step on the host."""
+        done = self._low.notes.done
+        if op.id in done:
+            return
+        with self._low.trying(Way(integers=True)):
+            if op.kind == "Quantize":  # asked for before its turn, where what it follows can take it along
+                before = self._low.edges.producer(op.inputs[0])
+                if before is not None and before.kind not in LAZY:
+                    self.lower(before)
+            if op.id not in done:
+                self._lower(op)
+
+    def _lower(self, op: Op) -> None:
+        low, how = self._low, self._table.get(op.kind)
+        reason = why_not(self._table, op)
+        if how is None or reason is not None:
+            low.notes.reasons.append(f"{op}: {reason}")
+            on_host(low, op)
+            return
+        fuses = how.fuses and low.fuses
+        links = list(takewhile(partial(self._may_take, how, op), chain(low.edges, op))) if fuses else []
+        ways = self._ways(op, how)
+        if self._attempts(op, how, links, ways):
+            return
+        if op.id in low.notes.lacking:  # in these layouts, and nothing that copies is as slow as NumPy
+            kinds = [way for way in ways if not way.channels_last]
+            images = op.attributes.get("data_format") is not None
+            others = [evolve(way, lies=lies) for lies in (OTHERS if images else OTHERS[:2]) for way in kinds]
+            if self._attempts(op, how, links, others):
+                return
+        if low.request.forced and any(  # a slow kernel is better than none
+            self._attempt(op, how, (), evolve(way, references=True)) for way in ways
+        ):
+            return
+        on_host(low, op)
+
+    def _may_take(self, how: Lowered, op: Op, link: Link) -> bool:
+        return not any(one.id in self._low.notes.done for one in link.ops) and how.takes(op, link)
+
+    def _ways(self, op: Op, how: Lowered) -> list[Way]:
+        """The ways without reference loops, in order of preference: with integers before all else, halves in f32 at
+        last, and images channels-last first.
+        """
+        kinds = [Way()]
+        if any(self._low.tensors.quantized(t) is not None for t in op.inputs):
+            kinds.insert(0, Way(integers=True))
+        if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)):
+            kinds.append(Way(through_f32=True))
+        if not how.channels_last:
+            return kinds
+        return [evolve(way, channels_last=last) for way in kinds for last in (True, False)]
+
+    def _attempts(self, op: Op, how: Lowered, links: Sequence[Link], ways: Sequence[Way]) -> bool:
+        """Lowers an op in the first way that fits, with as many links as fit it."""
+        return any(
+            self._attempt(op, how, links[:count], way) for way in ways for count in range(len(links), -1, -1)
+        )
+
+    def _attempt(self, op: Op, how: Lowered, links: Sequence[Link], way: Way) -> bool:
+        """Lowers an op in one way; where that fails, nothing but a reason is left of it."""
+        low, since = self._low, len(self._low.emitter.steps)
+        along = [one for link in links for one in link.ops]
+        try:
+            with low.attempt(way):
+                low.notes.done.update(one.id for one in (op, *along))
+                how.lower(low, op, links)
+        except (Unfit, LibraryError) as error:
+            low.notes.reasons.append(f"{op}: {error}")
+            if isinstance(error, NoKernel):
+                low.notes.lacking.add(op.id)
+            return False
+        if links:
+            low.notes.fused.append((op, *along))
+        low.emitter.belongs_to(op.id, since)
+        return True
+
+
+def lower_all(low: Lowering, table: Mapping[str, Lowered]) -> None:
+    """Lowers every op of a partition."""
+    Walk(low, table).lower_all()

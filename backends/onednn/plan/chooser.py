@@ -1,0 +1,219 @@
+"""Which of the library's implementations a primitive runs on, of those that the quarantine does not bar.
+
+Every primitive but the weight gradients, whose candidates `weight_gradients/draft.py` lists, is
+chosen here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_float, c_void_p
+from typing import TypeVar
+
+from attrs import frozen
+
+from ....ops.errors import LibraryError
+from ..library.enumerators import FpmathMode
+from ..library.implementations import is_called
+from ..library.memory import MemoryDesc
+from ..library.primitive import (
+    NativeEngine,
+    PostOp,
+    PrimitiveAttributes,
+    PrimitiveDesc,
+    described,
+    implementations,
+)
+from ..proven import is_proven
+from ..quarantine import Case, refused, unaskable
+from .journal import Journal, JournalledDict
+from .preference import preferred
+from .unfit import NoKernel, Unfit
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What a plan must not do.
+
+    Attributes:
+        fuses: whether primitives take along what follows their op.
+        proven_only: whether implementations stay out that no fuzzer has covered.
+        choice: which candidate an op takes that has several; the last one where there are fewer.
+        choosing: ids of the ops that do so, while all others keep their first candidate; None for all.
+    """
+
+    fuses: bool = True
+    proven_only: bool = False
+    choice: int = 0
+    choosing: frozenset[int] | None = None
+
+    def choice_of(self, op: int) -> int:
+        """Which candidate an op takes, by its id."""
+        return self.choice if self.choosing is None or op in self.choosing else 0
+
+
+NO_LIMITS = Limits()
+
+
+@frozen
+class Choice:
+    """What was chosen for a primitive.
+
+    Attributes:
+        desc: on an implementation that may run; None where the library has none.
+        passed_over: why others were passed over.
+    """
+
+    desc: PrimitiveDesc | None
+    passed_over: tuple[str, ...] = ()
+
+
+class Chooser:
+    """Chooses implementations, and among the candidates of an op.
+
+    Args:
+        engine: the library's engine.
+        limits: what is not to be done.
+        fpmath: what f32 may be multiplied as.
+        wanted: the name of the implementation that should run instead of the first; `preferred` by default.
+        journal: of the attempts that choose.
+
+    Attributes:
+        references: whether the library's reference loops may run.
+        choices: op → how many candidates it has.
+    """
+
+    def __init__(
+        self,
+        engine: NativeEngine,
+        limits: Limits = NO_LIMITS,
+        fpmath: FpmathMode = FpmathMode.strict,
+        wanted: Callable[[Case], str | None] = preferred,
+        journal: Journal | None = None,
+    ) -> None:
+        self.engine = engine
+        self.limits = limits
+        self.fpmath = fpmath
+        self.references = False
+        self.choices: JournalledDict[int, int] = JournalledDict(journal or Journal())
+        self._wanted = wanted
+
+    # --- implementations -----------------------------------------------------------------------------
+
+    def find(self, function: str, *arguments: object) -> Choice:
+        """A primitive descriptor on the first implementation that may run, or on a better one that may.
+
+        Args:
+            function: what `dnnl_…_primitive_desc_create` makes it.
+            arguments: of that function, the attributes last.
+        """
+        reason = unaskable(function, arguments)
+        if reason is not None:
+            return Choice(None, (reason,))
+        first = described(self.engine, function, *arguments)
+        if first is None:
+            return Choice(None)
+        case = Case(first, arguments)
+        better = self._wanted(case)
+        if better is None and self._kept_out(case) is None:
+            return Choice(first)
+        passed_over: list[str] = []
+        usable: PrimitiveDesc | None = None
+        for desc in implementations(first):
+            reason = self._kept_out(Case(desc, arguments))
+            if reason is not None:
+                passed_over.append(reason)
+            elif better is None or is_called(desc.implementation, better):
+                return Choice(desc, tuple(passed_over))
+            else:
+                usable = usable or desc
+        return Choice(usable, tuple(passed_over))
+
+    def _kept_out(self, case: Case) -> str | None:
+        """Why an implementation may not run, or None."""
+        reason = refused(case, references=self.references)
+        name = case.desc.implementation
+        proven_only = self.limits.proven_only
+        if reason is None and proven_only and not is_proven(self.engine.lib, case.desc.function, name):
+            return f"no fuzzer has covered {name} of {case.desc.function}"
+        return reason
+
+    def describe(self, function: str, *arguments: object) -> PrimitiveDesc:
+        """As `find`.
+
+        Raises:
+            NoKernel: the library has none that may run.
+        """
+        choice = self.find(function, *arguments)
+        if choice.desc is None:
+            reasons = "; ".join(choice.passed_over)
+            raise NoKernel(reasons or f"the library has no {function} for these descriptors")
+        return choice.desc
+
+    def attributes(
+        self,
+        post_ops: Sequence[PostOp] = (),
+        scales: Mapping[int, int] | None = None,
+        zero_points: Mapping[int, int] | None = None,
+    ) -> PrimitiveAttributes:
+        """Attributes of a primitive.
+
+        Args:
+            post_ops: in order.
+            scales, zero_points: argument → mask.
+
+        Raises:
+            Unfit: the library has none such.
+        """
+        try:
+            return PrimitiveAttributes(self.engine.lib, self.fpmath, post_ops, scales, zero_points)
+        except LibraryError as error:
+            raise Unfit(str(error)) from error
+
+    # --- small primitives ----------------------------------------------------------------------------
+
+    def reorder(
+        self,
+        source: MemoryDesc,
+        target: MemoryDesc,
+        scales: Mapping[int, int] | None = None,
+        zero_points: Mapping[int, int] | None = None,
+    ) -> Choice:
+        """A copy between layouts and data types, with scales as in `PrimitiveAttributes`."""
+        attributes = PrimitiveAttributes(self.engine.lib, FpmathMode.strict, (), scales, zero_points)
+        return self.find("reorder", source, self.engine, target, self.engine, attributes)
+
+    def matmul(
+        self, a: MemoryDesc, b: MemoryDesc, c: MemoryDesc, fpmath: FpmathMode = FpmathMode.strict
+    ) -> PrimitiveDesc | None:
+        """C = a · b over the last two axes, the others being batches; None where the library has none."""
+        attributes = PrimitiveAttributes(self.engine.lib, fpmath)
+        return self.find("matmul", self.engine, a, b, None, c, attributes).desc
+
+    def add(
+        self, terms: Sequence[MemoryDesc], total: MemoryDesc, factors: Sequence[float] | None = None
+    ) -> PrimitiveDesc | None:
+        """The sum of tensors of one shape, each times its factor; None where the library has none."""
+        count = len(terms)
+        return self.find(
+            "sum",
+            self.engine,
+            total,
+            count,
+            (c_float * count)(*(factors or [1.0] * count)),
+            (c_void_p * count)(*[term.handle for term in terms]),
+            PrimitiveAttributes(self.engine.lib),
+        ).desc
+
+    # --- candidates ----------------------------------------------------------------------------------
+
+    def choose(self, op: int, candidates: Sequence[T]) -> T:
+        """The candidate whose turn it is, of those that an op, given by its id, has, best first."""
+        self.choices[op] = len(candidates)
+        return candidates[min(self.limits.choice_of(op), len(candidates) - 1)]
+
+    def is_first(self, op: int) -> bool:
+        """Whether it is the turn of the op's first candidate, which nothing has proved wrong."""
+        return self.limits.choice_of(op) == 0
