@@ -291,6 +291,12 @@ def test_a_header_that_is_too_long_is_not_read(tmp_path, monkeypatch):
     assert weight_files.metadata_of(path) == {}
 
 
+def test_metadata_that_is_too_deep_is_damaged(tmp_path):
+    deep = "[" * 100_000
+    safetensors.save_file({"w": W}, tmp_path / "m.safetensors", {weight_files.KEY: deep})
+    assert weight_files.metadata_of(tmp_path / "m.safetensors") == {"document": None}
+
+
 def test_a_bit_that_flips_is_seen(tmp_path):
     dense().save(tmp_path / "m.json", weights=True)
     path = tmp_path / "m.safetensors"
@@ -423,7 +429,7 @@ HOSTILE = {
     ),
     "a constant said to be f8": (at("constants", 0, "data_type", value="f8_e5m2"), "must"),
     "a name of a million letters": (at("names", "1", value="n" * 10**6), None),
-    "deep": (at("names", value=[[]] * 10), "damaged"),
+    "lists in a list": (at("names", value=[[]] * 10), "damaged"),
 }
 
 

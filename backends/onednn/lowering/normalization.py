@@ -132,7 +132,7 @@ def _relu(low: Lowering, op: Op) -> Op | None:
 
 
 def _described(
-    low: Lowering, tensor: LogicalTensor, source: Buffer, epsilon: float, flags: NormalizationFlags
+    low: Lowering, source: Buffer, epsilon: float, flags: NormalizationFlags
 ) -> tuple[Buffer, PrimitiveDesc]:
     """A batch normalisation by the batch's statistics, and its data in the layout that it takes.
 
@@ -175,10 +175,10 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     if relu is not None:
         flags |= NormalizationFlags.fuse_norm_relu
     epsilon, images = op.attributes.real("epsilon"), src
-    src, desc = _described(low, op.outputs[0], images, epsilon, flags)
+    src, desc = _described(low, images, epsilon, flags)
     if relu is not None and (_is_slow(desc) or src.desc.has_gaps):  # signs lie as dense data do
         relu, flags = None, flags & ~NormalizationFlags.fuse_norm_relu
-        src, desc = _described(low, op.outputs[0], images, epsilon, flags)
+        src, desc = _described(low, images, epsilon, flags)
     channels = src.desc.shape[1]
     dst = Buffer(desc.memory_desc(Query.dst_md))
     statistics = [low.layouts.temporary((channels,), F32) for _ in range(2)]
@@ -232,12 +232,12 @@ def _backward_desc(
             attributes,
         )
 
-    data, hint = _described(low, op.outputs[0], src, epsilon, flags)
+    data, hint = _described(low, src, epsilon, flags)
     desc = described(data, hint)
     if _keeps_digits(desc):
         return data, desc
     first = _channels_first(low, data)
-    return first, described(first, _described(low, op.outputs[0], first, epsilon, flags)[1])
+    return first, described(first, _described(low, first, epsilon, flags)[1])
 
 
 def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
