@@ -360,6 +360,17 @@ def test_without_the_library_numpy_does_everything_and_says_so_once(onednn, monk
     assert "it is not here" in str(said[0].message)
 
 
+def test_nothing_is_said_of_a_backend_that_is_not_asked_for(onednn, monkeypatch, recwarn):
+    monkeypatch.setattr(type(onednn), "unavailable", lambda self: "it is not here")
+    monkeypatch.setattr(partitioner, "_said", set())
+    graph = og.Graph()
+    graph.op("Abs", graph.input("x", "f32", [2]))
+    graph.compile(backend="numpy")
+    assert not recwarn.list
+    graph.compile()
+    assert [w.category for w in recwarn] == [og.errors.BackendUnavailableWarning]
+
+
 # --- shapes known at execution --------------------------------------------------------------------------
 
 
