@@ -4,6 +4,12 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
+from onednn_graph.backends.onednn.library.memory import MemoryDesc
+from onednn_graph.backends.onednn.library.primitive import NativeEngine
+from onednn_graph.backends.onednn.plan import assembly
+from onednn_graph.backends.onednn.plan.steps import Buffer
+from onednn_graph.ops.data_types import DataType
 
 SCALE, POINT = 0.5, 130
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "u8": np.uint8, "s8": np.int8}
@@ -136,3 +142,38 @@ def test_a_result_into_gaps_is_whole(onednn, dtype):
     np.testing.assert_array_equal(y, np.abs(x))
     y[...] = GAP
     assert (room == GAP).all()
+
+
+def blocked(engine, dtype, channels=16):
+    """A layout (1, channels, 2, 2) in blocks of channels; formats have no names in the library, so it is sought."""
+    shape = dims((1, channels, 2, 2))
+    for number in range(2, 400):
+        try:
+            made = engine.lib.new("dnnl_memory_desc_create_with_tag", 4, shape, DATA_TYPES[dtype], number)
+        except og.errors.LibraryError:
+            continue
+        desc = MemoryDesc(engine.lib, made)
+        if desc.describe() == "aBcd16b":
+            return desc
+    raise AssertionError
+
+
+def test_a_copy_that_has_no_way_round_is_the_library_s(onednn):
+    engine = NativeEngine()
+    made = assembly.Assembly(engine)
+    source = made.temporary((1, 16, 2, 2), DataType.f16)
+    made.copy("x", source, Buffer(blocked(engine, DataType.s8)))
+    (step,) = made.steps
+    assert step.implementation
+
+
+def test_a_copy_that_nothing_makes_is_refused_with_the_reasons(onednn, monkeypatch):
+    def none(engine, what, source, target, reasons, **more):
+        reasons += ["this is barred", "that is slow"]
+
+    monkeypatch.setattr(assembly, "copy_step", none)
+    engine = NativeEngine()
+    made = assembly.Assembly(engine)
+    source = made.temporary((1, 16, 2, 2), DataType.s8)
+    with pytest.raises(assembly.Unfit, match="no reorder from abcd to aBcd16b; this is barred; that is slow"):
+        made.copy("x", source, Buffer(blocked(engine, DataType.s8)))

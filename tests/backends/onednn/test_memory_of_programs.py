@@ -151,3 +151,12 @@ def test_an_output_that_is_read_before_is_not_written_over():
     want, got = results(graph, backend="numpy"), results(graph)
     for one, other in zip(got, want, strict=True):
         assert np.allclose(one, other, rtol=1e-5)
+
+
+def test_a_result_of_the_host_takes_what_its_elements_take(onednn):
+    count = 100_000
+    graph = og.Graph()
+    positive = graph.op("Abs", graph.input("x", "f32", [count]))
+    zero, one = (graph.constant(np.full(1, number, np.float32), name=str(number)) for number in (0, 1))
+    graph.op("Select", graph.op("HostEqual", positive, zero), one, positive)
+    assert graph.compile().memory_bytes <= count * (4 + 1) + 4096
