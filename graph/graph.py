@@ -17,13 +17,13 @@ from .gradients.reverse import gradients
 from .io.serialization import graph_in_file, graph_in_text, save_graph, write_graph
 from .model.logical_tensor import LogicalTensor
 from .pictures.drawing import graph_in_notebook, graph_to_dot, graph_to_html
+from .pictures.profile import Profile
 from .precision.bfloat16 import to_data_type
 from .precision.inference import for_inference
 from .precision.quantization import quantize
 from .precision.ranges import Method
 from .runtime.engine import Engine
 from .runtime.executable import Explanation
-from .runtime.profiling import Profile
 
 
 class Graph(GraphCore):

@@ -15,9 +15,10 @@ from ..graph.compile.compiled_graph import CompiledGraph
 from ..graph.compile.signature import Key
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import LogicalTensor, label
+from ..graph.model.numpy_types import itemsize
 from ..graph.model.op import Op
-from ..graph.runtime.arrays import Array, itemsize
-from ..graph.runtime.profiling import Profile, profile
+from ..graph.pictures.profile import Profile, profile
+from ..graph.runtime.arrays import Array
 from ..graph.runtime.tensor import allocate
 from ..ops.data_types import DataType
 from ..ops.errors import ArgumentError, UnknownOpError, nearest

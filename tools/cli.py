@@ -12,7 +12,7 @@ from rich.markdown import Markdown
 
 from ..graph.model.logical_tensor import label
 from ..graph.pictures.description import describe
-from ..graph.runtime.profiling import profile
+from ..graph.pictures.profile import profile
 from ..graph.runtime.progress import show_progress
 from ..ops.errors import UnknownOpError
 from ..ops.registry import REGISTRY

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import PropertyType, label
 from ..graph.pictures.description import DescribedOp, DescribedPartition, GraphDescription
-from ..graph.runtime.profiling import Line, Profile
+from ..graph.pictures.profile import Profile
+from ..graph.runtime.profiling import Line
 from ..ops.registry import REGISTRY
 from ..ops.values import counted
 from .bench import Benchmark

@@ -71,7 +71,7 @@ class NativeExecutable:
         """On as many threads as the library has compiled for."""
         threads = self.explanation.threads
         with nullcontext() if threads is None else load().using(threads):
-            if profiling.profiles:
+            if profiling.recordings:
                 frame.run_each(_recorded)
             else:
                 frame()

@@ -80,7 +80,7 @@ class NumpyExecutable:
                     returned = kernel(op, ins, outs)
             except MemoryError as error:
                 raise OutOfMemoryError(f"{op}: its NumPy kernel found no memory, {error}") from error
-            if profiling.profiles:
+            if profiling.recordings:
                 tensors = tuple(type_and_shape(t.data_type, t.shape) for t in (*op.inputs, *op.outputs))
                 end = perf_counter()
                 profiling.record(EventKind.host, op.kind, f"numpy:{op.kind}", tensors, start, end, op.id)

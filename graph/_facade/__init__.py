@@ -49,8 +49,8 @@ from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, P
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.onnx import from_onnx
 from onednn_graph.graph.open_graph import OpenGraph
+from onednn_graph.graph.pictures.profile import profile
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
-from onednn_graph.graph.runtime.profiling import profile
 from onednn_graph.graph.runtime.tensor import Tensor
 from onednn_graph.graph.runtime.threads import get_num_threads, set_num_threads
 from onednn_graph.graph.torch_export import from_torch

@@ -1,6 +1,7 @@
 """What ran, where, why and for how long: profiles, reports, and what `explain()` returns."""
 
 from onednn_graph.graph.compile.report import Report
+from onednn_graph.graph.pictures.profile import Profile, profile
 from onednn_graph.graph.runtime.executable import (
     Considered,
     ExplainedStep,
@@ -8,7 +9,7 @@ from onednn_graph.graph.runtime.executable import (
     OnlineChoice,
     Tried,
 )
-from onednn_graph.graph.runtime.profiling import Event, EventKind, Line, Profile, profile
+from onednn_graph.graph.runtime.profiling import Event, EventKind, Line
 
 __all__ = [
     "Considered",

@@ -13,11 +13,11 @@ from ...ops.errors import ArgumentError
 from ...ops.values import format_value, integer
 from ..model.logical_tensor import LogicalTensor, label
 from ..pictures.drawing import compiled_in_notebook, compiled_to_html
+from ..pictures.profile import Profile, profile
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.executable import Explanation
 from ..runtime.locking import Lock
-from ..runtime.profiling import Profile, profile
 from ..runtime.tensor import Tensor, allocate, check_array
 from .held import Held
 from .options import CompileOptions

@@ -252,7 +252,7 @@ class CompiledPartition:
         """
         self._check_stream(stream)
         found = self._specialised(inputs)
-        if not profiling.profiles:
+        if not profiling.recordings:
             return found.arguments.execute(inputs, outputs)
         with profiling.in_partitions(self.owners(found.explanation)):
             return found.arguments.execute(inputs, outputs)

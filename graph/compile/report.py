@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from ..runtime.profiling import Profile
+from ..pictures.profile import Profile
 from .record import Placed, told
 
 

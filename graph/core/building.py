@@ -16,10 +16,11 @@ from ..model.builder import schema_output_types, snake_case
 from ..model.fpmath import FpmathMode
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, PropertyType
+from ..model.numpy_types import as_data_type
 from ..model.op import Op
 from ..model.operators import Home
 from ..model.topology import topological
-from ..runtime.arrays import Array, as_array, as_data_type, data_type_of, numpy_type
+from ..runtime.arrays import Array, as_array, data_type_of, numpy_type
 from ..runtime.engine import check_kind
 from ..runtime.parameter import Parameter
 from ..runtime.tensor import Tensor

@@ -14,7 +14,7 @@ from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeError
 from ...ops.schema import UNKNOWN_DIM, Shape, format_shape
 from ...ops.values import format_value, integer, listed
-from ..runtime.arrays import as_data_type, itemsize
+from .numpy_types import as_data_type, itemsize
 from .operators import Home, Operators
 
 MAX_ID = 2**64 - 1

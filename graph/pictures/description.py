@@ -22,7 +22,7 @@ from ..model.logical_tensor import (
 from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
-from ..runtime.profiling import Profile
+from ..runtime.profiling import Recording
 from ..runtime.progress import progressing
 from .modules import places
 from .steps import DescribedStep, layouts_of, steps_of
@@ -153,7 +153,7 @@ def describe(
     policy: str = "fusion",
     backend: str | None = None,
     engine: Engine | None = None,
-    profile: Profile | None = None,
+    profile: Recording | None = None,
     kernels: bool = True,
 ) -> GraphDescription:
     """Finalizes, partitions and compiles a graph, and says what came of it.
@@ -185,7 +185,7 @@ def describe(
     )
 
 
-def describe_compiled(model: ModelSubject, *, profile: Profile | None = None) -> GraphDescription:
+def describe_compiled(model: ModelSubject, *, profile: Recording | None = None) -> GraphDescription:
     """A compiled graph with the kernels that were chosen for it.
 
     Args:
@@ -238,7 +238,7 @@ def _described_graph(
     outputs: Collection[int],
     partitions: Sequence[DescribedPartition],
     problem: str = "",
-    profile: Profile | None = None,
+    profile: Recording | None = None,
 ) -> GraphDescription:
     times = {} if profile is None else profile.op_seconds()
     owners = {op: partition for partition in partitions for op in partition.ops}
@@ -326,7 +326,7 @@ def _layout(tensor: LogicalTensor) -> str:
 
 
 def _compiled(
-    partition: PartitionSubject, engine: Engine | None, profile: Profile | None
+    partition: PartitionSubject, engine: Engine | None, profile: Recording | None
 ) -> DescribedPartition:
     try:
         explanation = partition.compile(engine=engine).explanation
@@ -337,7 +337,7 @@ def _compiled(
 
 
 def _described(
-    partition: PartitionSubject, explanation: Explanation | None, problem: str, profile: Profile | None
+    partition: PartitionSubject, explanation: Explanation | None, problem: str, profile: Recording | None
 ) -> DescribedPartition:
     return DescribedPartition(
         id=partition.id,

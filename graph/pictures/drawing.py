@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..runtime.profiling import Profile
+from ..runtime.profiling import Recording
 from .description import describe, describe_compiled, preview
 from .graphviz import save_dot
 from .html import notebook_html, save_html
@@ -17,13 +17,13 @@ def graph_to_html(
     *,
     policy: str,
     backend: str | None,
-    profile: Profile | None,
+    profile: Recording | None,
 ) -> None:
     """See `Graph.to_html`."""
     save_html(describe(graph, policy=policy, backend=backend, profile=profile), path)
 
 
-def compiled_to_html(model: ModelSubject, path: str | os.PathLike[str], *, profile: Profile | None) -> None:
+def compiled_to_html(model: ModelSubject, path: str | os.PathLike[str], *, profile: Recording | None) -> None:
     """See `CompiledGraph.to_html`."""
     save_html(describe_compiled(model, profile=profile), path)
 

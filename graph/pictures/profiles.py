@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from ...ops.values import counted
-from ..runtime.profiling import EventKind, Line, Profile
+from ..runtime.profiling import EventKind, Line, Recording
 from ..runtime.text_files import save_text
 from .html import filled_page
 
@@ -23,12 +23,12 @@ STYLE = (
 )
 
 
-def save_flames(profile: Profile, path: str | os.PathLike[str]) -> None:
+def save_flames(profile: Recording, path: str | os.PathLike[str]) -> None:
     """See `Profile.to_html`."""
     save_text(flame_page(profile), path)
 
 
-def flame_page(profile: Profile) -> str:
+def flame_page(profile: Recording) -> str:
     """The page: a chart of what ran when, on each thread, and the table below it."""
     count = counted(len(profile.events), "event")
     title = f"Profile: {profile.seconds * 1e3:.3f} ms in partitions, {count}"
@@ -42,7 +42,7 @@ def flame_page(profile: Profile) -> str:
     )
 
 
-def flames(profile: Profile) -> dict[str, Any]:
+def flames(profile: Recording) -> dict[str, Any]:
     """The events as data: each names its line of `lines` by number, and has start and length in microseconds."""
     lines: dict[tuple[object, ...], int] = {}
     threads: dict[int, int] = {}
@@ -69,7 +69,7 @@ def flames(profile: Profile) -> dict[str, Any]:
     }
 
 
-def profile_table(profile: Profile) -> str:
+def profile_table(profile: Recording) -> str:
     """A table of partitions, with the steps of each below it, the most expensive first."""
     if not profile.events:
         return f"<p>{NOTHING}</p>"

@@ -8,7 +8,7 @@ import attrs
 from attrs import frozen
 
 from ..runtime.executable import ExplainedStep, Explanation
-from ..runtime.profiling import EventKind, Profile
+from ..runtime.profiling import EventKind, Recording
 from .subjects import PartitionSubject
 
 
@@ -82,7 +82,7 @@ def _kind_by_name(name: str) -> str:
 
 
 def steps_of(
-    partition: PartitionSubject, explanation: Explanation | None, profile: Profile | None
+    partition: PartitionSubject, explanation: Explanation | None, profile: Recording | None
 ) -> tuple[DescribedStep, ...]:
     """The steps of one execution, in order, with their mean times where they were profiled."""
     planned = _planned_steps(explanation)

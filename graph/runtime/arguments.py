@@ -14,8 +14,9 @@ import numpy as np
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
 from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
+from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
-from .arrays import Array, as_array, itemsize, numpy_type, pinned
+from .arrays import Array, as_array, numpy_type, pinned
 from .engine import Engine
 from .executable import Executable
 from .layouts import LayoutHandle, check_buffer

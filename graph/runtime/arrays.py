@@ -1,4 +1,4 @@
-"""Arrays at the border: NumPy types of our data types, and anything array-like as a NumPy view.
+"""Arrays at the border: anything array-like as a NumPy view.
 
 Whatever has `__dlpack__` (torch, jax, numpy, …) becomes a view without a copy, bfloat16 included, which
 NumPy's own `from_dlpack` refuses. What has only `__array__` goes through that. Source of the structs: DLPack's
@@ -17,43 +17,20 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ...ops.data_types import DataType, parse_data_type
+from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
 from ...ops.values import format_value, one_line
+from ..model.numpy_types import DATA_TYPES, NUMPY_TYPES
 
 Array = NDArray[Any]
 
-NUMPY_TYPES: dict[DataType, np.dtype[Any]] = {
-    DataType.f16: np.dtype(np.float16),
-    DataType.bf16: np.dtype(ml_dtypes.bfloat16),
-    DataType.f32: np.dtype(np.float32),
-    DataType.f64: np.dtype(np.float64),
-    DataType.s64: np.dtype(np.int64),
-    DataType.s32: np.dtype(np.int32),
-    DataType.s8: np.dtype(np.int8),
-    DataType.u8: np.dtype(np.uint8),
-    DataType.boolean: np.dtype(np.bool_),
-    DataType.f8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
-    DataType.f8_e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
-    DataType.s4: np.dtype(ml_dtypes.int4),
-    DataType.u4: np.dtype(ml_dtypes.uint4),
-}
-"""NumPy's type of each data type; what NumPy lacks comes from `ml_dtypes`."""
-
 DEEPEST = 64
 """Axes that a NumPy array can have."""
-
-_DATA_TYPES = {dtype: data_type for data_type, dtype in NUMPY_TYPES.items()}
 
 
 def numpy_type(data_type: DataType) -> np.dtype[Any]:
     """The NumPy dtype of `data_type`."""
     return NUMPY_TYPES[data_type]
-
-
-def itemsize(data_type: DataType) -> int:
-    """Bytes per element in a NumPy array."""
-    return NUMPY_TYPES[data_type].itemsize
 
 
 def data_type_of(array: Array, what: str = "array") -> DataType:
@@ -62,31 +39,13 @@ def data_type_of(array: Array, what: str = "array") -> DataType:
     Raises:
         DataTypeError: oneDNN Graph has no such type.
     """
-    found = _DATA_TYPES.get(array.dtype.newbyteorder("="))
+    found = DATA_TYPES.get(array.dtype.newbyteorder("="))
     if found is None:
         raise DataTypeError(
             f"{what} has NumPy dtype {array.dtype}, which oneDNN Graph has no type for; convert it to one of "
-            f"{', '.join(str(d) for d in _DATA_TYPES)}"
+            f"{', '.join(str(d) for d in DATA_TYPES)}"
         )
     return found
-
-
-def as_data_type(value: Any, what: str) -> DataType:
-    """A data type from its name, a `DataType`, or a dtype such as `np.float32`, `torch.float32` or `"float32"`.
-
-    Raises:
-        ArgumentTypeError, ArgumentError, DataTypeError: nothing of the kind, or one without a counterpart.
-    """
-    if isinstance(value, np.dtype | type):
-        try:
-            found = _DATA_TYPES.get(np.dtype(cast("Any", value)).newbyteorder("="))
-        except (TypeError, ValueError, RecursionError):  # a class with a dtype attribute of its own
-            found = None
-        if found is None:
-            got = format_value(cast("object", value))
-            raise DataTypeError(f"{what} must be a type of oneDNN Graph, got {got}; use 'f32', say")
-        return found
-    return parse_data_type(value, what)
 
 
 # --- DLPack -----------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from attrs import field, frozen
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, LayoutError
 from ..model.logical_tensor import LayoutType, LogicalTensor, format_shape
-from .arrays import Array, address, itemsize
+from ..model.numpy_types import itemsize
+from .arrays import Array, address
 from .locking import Lock
 
 

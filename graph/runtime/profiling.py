@@ -1,17 +1,10 @@
-"""Profiling: how long partitions took, and the primitives and copies in them.
+"""Recording: how long partitions took, and the primitives and copies in them; `pictures.profile` shows it.
 
-    with og.profile() as prof:
-        model(inputs)
-    print(prof)
-    prof.save_trace("trace.json")  # for chrome://tracing, Perfetto or speedscope
-
-Nothing is measured, and next to nothing lost, while no profile is open. Backends call `record` for what they run.
+Nothing is measured, and next to nothing lost, while no recording is open. Backends call `record` for what they run.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -23,9 +16,7 @@ from typing import TypeVarTuple
 
 from attrs import frozen
 
-from ...ops.errors import ArgumentError
 from .locking import Lock
-from .replacing import replacing
 
 Arguments = TypeVarTuple("Arguments")
 
@@ -96,8 +87,8 @@ class Line:
     op: int | None = None
 
 
-class Profile:
-    """What `profile()` has measured.
+class Recording:
+    """What was measured while it was open.
 
     Attributes:
         events: in the order in which they ended.
@@ -165,83 +156,6 @@ class Profile:
                 )
         return totals
 
-    def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Chrome trace: JSON that chrome://tracing, Perfetto and speedscope open.
-
-        Raises:
-            ArgumentError: the file can't be written.
-        """
-        traced = [
-            {
-                "name": event.name,
-                "cat": event.kind.value,
-                "ph": "X",
-                "ts": event.start * 1e6,
-                "dur": event.seconds * 1e6,
-                "pid": os.getpid(),
-                "tid": event.thread,
-                "args": {
-                    "implementation": event.implementation,
-                    "partition": event.partition,
-                    "tensors": list(event.tensors),
-                },
-            }
-            for event in sorted(self.events, key=lambda event: event.start)
-        ]
-        text = json.dumps({"traceEvents": traced, "displayTimeUnit": "ms"}, indent=1)
-        try:
-            with replacing(path) as (file,):
-                file.write(f"{text}\n".encode())
-        except (OSError, ValueError) as error:  # a ValueError for a null character in the path
-            raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Draws a flame chart into one page of HTML: what ran when, on each thread, and a table of sums.
-
-        The page loads nothing from anywhere.
-
-        Raises:
-            GraphFileError: the file can't be written.
-            ArgumentTypeError: no path.
-        """
-        from ..pictures.profiles import save_flames  # it draws profiles, and so comes after this module
-
-        save_flames(self, path)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what printing it shows, as a table."""
-        from ..pictures.profiles import profile_table
-
-        return profile_table(self)
-
-    def __str__(self) -> str:
-        total = self.seconds
-        if not self.events:
-            return "nothing was executed while the profile was open"
-        rows: list[tuple[str, ...]] = [
-            ("", "calls", "total ms", "mean ms", "share", "implementation", "tensors")
-        ]
-        for partition in self.partitions:
-            rows.append(_row(partition, total, ""))
-            rows += [
-                _row(line, total, "  ")
-                for line in self.steps
-                if (line.partition, line.label) == (partition.partition, partition.label)
-            ]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if 0 < column < 5 else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        share = self.copy_seconds / total if total else 0.0
-        lines.append(
-            f"reorders and conversions: {self.copy_seconds * 1e3:.3f} ms, {share:.0%} of {total * 1e3:.3f} ms"
-        )
-        return "\n".join(lines)
-
 
 def _lines(events: Iterable[Event], *, by_op: bool = False) -> tuple[Line, ...]:
     groups: dict[tuple[object, ...], list[Event]] = {}
@@ -267,20 +181,7 @@ def _lines(events: Iterable[Event], *, by_op: bool = False) -> tuple[Line, ...]:
     )
 
 
-def _row(line: Line, total: float, indent: str) -> tuple[str, ...]:
-    name = f"partition {line.partition}: {line.name}" if line.kind is EventKind.partition else line.name
-    return (
-        indent + name,
-        str(line.calls),
-        f"{line.seconds * 1e3:.3f}",
-        f"{line.seconds / line.calls * 1e3:.3f}",
-        f"{line.seconds / total:.0%}" if total else "",
-        line.implementation,
-        ", ".join(line.tensors),
-    )
-
-
-profiles: tuple[Profile, ...] = ()
+recordings: tuple[Recording, ...] = ()
 """The open ones. Whoever executes looks here first; it is empty nearly always."""
 _lock = Lock()
 
@@ -325,17 +226,16 @@ _current: ContextVar[_Section | None] = ContextVar("section", default=None)
 
 
 @contextmanager
-def profile() -> Generator[Profile, None, None]:
-    """Measures every execution in the process until the block ends, on all threads; profiles nest."""
-    global profiles
-    opened = Profile()
+def recording(into: Recording) -> Generator[None, None, None]:
+    """Hands every event of the process to a recording until the block ends, from all threads; recordings nest."""
+    global recordings
     with _lock:
-        profiles = (*profiles, opened)
+        recordings = (*recordings, into)
     try:
-        yield opened
+        yield
     finally:
         with _lock:
-            profiles = tuple(one for one in profiles if one is not opened)
+            recordings = tuple(one for one in recordings if one is not into)
 
 
 def record(
@@ -347,7 +247,7 @@ def record(
     end: float,
     op: int | None = None,
 ) -> None:
-    """Hands an event to the open profiles.
+    """Hands an event to the open recordings.
 
     Args:
         start, end: readings of `time.perf_counter`.
@@ -368,7 +268,7 @@ def _hand_out(
     owner: Owner | None,
     op: int | None = None,
 ) -> None:
-    for one in profiles:
+    for one in recordings:
         one.events.append(
             Event(
                 kind=kind,
@@ -408,7 +308,7 @@ def in_partitions(owners: Sequence[Owner]) -> Generator[None, None, None]:
 def watched(
     call: Callable[[*Arguments], None], owners: Callable[[], Sequence[Owner]], keep: object = None
 ) -> Callable[[*Arguments], None]:
-    """The call, measured as an execution of partitions while a profile is open.
+    """The call, measured as an execution of partitions while a recording is open.
 
     Args:
         owners: tells the partitions, when they are asked for.
@@ -417,7 +317,7 @@ def watched(
 
     def run(*arguments: *Arguments, keep: object = keep) -> None:
         del keep
-        if not profiles:
+        if not recordings:
             call(*arguments)
             return
         with in_partitions(owners()):

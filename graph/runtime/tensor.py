@@ -18,7 +18,8 @@ from ...ops.errors import (
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
-from .arrays import Array, as_array, itemsize, numpy_type
+from ..model.numpy_types import itemsize
+from .arrays import Array, as_array, numpy_type
 from .engine import Engine, check_engine, default_engine
 from .layouts import LayoutHandle, check_buffer
 

@@ -16,8 +16,9 @@ from ..compile.program import program
 from ..compile.record import Placed
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, evolve_tensor
+from ..model.numpy_types import itemsize
 from ..runtime import profiling
-from ..runtime.arrays import Array, address, itemsize, numpy_type
+from ..runtime.arrays import Array, address, numpy_type
 from ..runtime.engine import default_engine
 from ..runtime.executable import AtAddresses, Executable, Explanation
 from ..runtime.tensor import allocate

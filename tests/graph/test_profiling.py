@@ -123,13 +123,13 @@ def test_profiles_nest_and_close():
     model(data)
     assert [line.calls for line in inner.partitions] == [1, 1]
     assert [line.calls for line in outer.partitions] == [2, 2]
-    assert profiling.profiles == ()
+    assert profiling.recordings == ()
 
 
 def test_an_exception_closes_the_profile():
     with pytest.raises(KeyError), og.profile():
         raise KeyError("x")
-    assert profiling.profiles == ()
+    assert profiling.recordings == ()
 
 
 def test_other_threads_are_measured_too():

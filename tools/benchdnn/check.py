@@ -21,7 +21,8 @@ from ...graph.io.document_reader import read_bytes
 from ...graph.io.serialization import Document, from_graph, load
 from ...graph.io.weights import Weights
 from ...graph.model.logical_tensor import LogicalTensor, may_overlap
-from ...graph.runtime.arrays import Array, itemsize, numpy_type
+from ...graph.model.numpy_types import itemsize
+from ...graph.runtime.arrays import Array, numpy_type
 from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, OutOfMemoryError, UnsupportedError

@@ -15,8 +15,8 @@ from attrs import evolve, frozen
 
 from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LogicalTensor, evolve_tensor
+from ....graph.model.numpy_types import itemsize
 from ....graph.model.op import Op
-from ....graph.runtime.arrays import itemsize
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
 from .fusing import BINARY, ELTWISE

@@ -172,7 +172,7 @@ class Frame:
         runtime = lib.runtime
         held = runtime.hold(self._plan.threads)
         try:
-            if profiling.profiles:
+            if profiling.recordings:
                 self._profiled_run()
                 return
             if self._arena.zone:
