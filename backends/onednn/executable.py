@@ -76,7 +76,7 @@ class PlanExecutable:
         """What is made of the constant inputs as they are now."""
         if self.prepared is None:
             return None
-        return fork.run(self.prepared.made_of, [*addresses, *[0] * len(self.outputs)])
+        return fork.run(self.prepared.made_of, [*addresses, *[0] * len(self.outputs)], {}, 0)
 
     def run_at(self, addresses: Sequence[int], prepared: object = None) -> None:
         """One call into the library for each primitive, on memory at these addresses."""

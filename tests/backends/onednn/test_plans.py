@@ -100,6 +100,22 @@ def test_a_constant_is_prepared_again_for_another_array_only(onednn, build, monk
     assert sorted(plans.values()) == [4, 10]  # prepared for the first array and three more; run ten times
 
 
+@pytest.mark.parametrize("build", [fused_convolution, fused_product], ids=lambda build: build.__name__)
+def test_constants_are_prepared_from_addresses_alone(onednn, build):
+    graph = og.Graph()
+    y = build(graph, constant=True)
+    model = graph.compile()
+    (partition,) = model.partitions
+    executable = partition.compile().executable
+    arrays = {t.name: integers(*t.shape, seed=i) for i, t in enumerate(graph.inputs)}
+    out = np.empty(y.shape, np.float32)
+    places = [arrays[t.name].ctypes.data for t in executable.inputs]
+    prepared = executable.prepare(places)
+    assert prepared is not None
+    executable.run_at([*places, out.ctypes.data], prepared)
+    np.testing.assert_array_equal(out, on_numpy(graph, arrays)[y])
+
+
 def test_prepared_constants_that_are_read_through_views(onednn):
     """Weights turned and reshaped on the way: what is prepared depends on the constant under the views."""
     graph = og.Graph()
