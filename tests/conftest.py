@@ -18,6 +18,10 @@ settings.register_profile(
 settings.load_profile("tests")
 
 ROOT = Path(__file__).parent.parent
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    # Processes side by side that each have a thread for every CPU spend most of their time waiting in a loop. Kernels
+    # for several threads run on two. OpenMP reads this when the library is loaded, in children as well.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 """What is said of the project for tools."""
 MODEL_TABLE = pytest.StashKey[list]()

@@ -22,7 +22,8 @@ def run(tmp_path, name, *arguments, launcher=()):
         capture_output=True,
         text=True,
         encoding="utf-8",
-        env=os.environ | {"PYTHONUTF8": "1"},
+        env=os.environ
+        | {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"},  # layers are small, and tests run side by side
         timeout=120,
         check=False,
     )

@@ -4,11 +4,11 @@ import copy
 import json
 import os
 import random
-import subprocess
 import sys
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from graph_documents import chain, put, text, valid
 from onednn_graph.backends.onednn import tuning_cache
@@ -83,16 +83,9 @@ def test_no_path_of_a_library(path):
 @pytest.mark.parametrize("source", ["/dev/zero", "/dev/full", "-"])
 def test_the_command_line_reads_no_more_than_a_graph_can_have(source):
     with open("/dev/zero", "rb") as zeros:
-        done = subprocess.run(
-            [sys.executable, "-m", "onednn_graph", "show", source],
-            stdin=zeros,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = processes.run(["-m", "onednn_graph", "show", source], stdin=zeros, timeout=60)
     assert done.returncode == 2, done.stderr
-    assert "is neither JSON nor ONNX, for it begins with a zero byte" in done.stderr
+    assert b"is neither JSON nor ONNX, for it begins with a zero byte" in done.stderr
 
 
 NUMBERS = [
@@ -183,9 +176,7 @@ def test_mutated_documents_end_in_our_errors_within_bounds(seed, number):
         f"sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}; "
         f"import test_files_hostile; test_files_hostile.fuzz({seed}, {number})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False
-    )
+    done = processes.run(["-c", script], timeout=600)
     assert done.returncode == 0, (done.stderr[-2000:], done.stdout.splitlines()[-1:])
 
 

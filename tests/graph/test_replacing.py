@@ -5,13 +5,13 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.backends.onednn import tuning_cache
 from onednn_graph.graph.io.serialization import dump, from_graph
@@ -132,7 +132,7 @@ with replacing('/dev/stdout') as (file,):
     file.write(b'said')
 """
     with (tmp_path / "out").open("wb") as out:
-        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, timeout=60)
+        assert processes.run(["-c", script], stdout=out).returncode == 0
     assert (tmp_path / "out").read_bytes() == b"said"
 
 
@@ -233,7 +233,7 @@ with replacing({str(tmp_path / "a")!r}) as (file,):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     (tmp_path / "a").write_bytes(b"old")
-    done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
+    done = processes.run(["-c", script])
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
@@ -262,15 +262,11 @@ for thread in threads:
 @posix
 def test_threads_and_processes_that_write_the_same_files(tmp_path):
     """Two files that belong together are always of one writer."""
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", MANY, str(tmp_path), str(n)], stderr=subprocess.PIPE, text=True
-        )
-        for n in range(2)
-    ]
+    children = [processes.start(["-c", MANY, tmp_path, n], stderr=subprocess.PIPE) for n in range(2)]
     for child in children:
-        _, said = child.communicate(timeout=120)
-        assert child.returncode == 0, said
+        with child:
+            said = child.stderr.read().decode()
+            assert child.wait() == 0, said
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert names(tmp_path) == ["a", "b"]
 

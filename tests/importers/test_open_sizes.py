@@ -2,12 +2,11 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.graph.compile.compiled_open_graph import MAX_SIZES
 from onnx_oracle import close, expected_of, helper, integers, ints, model_of, normal, scalar
@@ -340,7 +339,8 @@ def elsewhere(tmp_path, model, shapes):
         "pickle.dump([model(x)['y'] for x in arrays], open(sys.argv[2], 'wb'))\n"
     )
     paths = [tmp_path / "model", tmp_path / "results"]
-    subprocess.run([sys.executable, "-c", code, *paths], check=True, timeout=300)
+    done = processes.run(["-c", code, *paths])
+    assert done.returncode == 0, done.stderr
     return arrays, pickle.loads(paths[1].read_bytes())
 
 

@@ -7,12 +7,11 @@ library asks the system.
 """
 
 import ctypes
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 AT_LEAST = (*range(3, 10), 12, 14, 15, 20, 21, 22, 33)
@@ -27,7 +26,6 @@ BITS = {
     "avx512_core_fp16": (*AVX512_CORE, 54, 57, 62, 11),
 }
 """Instruction set, as the library names it → bits that it takes beside those."""
-SECONDS = 120
 LACKS = "this library can't be told of another CPU"
 BEGIN = """
 import json, sys
@@ -45,17 +43,13 @@ def described(isa, code):
     Skips the test where the library can't be told.
     """
     search = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", BEGIN + code, isa],
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa.upper(), "PYTHONPATH": search},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    if LACKS in done.stderr:
-        pytest.skip(f"{LACKS} with {isa}")
-    assert not done.returncode, (done.returncode, done.stderr)
-    return json.loads(done.stdout)
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa.upper(), "PYTHONPATH": search}
+    try:
+        return processes.printed(BEGIN + code, isa, env=environment)
+    except AssertionError as error:
+        if LACKS in str(error):
+            pytest.skip(f"{LACKS} with {isa}")
+        raise
 
 
 def describe(isa):

@@ -1,8 +1,9 @@
 """Programs of Python in processes of their own that begin with the package imported, which takes half a second.
 
 A server has imported it, and has not loaded oneDNN, which reads the environment. It forks itself for each program: the
-fork has the arguments, the environment, the folder and the files that it is given, runs at the top level of `__main__`,
-and ends as an interpreter ends. The command line is imported by each process anew, for it looks at the terminal then.
+fork has the arguments, the environment, the folder and the files that it is given, finds modules of tests/support, runs
+at the top level of `__main__`, and ends as an interpreter ends. The command line is imported by each process anew, for
+it looks at the terminal then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import os
 import pickle
 import runpy
@@ -116,11 +118,11 @@ def start(arguments, *, stdin=None, stdout=None, stderr=None, env=None, start_ne
     return Process(open(readable), ours)
 
 
-def run(arguments, *, input=b"", stdout=None, env=None, timeout=PATIENCE):  # noqa: A002 -- as subprocess.run says
-    """Like subprocess.run, of a program that is given `input` and read to its end; `stdout` may be a file instead."""
+def run(arguments, *, input=b"", stdin=None, stdout=None, env=None, timeout=PATIENCE):  # noqa: A002 -- as subprocess.run says
+    """Like subprocess.run, of a program that is given `input` and read to its end; stdin and stdout may be files."""
     process = start(
         arguments,
-        stdin=subprocess.PIPE,
+        stdin=subprocess.PIPE if stdin is None else stdin,
         stdout=subprocess.PIPE if stdout is None else stdout,
         stderr=subprocess.PIPE,
         env=env,
@@ -149,6 +151,13 @@ def run(arguments, *, input=b"", stdout=None, env=None, timeout=PATIENCE):  # no
         code = process.wait(timeout)
     told = [None if file is None else bytes(read[file]) for file in (process.stdout, process.stderr)]
     return subprocess.CompletedProcess(list(arguments), code, *told)
+
+
+def printed(code, *arguments, env=None):
+    """What a program prints as JSON, which must end well."""
+    done = run(["-c", code, *arguments], env=env)
+    assert done.returncode == 0, f"it ended with {done.returncode}: {done.stderr.decode()[-4000:]}"
+    return json.loads(done.stdout)
 
 
 @functools.cache
@@ -214,10 +223,9 @@ def _begun(files):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin, sys.stdout, sys.stderr = [_stream(n, environment) for n in range(FILES)]
     search = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
-    sys.path[:1] = [
-        "" if arguments[0] == "-c" else folder,
-        *(part for part in search if part not in sys.path),
-    ]
+    support, *rest = sys.path
+    first = "" if arguments[0] == "-c" else folder
+    sys.path[:] = [first, *(part for part in search if part not in rest), *rest, support]
     return arguments
 
 

@@ -12,6 +12,7 @@ import ml_dtypes
 import native_cases
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from c_headers import enumerators
 from native_cases import END, START
@@ -261,12 +262,8 @@ if child == 0:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     folders = os.pathsep.join(sys.path)
-    subprocess.run(
-        [sys.executable, "-c", script, folders],
-        check=True,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
-    )
+    done = processes.run(["-c", script, folders], env={**os.environ, "OMP_NUM_THREADS": "2"})
+    assert done.returncode == 0, done.stderr
 
 
 @needs_library

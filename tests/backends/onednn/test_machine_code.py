@@ -1,13 +1,11 @@
 """Machine code of our own: how it is assembled, that it can be switched off, and that nothing depends on it."""
 
 import ctypes
-import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.backends.onednn.library import batch, f16c, half, machine_code
 from onednn_graph.backends.onednn.library.engines import native_engine
@@ -184,15 +182,8 @@ print(json.dumps({{
 def test_the_environment_keeps_every_page_away(onednn):
     told = {}
     for text in ("0", "1"):
-        run = subprocess.run(
-            [sys.executable, "-c", CHILD.format(tests=os.path.dirname(__file__))],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, MACHINE_CODE: text},
-            timeout=300,
-        )
-        told[text] = json.loads(run.stdout.splitlines()[-1])
+        code = CHILD.format(tests=os.path.dirname(__file__))
+        told[text] = processes.printed(code, env={**os.environ, MACHINE_CODE: text})
     assert told["0"].pop("pages") == 0
     assert told["1"].pop("pages") > 0 or machine_code.place(b"\xc3") is None
     assert told["0"] == told["1"]

@@ -1,14 +1,12 @@
 """How many threads kernels run on, and how those wait."""
 
 import ctypes
-import json
 import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.backends.onednn.library import waiting
 from onednn_graph.backends.onednn.library.loading import load
@@ -31,10 +29,7 @@ def default_again():
 def in_child(code, **environment):
     """What a program prints as JSON, in a process whose environment says of threads only what is given."""
     clean = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=clean | environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    return processes.printed(code, env=clean | environment)
 
 
 def large():

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import time
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.graph.runtime.arrays import Array
 
@@ -95,17 +94,11 @@ def test_a_kill_leaves_a_whole_file(tmp_path: Path, delay: float) -> None:
     path = tmp_path / "t.safetensors"
     _, first = trainer(size=200_000)
     first.save(path)
-    child = subprocess.Popen(
-        [sys.executable, "-c", SAVING, str(Path(__file__).parent), str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(delay)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+    arguments = ["-c", SAVING, str(Path(__file__).parent), str(path)]
+    with processes.start(arguments, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(delay)
+        child.kill()
     first.load(path)
     assert all(np.isfinite(array).all() for array in first.evaluate(feeds(0)).values())
 
