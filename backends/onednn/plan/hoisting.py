@@ -26,7 +26,7 @@ WRITTEN = frozenset(
 
 @frozen
 class Flow:
-    """What a step reads, and what it writes or may write. What it updates is in both."""
+    """What a step reads, and what it writes, updates or may write."""
 
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
@@ -35,9 +35,7 @@ class Flow:
 def flow(step: AnyStep) -> Flow:
     """What a step reads and writes."""
     if isinstance(step, HostStep):
-        outputs = step.arguments[step.inputs :]
-        updated = [one for one in outputs if one[0] in step.updates]
-        return Flow(_buffers([*step.arguments[: step.inputs], *updated]), _buffers(outputs))
+        return Flow(_buffers(step.arguments[: step.inputs]), _buffers(step.arguments[step.inputs :]))
     return Flow(
         _buffers([one for one in step.arguments if one[0] not in WRITTEN]),
         _buffers([one for one in step.arguments if one[0] in WRITTEN]),

@@ -1,5 +1,6 @@
 """Copies between layouts and types, with scales and zero points: what the library gets wrong must not show."""
 
+import attrs
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
@@ -7,8 +8,11 @@ import pytest
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
-from onednn_graph.backends.onednn.plan import assembly
+from onednn_graph.backends.onednn.plan.chooser import Chooser
+from onednn_graph.backends.onednn.plan.emitter import Emitter
+from onednn_graph.backends.onednn.plan.layouts import Layouts
 from onednn_graph.backends.onednn.plan.steps import Buffer
+from onednn_graph.backends.onednn.plan.unfit import Unfit
 from onednn_graph.ops.data_types import DataType
 
 SCALE, POINT = 0.5, 130
@@ -160,20 +164,34 @@ def blocked(engine, dtype, channels=16):
 
 def test_a_copy_that_has_no_way_round_is_the_library_s(onednn):
     engine = NativeEngine()
-    made = assembly.Assembly(engine)
-    source = made.temporary((1, 16, 2, 2), DataType.f16)
-    made.copy("x", source, Buffer(blocked(engine, DataType.s8)))
-    (step,) = made.steps
+    emitter = Emitter.on(engine)
+    source = Layouts(engine.lib).temporary((1, 16, 2, 2), DataType.f16)
+    emitter.copy("x", source, Buffer(blocked(engine, DataType.s8)))
+    (step,) = emitter.steps
     assert step.implementation
 
 
 def test_a_copy_that_nothing_makes_is_refused_with_the_reasons(onednn, monkeypatch):
-    def none(engine, what, source, target, reasons, **more):
-        reasons += ["this is barred", "that is slow"]
-
-    monkeypatch.setattr(assembly, "copy_step", none)
     engine = NativeEngine()
-    made = assembly.Assembly(engine)
-    source = made.temporary((1, 16, 2, 2), DataType.s8)
-    with pytest.raises(assembly.Unfit, match="no reorder from abcd to aBcd16b; this is barred; that is slow"):
-        made.copy("x", source, Buffer(blocked(engine, DataType.s8)))
+    chooser, layouts = Chooser(engine), Layouts(engine.lib)
+    source, target = layouts.temporary((1, 16, 2, 2), DataType.s8), Buffer(blocked(engine, DataType.s8))
+    nothing = attrs.evolve(
+        chooser.reorder(source.desc, target.desc), desc=None, passed_over=("this is barred", "that is slow")
+    )
+    monkeypatch.setattr(Chooser, "reorder", lambda *_: nothing)
+    with pytest.raises(Unfit, match="no reorder from abcd to aBcd16b; this is barred; that is slow"):
+        Emitter(layouts, chooser).copy("x", source, target)
+
+
+def test_what_lies_right_is_its_own_copy_with_the_strides_that_are_asked_for(onednn):
+    engine = NativeEngine()
+    emitter = Emitter.on(engine)
+    stray, usual = (
+        MemoryDesc.strided(engine.lib, (2, 1, 3), DataType.f32, strides) for strides in ((3, 1, 1), (3, 3, 1))
+    )
+    source = Buffer(usual)
+    assert emitter.bring("x", source, usual) is source
+    other = emitter.bring("x", source, stray)
+    assert other.desc.strides == (3, 1, 1)  # kernels have read them for axes of one element
+    assert other.root is source
+    assert not emitter.steps
