@@ -60,7 +60,10 @@ class Graph(GraphCore):
         return partitions_of(self, policy, backend=backend)
 
     def compile(self, engine: Engine | None = None, **options: Unpack[CompileKeywords]) -> CompiledGraph:
-        """Finalizes, partitions and compiles everything.
+        """Partitions and compiles everything that is in the graph now.
+
+        The graph stays as it is, and ops can be added to it, which what was compiled before has not. Parameters are
+        shared.
 
         Args:
             engine: where it will run; the default engine if None.
@@ -281,7 +284,7 @@ class Graph(GraphCore):
         backend: str | None = None,
         profile: Profile | None = None,
     ) -> None:
-        """Finalizes the graph and draws it into one page of HTML, with its partitions and what runs in them.
+        """Draws the graph into one page of HTML, with its partitions and what runs in them. It stays as it is.
 
         The page loads nothing from anywhere. Ops can be found, and clicked for attributes, tensors, kernels and
         reasons. Graphs of some thousand ops are placed more simply; the page says so.
@@ -304,7 +307,7 @@ class Graph(GraphCore):
         policy: Policy | str = Policy.fusion,
         backend: str | None = None,
     ) -> None:
-        """Finalizes the graph and writes it for Graphviz, with a cluster around each partition.
+        """Writes the graph for Graphviz, with a cluster around each partition. It stays as it is.
 
         Args:
             path: of the file.

@@ -9,7 +9,7 @@ from typing import Any
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ...ops.values import format_value
-from ..core.building import GraphCore, content_of
+from ..core.building import GraphCore, content_of, finalized
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
 from ..runtime.progress import show_progress
@@ -52,7 +52,7 @@ def compile_graph(
 ) -> CompiledGraph:
     """See `Graph.compile`."""
     options = CompileOptions() if options is None else options
-    graph.finalize()
+    graph = finalized(graph)
     content = content_of(graph)
     partitions = partitions_of(graph, options.policy, backend=options.backend)
     together = options.policy is Policy.fusion
@@ -81,7 +81,7 @@ def tune_graph(
         raise ArgumentTypeError(f"budget_seconds must be a number, got {format_value(budget_seconds)}")
     if not budget_seconds > 0:
         raise ArgumentError(f"budget_seconds must be above 0, got {format_value(budget_seconds)}")
-    graph.finalize()
+    graph = finalized(graph)
     partitions = partitions_of(graph, Policy.fusion, backend=backend)
     share = budget_seconds / len(partitions)
     found: dict[int, Explanation | None] = {}

@@ -463,6 +463,19 @@ def empty_like(graph: G) -> G:
     return made
 
 
+def finalized(graph: G) -> G:
+    """The graph itself where it is finalized; else a copy that is, so that ops can still be added to this one.
+
+    Raises:
+        GraphError, ShapeError: see `Graph.finalize`.
+    """
+    if graph.finalized:
+        return graph
+    snapshot = copy.copy(graph)
+    snapshot.finalize()
+    return snapshot
+
+
 def content_of(graph: GraphCore) -> Content:
     """What a graph holds, for those who compile it."""
     return graph._content  # pyright: ignore[reportPrivateUsage] -- of the class above

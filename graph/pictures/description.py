@@ -156,7 +156,7 @@ def describe(
     profile: Recording | None = None,
     kernels: bool = True,
 ) -> GraphDescription:
-    """Finalizes, partitions and compiles a graph, and says what came of it.
+    """Partitions and compiles a graph as it is now, which stays open, and says what came of it.
 
     A partition that can't be compiled as it is, for a shape that is known only at execution, say, has its reason in
     `problem`.
@@ -169,7 +169,9 @@ def describe(
     Raises:
         GraphError, ShapeError, UnsupportedError: see `Graph.get_partitions`.
     """
-    graph.finalize()
+    if not graph.finalized:
+        graph = copy.copy(graph)
+        graph.finalize()
     partitions = graph.get_partitions(policy, backend=backend)
     return _described_graph(
         fpmath_mode=graph.fpmath_mode.value,
@@ -214,9 +216,8 @@ def describe_compiled(model: ModelSubject, *, profile: Recording | None = None) 
 
 def preview(graph: GraphSubject) -> GraphDescription:
     """What there is to see of a graph that may be incomplete or wrong; leaves it as it is, and raises nothing."""
-    twin = copy.copy(graph)
     try:
-        return describe(twin, kernels=len(twin.ops) <= PREVIEWED_KERNELS)
+        return describe(graph, kernels=len(graph.ops) <= PREVIEWED_KERNELS)
     except Exception as error:  # whatever it is, it is shown beside the ops
         return _described_graph(
             fpmath_mode=graph.fpmath_mode.value,

@@ -97,6 +97,11 @@ class GraphSubject(Protocol):
         """What a call gives."""
         ...
 
+    @property
+    def finalized(self) -> bool:
+        """Whether nothing can be added any more."""
+        ...
+
     def finalize(self) -> None:
         """Checks it and infers shapes."""
         ...

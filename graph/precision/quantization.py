@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Generic
 
@@ -11,7 +10,7 @@ from attrs import evolve
 
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError
-from ..core.building import G
+from ..core.building import G, finalized
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..runtime.arrays import Array
@@ -32,8 +31,7 @@ def quantize(
 ) -> G:
     """See `Graph.quantize_static`."""
     chosen = parse_enum(Method, method, "method")
-    inferred = frozen_parameters(graph) if graph.parameters else copy.copy(graph)
-    inferred.finalize()
+    inferred = finalized(frozen_parameters(graph) if graph.parameters else graph)
     rewriting = Rewriting(inferred)
     constants = constant_ops(rewriting.ops, rewriting.arrays)
     placement = place(rewriting, kept(keep, rewriting.ops, rewriting.tensors.values()), constants)

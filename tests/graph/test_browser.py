@@ -57,6 +57,7 @@ def overlaps(page):
 
 def test_the_graph_is_drawn(watched, tmp_path):
     graph = fused()
+    graph.finalize()
     page = drawn(watched, graph, tmp_path)
     partitions = graph.get_partitions()
     nodes = page.locator("#scene .node")
@@ -94,6 +95,7 @@ def test_a_hull_holds_its_ops_and_no_others(watched, tmp_path, onednn):
 
 def test_a_click_pins_the_details(watched, tmp_path):
     graph = fused()
+    graph.finalize()
     page = drawn(watched, graph, tmp_path)
     node(page, "Convolution").click()
     panel = page.locator("#panel")
@@ -124,6 +126,7 @@ def test_a_click_pins_the_details(watched, tmp_path):
 
 def test_the_tooltip_names_the_kernels(watched, tmp_path, onednn):
     graph = fused()
+    graph.finalize()
     page = drawn(watched, graph, tmp_path)
     tooltip = page.locator("#tooltip")
     playwright.expect(tooltip).to_be_hidden()

@@ -195,7 +195,7 @@ def by_kind(colours):
 
 def test_colours_tell_backends_kinds_layouts_and_partitions(watched, tmp_path, onednn):
     graph = blocks(2)
-    graph.compile()
+    graph.finalize()
     page = drawn(watched, graph, tmp_path)
     choice = page.locator("#colour")
     assert choice.locator("option").all_text_contents() == ["partition", "backend", "kind", "layout"]

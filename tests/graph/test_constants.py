@@ -269,6 +269,7 @@ def test_an_op_in_the_place_of_another():
     assert graph.output_names == ("y",)
     want = np.abs(X @ W + B)
     np.testing.assert_array_equal(graph.compile()(X)["y"], want)
+    graph.finalize()
     with pytest.raises(og.GraphError, match="the graph is finalized"):
         graph.replace_ops([relu])
 

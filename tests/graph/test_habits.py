@@ -285,6 +285,7 @@ def test_a_graph_comes_back_from_a_pickle(finalized):
     np.testing.assert_array_equal(graph.parameters["w"], W)
     if not finalized:
         graph.tensor("x") + 1
+        again.finalize()
         with pytest.raises(og.GraphError, match="finalized"):
             again["x"] + 1
 

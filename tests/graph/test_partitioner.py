@@ -194,6 +194,7 @@ def test_higher_priorities_claim_first(ops, fuser):
     backend = fuser(chain("a", "b", priority=1), chain("b", "c", "d", priority=2))
     graph = og.Graph()
     straight(graph, *["TestNegate"] * 4)
+    graph.finalize()
     model = graph.compile()
     assert names(model) == [["a"], ["b", "c", "d"]]
     assert [p.backend for p in graph.get_partitions()] == [
@@ -278,6 +279,7 @@ def test_a_backend_that_gives_up_at_compile_time(ops, fuser):
     backend.compile = too_large
     graph = og.Graph()
     straight(graph, "TestNegate")
+    graph.finalize()
     model = graph.compile()
     explanation = model.explain()[0]
     assert explanation.backend == "numpy"

@@ -168,6 +168,7 @@ def test_model(zoo, built, case, model_table):
         path = path.with_suffix(f".{case.kind.replace(' ', '_')}.onnx")
         zoo.quantize(model, made, path, **WAYS[case.kind])
     imported = og.from_torch(made.module, (made.x,)) if case.kind == "f32 torch" else og.from_onnx(path)
+    imported.finalize()
     (result,) = imported.compile()(x).values()
     expected = zoo.onnxruntime_result(path, x)
     noise = zoo.difference(zoo.onnxruntime_result(path, x, optimised=True), expected)

@@ -360,6 +360,7 @@ def test_a_strategy_where_there_is_nothing_to_choose_is_an_error():
     graph.op("ReLU", graph.input("x", "f32", [4]))
     with pytest.raises(og.ArgumentError, match="no partition of the graph has a choice"):
         graph.compile(strategy="matrix product")
+    graph.finalize()
     (partition,) = graph.get_partitions()
     with pytest.raises(og.ArgumentError, match="has nothing to choose from here"):
         partition.compile(strategy="matrix product")

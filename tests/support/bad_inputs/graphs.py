@@ -209,9 +209,9 @@ def build(*inputs, kind=CONV, **more):
     return graph.op(kind, *[named.get(i, i) if isinstance(i, str) else i for i in inputs], **more)
 
 
-def after_compile(use):
+def after_finalize(use):
     graph, *_ = made = built()
-    graph.compile()
+    graph.finalize()
     return use(graph, *made[1:])
 
 
@@ -257,20 +257,20 @@ BUILDER_ROWS = [
             ("tensor 'z': property_type", "mean 'constant'?"),
         ),
         (
-            "input after compile",
-            lambda: after_compile(lambda graph, *_: graph.input("z", "f32")),
+            "input after finalize",
+            lambda: after_finalize(lambda graph, *_: graph.input("z", "f32")),
             GraphError,
             ("input 'z' can't be added, the graph is finalized",),
         ),
         (
-            "op after compile",
-            lambda: after_compile(lambda graph, x, dy, _: graph.op(CONV, x, dy, **attributes())),
+            "op after finalize",
+            lambda: after_finalize(lambda graph, x, dy, _: graph.op(CONV, x, dy, **attributes())),
             GraphError,
             (f"{CONV} can't be added, the graph is finalized",),
         ),
         (
-            "output after compile",
-            lambda: after_compile(lambda graph, x, dy, dw: graph.output(dw)),
+            "output after finalize",
+            lambda: after_finalize(lambda graph, x, dy, dw: graph.output(dw)),
             GraphError,
             ("output tensor 'dw'", "can't be added, the graph is finalized"),
         ),
