@@ -45,7 +45,7 @@ BOUNDED = frozenset(
 """Kinds whose results are never below −1."""
 LEAST: Mapping[str, Callable[[Attributes], float]] = {
     "Clamp": lambda a: a.real("min"),
-    "Dequantize": lambda a: -max(map(abs, a.reals("scales"))) * (255.0 + max(map(abs, a.integers("zps")))),
+    "Dequantize": lambda a: -max(map(abs, a.reals("scales"))) * (255.0 + max(map(abs, _zero_points(a)))),
     "Elu": lambda a: -max(a.real("alpha"), 0.0),
     "SoftPlus": lambda a: 0.0 if a.real("beta") > 0 else -np.inf,
 }
@@ -65,6 +65,10 @@ INTEGERS = {2: np.uint16, 4: np.uint32}
 def may_be_minus_infinity(low: Lowering, tensor: LogicalTensor) -> bool:
     """Whether −∞ can be among the elements, as far as the ops before tell."""
     return _least(low, tensor, MOST_PASSED) == -np.inf
+
+
+def _zero_points(attributes: Attributes) -> Sequence[int]:
+    return attributes.integers("zps") if "zps" in attributes else (0,)
 
 
 def _least(low: Lowering, tensor: LogicalTensor, most: int) -> float:

@@ -173,7 +173,8 @@ def _bounds(
             zero = max(op.attributes["scales"]) * max(map(abs, op.attributes.get("zps") or (0,)))
             errors, exact = [errors[0] + 8 * F32 * (np.abs(values[0]) + zero)], False
         if op.kind == "DynamicQuantize":
-            errors = [errors[0] + 8 * F32 * np.abs(values[0]), *errors[1:]]
+            zero = np.max(values[1]) * np.max(np.abs(values[2])) if len(values) > 2 else 0.0
+            errors = [errors[0] + 8 * F32 * (np.abs(values[0]) + zero), *errors[1:]]
             exact = False
         spread = [np.zeros(o.shape) for o in outputs] if exact else _corners(op, values, errors, outputs)
         if op.schema.family == "eltwise" and op.kind.endswith("Backward"):
