@@ -43,6 +43,12 @@ BOUNDED = frozenset(
     }
 )
 """Kinds whose results are never below −1."""
+
+
+def _zero_points(attributes: Attributes) -> tuple[int, ...]:
+    return attributes.integers("zps") if "zps" in attributes else (0,)
+
+
 LEAST: Mapping[str, Callable[[Attributes], float]] = {
     "Clamp": lambda a: a.real("min"),
     "Dequantize": lambda a: -max(map(abs, a.reals("scales"))) * (255.0 + max(map(abs, _zero_points(a)))),

@@ -203,7 +203,9 @@ def test_what_is_minus_infinity_in_a_shorter_type_is_looked_for(onednn, what):
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("before", ["Elu", "Clamp", "Dequantize", "GELU", "swish", "Maximum", "AvgPool"])
+@pytest.mark.parametrize(
+    "before", ["Elu", "Clamp", "Dequantize", "symmetric", "GELU", "swish", "Maximum", "AvgPool"]
+)
 def test_nothing_is_looked_for_in_halves_that_hold_it_all(onednn, before):
     def build(graph, t):
         if before == "swish":
@@ -213,6 +215,8 @@ def test_nothing_is_looked_for_in_halves_that_hold_it_all(onednn, before):
         elif before == "AvgPool":
             made = graph.op("ReLU", t)
             made = graph.op("AvgPool", made, data_format="NCX", exclude_pad=True, **WINDOW)
+        elif before == "symmetric":
+            made = graph.op("Dequantize", t, scales=[0.5])
         else:
             numbers = {"Elu": {"alpha": 1.0}, "Clamp": {"min": -6e4, "max": 0.0}}
             scales = {"Dequantize": {"scales": [0.5], "zps": [3]}}
@@ -221,7 +225,7 @@ def test_nothing_is_looked_for_in_halves_that_hold_it_all(onednn, before):
         return graph.op("MaxPool", made, data_format="NCX", **WINDOW)
 
     graph = og.Graph()
-    build(graph, graph.input("x", "s8" if before == "Dequantize" else "f32", (1, 16, 8, 8)))
+    build(graph, graph.input("x", "s8" if before in ("Dequantize", "symmetric") else "f32", (1, 16, 8, 8)))
     assert "-inf" not in str(graph.compile().explain())
 
 
