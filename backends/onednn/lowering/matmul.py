@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-from ....graph.model.logical_tensor import row_major
+from attrs import evolve, frozen
+
+from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ....ops.matmul import matrix_shapes
@@ -21,102 +24,158 @@ from .tensors import Quantized
 from .views import reshaped_strides
 
 
-def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """A matmul primitive; transposed operands are looked at with their last axes exchanged."""
-    src, weights, output = op.inputs[0], op.inputs[1], op.outputs[0]
-    a_shape, b_shape = matrix_shapes(
-        src.dims, weights.dims, op.attributes.flag("transpose_a"), op.attributes.flag("transpose_b")
-    )
-    if a_shape[-1] > PRODUCTS:
-        raise Unfit(f"sums of {a_shape[-1]} products lose digits in f32")
-    rank = max(len(a_shape), len(b_shape))
-    vectors = len(src.dims) == 1 or len(weights.dims) == 1
-    if vectors and links:
-        raise Unfit("post-ops need the axes of the matrices")
-    integers = [low.tensors.quantized(t) for t in (src, weights)]
-    factors = [found.largest for found in integers if found is not None]
-    if all(integers):
-        check_products(a_shape[-1], math.prod(factors))
-    scales: dict[int, tuple[int, Sequence[float]]] = {}
-    points: dict[int, int] = {}
-    operands: list[Buffer] = []
-    for tensor, flag, found, argument in (
-        (src, "transpose_a", integers[0], Arg.SRC),
-        (weights, "transpose_b", integers[1], Arg.WEIGHTS),
-    ):
-        turned = op.attributes.flag(flag) and len(tensor.dims) > 1
-        if all(integers) and found is not None:
-            scales[argument], points[argument] = _scaled(found, argument, turned, len(tensor.dims), rank)
-            operands.append(_matrix(low, found.buffer, rank, turned, argument))
+@frozen(kw_only=True)
+class Product:
+    """The operands of a product, as matrices with the same number of axes.
+
+    Attributes:
+        matrix: sizes of what the primitive makes: batches, rows and columns.
+        src, weights: the factors, with rows and columns as the last two axes.
+        bias: broadcasts to the result; or None.
+        scales: argument → mask and scales, of factors that are integers. zero_points: argument → value.
+        mixed: whether integers stand behind one factor alone, so that both are real.
+        folded: whether the rows of all batches are in one axis; the factors are, `matrix` is as it was.
+    """
+
+    matrix: tuple[int, ...]
+    src: Buffer
+    weights: Buffer
+    bias: Buffer | None
+    scales: Mapping[int, tuple[int, Sequence[float]]]
+    zero_points: Mapping[int, int]
+    mixed: bool
+    folded: bool = False
+
+    @property
+    def meets_one_matrix(self) -> bool:
+        """Whether the rows of all batches meet the same weights, so that one product does what one for each would."""
+        src, weights = self.src.desc.shape, self.weights.desc.shape
+        return len(self.matrix) > 2 and math.prod(weights[:-2]) == 1 and src[:-1] == self.matrix[:-1]
+
+    def in_rows(self, low: Lowering) -> Product:
+        """The same with all rows in one axis."""
+        return evolve(
+            self,
+            src=_as_rows(low, self.src, self.matrix),
+            weights=_as_rows(low, self.weights, self.matrix),
+            bias=None if self.bias is None else _as_rows(low, self.bias, self.matrix),
+            # The columns are the second axis then.
+            scales={argument: (2 if mask else 0, values) for argument, (mask, values) in self.scales.items()},
+            folded=True,
+        )
+
+    def post_ops(self, low: Lowering, output: LogicalTensor, links: Sequence[Link]) -> PostOps:
+        """The factors' scales and zero points, and what follows the product."""
+        view = OperandView(output)
+        if self.folded:
+            view = OperandView(output, partial(_as_rows, low, matrix=self.matrix))
+        post_ops = PostOps(low, view)
+        for argument, (mask, values) in self.scales.items():
+            post_ops.add_scales(argument, values, mask)
+        for argument, value in self.zero_points.items():
+            post_ops.add_zero_point(argument, value)
+        post_ops.add_links(links)
+        return post_ops
+
+    def target(
+        self, low: Lowering, output: LogicalTensor, result: LogicalTensor, links: Sequence[Link]
+    ) -> MemoryDesc:
+        """What to ask for as the result: the user's layout where its axes are the primitive's."""
+        if self.matrix == output.dims:
+            target = low.tensors.wanted(result, None, links, turned_later=not self.folded)
         else:
-            operands.append(_matrix(low, low.tensors.plain(tensor), rank, turned, argument))
-    result = result_of(op, links)
-    own_axes = sum(len(tensor.dims) > 1 for tensor in (src, weights))
-    matrix = (*output.dims[: len(output.dims) - own_axes], a_shape[-2], b_shape[-1])
-    matrix = (1,) * (rank - len(matrix)) + matrix
-    bias: Buffer | None = None
-    if len(op.inputs) > 2:
-        data_type = DataType.f32 if all(integers) else None
-        bias = low.tensors.aligned(op.inputs[2], rank, None, data_type)
-    folds = _folds(matrix, operands, op.attributes.flag("transpose_a"))
+            target = low.layouts.rows(self.matrix, low.tensors.type_of(result))
+        return _target_in_rows(low, target, self.matrix) if self.folded else target
 
-    if folds:  # the columns are the second axis then
-        scales = {argument: (2 if mask else 0, values) for argument, (mask, values) in scales.items()}
+    def free_weights(self, low: Lowering, weights: LogicalTensor) -> MemoryDesc:
+        """What to ask for as the weights: constant ones are brought to the layout that the library likes best, once."""
+        desc = self.weights.desc
+        one_matrix = max(desc.shape[:-2], default=1) == 1
+        free = low.edges.is_constant(weights) and not self.mixed and one_matrix
+        return low.layouts.any(desc.shape, desc.data_type) if free else desc
 
-    def see(buffer: Buffer) -> Buffer:
-        return _as_rows(low, buffer, matrix) if folds else buffer
 
-    operands = [see(operand) for operand in operands]
-    bias = None if bias is None else see(bias)
-    post_ops = PostOps(low, OperandView(output, see))
-    for argument, (mask, values) in scales.items():
-        post_ops.add_scales(argument, values, mask)
-    for argument, value in points.items():
-        post_ops.add_zero_point(argument, value)
-    post_ops.add_links(links)
-    attributes = post_ops.attributes()
-    if matrix == output.dims:
-        target = low.tensors.wanted(result, None, links, turned_later=not folds)
-    else:
-        target = low.layouts.temporary(matrix, low.tensors.type_of(result)).desc
-    if folds:
-        target = _target_in_rows(low, target, matrix)
-    # Constant weights are brought to the layout that the library likes best, once.
-    free = (
-        low.edges.is_constant(weights)
-        and all(integers) == any(integers)
-        and max(operands[1].desc.shape[:-2], default=1) == 1
+def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """A matmul primitive: operands as matrices, with all rows in one axis where that can be, and the result as it was.
+
+    Raises:
+        Unfit: sums that are too long, post-ops of a product of vectors, scales that the primitive does not have.
+    """
+    output, result = op.outputs[0], result_of(op, links)
+    shapes = matrix_shapes(
+        *(tensor.dims for tensor in op.inputs[:2]),
+        op.attributes.flag("transpose_a"),
+        op.attributes.flag("transpose_b"),
     )
-    weights_desc = (
-        low.layouts.any(operands[1].desc.shape, operands[1].desc.data_type) if free else operands[1].desc
-    )
+    depth = shapes[0][-1]
+    if depth > PRODUCTS:
+        raise Unfit(f"sums of {depth} products lose digits in f32")
+    if links and any(len(tensor.dims) == 1 for tensor in op.inputs[:2]):
+        raise Unfit("post-ops need the axes of the matrices")
+    product = _normalised(low, op, *shapes)
+    if product.meets_one_matrix and not op.attributes.flag("transpose_a"):
+        product = product.in_rows(low)
+    post_ops = product.post_ops(low, output, links)
+    bias = product.bias
     desc = low.chooser.describe(
         "matmul",
         low.engine,
-        operands[0].desc,
-        weights_desc,
+        product.src.desc,
+        product.free_weights(low, op.inputs[1]),
         None if bias is None else bias.desc,
-        target,
-        attributes,
+        product.target(low, output, result, links),
+        post_ops.attributes(),
     )
-    operands[1] = low.emitter.bring("weights", operands[1], desc.memory_desc(Query.weights_md))
-    arguments = [(Arg.SRC, operands[0]), (Arg.WEIGHTS, operands[1]), *post_ops.arguments]
-    if bias is not None:
-        arguments.append((Arg.BIAS, bias))
-    low.single("matmul", desc, arguments, result)
+    weights = low.emitter.bring("weights", product.weights, desc.memory_desc(Query.weights_md))
+    arguments = [(Arg.SRC, product.src), (Arg.WEIGHTS, weights), *post_ops.arguments]
+    low.single("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)], result)
+    _shape_back(low, result, output.dims or (1,))
+
+
+def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> Product:
+    """The operands with the same number of axes; integers where both factors are such behind a Dequantize.
+
+    Args:
+        a_shape, b_shape: of the factors as matrices.
+    """
+    rank, factors = max(len(a_shape), len(b_shape)), op.inputs[:2]
+    integers = [low.tensors.quantized(tensor) for tensor in factors]
+    both = all(integers)
+    if both:
+        check_products(a_shape[-1], math.prod(found.largest for found in integers if found is not None))
+    scales: dict[int, tuple[int, Sequence[float]]] = {}
+    points: dict[int, int] = {}
+    matrices: list[Buffer] = []
+    for tensor, flag, found, argument in zip(
+        factors, ("transpose_a", "transpose_b"), integers, (Arg.SRC, Arg.WEIGHTS), strict=True
+    ):
+        turned = op.attributes.flag(flag) and len(tensor.dims) > 1
+        if both and found is not None:
+            scales[argument], points[argument] = _scaled(found, argument, turned, len(tensor.dims), rank)
+            matrices.append(_matrix(low, found.buffer, rank, turned, argument))
+        else:
+            matrices.append(_matrix(low, low.tensors.plain(tensor), rank, turned, argument))
+    bias_type = DataType.f32 if both else None
+    own = sum(len(tensor.dims) > 1 for tensor in factors)
+    output = op.outputs[0].dims
+    matrix = (*output[: len(output) - own], a_shape[-2], b_shape[-1])
+    return Product(
+        matrix=(1,) * (rank - len(matrix)) + matrix,
+        src=matrices[0],
+        weights=matrices[1],
+        bias=low.tensors.aligned(op.inputs[2], rank, None, bias_type) if len(op.inputs) > 2 else None,
+        scales=scales,
+        zero_points=points,
+        mixed=both != any(integers),
+    )
+
+
+def _shape_back(low: Lowering, result: LogicalTensor, dims: Sequence[int]) -> None:
+    """Says that the result, which lies as the primitive has made it, has its own axes again."""
     made = low.tensors.read(result)
-    if made.desc.shape != (output.dims or (1,)):
-        strides = reshaped_strides(made.desc.shape, made.desc.strides or (), output.dims or (1,))
-        shaped = low.layouts.desc(
-            output.dims or (1,), strides or row_major(output.dims or (1,)), made.desc.data_type
-        )
-        low.tensors.produce(result, low.layouts.look(made, shaped))
-
-
-def _folds(matrix: tuple[int, ...], operands: Sequence[Buffer], turned: bool) -> bool:
-    """Whether the rows of all batches meet the same matrix, so that one product does what one for each would."""
-    src, weights = (operand.desc.shape for operand in operands)
-    return len(matrix) > 2 and not turned and math.prod(weights[:-2]) == 1 and src[:-1] == matrix[:-1]
+    if made.desc.shape != tuple(dims):
+        strides = reshaped_strides(made.desc.shape, made.desc.strides or (), dims)
+        low.tensors.produce(result, low.layouts.view(made, dims, strides))
 
 
 def _as_rows(low: Lowering, buffer: Buffer, matrix: tuple[int, ...]) -> Buffer:
