@@ -32,8 +32,85 @@ from .tensors import HALVES, Quantized
 
 
 @frozen(kw_only=True)
-class _Operands:
-    """What a convolution primitive is described by: descriptors in canonical axis order."""
+class Convolved:
+    """What a convolution reads and makes, in the primitive's canonical axes.
+
+    Attributes:
+        op: the convolution, a transposed one, or a gradient by the data.
+        geometry: of its windows.
+        source: the data, (N, C, X). weights: as they lie, (G, O, I, K) without G for one group.
+        integers: those behind data and weights, where there are such behind both.
+        bias: an input of the op, or of a BiasAdd that follows; or None.
+        links: what the primitive takes along beside that.
+        result: what it makes.
+    """
+
+    op: Op
+    geometry: ConvolutionGeometry
+    source: Buffer
+    weights: Buffer
+    integers: tuple[Quantized, Quantized] | None
+    bias: LogicalTensor | None
+    links: Sequence[Link]
+    result: LogicalTensor
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The tensors' axes as the primitive has them."""
+        return self.geometry.src_axes.order
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result, in the primitive's axes."""
+        dims = self.op.outputs[0].dims
+        return tuple(dims[axis] for axis in self.order)
+
+    def bias_vector(self, low: Lowering) -> Buffer | None:
+        """The bias, which is in f32 beside integers."""
+        if self.bias is None:
+            return None
+        return low.tensors.dense(self.bias, None if self.integers is None else DataType.f32)
+
+    def data(self, low: Lowering) -> MemoryDesc:
+        """What to ask for as the data: channels last where they lie so or the way says it; any otherwise."""
+        desc = self.source.desc
+        if low.tensors.way.channels_last:
+            return low.layouts.channels_last(desc.shape, desc.data_type)
+        return desc if _channels_last(self.source) else low.layouts.any(desc.shape, desc.data_type)
+
+    def wanted(self, low: Lowering) -> MemoryDesc:
+        """What to ask for as the result: the user's layout where it is channels-last; any otherwise, for blocked ones
+        are faster.
+        """
+        wanted = low.tensors.wanted(self.result, self.order, self.links)
+        strides = wanted.strides if low.edges.is_port(self.result) else None
+        if strides is not None and _is_channels_last(wanted.shape, strides):
+            return wanted
+        data_type = low.tensors.type_of(self.result)
+        if low.tensors.way.channels_last:
+            return low.layouts.channels_last(self.shape, data_type)
+        return low.layouts.any(self.shape, data_type)
+
+    def post_ops(self, low: Lowering, wanted: MemoryDesc) -> PostOps:
+        """The integers' scales and zero points, and what follows.
+
+        Args:
+            wanted: how the result lies.
+        """
+
+        def see(operand: Buffer) -> Buffer:
+            return low.tensors.images(operand, self.order)
+
+        post_ops = PostOps(low, LikeResult.of(self.op.outputs[0], see, wanted))
+        if self.integers is not None:
+            _add_scales(post_ops, self.op, *self.integers, self.geometry)
+        post_ops.add_links(self.links)
+        return post_ops
+
+
+@frozen(kw_only=True)
+class _Descs:
+    """What a convolution primitive is described by."""
 
     data: MemoryDesc
     weights: MemoryDesc
@@ -48,126 +125,105 @@ def convolution(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     a model; the library chooses where it has no such kernel. Weights are always brought to the layout that it chooses,
     which costs nothing at execution where they are constant.
     """
-    p = geometry(op.kind, op.attributes, op.inputs[0].dims, op.inputs[1].dims, op.outputs[0].dims)
-    order = p.src_axes.order
-    output = op.outputs[0]
-    integers = [low.tensors.quantized(t) for t in op.inputs[:2]]
-    factors = [found.largest for found in integers if found is not None]
-    if all(integers):
-        check_products(math.prod(op.inputs[1].dims) // output.dims[order[1]], math.prod(factors))
-    quantized = integers if all(integers) else [None, None]
-    bias, links = _bias(op, links)
-    result = result_of(op, links) if links or bias is None else bias.result
-    source = low.tensors.images(
-        low.tensors.read(op.inputs[0]) if quantized[0] is None else quantized[0].buffer, order
-    )
-    weights, weights_desc = _weights(low, op, p, quantized[1])
-    if not all(integers) and is_of_points(op, p):
-        vector = None if bias is None else _bias_vector(low, bias.tensor, integers=False)
+    c = _normalised(low, op, links)
+    if c.integers is None and is_of_points(op, c.geometry):
+        bias = c.bias_vector(low)
         product = PointProduct(
-            source=source, weights=weights, bias=vector, links=links, result=result, order=order
+            source=c.source, weights=c.weights, bias=bias, links=c.links, result=c.result, order=c.order
         )
         point_product(low, op, product)
         return
-    wanted = _wanted(low, result, output, order, links)
-    data = (
-        source.desc if _channels_last(source) else low.layouts.any(source.desc.shape, source.desc.data_type)
-    )
-    if low.tensors.way.channels_last:
-        data = low.layouts.channels_last(source.desc.shape, source.desc.data_type)
-        if wanted.strides is None:
-            wanted = low.layouts.channels_last(
-                tuple(output.dims[a] for a in order), low.tensors.type_of(result)
-            )
-    post_ops = PostOps(low, LikeResult.of(output, lambda operand: low.tensors.images(operand, order), wanted))
-    _add_scales(post_ops, op, quantized, p)
-    post_ops.add_links(links)
-    bias_buffer = None if bias is None else _bias_vector(low, bias.tensor, quantized[0] is not None)
-    operands = _Operands(
-        data=data,
-        weights=weights_desc,
-        bias=None if bias_buffer is None else bias_buffer.desc,
+    wanted = c.wanted(low)
+    post_ops = c.post_ops(low, wanted)
+    bias = c.bias_vector(low)
+    descs = _Descs(
+        data=c.data(low),
+        weights=low.layouts.any(c.weights.desc.shape, c.weights.desc.data_type),
+        bias=None if bias is None else bias.desc,
         result=wanted,
     )
-    if bias_buffer is not None and not all(integers) and _adds_a_bias_slowly(low, op, p, operands):
-        _with_bias_behind(low, op, p, operands, source, weights, bias_buffer, post_ops, result, order)
+    if bias is not None and c.integers is None and _adds_a_bias_slowly(low, c, descs):
+        _with_bias_behind(low, c, descs, bias, post_ops)
         return
-    desc = _described(low, op, p, operands, post_ops.attributes())
-    if links and "gemm" in desc.implementation:
+    desc = _described(low, c, descs, post_ops.attributes())
+    if c.links and "gemm" in desc.implementation:
         raise Unfit("an operand in the user's layout drives the library to im2col")
     data_arg, data_query, out_arg, out_query = _places(op)
     arguments = [
-        (data_arg, low.emitter.bring("data", source, desc.memory_desc(data_query))),
-        (Arg.WEIGHTS, low.emitter.bring("weights", weights, desc.memory_desc(Query.weights_md))),
+        (data_arg, low.emitter.bring("data", c.source, desc.memory_desc(data_query))),
+        (Arg.WEIGHTS, low.emitter.bring("weights", c.weights, desc.memory_desc(Query.weights_md))),
         *post_ops.arguments,
     ]
-    if bias_buffer is not None:
-        arguments.append((Arg.BIAS, bias_buffer))
+    if bias is not None:
+        arguments.append((Arg.BIAS, bias))
     role = "deconvolution" if op.kind == "ConvTranspose" else "convolution"
-    low.single(role, desc, arguments, result, order, out_arg, out_query)
+    low.single(role, desc, arguments, c.result, c.order, out_arg, out_query)
 
 
-def _adds_a_bias_slowly(low: Lowering, op: Op, p: ConvolutionGeometry, operands: _Operands) -> bool:
+def _normalised(low: Lowering, op: Op, links: Sequence[Link]) -> Convolved:
+    """What the op reads, in the primitive's axes; integers where data and weights are such behind a Dequantize."""
+    src, weights = op.inputs[:2]
+    p = geometry(op.kind, op.attributes, src.dims, weights.dims, op.outputs[0].dims)
+    data, kernel = low.tensors.quantized(src), low.tensors.quantized(weights)
+    integers = None if data is None or kernel is None else (data, kernel)
+    if integers is not None:
+        products = math.prod(weights.dims) // op.outputs[0].dims[p.src_axes.order[1]]
+        check_products(products, math.prod(one.largest for one in integers))
+    bias, result, links = _bias(op, links)
+    read = low.tensors.read(src) if integers is None else integers[0].buffer
+    return Convolved(
+        op=op,
+        geometry=p,
+        source=low.tensors.images(read, p.src_axes.order),
+        weights=_weights(low, op, p, low.tensors.plain(weights) if integers is None else integers[1].buffer),
+        integers=integers,
+        bias=bias,
+        links=links,
+        result=result,
+    )
+
+
+def _adds_a_bias_slowly(low: Lowering, c: Convolved, descs: _Descs) -> bool:
     """Whether the library's deconvolution has a reference loop for the bias, ten times as long as the rest."""
-    if op.kind != "ConvTranspose":
+    if c.op.kind != "ConvTranspose":
         return False
-    return _described(low, op, p, operands, low.chooser.attributes()).implementation.startswith("conv:any")
+    return _described(low, c, descs, low.chooser.attributes()).implementation.startswith("conv:any")
 
 
-def _with_bias_behind(
-    low: Lowering,
-    op: Op,
-    p: ConvolutionGeometry,
-    operands: _Operands,
-    source: Buffer,
-    weights: Buffer,
-    bias: Buffer,
-    behind: PostOps,
-    result: LogicalTensor,
-    order: Sequence[int],
-) -> None:
+def _with_bias_behind(low: Lowering, c: Convolved, descs: _Descs, bias: Buffer, behind: PostOps) -> None:
     """A deconvolution, in f32 where that can be, and a primitive that adds the bias and does what follows.
 
     Args:
         behind: what that primitive takes along.
     """
     alone = low.chooser.attributes()
-    desc = _described(low, op, p, evolve(operands, bias=None), alone)
+    desc = _described(low, c, evolve(descs, bias=None), alone)
     target = desc.memory_desc(Query.dst_md)
     if target.strides is not None and target.data_type in HALVES:
         plain = low.layouts.desc(target.shape, target.strides, DataType.f32)
-        desc = _described(low, op, p, evolve(operands, bias=None, result=plain), alone)
+        desc = _described(low, c, evolve(descs, bias=None, result=plain), alone)
     sums = Buffer(desc.memory_desc(Query.dst_md))
     arguments = [
-        (Arg.SRC, low.emitter.bring("data", source, desc.memory_desc(Query.src_md))),
-        (Arg.WEIGHTS, low.emitter.bring("weights", weights, desc.memory_desc(Query.weights_md))),
+        (Arg.SRC, low.emitter.bring("data", c.source, desc.memory_desc(Query.src_md))),
+        (Arg.WEIGHTS, low.emitter.bring("weights", c.weights, desc.memory_desc(Query.weights_md))),
         (Arg.DST, sums),
     ]
     low.emitter.run("deconvolution", desc, arguments)
-    shape = (1, sums.desc.shape[1], *(1 for _ in sums.desc.shape[2:]))
-    bias = low.layouts.view(bias, shape)
+    bias = low.layouts.view(bias, (1, sums.desc.shape[1], *(1 for _ in sums.desc.shape[2:])))
     added = low.chooser.describe(
         "binary", low.engine, Algorithm.binary_add, sums.desc, bias.desc, target, behind.attributes()
     )
-    low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *behind.arguments], result, order)
+    low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *behind.arguments], c.result, c.order)
 
 
-@frozen
-class _Bias:
-    """The bias of a primitive: an input of the op, or a BiasAdd that follows."""
-
-    tensor: LogicalTensor
-    result: LogicalTensor
-
-
-def _bias(op: Op, links: Sequence[Link]) -> tuple[_Bias | None, Sequence[Link]]:
+def _bias(op: Op, links: Sequence[Link]) -> tuple[LogicalTensor | None, LogicalTensor, Sequence[Link]]:
+    """The bias, an input of the op or of a BiasAdd that follows; what is made; and what else is taken along."""
     if any(port.name == "bias" for port in op.input_ports[2:]):
-        return _Bias(op.inputs[2], op.outputs[0]), links
-    if links and links[0].axis is not None and links[0].operand is not None and not scatters_back(op):
-        first = links[0]
-        if first.axis == _attributes(op).window.channel_axis and first.operand is not None:
-            return _Bias(first.operand, first.result), links[1:]
-    return None, links
+        return op.inputs[2], result_of(op, links), links
+    first = links[0] if links and not scatters_back(op) else None
+    if first is not None and first.operand is not None and first.axis == _attributes(op).window.channel_axis:
+        return first.operand, result_of(op, links), links[1:]
+    return None, result_of(op, links), links
 
 
 def scatters_back(op: Op) -> bool:
@@ -177,25 +233,6 @@ def scatters_back(op: Op) -> bool:
 
 def _attributes(op: Op) -> ConvolutionAttributes:
     return convolution_attributes(op.attributes, len(op.outputs[0].dims) - 2)
-
-
-def _bias_vector(low: Lowering, tensor: LogicalTensor, integers: bool) -> Buffer:
-    return low.tensors.dense(tensor, DataType.f32 if integers else None)
-
-
-def _wanted(
-    low: Lowering,
-    result: LogicalTensor,
-    output: LogicalTensor,
-    order: Sequence[int],
-    links: Sequence[Link],
-) -> MemoryDesc:
-    """The user's layout where it is channels-last; any otherwise, for blocked ones are faster."""
-    wanted = low.tensors.wanted(result, order, links)
-    strides = wanted.strides if low.edges.is_port(result) else None
-    if strides is not None and _is_channels_last(wanted.shape, strides):
-        return wanted
-    return low.layouts.any([output.dims[a] for a in order], low.tensors.type_of(result))
 
 
 def _channels_last(buffer: Buffer) -> bool:
@@ -213,38 +250,28 @@ def _is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return shape[1] > 1
 
 
-def _weights(
-    low: Lowering, op: Op, p: ConvolutionGeometry, found: Quantized | None
-) -> tuple[Buffer, MemoryDesc]:
-    """The weights as they lie, and the descriptor to ask for: (G, O, I, K) of the primitive, without G for one group.
+def _weights(low: Lowering, op: Op, p: ConvolutionGeometry, buffer: Buffer) -> Buffer:
+    """Weights as the primitive has them, (G, O, I, K) without G for one group.
 
     A deconvolution's O is what the op makes, which is I of the geometry.
     """
-    if found is None:
-        buffer = low.tensors.plain(op.inputs[1])
-        shape, strides = p.weights_axes.apply(op.inputs[1].dims, buffer.desc.strides or ())
-    else:
-        buffer = found.buffer
-        shape, strides = p.weights_axes.apply(op.inputs[1].dims, buffer.desc.strides or ())
+    shape, strides = p.weights_axes.apply(op.inputs[1].dims, buffer.desc.strides or ())
     axes = [0, 1, 2, *range(3, len(shape))]
     if op.kind == "ConvTranspose":
         axes[1], axes[2] = 2, 1
     if p.groups == 1:
         axes = axes[1:]
-    own, steps = [shape[a] for a in axes], [strides[a] for a in axes]
-    data_type = buffer.desc.data_type
-    return low.layouts.view(buffer, own, steps), low.layouts.any(own, data_type)
+    return low.layouts.view(buffer, [shape[a] for a in axes], [strides[a] for a in axes])
 
 
-def _add_scales(post_ops: PostOps, op: Op, found: Sequence[Quantized | None], p: ConvolutionGeometry) -> None:
+def _add_scales(
+    post_ops: PostOps, op: Op, data: Quantized, weights: Quantized, p: ConvolutionGeometry
+) -> None:
     """Scales and zero points of quantised data and weights.
 
     Raises:
         Unfit: what the library has no mask for.
     """
-    data, weights = found
-    if data is None or weights is None:
-        return
     if len(data.scales) > 1 or weights.zero_point:
         raise Unfit("the library has one scale for the data, and no zero points of weights")
     mask = 0
@@ -265,10 +292,9 @@ def _places(op: Op) -> tuple[int, Query, int, Query]:
     return Arg.SRC, Query.src_md, Arg.DST, Query.dst_md
 
 
-def _described(
-    low: Lowering, op: Op, p: ConvolutionGeometry, operands: _Operands, attributes: PrimitiveAttributes
-) -> PrimitiveDesc:
-    large = operands.result if scatters(op.kind) else operands.data
+def _described(low: Lowering, c: Convolved, descs: _Descs, attributes: PrimitiveAttributes) -> PrimitiveDesc:
+    p, kind = c.geometry, c.op.kind
+    large = descs.result if scatters(kind) else descs.data
     if tuple(large.shape[2:]) != p.src_spatial:
         raise Unfit("positions that no window reaches")
     numbers = (
@@ -277,55 +303,48 @@ def _described(
         dims(p.pads_begin),
         dims(p.pads_end),
     )
-    engine, bias = low.engine, None if operands.bias is None else operands.bias
-    data, weights, result = operands.data, operands.weights, operands.result
-    if op.kind == "ConvolutionBackwardData":
-        hint = low.chooser.describe(
-            "convolution_forward",
-            engine,
-            Propagation.forward_training,
-            Algorithm.convolution_direct,
-            low.layouts.any(operands.result.shape, operands.data.data_type),
-            weights,
-            None,
-            low.layouts.any(operands.data.shape, operands.data.data_type),
-            *numbers,
-            attributes,
-        )
-        return low.chooser.describe(
-            "convolution_backward_data",
-            engine,
-            Algorithm.convolution_direct,
-            result,
-            weights,
-            data,
-            *numbers,
-            hint,
-            attributes,
-        )
-    if op.kind == "ConvTranspose":
-        return low.chooser.describe(
-            "deconvolution_forward",
-            engine,
-            Propagation.forward_inference,
-            Algorithm.deconvolution_direct,
-            data,
-            weights,
-            bias,
-            result,
-            *numbers,
-            attributes,
-        )
+    if kind == "ConvolutionBackwardData":
+        return _described_gradient(low, descs, numbers, attributes)
+    turned = kind == "ConvTranspose"
     return low.chooser.describe(
-        "convolution_forward",
-        engine,
+        "deconvolution_forward" if turned else "convolution_forward",
+        low.engine,
         Propagation.forward_inference,
-        Algorithm.convolution_direct,
-        data,
-        weights,
-        bias,
-        result,
+        Algorithm.deconvolution_direct if turned else Algorithm.convolution_direct,
+        descs.data,
+        descs.weights,
+        descs.bias,
+        descs.result,
         *numbers,
+        attributes,
+    )
+
+
+def _described_gradient(
+    low: Lowering, descs: _Descs, numbers: Sequence[object], attributes: PrimitiveAttributes
+) -> PrimitiveDesc:
+    """A gradient by the data, with the convolution that it is of as its hint."""
+    hint = low.chooser.describe(
+        "convolution_forward",
+        low.engine,
+        Propagation.forward_training,
+        Algorithm.convolution_direct,
+        low.layouts.any(descs.result.shape, descs.data.data_type),
+        descs.weights,
+        None,
+        low.layouts.any(descs.data.shape, descs.data.data_type),
+        *numbers,
+        attributes,
+    )
+    return low.chooser.describe(
+        "convolution_backward_data",
+        low.engine,
+        Algorithm.convolution_direct,
+        descs.result,
+        descs.weights,
+        descs.data,
+        *numbers,
+        hint,
         attributes,
     )
 
