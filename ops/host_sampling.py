@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .attributes import NON_NEGATIVE, AttributeSpec, AttributeType, OneOf
-from .host import INDICES, NUMBERS, SCATTERING, SOURCE, VALUES
+from .host import INDICES, NUMBERS, SOURCE, VALUES
+from .host_gather import SCATTERING
 from .registry import HOST, REGISTRY
 from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import FLOATS, axis_of, flag, known

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.model.op import Op
-from .host import counting, from_front, scatter
+from .host_gather import counting, from_front, scatter
 from .kernels import Array, along, kernel, store, wide
 
 
