@@ -16,7 +16,6 @@ from ....graph.compile.backend import BACKENDS
 from ....graph.model.logical_tensor import LogicalTensor, as_plain, evolve_tensor
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
-from ....ops.attributes import Attributes
 from ....ops.data_types import DataType
 from ..plan.steps import Buffer, HostArray, HostStep
 from ..plan.unfit import Unfit
@@ -45,15 +44,20 @@ BOUNDED = frozenset(
 """Kinds whose results are never below −1."""
 
 
-def _zero_points(attributes: Attributes) -> tuple[int, ...]:
-    return attributes.integers("zps") if "zps" in attributes else (0,)
+def _dequantized(op: Op) -> float:
+    """Of scaled integers; 8-bit floats have −∞ of their own."""
+    if op.inputs[0].data_type not in (DataType.u8, DataType.s8):
+        return -np.inf
+    points = op.attributes.get("zps") or (0,)
+    farthest = max(map(abs, points)) if isinstance(points, tuple) else 0
+    return -max(map(abs, op.attributes.reals("scales"))) * (255.0 + farthest)
 
 
-LEAST: Mapping[str, Callable[[Attributes], float]] = {
-    "Clamp": lambda a: a.real("min"),
-    "Dequantize": lambda a: -max(map(abs, a.reals("scales"))) * (255.0 + max(map(abs, _zero_points(a)))),
-    "Elu": lambda a: -max(a.real("alpha"), 0.0),
-    "SoftPlus": lambda a: 0.0 if a.real("beta") > 0 else -np.inf,
+LEAST: Mapping[str, Callable[[Op], float]] = {
+    "Clamp": lambda op: op.attributes.real("min"),
+    "Dequantize": _dequantized,
+    "Elu": lambda op: -max(op.attributes.real("alpha"), 0.0),
+    "SoftPlus": lambda op: 0.0 if op.attributes.real("beta") > 0 else -np.inf,
 }
 """Kind → a bound of its results, which depends on attributes."""
 PASSING = frozenset({"AvgPool", "Concat", "MaxPool", "ReduceMax", "TypeCast"})
@@ -73,10 +77,6 @@ def may_be_minus_infinity(low: Lowering, tensor: LogicalTensor) -> bool:
     return _least(low, tensor, MOST_PASSED) == -np.inf
 
 
-def _zero_points(attributes: Attributes) -> Sequence[int]:
-    return attributes.integers("zps") if "zps" in attributes else (0,)
-
-
 def _least(low: Lowering, tensor: LogicalTensor, most: int) -> float:
     """What no element is less than; −∞ where its type holds no such number, for −10⁶ is −∞ in f16."""
     op = low.edges.producer(tensor)
@@ -85,7 +85,7 @@ def _least(low: Lowering, tensor: LogicalTensor, most: int) -> float:
     if op.kind in BOUNDED or (op.kind == "Multiply" and any(swish(t, low.edges.users) for t in op.inputs)):
         found = -1.0
     elif op.kind in LEAST:
-        found = LEAST[op.kind](op.attributes)
+        found = LEAST[op.kind](op)
     elif op.kind == "Maximum":
         found = max(_least(low, t, most - 1) for t in op.inputs)
     elif op.kind in PASSING or is_move(op):

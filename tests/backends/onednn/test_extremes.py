@@ -203,6 +203,20 @@ def test_what_is_minus_infinity_in_a_shorter_type_is_looked_for(onednn, what):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("zero_points", [{}, {"zps": [3]}], ids=str)
+@pytest.mark.parametrize("dtype", ["s8", "f8_e5m2"])
+def test_the_least_of_what_was_quantized(onednn, dtype, zero_points):
+    x = np.full((1, 16, 4, 4), -3, np.int8 if dtype == "s8" else ml_dtypes.float8_e5m2)
+    if dtype != "s8":
+        zero_points = {}  # floats have none
+        x[0, :, :2, :2] = -np.inf
+    graph = og.Graph()
+    made = graph.op("Dequantize", graph.input("x", dtype, x.shape), scales=[0.5], **zero_points)
+    graph.op("MaxPool", made, data_format="NCX", **WINDOW)
+    (got,), (expected,) = (graph.compile(backend=b)({"x": x}).values() for b in (None, "numpy"))
+    np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize(
     "before", ["Elu", "Clamp", "Dequantize", "symmetric", "GELU", "swish", "Maximum", "AvgPool"]
 )
