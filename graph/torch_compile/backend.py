@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from .planning import Uses, planned
 from .precision import with_autocast
 from .report import remember
 from .steps import Program
+from .tensors import Held, memory_of
 from .tracing import resizings_whole
 from .versions import steady_arguments, tracing
 
@@ -46,7 +46,8 @@ class CompiledFunction:
         group: int,
     ) -> None:
         self.group = group
-        self._weights: list[weakref.ref[Any]] = []
+        self._weights: dict[int, Held] = {}
+        self._first: int | None = None  # number of the first parameter among the arguments
         self.role = role
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -68,19 +69,28 @@ class CompiledFunction:
         program = self.programs.get(key)
         if program is None:
             program = self._planned(key, arguments)
+        if self._first is not None and memory_of(arguments[self._first]) not in self._weights:
+            self._note(arguments)
         with torch.no_grad():
             return program.run(arguments)
 
     def weights(self) -> set[int | None]:
-        """Ids of the parameters that it was planned with; None for those that are gone."""
-        return {None if (one := reference()) is None else id(one) for reference in self._weights}
+        """Numbers of the memory of parameters that it was called with; None for what is gone."""
+        return {None if one.is_gone() else number for number, one in self._weights.items()}
+
+    def _note(self, arguments: Sequence[Any]) -> None:
+        """Has the parameters among arguments be known as its own."""
+        places = [place for place, one in enumerate(arguments) if isinstance(one, torch.nn.Parameter)]
+        there = [*self._weights.values(), *(Held(arguments[place]) for place in places)]
+        self._weights = {one.number: one for one in there if not one.is_gone()}
+        self._first = next(iter(places), None)
 
     def _planned(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Program:
         with self._lock:
             if key in self.programs:
                 return self.programs[key]
             start = perf_counter()
-            self._weights += [weakref.ref(one) for one in arguments if isinstance(one, torch.nn.Parameter)]
+            self._note(arguments)
             with torch.no_grad():
                 made = planned(self._graph, self._module, arguments, self._uses, self.options, self.mishaps)
             self.seconds += perf_counter() - start

@@ -6,6 +6,7 @@ from typing import Any
 
 from .report import alive
 from .steps import RegionCall
+from .tensors import memory_of
 
 
 def refresh(model: Any = None) -> None:
@@ -18,9 +19,10 @@ def refresh(model: Any = None) -> None:
     Args:
         model: a `torch.nn.Module`, compiled or not; None for all that was compiled in this process.
     """
-    ids = None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
+    given = () if model is None else (*model.parameters(), *model.buffers())
+    memory = None if model is None else {memory_of(one) for one in given}
     for function in alive():
         for program in list(function.programs.values()):
             for step in program.steps:
                 if isinstance(step, RegionCall):
-                    step.weights.forget(ids)
+                    step.weights.forget(memory)

@@ -12,6 +12,7 @@ from attrs import frozen
 from ..compile.record import Placed, told
 from .framework import torch
 from .steps import Program, RegionCall
+from .tensors import memory_of
 
 
 @frozen
@@ -126,7 +127,7 @@ def report(model: Any = None) -> Report:
         A report; times are means over the calls so far.
     """
     wanted: set[int | None] | None = (
-        None if model is None else {id(one) for one in (*model.parameters(), *model.buffers())}
+        None if model is None else {memory_of(one) for one in (*model.parameters(), *model.buffers())}
     )
     functions = list(alive())
     groups = {function.group: set[int | None]() for function in functions}

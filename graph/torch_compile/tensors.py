@@ -13,8 +13,10 @@ from ...ops.data_types import DataType
 from ..aten.schema import NUMPY_TYPES
 from ..model.logical_tensor import may_overlap
 from ..runtime.arrays import Array, data_type_of
-from .framework import torch
+from .framework import inner, torch
 
+StorageWeakRef: Any = inner("torch.multiprocessing.reductions", "StorageWeakRef")
+_expired: Any = torch.UntypedStorage._expired
 DATA_TYPES: dict[Any, DataType] = {
     getattr(torch, name.removeprefix("torch.")): data_type_of(np.empty(0, dtype), name)
     for name, dtype in NUMPY_TYPES.items()
@@ -23,6 +25,28 @@ DATA_TYPES: dict[Any, DataType] = {
 """The types of elements that regions take; all else is torch's."""
 CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 """Axes from the outermost to the innermost, by rank."""
+
+
+class Held:
+    """The memory of a tensor, known without being kept: its number is not given again as long as this is there.
+
+    A weak reference of the tensor itself, Python's or torch's own, would bar it from `torch.utils.swap_tensors`.
+    """
+
+    __slots__ = ("_reference", "number")
+
+    def __init__(self, tensor: Any) -> None:
+        self._reference = StorageWeakRef(tensor.untyped_storage())
+        self.number = self._reference.cdata
+
+    def is_gone(self) -> bool:
+        """Whether nobody has it any longer."""
+        return _expired(self.number)
+
+
+def memory_of(tensor: Any) -> int:
+    """The number of a tensor's memory."""
+    return tensor.untyped_storage()._cdata
 
 
 def as_numpy(tensor: Any) -> Array:

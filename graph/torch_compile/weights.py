@@ -7,10 +7,12 @@ and at all of it piece by piece, call after call, against checksums. That takes 
 
 from __future__ import annotations
 
+import gc
 import weakref
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from attrs import define
 
 from ..runtime.arrays import Array
 from ..runtime.locking import Lock
-from .tensors import as_bytes
+from .tensors import Held, as_bytes
 
 KEPT = 64
 """Sets of weights that are kept for one region: layers of one kind share it."""
@@ -37,16 +39,14 @@ class _Set:
     """What was made of some weights.
 
     Attributes:
-        tensors: weak, so that a model can go.
-        memory: keeps their storage, so that its address stands for them as long as this is kept.
+        memory: theirs, which is not kept, so that a model can go.
         versions: torch's counts of changes in place.
         samples: some of their elements, where they lie; and what these were.
         pieces: all of their elements, where they lie; and the checksum of each piece.
         made: of them.
     """
 
-    tensors: tuple[weakref.ref[Any], ...]
-    memory: tuple[Any, ...]
+    memory: tuple[Held, ...]
     versions: tuple[int, ...]
     samples: tuple[Array, ...]
     sampled: bytes
@@ -56,9 +56,9 @@ class _Set:
     next: int = 0
     looked: float = 0.0
 
-    def is_of(self, tensors: Sequence[Any]) -> bool:
-        """Whether it was made of these very tensors."""
-        return all(ref() is tensor for ref, tensor in zip(self.tensors, tensors, strict=True))
+    def is_gone(self) -> bool:
+        """Whether some of their memory was given back, so that other tensors may lie there."""
+        return any(one.is_gone() for one in self.memory)
 
     def is_fresh(self, versions: tuple[int, ...]) -> bool:
         """Whether they are as they were, as far as torch counts, and samples and the next pieces tell."""
@@ -85,6 +85,7 @@ class Weights:
     def __init__(self) -> None:
         self._sets: dict[tuple[int, ...], _Set] = {}
         self._lock = Lock()
+        _everywhere.append(weakref.ref(self, _everywhere.remove))
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -99,17 +100,13 @@ class Weights:
             return make()
         key = tuple([tensor.data_ptr() for tensor in tensors])
         known = self._sets.get(key)
-        if known is not None and known.is_of(tensors) and known.is_fresh(versions):
+        if known is not None and not known.is_gone() and known.is_fresh(versions):
             return known.made
-
-        def forget(ref: object) -> None:
-            self._sets.pop(key, None)
-
+        sweep()
         samples = tuple(_samples(tensor) for tensor in tensors)
         pieces = tuple(piece for tensor in tensors for piece in _pieces(tensor))
         found = _Set(
-            tensors=tuple(weakref.ref(tensor, forget) for tensor in tensors),
-            memory=tuple(tensor.detach() for tensor in tensors),
+            memory=tuple(Held(tensor) for tensor in tensors),
             versions=versions,
             samples=samples,
             sampled=_read(samples),
@@ -119,24 +116,38 @@ class Weights:
         found.made = make()  # after the checksums: what changes meanwhile is seen later
         found.looked = perf_counter()
         with self._lock:
-            for other, one in list(self._sets.items()):
-                if one.is_of(tensors):  # it has other memory now
-                    self._sets.pop(other, None)
             while len(self._sets) >= KEPT:
                 self._sets.pop(next(iter(self._sets)), None)
             self._sets[key] = found
         return found.made
 
-    def forget(self, ids: Collection[int] | None) -> None:
-        """Has what was made of any of these tensors, or of all, be made anew.
-
-        Args:
-            ids: Python's, of the tensors; None for all.
-        """
+    def forget(self, memory: Collection[int] | None) -> None:
+        """Has what was made of tensors with memory of these numbers, or of all, be made anew."""
         with self._lock:
             for key, one in list(self._sets.items()):
-                if ids is None or any(id(ref()) in ids for ref in one.tensors):
+                if memory is None or any(held.number in memory for held in one.memory):
                     self._sets.pop(key, None)
+
+    def sweep(self) -> None:
+        """Leaves out what was made of tensors that are gone. It takes no lock: the garbage collector calls it."""
+        for key, one in list(self._sets.items()):
+            if one.is_gone():
+                self._sets.pop(key, None)
+
+
+_everywhere: list[weakref.ref[Weights]] = []
+
+
+def sweep(phase: str = "stop", info: Mapping[str, int] = MappingProxyType({"generation": 2})) -> None:
+    """Gives back what was made of weights that are gone: before more is made, and when Python collects all garbage."""
+    if phase == "stop" and info["generation"] == 2:
+        for reference in _everywhere:
+            weights = reference()
+            if weights is not None:
+                weights.sweep()
+
+
+gc.callbacks.append(sweep)
 
 
 def _pieces(tensor: Any) -> list[memoryview]:

@@ -83,6 +83,6 @@ def functions(module):
     """Graphs that were compiled for a module and that torch still holds."""
     gc.collect()
     there = list(report.alive())
-    wanted = {id(one) for one in module.parameters()}
+    wanted = {one.untyped_storage()._cdata for one in module.parameters()}
     groups = {one.group for one in there if one.weights() & wanted}
     return [one for one in there if one.group in groups]

@@ -114,6 +114,30 @@ def test_weights_that_change_in_inference(change, mode):
         change(module, number)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_weights_are_swapped_for_others(training):
+    """`torch.utils.swap_tensors` takes no tensor that somebody holds a weak reference of."""
+    from onednn_graph.torch import report
+
+    module = seeded(lambda: nn.Sequential(nn.Linear(24, 16), nn.GELU(), nn.Linear(16, 8)))
+    run = compiled(module)
+    x = normal(4, 24)
+    for number in range(3):
+        if training:
+            run(x).square().mean().backward()
+            module.zero_grad(set_to_none=True)
+        else:
+            with torch.no_grad():
+                run(x)
+        for one in module.parameters():
+            torch.utils.swap_tensors(one, nn.Parameter(normal(*one.shape, seed=number + 1)))
+        with torch.set_grad_enabled(training):
+            made = run(x)
+        expected, exact = in_double(module, x)
+        assert_near(made, expected(exact))
+        assert report(run).functions
+
+
 def test_one_element_changes_where_torch_counts():
     module = seeded(lambda: nn.Linear(256, 256)).eval()
     run = compiled(module)

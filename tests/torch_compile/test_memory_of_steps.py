@@ -2,11 +2,13 @@
 
 import gc
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from onednn_graph.graph.torch_compile.pool import LEAST, Pool  # noqa: E402 -- they need torch
+from onednn_graph.graph.torch_compile.tensors import Held  # noqa: E402
 from onednn_graph.graph.torch_compile.weights import KEPT, Weights  # noqa: E402
 
 BYTES = 16 * LEAST
@@ -73,11 +75,29 @@ def test_other_memory_under_the_same_tensor_is_another_weight():
     assert made_of(weights, given) is not first
 
 
-def test_another_tensor_at_the_same_place_is_another_weight():
+def test_another_tensor_over_the_same_memory_is_the_same_weight():
     weights, memory = Weights(), torch.zeros(3)
     first = made_of(weights, [memory.view(3)])
-    gc.collect()
+    assert made_of(weights, [memory.view(3)]) is first
+    memory.add_(1)
     assert made_of(weights, [memory.view(3)]) is not first
+
+
+def test_memory_that_comes_back_is_another_weight():
+    weights, place = Weights(), np.zeros(3, np.float32)
+    given = torch.from_numpy(place)
+    first = made_of(weights, [given])
+    assert made_of(weights, [given]) is first
+    del given
+    assert made_of(weights, [torch.from_numpy(place)]) is not first
+
+
+def test_weights_do_not_keep_the_memory_that_they_were_made_of():
+    weights, given = Weights(), [torch.zeros(3)]
+    made_of(weights, given)
+    held = Held(given[0])
+    given.clear()
+    assert held.is_gone()
 
 
 def test_weights_go_with_their_tensors():
