@@ -178,6 +178,25 @@ def test_effects_keep_their_order(watched, backend, seed):
         assert len(calls) == sum(op.kind == "Watched" for op in graph.ops)
 
 
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_an_update_in_place_keeps_its_place_among_others(watched, first):
+    calls = watched(in_place={"dst": "src"})
+    graph = og.Graph()
+    w = graph.parameter(np.ones(4, np.float32), name="w")
+    x = graph.input("x", "f32", [4])
+
+    def update():
+        graph.assign(w, graph.op("Watched", w, tag="a"))
+
+    if first == "a":
+        update()
+    graph.output(graph.op("Watched", x, tag="b"), name="y")
+    if first == "b":
+        update()
+    graph.compile()(np.zeros(4, np.float32))
+    assert calls == ([("a", 4.0), ("b", 0.0)] if first == "a" else [("b", 0.0), ("a", 4.0)])
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("bound", [False, True])
 def test_a_kernel_may_keep_what_it_is_given(backend, bound):
