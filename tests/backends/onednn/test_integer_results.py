@@ -87,11 +87,15 @@ def test_averages_of_integers_of_one_scale_stay_integers(data_type, zero_point, 
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_scales_along_the_axis_of_a_vector(axis):
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_scales_along_the_axis_of_a_vector(axis, dynamic):
+    steps = np.float32([1, 0.5, 0.25, 2, 1])
     graph = og.Graph()
-    x, scales = (graph.input(name, "f32", [5]) for name in ("x", "scales"))
-    graph.op("DynamicQuantize", x, scales, qtype="per_channel", axis=axis, name="y")
+    x, how = graph.input("x", "f32", [5]), {"qtype": "per_channel", "axis": axis, "name": "y"}
+    if dynamic:
+        graph.op("DynamicQuantize", x, graph.constant(steps, name="scales"), **how)
+    else:
+        graph.op("Quantize", x, scales=steps.tolist(), zps=[0] * 5, **how)
     model = graph.compile()
-    got = model(np.float32([1, 2, 3, 4, 5]), np.float32([1, 0.5, 0.25, 2, 1]))["y"]
-    np.testing.assert_array_equal(got, [1, 4, 12, 2, 5])
+    np.testing.assert_array_equal(model(np.float32([1, 2, 3, 4, 5]))["y"], [1, 4, 12, 2, 5])
     assert any("jit" in name for name in kernels(model))
