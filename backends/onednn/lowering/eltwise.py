@@ -135,5 +135,5 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 LOWERED = {
     **{kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE},
-    **{kind: Lowered(backward) for kind in BACKWARD if kind != "ReLUBackward"},  # see normalization.py
+    **{kind: Lowered(backward) for kind in BACKWARD if kind != "ReLUBackward"},  # see batch_normalization.py
 }
