@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ..backends.native.api import KINDS
 from ..backends.onednn.library.capabilities import since
-from ..backends.onednn.lowering.patterns import FUSIONS, Fusion
+from ..backends.onednn.lowering.fusions import FUSIONS
+from ..backends.onednn.lowering.patterns import Fusion
 from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
 from ..ops.registry import REGISTRY
@@ -44,11 +45,12 @@ def _native(kind: str) -> str:
 def _roles(kind: str) -> str:
     """What the op is in patterns."""
     roles: list[str] = []
-    if any(isinstance(f, Fusion) and kind in f.anchor for f in FUSIONS) or kind in ("MatMul", "SoftMax"):
+    fusions = [f for f in FUSIONS if isinstance(f, Fusion) and f.priority is not None]
+    if any(kind in f.anchor for f in fusions):
         roles.append("takes along")
-    if any(isinstance(f, Fusion) and kind in f.then | f.last for f in FUSIONS):
+    if any(kind in f.then | f.last for f in fusions):
         roles.append("goes along")
-    if any(isinstance(f, Fusion) and kind in f.before for f in FUSIONS):
+    if any(kind in f.before for f in fusions):
         roles.append("is looked through")
     return ", ".join(roles)
 

@@ -28,8 +28,8 @@ from .library.primitive import NativeEngine
 from .lowering import table
 from .lowering.blocks import in_blocks
 from .lowering.finishing import finish, prepared
+from .lowering.fusions import HOSTED, PATTERNS
 from .lowering.lowering import Lowering
-from .lowering.patterns import HOSTED, PATTERNS
 from .lowering.walk import lower_all
 from .online import Made, OnlineExecutable, Problem
 from .plan.chooser import Limits

@@ -12,7 +12,6 @@ from ..library.enumerators import Algorithm, Arg
 from ..plan.unfit import Unfit
 from . import integers as on_integers
 from .binary_primitive import binary_primitive
-from .elementwise import takes
 from .fusing import BINARY, Link
 from .long_sums import check_length
 from .lowering import Lowered, Lowering
@@ -105,7 +104,7 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.tensors.produce(op.outputs[0], low.layouts.view(target, (shape[axis],)))
 
 
-LOWERED = {kind: Lowered(binary, fuses=True, takes=takes) for kind in (*BINARY, SQUARED)} | {
-    "BiasAdd": Lowered(bias_add, fuses=True, takes=takes),
+LOWERED = {kind: Lowered(binary) for kind in (*BINARY, SQUARED)} | {
+    "BiasAdd": Lowered(bias_add),
     "BiasAddBackward": Lowered(bias_add_backward),
 }

@@ -358,8 +358,8 @@ def why_not(op: Op) -> str | None:
 
 
 LOWERED = {
-    "Convolution": Lowered(convolution, fuses=True, why_not=why_not, channels_last=True),
-    "ConvTranspose": Lowered(convolution, fuses=True, why_not=why_not),
+    "Convolution": Lowered(convolution, why_not=why_not, channels_last=True),
+    "ConvTranspose": Lowered(convolution, why_not=why_not),
     "ConvTransposeBackwardData": Lowered(convolution, why_not=why_not),
     "ConvolutionBackwardData": Lowered(convolution, why_not=why_not, channels_last=True),
 }

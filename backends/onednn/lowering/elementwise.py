@@ -8,7 +8,6 @@ from typing import Protocol
 from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor, row_major
-from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.enumerators import Query
 from ..library.memory import LARGEST_DIM, MemoryDesc
@@ -86,8 +85,3 @@ def elementwise(
         wide = spread_shape(tensor.dims, len(shape), axis)
         layouts.append((wide, strides if wide == shape else row_major(wide)))
     return Elementwise(first, collapse((shape, strides), layouts, LARGEST_DIM))
-
-
-def takes(op: Op, link: Link) -> bool:
-    """Any post-op goes along: its operand is seen as the tensors are."""
-    return True

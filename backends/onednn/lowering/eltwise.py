@@ -46,14 +46,6 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.tensors.produce(result, made)
 
 
-def takes(op: Op, link: Link) -> bool:
-    """What changes nothing, and a quantisation, which goes along on integers.
-
-    The library's kernels take no post-op along here, its reference loops alone do.
-    """
-    return link.algorithm is None and link.normalize is None
-
-
 BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None, float, float]]] = {
     "AbsBackward": lambda a: (Algorithm.eltwise_abs, None, 0, 0),
     "ClampBackward": lambda a: (
@@ -134,6 +126,6 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 
 
 LOWERED = {
-    **{kind: Lowered(forward, fuses=True, takes=takes) for kind in ELTWISE},
+    **{kind: Lowered(forward) for kind in ELTWISE},
     **{kind: Lowered(backward) for kind in BACKWARD if kind != "ReLUBackward"},  # see batch_normalization.py
 }

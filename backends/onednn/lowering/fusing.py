@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attrs import frozen
@@ -185,26 +185,49 @@ def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:
     result = op.outputs[0] if op.outputs else None
     if result is None or [t.id for t in op.inputs].count(tensor.id) != 1:
         return None
-    if op.kind in ELTWISE:
-        algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
-        return Link(ops=(op,), result=result, algorithm=algorithm, alpha=alpha, beta=beta)
-    if op.kind in BINARY and result.dims == tensor.dims:
-        return _binary(op, tensor, result)
-    if op.kind == "BiasAdd" and op.inputs[0].id == tensor.id:
-        axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
-        return Link(ops=(op,), result=result, algorithm=Algorithm.binary_add, operand=op.inputs[1], axis=axis)
-    if op.kind == "BatchNormInference" and op.inputs[0].id == tensor.id:
-        axis = axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
-        return Link(ops=(op,), result=result, axis=axis, normalize=op)
-    if op.kind in ("TypeCast", "Reorder", "HostStopGradient"):
-        return Link(ops=(op,), result=result)
-    if op.kind == "Quantize" and result.data_type.value in ("u8", "s8"):
-        quantize = one_scale(op)
-        return None if quantize is None else Link(ops=(op,), result=result, quantize=quantize)
-    return None
+    link = LINKS.get(op.kind)
+    return None if link is None else link(op, tensor, result)
+
+
+def _eltwise(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link:
+    del tensor
+    algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
+    return Link(ops=(op,), result=result, algorithm=algorithm, alpha=alpha, beta=beta)
+
+
+def _channels(op: Op, tensor: LogicalTensor) -> int | None:
+    """The axis of the channels of an op's first input; None where that is another tensor."""
+    if op.inputs[0].id != tensor.id:
+        return None
+    return axis_positions(op.attributes.string("data_format"), len(tensor.dims) - 2)["C"][0]
+
+
+def _bias(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link | None:
+    axis = _channels(op, tensor)
+    if axis is None:
+        return None
+    return Link(ops=(op,), result=result, algorithm=Algorithm.binary_add, operand=op.inputs[1], axis=axis)
+
+
+def _normalization(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link | None:
+    axis = _channels(op, tensor)
+    return None if axis is None else Link(ops=(op,), result=result, axis=axis, normalize=op)
+
+
+def _type(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link:
+    del tensor
+    return Link(ops=(op,), result=result)
+
+
+def _quantisation(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link | None:
+    del tensor
+    quantize = one_scale(op) if result.data_type in (DataType.u8, DataType.s8) else None
+    return None if quantize is None else Link(ops=(op,), result=result, quantize=quantize)
 
 
 def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link | None:
+    if result.dims != tensor.dims:
+        return None
     first = op.inputs[0].id == tensor.id
     other = op.inputs[1 if first else 0]
     if first or op.kind not in TURNED:
@@ -220,6 +243,17 @@ def _binary(op: Op, tensor: LogicalTensor, result: LogicalTensor) -> Link | None
         after=turned.after,
         operand=other,
     )
+
+
+LINKS: Mapping[str, Callable[[Op, LogicalTensor, LogicalTensor], Link | None]] = {
+    **dict.fromkeys(ELTWISE, _eltwise),
+    **dict.fromkeys(BINARY, _binary),
+    "BiasAdd": _bias,
+    "BatchNormInference": _normalization,
+    **dict.fromkeys(("TypeCast", "Reorder", "HostStopGradient"), _type),
+    "Quantize": _quantisation,
+}
+"""Kinds that may go along with another op → the link, from an op, what it follows and what it makes; or None."""
 
 
 def swish(tensor: LogicalTensor, readers: Callable[[LogicalTensor], Sequence[Op]]) -> tuple[Op, Op] | None:
@@ -239,6 +273,20 @@ def swish(tensor: LogicalTensor, readers: Callable[[LogicalTensor], Sequence[Op]
         if {t.id for t in product.inputs} == {tensor.id, gated.id} and len(readers(gated)) == 1:
             return gate, product
     return None
+
+
+def bias_gradients(op: Op, readers: Callable[[LogicalTensor], Sequence[Op]]) -> Iterator[Op]:
+    """The gradients of a bias that sum the same diff_dst as a weight gradient does.
+
+    Args:
+        op: the weight gradient; no other op has any.
+        readers: from a tensor to the ops that read it.
+    """
+    if op.kind == "ConvolutionBackwardWeights":
+        for reader in readers(op.inputs[1]):
+            same = reader.attributes.get("data_format") == op.attributes.get("data_format")
+            if reader.kind == "BiasAddBackward" and same:
+                yield reader
 
 
 def result_of(op: Op, links: Sequence[Link]) -> LogicalTensor:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ....graph.model.op import Op
 from ....ops.formats import data_axes
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from ..quarantine import window_post_op_is_wrong
-from .fusing import Link, post_op_shapes, result_of
+from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
 
@@ -85,12 +84,7 @@ def why_not(op: Op) -> str | None:
     return None
 
 
-def takes(op: Op, link: Link) -> bool:
-    """Post-ops that the kernels do right."""
-    return window_post_op_is_wrong(*post_op_shapes(op, link)) is None
-
-
 LOWERED = {
-    "Interpolate": Lowered(forward, fuses=True, takes=takes, why_not=why_not),
+    "Interpolate": Lowered(forward, why_not=why_not),
     "InterpolateBackward": Lowered(backward, why_not=why_not),
 }

@@ -42,9 +42,8 @@ from ..plan.measured import fastest
 from ..plan.preference import preferred
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from ..quarantine import post_op_is_wrong
 from .edges import Edges
-from .fusing import Link, post_op_shapes
+from .fusing import Link
 from .notes import Notes
 from .ports import place_ports
 from .tensors import Tensors, unknown_to_library
@@ -60,8 +59,6 @@ class Lowered:
 
     Attributes:
         lower: the function.
-        fuses: whether it takes post-ops along.
-        takes: which of them, for an op.
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
         takes_empty: whether there is something to do where a tensor has no elements.
         channels_last: whether it has a way of its own for images that lie so, which is tried first.
@@ -69,8 +66,6 @@ class Lowered:
     """
 
     lower: Lower
-    fuses: bool = False
-    takes: Callable[[Op, Link], bool] = lambda op, link: post_op_is_wrong(*post_op_shapes(op, link)) is None
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
     channels_last: bool = False

@@ -252,4 +252,4 @@ def _matrix(low: Lowering, buffer: Buffer, rank: int, turned: bool, argument: in
     return low.layouts.look(buffer, desc)
 
 
-LOWERED = {"MatMul": Lowered(matmul, fuses=True)}
+LOWERED = {"MatMul": Lowered(matmul)}

@@ -82,12 +82,6 @@ def _integers(low: Lowering, op: Op, link: Link) -> list[Buffer]:
     ]
 
 
-def takes(op: Op, link: Link) -> bool:
-    """Only the quantisation of parts that are integers."""
-    del op
-    return link.quantize is not None
-
-
 def move(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """The same memory seen in another way, where strides can tell it."""
     del links
@@ -102,7 +96,7 @@ def slice_why_not(op: Op) -> str | None:
 
 
 LOWERED = {
-    "Concat": Lowered(concat, fuses=True, takes=takes),
+    "Concat": Lowered(concat),
     "Reorder": Lowered(reorder),
     "HostStopGradient": Lowered(reorder),
     "HostSlice": Lowered(move, why_not=slice_why_not),

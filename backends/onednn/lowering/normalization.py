@@ -163,14 +163,9 @@ def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.tensors.produce(tensor, buffer)
 
 
-def takes(op: Op, link: Link) -> bool:
-    """What a layer normalisation takes along: another type of its result, scaled or not."""
-    return link.algorithm is None and link.normalize is None
-
-
 LOWERED = {
     **batch_normalization.LOWERED,
-    "LayerNorm": Lowered(layer, fuses=True, takes=takes),
+    "LayerNorm": Lowered(layer),
     "LayerNormBackward": Lowered(layer_backward),
     "GroupNorm": Lowered(group, needs=GROUP_NORMALIZATION),
 }

@@ -1,52 +1,40 @@
-"""Patterns: which ops become one partition, by what is in the middle of them.
+"""Patterns: which ops become one partition, by what is in the middle of them; the table is in `fusions.py`.
 
 A pattern has an anchor, what may come before it on its inputs, and what may follow, one after another. The lowering
-decides which of them become one primitive; the pattern only says what belongs together. Priorities are ordered as in
-oneDNN Graph: the longest and most valuable ones claim first.
+decides which of them become one primitive; the pattern only says what belongs together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 
-from ....graph.compile.backend import SINGLE_OP_PRIORITY, Pattern
 from ....graph.model.op import Op
 from ....graph.model.topology import Topology
-from .fusing import BINARY, ELTWISE, MOST_LINKS, swish
+from .fusing import MOST_LINKS, Link, bias_gradients, swish
 
-FORWARD_ELTWISE = frozenset(ELTWISE)
-ARITHMETIC = frozenset(BINARY)
-POST_OPS = FORWARD_ELTWISE | ARITHMETIC | {"BiasAdd", "TypeCast", "Reorder"}
-CASTS = frozenset({"TypeCast", "Dequantize"})
-REDUCTIONS = frozenset(
-    {"ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
-)
-SCORES = ARITHMETIC | FORWARD_ELTWISE | {"Select", "TypeCast"}
-"""Between the first matmul of an attention and its softmax: scales, caps and masks."""
-MASKS = CASTS | {"GenIndex", "GreaterEqual", "Add", "Subtract"}
-"""What makes a mask from the positions of the scores."""
-WEIGHTS = frozenset({"TypeCast", "Dropout", "Multiply", "Quantize", "Dequantize"})
-"""Between its softmax and the second matmul."""
+Refusal = Callable[[Op, Link], str | None]
+"""Why the primitive of an op does not take along what follows it, or None where it does."""
 
 
 @frozen(kw_only=True)
 class Fusion:
-    """A row of the table.
+    """An op, what comes before it and what follows.
 
     Attributes:
         name: of the pattern.
-        priority: higher ones claim first.
-        anchor: kinds of the op in the middle.
+        priority: higher ones claim first; None where no pattern begins at these ops.
+        anchor: kinds of the op in the middle, and why its primitive does not take along what follows it; None for those
+            that take nothing along.
         before: kinds that may make an input of it, and of what follows, and nothing else.
         then: kinds that may follow, in any number and order.
         last: kinds that may follow at the very end.
     """
 
     name: str
-    priority: float
-    anchor: frozenset[str]
+    priority: float | None
+    anchor: Mapping[str, Refusal | None]
     before: frozenset[str] = frozenset()
     then: frozenset[str] = frozenset()
     last: frozenset[str] = frozenset()
@@ -116,37 +104,42 @@ def _follow(
         op = reader
 
 
-@frozen
+@frozen(kw_only=True)
 class Attention:
     """MatMul, scales and masks, SoftMax, and MatMul: softmax(Q · Kᵀ / scale + mask) · V.
 
     Attributes:
-        name, priority: as of a `Fusion`.
+        name, priority, before, then, last: as of a `Fusion`, whose anchor is the second product.
+        scores: kinds between the first product and the softmax.
+        masks: kinds that make other inputs of these.
+        weights: kinds between the softmax and the second product.
     """
 
     name: str
     priority: float
+    scores: frozenset[str]
+    masks: frozenset[str]
+    weights: frozenset[str]
+    before: frozenset[str]
+    then: frozenset[str]
+    last: frozenset[str]
 
     def match(self, op: Op, topology: Topology) -> tuple[Op, ...] | None:
         """The ops from the first matmul to the second."""
         if op.kind != "MatMul":
             return None
         found = [op]
-        _take_before(found, op, CASTS, topology)
-        reached = self._walk(found, op, SCORES, "SoftMax", topology)
-        reached = self._walk(found, reached, WEIGHTS, "MatMul", topology) if reached is not None else None
+        _take_before(found, op, self.before, topology)
+        reached = self._walk(found, op, self.scores, "SoftMax", topology)
+        reached = (
+            self._walk(found, reached, self.weights, "MatMul", topology) if reached is not None else None
+        )
         if reached is None:
             return None
-        _take_before(found, reached, CASTS, topology)
-        _follow(
-            found,
-            reached,
-            frozenset({"TypeCast", "StaticTranspose", "Reorder", "StaticReshape"}),
-            CASTS,
-            topology,
-        )
+        _take_before(found, reached, self.before, topology)
+        _follow(found, reached, self.then, self.before, topology)
         end = _only_reader(_tail(found, reached, topology), topology)
-        if end is not None and end.kind == "Quantize":
+        if end is not None and end.kind in self.last:
             found.append(end)
         return tuple(dict.fromkeys(found))
 
@@ -163,7 +156,7 @@ class Attention:
                 return reader
             if reader.kind not in kinds:
                 return None
-            _take_before(found, reader, MASKS, topology)
+            _take_before(found, reader, self.masks, topology)
             op = reader
 
 
@@ -180,93 +173,5 @@ class WithBias:
 
     def match(self, op: Op, topology: Topology) -> tuple[Op, ...] | None:
         """The two, or None where there is no second."""
-        if op.kind != "ConvolutionBackwardWeights":
-            return None
-        data_format = op.attributes["data_format"]
-        for reader in topology.readers(op.inputs[1]):
-            if reader.kind == "BiasAddBackward" and reader.attributes["data_format"] == data_format:
-                return op, reader
-        return None
-
-
-CONVOLUTIONS = frozenset({"Convolution", "ConvTranspose"})
-QUANTIZE = frozenset({"Quantize"})
-
-FUSIONS: tuple[Fusion | Attention | WithBias, ...] = (
-    Attention("attention", SINGLE_OP_PRIORITY + 20),
-    WithBias("weight gradient with bias gradient", SINGLE_OP_PRIORITY + 11),
-    Fusion(
-        name="convolution with post-ops",
-        priority=SINGLE_OP_PRIORITY + 10,
-        anchor=CONVOLUTIONS,
-        before=CASTS,
-        then=POST_OPS | {"BatchNormInference"},
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="matmul with post-ops",
-        priority=SINGLE_OP_PRIORITY + 10,
-        anchor=frozenset({"MatMul"}),
-        before=CASTS,
-        then=POST_OPS,
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="normalization with ReLU or casts",
-        priority=SINGLE_OP_PRIORITY + 9,
-        anchor=frozenset({"BatchNormInference", "LayerNorm", "SoftMax"}),
-        before=CASTS,
-        then=frozenset({"ReLU", "TypeCast", "Multiply", "Add"}),
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="pooling, reduction or interpolation with post-ops",
-        priority=SINGLE_OP_PRIORITY + 8,
-        anchor=frozenset({"AvgPool", "MaxPool", "Interpolate"}) | REDUCTIONS,
-        before=CASTS,
-        then=FORWARD_ELTWISE | ARITHMETIC,
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="quantized movement",
-        priority=SINGLE_OP_PRIORITY + 8,
-        anchor=frozenset({"Concat", "Reorder"}),
-        before=CASTS,
-        then=frozenset({"Add"}),
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="gradient through a ReLU",
-        priority=SINGLE_OP_PRIORITY + 7,
-        anchor=frozenset({"ReLUBackward"}),
-        then=frozenset({"BatchNormTrainingBackward"}),
-    ),
-    Fusion(
-        name="binary with post-ops",
-        priority=SINGLE_OP_PRIORITY + 6,
-        anchor=ARITHMETIC | {"BiasAdd"},
-        before=CASTS,
-        then=FORWARD_ELTWISE | ARITHMETIC,
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="eltwise with post-ops",
-        priority=SINGLE_OP_PRIORITY + 5,
-        anchor=FORWARD_ELTWISE,
-        before=CASTS,
-        then=ARITHMETIC,
-        last=QUANTIZE,
-    ),
-    Fusion(
-        name="casts",
-        priority=SINGLE_OP_PRIORITY + 1,
-        anchor=frozenset({"TypeCast", "Dequantize"}),
-        then=frozenset({"TypeCast"}),
-        last=QUANTIZE,
-    ),
-)
-"""What is fused, from the first to the last that may claim."""
-
-PATTERNS: tuple[Pattern, ...] = tuple(Pattern(f.name, f.priority, f.match) for f in FUSIONS)
-HOSTED = frozenset({"Select", "Dropout", "GenIndex", "GreaterEqual"})
-"""Kinds that a pattern may contain without a primitive for them: they are steps on the host."""
+        beside = next(bias_gradients(op, topology.readers), None)
+        return None if beside is None else (op, beside)

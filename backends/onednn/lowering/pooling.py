@@ -16,9 +16,8 @@ from ..library.loading import dims
 from ..library.memory import packed
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from ..quarantine import window_post_op_is_wrong
 from .extremes import largest_of_windows, may_be_minus_infinity
-from .fusing import Link, post_op_shapes, result_of
+from .fusing import Link, result_of
 from .long_sums import SHORT, check_length
 from .lowering import Lowered, Lowering
 from .moves import is_part
@@ -269,14 +268,9 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         largest_of_windows(low, op, own, low.tensors.read(result), dst)
 
 
-def takes(op: Op, link: Link) -> bool:
-    """Post-ops that the kernels do right; none for a part, which is a view."""
-    return not is_part(op) and window_post_op_is_wrong(*post_op_shapes(op, link)) is None
-
-
 LOWERED = {
-    "AvgPool": Lowered(forward, fuses=True, takes=takes),
-    "MaxPool": Lowered(forward, fuses=True, takes=takes),
+    "AvgPool": Lowered(forward),
+    "MaxPool": Lowered(forward),
     "AvgPoolBackward": Lowered(average_backward),
     "MaxPoolBackward": Lowered(max_backward),
 }

@@ -199,4 +199,4 @@ def why_not(op: Op) -> str | None:
     return None
 
 
-LOWERED = {kind: Lowered(reduce, fuses=kind not in EXTREMES, why_not=why_not) for kind in ALGORITHMS}
+LOWERED = {kind: Lowered(reduce, why_not=why_not) for kind in ALGORITHMS}

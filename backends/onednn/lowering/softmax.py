@@ -127,15 +127,8 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     low.single("softmax gradient", desc, arguments, result, output=Arg.DIFF_SRC, query=Query.diff_src_md)
 
 
-def takes(op: Op, link: Link) -> bool:
-    """A quantisation without zero point; NaN, which rows of -inf are made of, would be lost with it."""
-    quantize = link.quantize
-    finite = len(op.outputs) == 1 and op.attributes.get("mode") != "inf_as_zero"
-    return quantize is not None and quantize.zero_point == 0 and finite
-
-
 LOWERED = {
-    "SoftMax": Lowered(forward, fuses=True, takes=takes),
+    "SoftMax": Lowered(forward),
     "LogSoftmax": Lowered(forward),
     "SoftMaxBackward": Lowered(backward),
     "LogSoftmaxBackward": Lowered(backward),

@@ -14,9 +14,11 @@ from ....graph.runtime.progress import progressing
 from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .fusing import Link, chain
+from .fusions import REFUSALS
 from .lowering import Lowered, Lowering, why_not
 from .moves import MOVES, is_part
 from .on_host import on_host
+from .patterns import Refusal
 from .tensors import HALVES
 from .way import Lies, Way
 
@@ -93,8 +95,10 @@ class Walk:
             low.notes.reasons.append(f"{op}: {reason}")
             on_host(low, op)
             return
-        fuses = how.fuses and low.fuses
-        links = list(takewhile(partial(self._may_take, how, op), chain(low.edges, op))) if fuses else []
+        refuses = REFUSALS.get(op.kind) if low.fuses else None
+        links: list[Link] = []
+        if refuses is not None:
+            links += takewhile(partial(self._may_take, refuses, op), chain(low.edges, op))
         ways = self._ways(op, how)
         if self._attempts(op, how, links, ways):
             return
@@ -110,8 +114,8 @@ class Walk:
             return
         on_host(low, op)
 
-    def _may_take(self, how: Lowered, op: Op, link: Link) -> bool:
-        return not any(one.id in self._low.notes.done for one in link.ops) and how.takes(op, link)
+    def _may_take(self, refuses: Refusal, op: Op, link: Link) -> bool:
+        return not any(one.id in self._low.notes.done for one in link.ops) and refuses(op, link) is None
 
     def _ways(self, op: Op, how: Lowered) -> list[Way]:
         """The ways without reference loops, in order of preference: with integers before all else, halves in f32 at

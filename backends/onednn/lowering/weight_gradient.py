@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 
 from attrs import evolve
 
@@ -22,7 +23,7 @@ from ..weight_gradients.online import TrialRun, decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
 from ..weight_gradients.selection import candidates, choose
 from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
-from .fusing import Link
+from .fusing import Link, bias_gradients
 from .long_sums import BESIDE
 from .lowering import Lowered, Lowering
 from .on_host import zeros
@@ -114,11 +115,8 @@ def _bias_beside(low: Lowering, op: Op) -> tuple[LogicalTensor, ...]:
     positions = math.prod(_gradient(op).dst_spatial) * op.inputs[1].dims[0]
     if positions > BESIDE:
         return ()
-    for user in low.edges.users(op.inputs[1]):
-        same = user.attributes.get("data_format") == op.attributes.get("data_format")
-        if user.kind == "BiasAddBackward" and same and low.notes.take_along(user):
-            return (user.outputs[0],)
-    return ()
+    beside = (user for user in bias_gradients(op, low.edges.users) if low.notes.take_along(user))
+    return tuple(user.outputs[0] for user in islice(beside, 1))
 
 
 def _gradient(op: Op) -> ConvolutionGeometry:
