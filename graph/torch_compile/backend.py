@@ -11,13 +11,13 @@ from typing import Any
 
 from ..runtime.locking import Lock
 from .framework import inner, torch
-from .joint import partition
 from .mishaps import Mishaps
 from .options import Options
-from .planning import Uses, planned
+from .plan.joint import partition
+from .plan.planner import Uses, planned
 from .precision import with_autocast
 from .report import remember
-from .steps import Program
+from .run.steps import Program
 from .tensors import Held, memory_of
 from .tracing import resizings_whole
 from .versions import steady_arguments, tracing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .report import alive
-from .steps import RegionCall
+from .run.steps import RegionCall
 from .tensors import memory_of
 
 

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..compile.record import Placed, told
 from .framework import torch
-from .steps import Program, RegionCall
+from .run.steps import Program, RegionCall
 from .tensors import memory_of
 
 

@@ -15,11 +15,11 @@ from functools import cached_property, partial
 import torch
 from attrs import define, field, frozen
 from onednn_graph.graph.aten.schema import translation_of
-from onednn_graph.graph.torch_compile.aten_table import TABLE, VIEWS
 from onednn_graph.graph.torch_compile.backend import CompiledFunction, _compiler
-from onednn_graph.graph.torch_compile.joint import partition
 from onednn_graph.graph.torch_compile.options import Options
-from onednn_graph.graph.torch_compile.steps import RegionCall
+from onednn_graph.graph.torch_compile.plan.joint import partition
+from onednn_graph.graph.torch_compile.plan.table import TABLE, VIEWS
+from onednn_graph.graph.torch_compile.run.steps import RegionCall
 from torch._functorch.aot_autograd import aot_function
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode

@@ -180,7 +180,7 @@ def by_one_sign(module):
 @pytest.mark.parametrize("change", [pruned, by_swapped_rows, by_one_sign])
 def test_few_elements_change_behind_torchs_back(change):
     """They are seen when every piece was looked at, of which each call does one at least."""
-    from onednn_graph.graph.torch_compile.weights import PIECE
+    from onednn_graph.graph.torch_compile.run.weights import PIECE
 
     module = seeded(lambda: nn.Linear(256, 256)).eval()
     run = compiled(module)
@@ -197,7 +197,7 @@ def test_few_elements_change_behind_torchs_back(change):
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("change", [pruned, by_swapped_rows, by_one_sign])
 def test_few_elements_change_and_somebody_says_so(change, whole, monkeypatch):
-    from onednn_graph.graph.torch_compile.weights import _Set
+    from onednn_graph.graph.torch_compile.run.weights import _Set
     from onednn_graph.torch import refresh
 
     monkeypatch.setattr(_Set, "is_fresh", lambda *given: True)
@@ -233,7 +233,7 @@ def test_weights_in_a_file_that_is_mapped(tmp_path):
 
 
 def test_weights_are_packed_once_while_they_stay(monkeypatch):
-    from onednn_graph.graph.torch_compile.weights import Weights
+    from onednn_graph.graph.torch_compile.run.weights import Weights
 
     module = seeded(Network).eval()
     run = compiled(module)

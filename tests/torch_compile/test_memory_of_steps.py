@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onednn_graph.graph.torch_compile.pool import LEAST, Pool  # noqa: E402 -- they need torch
+from onednn_graph.graph.torch_compile.run.pool import LEAST, Pool  # noqa: E402 -- they need torch
+from onednn_graph.graph.torch_compile.run.weights import KEPT, Weights  # noqa: E402
 from onednn_graph.graph.torch_compile.tensors import Held  # noqa: E402
-from onednn_graph.graph.torch_compile.weights import KEPT, Weights  # noqa: E402
 
 BYTES = 16 * LEAST
 

@@ -8,7 +8,7 @@ import pytest
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.graph.compile.options import CompileOptions
 from onednn_graph.graph.runtime.arrays import address
-from onednn_graph.graph.torch_compile.region import Region
+from onednn_graph.graph.torch_compile.run.region import Region
 from onednn_graph.ops.errors import LibraryError
 
 NXC = (8 * 36, 1, 6 * 8, 8)

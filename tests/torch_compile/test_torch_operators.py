@@ -248,7 +248,7 @@ def test_together_as_alone():
 
 def test_a_wrong_sample_is_found_among_others(monkeypatch):
     """A translation that is wrong for one shape only."""
-    from onednn_graph.graph.torch_compile import aten_table
+    from onednn_graph.graph.torch_compile.plan import table as aten_table
 
     right = (
         aten_table.TABLE["aten.sub"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..importing.expressions import FLOATS
-from ..importing.expressions import cast as cast_value
-from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
-from ..model.logical_tensor import row_major
-from ..runtime.arrays import numpy_type
+from ...importing.expressions import FLOATS
+from ...importing.expressions import cast as cast_value
+from ...importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
+from ...model.logical_tensor import row_major
+from ...runtime.arrays import numpy_type
+from ..framework import torch
+from ..tensors import DATA_TYPES, channels_last, normal
 from .cells import Cell
-from .framework import torch
 from .nodes import WITH_STATISTICS, read_results
-from .tensors import DATA_TYPES, channels_last, normal
 
 
 def typed(t: Translation, value: Any, cell: Cell | None) -> Any:

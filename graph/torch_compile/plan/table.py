@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..aten.schema import Translate
-from ..aten.table import AUTOGRAD
-from .framework import aten
+from ...aten.schema import Translate
+from ...aten.table import AUTOGRAD
+from ..framework import aten
 
 LEFT_TO_TORCH = frozenset(
     f"aten.{name}"

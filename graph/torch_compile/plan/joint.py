@@ -6,8 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ..aten.layers import spread
-from .framework import aten, inner, torch
+from ...aten.layers import spread
+from ..framework import aten, inner, torch
 
 MAX_POOLS = {
     aten.max_pool2d_with_indices_backward.default: aten.max_pool2d_with_indices.default,

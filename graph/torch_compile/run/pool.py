@@ -11,9 +11,9 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
-from ..runtime.arrays import Array, aligned_bytes
-from ..runtime.locking import Lock
-from .framework import torch
+from ...runtime.arrays import Array, aligned_bytes
+from ...runtime.locking import Lock
+from ..framework import torch
 
 LEAST = 1 << 16
 """Bytes from which on a block is worth it."""

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from ..runtime.arrays import Array
-from ..runtime.locking import Lock
-from .tensors import Held, as_bytes
+from ...runtime.arrays import Array
+from ...runtime.locking import Lock
+from ..tensors import Held, as_bytes
 
 KEPT = 64
 """Sets of weights that are kept for one region: layers of one kind share it."""

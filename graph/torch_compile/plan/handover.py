@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from .aten_table import VIEWS
+from ..framework import aten, torch
+from ..run.steps import Program, Slot, TorchCall
+from ..tensors import normal, placed
 from .cells import Cell
-from .framework import aten, torch
-from .steps import Program, Slot, TorchCall
-from .tensors import normal, placed
+from .table import VIEWS
 
 
 def whole_graph(graph: Any, module: Any, count: int) -> Program:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from ..aten.schema import draws
-from .aten_table import VIEWS
-from .framework import torch
+from ...aten.schema import draws
+from ..framework import torch
+from .table import VIEWS
 
 WITH_STATISTICS = frozenset(
     f"aten.{name}"
@@ -89,3 +89,23 @@ def read_results(node: Any) -> set[int]:
     if all(user.target is operator.getitem for user in node.users):
         return {user.args[1] for user in node.users}
     return set(range(len(node.meta["val"])))
+
+
+def overlaid(wanted: Iterable[Any]) -> set[Any]:
+    """Views on the way to outputs of which several look at one tensor: they must do so for users, too."""
+    chains: dict[Any, list[list[Any]]] = {}
+    for node in wanted:
+        if isinstance(node, torch.fx.Node):
+            root, views = _looked_at(node)
+            chains.setdefault(root, []).append(views)
+    return {view for several in chains.values() if len(several) > 1 for views in several for view in views}
+
+
+def _looked_at(node: Any) -> tuple[Any, list[Any]]:
+    """What a node is a view of in the end, and the views on the way there."""
+    views: list[Any] = []
+    while node.op == "call_function" and (node.target is operator.getitem or is_view(node.target)):
+        if is_view(node.target):
+            views.append(node)
+        node = node.args[0]
+    return node, views

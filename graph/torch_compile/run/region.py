@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from ...ops.errors import UnsupportedError
-from ..compile.compiled_partition import CompiledPartition
-from ..compile.options import CompileOptions
-from ..compile.program import program
-from ..compile.record import Placed
-from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, evolve_tensor
-from ..model.numpy_types import itemsize
-from ..runtime import profiling
-from ..runtime.arrays import Array, address, numpy_type
-from ..runtime.engine import default_engine
-from ..runtime.executable import AtAddresses, Executable, Explanation
-from ..runtime.tensor import allocate
+from ....ops.errors import UnsupportedError
+from ...compile.compiled_partition import CompiledPartition
+from ...compile.options import CompileOptions
+from ...compile.program import program
+from ...compile.record import Placed
+from ...graph import Graph
+from ...model.logical_tensor import LogicalTensor, evolve_tensor
+from ...model.numpy_types import itemsize
+from ...runtime import profiling
+from ...runtime.arrays import Array, address, numpy_type
+from ...runtime.engine import default_engine
+from ...runtime.executable import AtAddresses, Executable, Explanation
+from ...runtime.tensor import allocate
 
 
 def array_at(tensor: LogicalTensor, place: int) -> Array:

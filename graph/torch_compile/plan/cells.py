@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ..importing.translation import Value
+from ...importing.translation import Value
 
 
 @define(eq=False)

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 from attrs import Factory, define, field, frozen
 
-from ...ops.errors import UnsupportedError
-from .framework import torch
-from .mishaps import Mishaps
+from ....ops.errors import UnsupportedError
+from ..framework import torch
+from ..mishaps import Mishaps
+from ..tensors import normal, placed
 from .pool import POOL
 from .region import Region
-from .tensors import normal, placed
 from .weights import Weights
 
 
@@ -294,3 +294,15 @@ class Program:
             for slot in frees:
                 slots[slot] = None
         return [filled(one, slots) for one in self.results]
+
+
+def without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
+    """Without calls of torch whose results nobody reads."""
+    kept: list[Step] = []
+    needed = set(wanted)
+    for step in reversed(steps):
+        if isinstance(step, TorchCall) and step.pure and not step.writes & needed:
+            continue
+        needed |= step.reads
+        kept.append(step)
+    return kept[::-1]

@@ -1,0 +1,1 @@
+"""From an ATen graph and sizes to a program."""
