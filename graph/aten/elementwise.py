@@ -268,7 +268,7 @@ def _prelu(t: Translation, x: Value, slope: Value) -> Value:
 
 
 @OPS.enter("_prelu_kernel")
-def _prelu(t: Translation, x: Value, slope: Value) -> Value:
+def _prelu_by_channel(t: Translation, x: Value, slope: Value) -> Value:
     return t.op("PReLU", x, slopes_of(t, x, slope), data_format="NCX", per_channel_broadcast=True)
 
 

@@ -56,8 +56,8 @@ def _batch_norm_wide(
 ) -> list[Value]:
     """With statistics in f32, also where weights and running statistics are half."""
     scale, shift = (None if one is None else cast(t, one, WIDE) for one in (gamma, beta))
-    running = (cast(t, one, WIDE) for one in (mean, variance))
-    return batch_norm_moving(t, x, scale, shift, *running, training, momentum, epsilon)
+    mean, variance = (cast(t, one, WIDE) for one in (mean, variance))
+    return batch_norm_moving(t, x, scale, shift, mean, variance, training, momentum, epsilon)
 
 
 @INSTEAD.enter("native_layer_norm")

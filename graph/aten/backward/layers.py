@@ -46,10 +46,9 @@ def _convolution(
 ) -> list[Value | None]:
     spatial = len(shape_of(weight)) - 2
     if len(shape_of(x)) == spatial + 1:
-        outer = [unsqueeze(t, value, [0]) for value in (gradient, x)]
-        made = _convolution(
-            t, *outer, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
-        )
+        outer, whole = (unsqueeze(t, value, [0]) for value in (gradient, x))
+        more = (stride, padding, dilation, transposed, output_padding, groups, mask)
+        made = _convolution(t, outer, whole, weight, bias_sizes, *more)
         if made[0] is not None:
             made[0] = reshape(t, made[0], shape_of(x))
         return made
