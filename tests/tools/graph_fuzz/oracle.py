@@ -8,7 +8,7 @@ bound is zero; where it can't be said (a value beyond its type) it is infinite a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -335,11 +335,11 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
     ]
     if any(not np.isfinite(s).all() for s in sizes):
         return [np.full(o.shape, np.inf) for o in outputs]
-    for way in (*(0.0,) * PROBES, -1.0, 1.0):  # all in one at last: numbers that are equal are rounded alike
-        moved = [
-            v + s * (way or np.where(rng.random(v.shape) < 0.5, -1.0, 1.0)) if v.dtype.kind == "f" else v
-            for v, s in zip(values, sizes, strict=True)
-        ]
+    ways: list[Callable[[Array], Array]] = [lambda v: np.where(rng.random(v.shape) < 0.5, -1.0, 1.0)] * PROBES
+    # All in one at last, and all from zero or to it: numbers that are equal, or opposite, are rounded alike.
+    ways += [np.ones_like, lambda v: -np.ones_like(v), np.sign, lambda v: -np.sign(v)]
+    for way in ways:
+        moved = [v + s * way(v) if v.dtype.kind == "f" else v for v, s in zip(values, sizes, strict=True)]
         for spread, output, there in zip(spreads, outputs, run_kernel(op, moved), strict=True):
             change = np.abs(there.astype(np.float64) - output.astype(np.float64))
             np.maximum(spread, np.where(np.isnan(change), np.inf, change), out=spread)
