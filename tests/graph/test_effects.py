@@ -178,6 +178,15 @@ def test_effects_keep_their_order(watched, backend, seed):
         assert len(calls) == sum(op.kind == "Watched" for op in graph.ops)
 
 
+def test_a_report_is_of_as_many_executions_as_are_asked_for(watched):
+    calls = watched()
+    graph = og.Graph()
+    graph.op("Watched", graph.input("x", "f32", [4]))
+    model = graph.compile()
+    model.report(np.zeros(4, np.float32), repeat=3)
+    assert len(calls) == 1 + 3  # one to warm up
+
+
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_an_update_in_place_keeps_its_place_among_others(watched, first):
     calls = watched(in_place={"dst": "src"})

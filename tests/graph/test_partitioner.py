@@ -362,6 +362,14 @@ def test_without_the_library_numpy_does_everything_and_says_so_once(onednn, monk
     assert "it is not here" in str(said[0].message)
 
 
+def test_a_backend_that_could_is_told_who_comes_first(onednn):
+    graph = og.Graph()
+    graph.op("Abs", graph.input("x", "f32", [2]))
+    (partition,) = graph.compile().partitions
+    assert partition.backend == "onednn"
+    assert partition.why_not["numpy"] == "it can, but onednn comes first"
+
+
 def test_nothing_is_said_of_a_backend_that_is_not_asked_for(onednn, monkeypatch, recwarn):
     monkeypatch.setattr(type(onednn), "unavailable", lambda self: "it is not here")
     monkeypatch.setattr(partitioner, "_said", set())

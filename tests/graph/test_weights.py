@@ -179,8 +179,9 @@ def test_two_files_that_were_not_saved_together(tmp_path):
     with pytest.warns(
         og.errors.WeightsLeftOutWarning,
         match=r"m\.json was saved with weights, .*m\.safetensors is not there",
-    ):
+    ) as said:
         assert not og.Graph.load(tmp_path / "a" / "m.json").constants
+    assert said[0].filename == __file__
     assert not og.Graph.load(tmp_path / "a" / "m.json", weights=False).constants
 
 

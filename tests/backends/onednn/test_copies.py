@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn.library.enumerators import Arg
 from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
@@ -195,3 +196,17 @@ def test_what_lies_right_is_its_own_copy_with_the_strides_that_are_asked_for(one
     assert other.desc.strides == (3, 1, 1)  # kernels have read them for axes of one element
     assert other.root is source
     assert not emitter.steps
+
+
+@pytest.mark.parametrize("types", [(DataType.f32, DataType.s8), (DataType.u8, DataType.f32)], ids=str)
+def test_a_zero_point_and_another_layout_are_two_copies_of_the_library(onednn, types):
+    """The type changes where the elements have the layout of the wider side."""
+    engine = NativeEngine()
+    emitter, layouts = Emitter.on(engine), Layouts(engine.lib)
+    shape = (2, 16, 4, 4)
+    source, target = layouts.temporary(shape, types[0]), Buffer(layouts.channels_last(shape, types[1]))
+    side = Arg.DST if types[0] is DataType.f32 else Arg.SRC
+    point = layouts.constant(np.array([3], np.int32))
+    emitter.copy_scaled("x", source, target, {side: (0, layouts.ones(1))}, {side: point})
+    roles = [step.role for step in emitter.steps]
+    assert roles == (["x", "reorder x"] if side == Arg.DST else ["reorder x", "x"])
