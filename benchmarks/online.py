@@ -100,18 +100,18 @@ def measured(layer: Layer, data_format: str, dtype: str, seconds: float) -> Line
                     executions += 1
                 calls[way]()  # makes the plan of what has won
     times = dict(zip(WAYS, interleaved(list(calls.values()), seconds), strict=True))
-    online = compiled["online"].explain().online
+    online = compiled["online"].explain().only.online
     return Line(
         name=f"{dtype} {data_format} {layer['name']}",
         seconds={way: min(found) for way, found in times.items()},
-        taken={way: one.explain().strategy for way, one in compiled.items()},
+        taken={way: one.explain().only.strategy for way, one in compiled.items()},
         tried=len(online[0].tried) if online else 1,
         executions=executions,
     )
 
 
 def settled(compiled: Any) -> bool:
-    return all(one.settled for one in compiled.explain().online)
+    return all(one.settled for one in compiled.explain().only.online)
 
 
 def told(line: Line) -> str:

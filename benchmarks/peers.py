@@ -51,7 +51,7 @@ class Case:
         graph.finalize()
         compiled = graph.get_partitions(backend=backend)[0].compile(tune=tune)
         result = np.empty(self.weights_shape, self.src.dtype)
-        return compiled.bind([self.src, self.diff_dst], [result]), result, compiled.explain()
+        return compiled.bind([self.src, self.diff_dst], [result]), result, compiled.explain().only
 
     def native(self) -> Peer:
         """Native oneDNN Graph's first choice on the same memory."""

@@ -11,6 +11,7 @@ from ..ops.data_types import DataType
 from .compile.compiled_graph import CompiledGraph
 from .compile.options import CompileKeywords, Policy, parse_options
 from .compile.partition import Partition
+from .compile.record import Explanations
 from .compile.whole import compile_graph, partitions_of, tune_graph
 from .core.building import GraphCore
 from .gradients.reverse import gradients
@@ -23,7 +24,6 @@ from .precision.inference import for_inference
 from .precision.quantization import quantize
 from .precision.ranges import Method
 from .runtime.engine import Engine
-from .runtime.executable import Explanation
 
 
 class Graph(GraphCore):
@@ -83,7 +83,7 @@ class Graph(GraphCore):
 
     def tune(
         self, budget_seconds: float = 30.0, *, engine: Engine | None = None, backend: str | None = None
-    ) -> dict[int, Explanation | None]:
+    ) -> Explanations:
         """Measures the ways to run what takes most time and remembers the fastest, for `compile(tune="cached")`.
 
         These are the candidates of each weight gradient, and the implementations of each convolution and matrix
@@ -95,8 +95,8 @@ class Graph(GraphCore):
             engine, backend: as for `compile`.
 
         Returns:
-            What was found, by the id of each partition that is compiled as one; None for one whose shapes are known
-            only at execution.
+            What was found, as `explain()` tells it, by the id of each partition that is compiled as one; None for one
+            whose shapes are known only at execution.
 
         Raises:
             ArgumentError: the budget is no positive number.

@@ -76,12 +76,14 @@ def ours(
         for tensor in compiled.outputs:
             arrays[tensor.id] = allocate(tensor)
         calls.append(
-            compiled.bind([arrays[t.id] for t in compiled.inputs], [arrays[t.id] for t in compiled.outputs])
+            compiled.bind_ports(
+                [arrays[t.id] for t in compiled.inputs], [arrays[t.id] for t in compiled.outputs]
+            )
         )
         calls[
             -1
         ]()  # a partition whose shapes depend on values that an earlier one computes is chosen only now
-        told.append(_told(compiled.explain()))
+        told.append(_told(compiled.explain().only))
 
     def run() -> None:
         for call in calls:

@@ -35,11 +35,11 @@ from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
 from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
 from onednn_graph.backends.onednn.library.loading import use_library
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
-from onednn_graph.graph.compile.compiled_graph import BoundGraph, CompiledGraph
+from onednn_graph.graph.compile.compiled_graph import CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Policy, Tune
 from onednn_graph.graph.compile.partition import Partition
-from onednn_graph.graph.compile.signature import Results
+from onednn_graph.graph.compile.signature import Bound, Results
 from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
@@ -123,7 +123,7 @@ _renamed.keep_callable(_backends, list_backends)
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
-    "BoundGraph",
+    "Bound",
     "Choices",
     "CompileOptions",
     "CompiledGraph",

@@ -23,6 +23,7 @@ RENAMED = {
     "AttributeValueError": "errors.AttributeValueError",
     "Attributes": "extend.Attributes",
     "BackendUnavailableWarning": "errors.BackendUnavailableWarning",
+    "BoundGraph": "Bound",
     "CompiledAgainWarning": "errors.CompiledAgainWarning",
     "Considered": "profiling.Considered",
     "Event": "profiling.Event",
@@ -70,9 +71,9 @@ FORMER_FUNCTIONS = {"ops": "list_ops", "backends": "list_backends"}
 
 def former(name: str) -> object:
     """What a former name means, with a warning at whoever asks `onednn_graph` for it."""
-    module, _, own = RENAMED[name].partition(".")
+    module, _, own = f"onednn_graph.{RENAMED[name]}".rpartition(".")
     _warn(name, RENAMED[name], stacklevel=4)
-    return getattr(import_module(f"onednn_graph.{module}"), own)
+    return getattr(import_module(module), own)
 
 
 def keep_callable(module: ModuleType, function: Callable[[], object]) -> None:

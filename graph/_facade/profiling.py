@@ -1,5 +1,6 @@
 """What ran, where, why and for how long: profiles, reports, and what `explain()` returns."""
 
+from onednn_graph.graph.compile.record import Explanations
 from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.pictures.profile import Profile, profile
 from onednn_graph.graph.runtime.executable import (
@@ -17,6 +18,7 @@ __all__ = [
     "EventKind",
     "ExplainedStep",
     "Explanation",
+    "Explanations",
     "Line",
     "OnlineChoice",
     "Profile",

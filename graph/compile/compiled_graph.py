@@ -16,28 +16,14 @@ from ..pictures.drawing import compiled_in_notebook, compiled_to_html
 from ..pictures.profile import Profile, profile
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
-from ..runtime.executable import Explanation
 from ..runtime.locking import Lock
 from ..runtime.tensor import Tensor, allocate, check_array
 from .held import Held
 from .options import CompileOptions
 from .partition import Partition
-from .record import Placed
+from .record import Explanations, Placed
 from .report import Report
-from .signature import Key, Results, Signature
-
-Arrays = Mapping[Key, object] | Mapping[str, object]
-"""Arrays by name, id or LogicalTensor."""
-
-
-class Explanations(dict[int, Explanation | None]):
-    """Explanations by partition id, with a text for people."""
-
-    def __str__(self) -> str:
-        later = "compiled when it is executed and all shapes are known; ask on the thread that executes it"
-        return "\n".join(
-            f"partition {number}, {explanation or later}" for number, explanation in self.items()
-        )
+from .signature import Arrays, Bound, Results, Signature, with_outputs
 
 
 def _compiled_anew(
@@ -45,28 +31,6 @@ def _compiled_anew(
 ) -> CompiledGraph:
     """What a pickle of a compiled graph becomes."""
     return compiler(None if engine is None else Engine(machine_code=engine[0], threads=engine[1]))
-
-
-class BoundGraph:
-    """A compiled graph with all arrays bound: calling it runs the graph on them. For one thread at a time.
-
-    Attributes:
-        outputs: the arrays that it writes to, by name.
-    """
-
-    __slots__ = ("_run", "outputs")
-
-    def __init__(self, run: Callable[[], None], outputs: Results) -> None:
-        self._run = run
-        self.outputs = outputs
-
-    def __call__(self) -> Results:
-        """Runs the graph; returns `outputs`."""
-        self._run()
-        return self.outputs
-
-    def __repr__(self) -> str:
-        return f"BoundGraph({', '.join(self.outputs)})"
 
 
 class CompiledGraph:
@@ -141,7 +105,7 @@ class CompiledGraph:
     def __call__(
         self,
         *arrays: object,
-        outputs: Arrays | None = None,
+        outputs: Arrays | Sequence[object] | None = None,
         stream: Stream | None = None,
         **named: object,
     ) -> Results:
@@ -150,7 +114,8 @@ class CompiledGraph:
         Args:
             arrays: inputs in order: an array, Tensor or anything with `__dlpack__` each. Or one mapping to them from
                 the inputs' names, ids or LogicalTensors; behind it `outputs` may stand.
-            outputs: arrays to write to, by the output's name, id or LogicalTensor; the others are allocated.
+            outputs: arrays to write to, by the output's name, id or LogicalTensor, or a list in order; the others are
+                allocated.
             stream: a stream of the engine; None for the engine's own order.
             named: inputs by name. One that is called `outputs` or `stream` is given by position or in a mapping.
 
@@ -163,9 +128,7 @@ class CompiledGraph:
             ResourceError: the engine is closed.
         """
         self.engine.check_open()
-        if len(arrays) == 2 and isinstance(arrays[0], Mapping) and outputs is None:
-            outputs = cast("Arrays | None", arrays[1])
-            arrays = arrays[:1]
+        arrays, outputs = with_outputs(arrays, outputs)
         values = self._taken(arrays, named)
         targets = self._signature.outputs_of(outputs)
         if targets:
@@ -205,7 +168,9 @@ class CompiledGraph:
             for number, array in values.items()
         }
 
-    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays | None = None) -> BoundGraph:
+    def bind(
+        self, inputs: Arrays | Sequence[object], outputs: Arrays | Sequence[object] | None = None
+    ) -> Bound:
         """A callable that runs the whole graph on these very arrays, with everything prepared once.
 
         The arrays are kept alive by the callable and must have the tensors' strides, for no copies are made. They
@@ -256,7 +221,7 @@ class CompiledGraph:
                 else allocate(t)
                 for t in stage.outputs_for(ins)
             ]
-            calls.append(stage.bind(ins, outs))
+            calls.append(stage.bind_ports(ins, outs))
             for tensor, array in zip(part.output_ports, outs, strict=True):
                 values[tensor.id] = cast("Array", array)
         values |= former
@@ -286,7 +251,7 @@ class CompiledGraph:
                 call()
 
         if not self._assigned:
-            return BoundGraph(run, results)
+            return Bound(run, results)
         lock, parameters = self._lock, tuple(self._assigned)
 
         def run_and_change() -> None:
@@ -297,7 +262,7 @@ class CompiledGraph:
                     for parameter in parameters:
                         parameter.changed()
 
-        return BoundGraph(run_and_change, results)
+        return Bound(run_and_change, results)
 
     # --- arrays of a call ---
 

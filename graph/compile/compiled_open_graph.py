@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import local
-from typing import cast
 
 from ...ops.errors import ArgumentError
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
-from .compiled_graph import Arrays, BoundGraph, CompiledGraph, Explanations, Report
+from .compiled_graph import CompiledGraph, Report
 from .partition import Partition
-from .signature import Results, Signature
+from .record import Explanations
+from .signature import Arrays, Bound, Results, Signature, with_outputs
 
 MAX_SIZES = 8
 """Compiled graphs that are kept for different input sizes; each has prepared the weights for itself."""
@@ -59,7 +59,7 @@ class CompiledOpenGraph(CompiledGraph):
     def __call__(
         self,
         *arrays: object,
-        outputs: Arrays | None = None,
+        outputs: Arrays | Sequence[object] | None = None,
         stream: Stream | None = None,
         **named: object,
     ) -> Results:
@@ -69,14 +69,14 @@ class CompiledOpenGraph(CompiledGraph):
             UnsupportedError: for these sizes, the graph has ops that can't be translated or run.
         """
         self.engine.check_open()
-        if len(arrays) == 2 and isinstance(arrays[0], Mapping) and outputs is None:
-            outputs = cast("Arrays | None", arrays[1])
-            arrays = arrays[:1]
+        arrays, outputs = with_outputs(arrays, outputs)
         given = self._by_name(arrays, named)
         made = self._for(given)(given, outputs=self._signature.outputs_of(outputs), stream=stream)
         return Results(dict(made), self._signature)
 
-    def bind(self, inputs: Arrays | Sequence[object], outputs: Arrays | None = None) -> BoundGraph:
+    def bind(
+        self, inputs: Arrays | Sequence[object], outputs: Arrays | Sequence[object] | None = None
+    ) -> Bound:
         """A callable that runs the graph for the sizes of these very arrays; see `CompiledGraph`."""
         self.engine.check_open()
         given = self._by_name(self._signature.listed_inputs(inputs), {})

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import local
+from typing import Any
+from warnings import warn
 
 from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value, integer
 from ..model.inference import infer
-from ..model.logical_tensor import LogicalTensor, as_plain
+from ..model.logical_tensor import LogicalTensor, as_plain, evolve_tensor, label
 from ..model.op import port_names
 from ..runtime import profiling
 from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
+from ..runtime.cached import cached
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
 from ..runtime.executable import Executable, Explanation
+from ..runtime.tensor import Tensor, allocate
 from .building import Built
 from .options import CompileOptions
 from .ports import checked_inputs
-from .record import Placed, placed
+from .record import Explanations, Placed, placed
+from .signature import Arrays, Bound, Results, Signature, with_outputs
 from .specialise import specialise
 from .subgraph import Subgraph
 
@@ -58,6 +64,21 @@ class Specialised:
     def explanation(self) -> Explanation:
         """Why it is this one; with `tune="online"` that changes as it is executed."""
         return self.built.explanation
+
+
+class PartitionExplanations(Explanations):
+    """Those of one compiled partition, which in former versions were one `Explanation`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Explanation, name):
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        warn(
+            f"CompiledPartition.explain().{name} is deprecated and will be removed in 0.4, for explain() tells of "
+            f"partitions by their ids everywhere; use explain().only.{name}",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(self.only, name)
 
 
 class CompiledPartition:
@@ -198,19 +219,12 @@ class CompiledPartition:
         """What was chosen for each of the shapes and values that are kept now, whichever thread brought them."""
         return {key: one.explanation for key, one in self._special.values().items()}
 
-    def explain(self) -> Explanation:
-        """What was chosen and why.
+    def explain(self) -> Explanations:
+        """What was chosen and why, by partition id, as a compiled graph tells it. Print it.
 
-        Raises:
-            ArgumentError: it is chosen at execution, and this thread has not executed it yet.
+        What is compiled at execution tells of this thread's latest call, and is None where this thread has made none.
         """
-        explanation = self.explanation
-        if explanation is None:
-            raise ArgumentError(
-                f"{self.partition.ops[0]}: its kernels are chosen at the first execution, when the value of "
-                "the shape operand is known; execute it once before explain(), on the same thread"
-            )
-        return explanation
+        return PartitionExplanations(self.explanations_of_parts())
 
     def query_logical_tensor(self, id: int) -> LogicalTensor:  # noqa: A002 -- oneDNN Graph's name
         """The input or output of that id, with its shape and layout as compiled.
@@ -225,6 +239,50 @@ class CompiledPartition:
         ids = [t.id for t in (*self.inputs, *self.outputs)]
         raise ArgumentError(
             f"{self.partition.ops[0]}: no port has the id {format_value(id)}; the ports are {ids}"
+        )
+
+    def __call__(
+        self,
+        *arrays: object,
+        outputs: Arrays | Sequence[object] | None = None,
+        stream: Stream | None = None,
+        **named: object,
+    ) -> Results:
+        """Computes the outputs, with arguments and results as those of a compiled graph; see `CompiledGraph`.
+
+        Args:
+            arrays: in the order of `inputs`, or one mapping from their names, ids or LogicalTensors, behind which
+                `outputs` may stand. What the graph holds may be left out, or None.
+            outputs: arrays or Tensors to write to, likewise; the others are allocated.
+            stream: a stream of the engine that it was compiled for; None for that engine.
+            named: inputs by name.
+
+        Returns:
+            The outputs by name. An opaque output is its flat byte buffer.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, ResourceError: an argument does not fit;
+                nothing was computed then.
+        """
+        signature = self._signature
+        arrays, outputs = with_outputs(arrays, outputs)
+        given, targets = signature.inputs_of(arrays, named), signature.outputs_of(outputs)
+        results = self.execute(
+            stream,
+            [given.get(t.id) for t in self.inputs],
+            [targets.get(name) for name in signature.output_names],
+        )
+        return Results(dict(zip(signature.output_names, results, strict=True)), signature)
+
+    @cached
+    def _signature(self) -> Signature:
+        inputs, outputs = map(_named_apart, (self.inputs, self._declared_outputs))
+        return Signature(
+            inputs,
+            [(label(t), t) for t in outputs],
+            self.partition.ops,
+            held=self.partition.constants,
+            what="partition",
         )
 
     def execute(
@@ -257,15 +315,46 @@ class CompiledPartition:
         with profiling.in_partitions(self.owners(found.explanation)):
             return found.arguments.execute(inputs, outputs)
 
-    def bind(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
+    def bind(
+        self, inputs: Arrays | Sequence[object], outputs: Arrays | Sequence[object] | None = None
+    ) -> Bound:
         """A callable that computes into these very arrays, with everything prepared once.
 
         The arrays are kept alive by the callable and must have the compiled layouts, for no copies are made. They
         can't be resized in place as long as it lives. It is for one thread at a time; bind once per thread.
 
+        Args:
+            inputs: by name, id or LogicalTensor, or a list in the order of `inputs`; None there, or nothing in a
+                mapping, for what the graph holds.
+            outputs: arrays to write to, likewise; the others are allocated, once.
+
+        Returns:
+            A callable without arguments, which returns the outputs by name: the same arrays at every call, with the
+            values of the latest.
+
         Raises:
             ArgumentError and others: as for `execute`, and for an array that would need a copy.
         """
+        signature = self._signature
+        if isinstance(inputs, Mapping):
+            given = signature.inputs_of((inputs,), {})
+            inputs = [given.get(t.id) for t in self.inputs]
+        if outputs is None or isinstance(outputs, Mapping):
+            targets = signature.outputs_of(outputs)
+            outputs = [targets.get(name) for name in signature.output_names]
+        outputs = listed_arguments(self.partition.ops, "output", self._declared_outputs, outputs)
+        if any(one is None for one in outputs):
+            self.engine.check_open()
+            outputs = [
+                allocate(t) if one is None else one
+                for t, one in zip(self.outputs_for(inputs), outputs, strict=True)
+            ]
+        run = self.bind_ports(inputs, outputs)
+        arrays = [one.data if isinstance(one, Tensor) else as_array(one, "an output") for one in outputs]
+        return Bound(run, Results(dict(zip(signature.output_names, arrays, strict=True)), signature))
+
+    def bind_ports(self, inputs: Sequence[object], outputs: Sequence[object]) -> Callable[[], None]:
+        """`bind` with one argument for each port, in order, and nothing returned by a call."""
         self.engine.check_open()
         found = self._specialised(inputs)
         call, keep = found.arguments.bind(inputs, outputs)
@@ -322,3 +411,9 @@ class CompiledPartition:
 
     def __repr__(self) -> str:
         return f"CompiledPartition({self.partition!r}, runs on {self.backend})"
+
+
+def _named_apart(tensors: Sequence[LogicalTensor]) -> list[LogicalTensor]:
+    """The tensors, with their ids for names where two have one name."""
+    names = Counter(map(label, tensors))
+    return [t if names[label(t)] == 1 else evolve_tensor(t, name=str(t.id)) for t in tensors]

@@ -7,10 +7,42 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
+from ...ops.errors import ArgumentError
 from ..model.op import Op
 from ..runtime.executable import Explanation
 
 HOST = "numpy"
+
+
+class Explanations(dict[int, Explanation | None]):
+    """What was chosen for each partition, by its id, with a text for people; see `explain`.
+
+    It is None for a partition that is compiled at execution, where this thread has executed it for no shapes yet.
+    """
+
+    @property
+    def only(self) -> Explanation:
+        """That of the only partition.
+
+        Raises:
+            ArgumentError: there are several, or it is compiled at execution.
+        """
+        if len(self) != 1:
+            numbers = ", ".join(map(str, self)) or "none"
+            raise ArgumentError(f"there are {len(self)} partitions, {numbers}; take one by its id")
+        (found,) = self.values()
+        if found is None:
+            raise ArgumentError(
+                "the kernels are chosen at the first execution, when all shapes are known; execute it once before "
+                "explain(), on the same thread"
+            )
+        return found
+
+    def __str__(self) -> str:
+        later = "compiled when it is executed and all shapes are known; ask on the thread that executes it"
+        return "\n".join(
+            f"partition {number}, {explanation or later}" for number, explanation in self.items()
+        )
 
 
 @frozen(kw_only=True)

@@ -1,8 +1,8 @@
-"""The signature of a compiled graph: names of inputs and outputs, and what the arguments of a call mean."""
+"""Signatures of compiled graphs and partitions: names of inputs and outputs, what arguments mean, what calls give."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, nearest
@@ -13,9 +13,17 @@ from ..runtime.arrays import Array
 
 Key = str | int | LogicalTensor
 
+Arrays = Mapping[Key, object] | Mapping[str, object]
+"""Arrays by name, id or LogicalTensor."""
+
 
 class Signature:
-    """What a graph takes and returns.
+    """What a graph, or a partition, takes and returns.
+
+    Args:
+        ops: all of them.
+        held: ids of inputs that need not be given, for the graph holds their arrays.
+        what: `graph` or `partition`, for messages.
 
     Attributes:
         inputs: in the order in which a call takes them.
@@ -31,7 +39,11 @@ class Signature:
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[tuple[str, LogicalTensor]],
         ops: Sequence[Op],
+        *,
+        held: Collection[int] = (),
+        what: str = "graph",
     ) -> None:
+        self._what = what
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self._ports = _by_name([(label(t), t) for t in inputs], "input")
@@ -39,7 +51,7 @@ class Signature:
         self.input_names = tuple(self._ports)
         self.output_names = tuple(self._results)
         read = {t.id for op in ops for t in op.inputs} | {t.id for _, t in outputs}
-        self._needed = [(name, t.id) for name, t in self._ports.items() if t.id in read]
+        self._needed = [(name, t.id) for name, t in self._ports.items() if t.id in read and t.id not in held]
         self._made = {t.id: t for op in ops for t in (*op.inputs, *op.outputs)}
 
     # --- arguments ---
@@ -60,8 +72,8 @@ class Signature:
             pairs = list(cast("Mapping[object, object]", arrays[0]).items())
         elif len(arrays) > len(self.inputs):
             raise ArgumentError(
-                f"the graph takes {len(self.inputs)} input{'' if len(self.inputs) == 1 else 's'}, {self._takes}, got "
-                f"{len(arrays)} by position"
+                f"the {self._what} takes {len(self.inputs)} input{'' if len(self.inputs) == 1 else 's'}, "
+                f"{self._takes}, got {len(arrays)} by position"
             )
         else:
             pairs = list(zip(self.input_names, arrays, strict=False))
@@ -76,7 +88,7 @@ class Signature:
         if missing:
             has = [name for name, t in self._ports.items() if t.id in given]
             raise ArgumentError(
-                f"input {missing[0]!r} is missing; the graph takes {self._takes}, got "
+                f"input {missing[0]!r} is missing; the {self._what} takes {self._takes}, got "
                 f"{', '.join(map(repr, has)) or 'none'}"
             )
         return given
@@ -99,15 +111,27 @@ class Signature:
     def outputs_of(self, outputs: object) -> dict[str, object]:
         """What is given to be written to, by the output's name.
 
+        Args:
+            outputs: a mapping from names, ids or tensors, or a list in order; what is None there is allocated.
+
         Raises:
-            ArgumentError, ArgumentTypeError: no mapping, or an output is unknown or given twice.
+            ArgumentError, ArgumentTypeError: no mapping and no list, a list that is too long, or an output is unknown
+                or given twice.
         """
         if outputs is None:
             return {}
+        if isinstance(outputs, list | tuple):
+            listed = cast("Sequence[object]", outputs)
+            if len(listed) > len(self.outputs):
+                raise ArgumentError(
+                    f"the {self._what} has {len(self.outputs)} output{'' if len(self.outputs) == 1 else 's'}, "
+                    f"{', '.join(map(repr, self.output_names))}, got {len(listed)} arrays"
+                )
+            outputs = dict(zip(self.output_names, listed, strict=False))
         if not isinstance(outputs, Mapping):
             raise ArgumentTypeError(
-                f"outputs must be a mapping from names to arrays, got {type(outputs).__name__}; "
-                f"write {{{', '.join(repr(n) + ': …' for n in self.output_names)}}}"
+                f"outputs must be a mapping from names to arrays, or a list of arrays in order, got "
+                f"{type(outputs).__name__}; write {{{', '.join(repr(n) + ': …' for n in self.output_names)}}}"
             )
         targets: dict[str, object] = {}
         for key, value in cast("Mapping[object, object]", outputs).items():
@@ -128,7 +152,7 @@ class Signature:
         name = _name_of(key, self._ports)
         if name is None:
             raise ArgumentError(
-                f"the graph has no input {format_value(key)}{nearest(key, self._ports)}; it has {self._takes}"
+                f"the {self._what} has no input {format_value(key)}{nearest(key, self._ports)}; it has {self._takes}"
             )
         return self._ports[name]
 
@@ -147,19 +171,30 @@ class Signature:
         inner = next((t for t in self._made.values() if _is(key, t)), None)
         if inner is None:
             raise ArgumentError(
-                f"the graph has no output {format_value(key)}{nearest(key, self._results)}; {has}"
+                f"the {self._what} has no output {format_value(key)}{nearest(key, self._results)}; {has}"
             )
         called = next((repr(name) for name, t in self.outputs if t.id == inner.id), None)
         if called is not None:
-            raise ArgumentError(f"the graph has no output {label(inner)!r}; {inner} is its output {called}")
+            raise ArgumentError(
+                f"the {self._what} has no output {label(inner)!r}; {inner} is its output {called}"
+            )
         raise ArgumentError(
-            f"the graph has no output {label(inner)!r}, which is a tensor inside of it; mark it with graph.output(…) "
-            f"before compile; {has}"
+            f"the {self._what} has no output {label(inner)!r}, which is a tensor inside of it; mark it with "
+            f"graph.output(…) before compile; {has}"
         )
 
     def meant_output(self, key: object) -> str | None:
         """The name of the output that a name, an id or a LogicalTensor means, or None."""
         return _name_of(key, self._results)
+
+
+def with_outputs(
+    arrays: tuple[object, ...], outputs: Arrays | Sequence[object] | None
+) -> tuple[tuple[object, ...], Arrays | Sequence[object] | None]:
+    """What a call is given by position, and its outputs, which may stand behind one mapping."""
+    if len(arrays) == 2 and isinstance(arrays[0], Mapping) and outputs is None:
+        return arrays[:1], cast("Arrays | Sequence[object] | None", arrays[1])
+    return arrays, outputs
 
 
 def _by_name(pairs: Sequence[tuple[str, LogicalTensor]], what: str) -> dict[str, LogicalTensor]:
@@ -226,3 +261,25 @@ class Results(Mapping[str, Array]):
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {array.shape}" for name, array in self._arrays.items())
         return f"Results({shapes})"
+
+
+class Bound:
+    """A compiled graph or partition with all arrays bound: calling it runs it on them. For one thread at a time.
+
+    Attributes:
+        outputs: the arrays that it writes to, by name.
+    """
+
+    __slots__ = ("_run", "outputs")
+
+    def __init__(self, run: Callable[[], None], outputs: Results) -> None:
+        self._run = run
+        self.outputs = outputs
+
+    def __call__(self) -> Results:
+        """Computes; returns `outputs`."""
+        self._run()
+        return self.outputs
+
+    def __repr__(self) -> str:
+        return f"Bound({', '.join(self.outputs)})"

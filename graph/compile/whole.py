@@ -11,7 +11,6 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ...ops.values import format_value
 from ..core.building import GraphCore, content_of, finalized
 from ..runtime.engine import Engine
-from ..runtime.executable import Explanation
 from ..runtime.progress import show_progress
 from .compiled_graph import CompiledGraph
 from .held import Held
@@ -19,6 +18,7 @@ from .options import CompileOptions, Policy, Tune
 from .partition import Partition
 from .partitioner import needed_by_others, partition
 from .program import program, sections
+from .record import Explanations
 from .signature import Signature
 
 
@@ -75,7 +75,7 @@ def _compile_again(graph: GraphCore, options: Mapping[str, Any], engine: Engine 
 
 def tune_graph(
     graph: GraphCore, budget_seconds: float, *, engine: Engine | None, backend: str | None
-) -> dict[int, Explanation | None]:
+) -> Explanations:
     """See `Graph.tune`."""
     if isinstance(budget_seconds, bool) or not isinstance(budget_seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(f"budget_seconds must be a number, got {format_value(budget_seconds)}")
@@ -84,12 +84,12 @@ def tune_graph(
     graph = finalized(graph)
     partitions = partitions_of(graph, Policy.fusion, backend=backend)
     share = budget_seconds / len(partitions)
-    found: dict[int, Explanation | None] = {}
+    found = Explanations()
     for one in sections(partitions, content_of(graph).needed):
         show_progress(f"tuning {one.ops[0]}{f' and {len(one.ops) - 1} more' if one.ops[1:] else ''}")
         ready = all(t.is_concrete for t in one.input_ports) and not one.shape_operands
         found[one.id] = (
-            one.compile(engine=engine, tune=Tune.measure, tune_seconds=share).explain() if ready else None
+            one.compile(engine=engine, tune=Tune.measure, tune_seconds=share).explanation if ready else None
         )
     show_progress(None)
     return found

@@ -160,7 +160,8 @@ TARGETS = {name: np.empty_like(array) for name, array in ALL.items()}
 WRONG = {
     "an input is missing": ([B], TARGETS, og.ArgumentError, "input 'a' is missing"),
     "one array": (B, TARGETS, og.ArgumentTypeError, "inputs must be a mapping .* or a list of arrays"),
-    "a list of outputs": ([B, A], [B], og.ArgumentTypeError, "outputs must be a mapping"),
+    "one array for the outputs": ([B, A], B, og.ArgumentTypeError, "outputs must be a mapping .* or a list"),
+    "too many outputs": ([B, A], [B] * 9, og.ArgumentError, "the graph has . outputs, .*, got 9 arrays"),
     "another layout": (
         [B, np.asfortranarray(A)],
         TARGETS,

@@ -214,7 +214,7 @@ def test_an_empty_batch_gives_zeros(backend):
     bound()
     assert not out.any()
     assert not compiled.execute(None, problem.arrays())[0].any()
-    assert compiled.explain().backend == backend
+    assert compiled.explain().only.backend == backend
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -277,7 +277,7 @@ def test_queries(backend):
     assert partition.backend == backend
     assert backend in repr(partition)
     assert backend in repr(compiled)
-    assert str(compiled.explain()).startswith(backend)
+    assert str(compiled.explain()).startswith(f"partition 0, {backend}: ")
     with pytest.raises(og.ArgumentError, match="9"):
         compiled.query_logical_tensor(9)
 
@@ -386,8 +386,10 @@ def test_specialisations_are_kept_and_bounded(backend):
     assert compiled.specialisations == 0
     assert compiled.backend == backend
     assert compiled.explanation is None
+    assert compiled.explain() == {0: None}
+    assert "compiled when it is executed" in str(compiled.explain())
     with pytest.raises(og.ArgumentError, match="first execution"):
-        compiled.explain()
+        _ = compiled.explain().only
     rng = np.random.default_rng(3)
     src = rng.integers(-3, 4, (1, 30, 30, 2)).astype(np.float32)
     diff_dst = rng.integers(-3, 4, (1, 1, 1, 3)).astype(np.float32)

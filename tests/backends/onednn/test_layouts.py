@@ -53,7 +53,7 @@ def run(build, shapes, declared=None, result=None, backend="onednn"):
     given_arrays = [arrays[order.index(t.id)] for t in inputs]
     out = [None] if result is None else [integers(port.shape, 99, result)]
     (array,) = compiled.execute(None, given_arrays, out)
-    return arrays, array, compiled.explain().implementations
+    return arrays, array, compiled.explain().only.implementations
 
 
 def add_then_multiply(graph, x, b, c):

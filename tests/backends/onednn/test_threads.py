@@ -99,7 +99,7 @@ def test_a_partition_says_how_many():
     graph = large()
     graph.finalize()
     (partition,) = graph.get_partitions()
-    assert partition.compile(threads=3).explain().threads == 3
+    assert partition.compile(threads=3).explain().only.threads == 3
 
 
 def test_small_work_runs_on_one_thread_unless_asked():

@@ -114,7 +114,8 @@ GRAPH_CALLS = (
         ShapeError,
         ("input 'x' must have shape", "got [1, 4, 5, 5]"),
     ),
-    ("a list for outputs", (BOTH, [GOOD]), {}, ArgumentTypeError, ("outputs must be a mapping", "{'dw': …}")),
+    ("an array for outputs", (BOTH, GOOD), {}, ArgumentTypeError, ("outputs must be a mapping", "{'dw': …}")),
+    ("two outputs", (BOTH, [GOOD, GOOD]), {}, ArgumentError, ("the graph has 1 output, 'dw', got 2 arrays",)),
     ("an unknown output", (BOTH, {"dv": GOOD}), {}, ArgumentError, ("no output 'dv'", "it has 'dw'")),
     ("an output twice", (BOTH, {"dw": GOOD, 3: GOOD}), {}, ArgumentError, ("output 3 is given twice",)),
     (
