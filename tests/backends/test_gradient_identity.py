@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from oracle import Problem, convolution, transposed
+from rows import each
 from strategies import BACKENDS, eagerly
 
 GROUPS = {"dense": (1, 3, 2), "groups": (2, 4, 6), "depthwise": (3, 3, 3), "multiplier": (2, 2, 4)}
@@ -24,10 +25,10 @@ def canonical(weights, problem):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("groups", GROUPS)
-@pytest.mark.parametrize("weights_format", ["XIO", "OIX", "XOI", "IOX", "XOI library", "IOX library"])
-@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@each("geometry", GEOMETRIES)
+@each("groups", GROUPS)
+@each("weights_format", ["XIO", "OIX", "XOI", "IOX", "XOI library", "IOX library"])
+@each("data_format", ["NXC", "NCX"])
 def test_identity(data_format, weights_format, groups, geometry, backend):
     fmt, _, layout = weights_format.partition(" ")
     count, *channels = GROUPS[groups]

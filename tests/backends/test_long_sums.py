@@ -8,6 +8,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.lowering.long_sums import check_products
 from onednn_graph.backends.onednn.plan.unfit import Unfit
+from rows import each
 from strategies import BACKENDS
 
 MANY = 3_000_000
@@ -150,7 +151,7 @@ CASES = {name: rest for name, *rest in (*reductions(), *others())}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_digits_are_kept(name, backend):
     kind, attributes, arrays, expected = CASES[name]
     graph = og.Graph()

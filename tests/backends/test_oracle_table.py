@@ -363,7 +363,7 @@ def test_all_choices_meet(problem, backend):
     by_default()
 
 
-@pytest.mark.parametrize("name", TABLE)
+@each("name", TABLE)
 def test_f64_on_numpy(name):
     weights_in_f64(TABLE[name], ["NXC", "NCX"][list(TABLE).index(name) % 2], fast=True)
 
@@ -394,9 +394,9 @@ FOUR_AXES = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "f64"])
-@pytest.mark.parametrize("data", ["NXC", "NCX"])
-@pytest.mark.parametrize("problem", [pytest.param(p, id=name) for name, p in FOUR_AXES.items()])
+@each("dtype", ["f32", "bf16", "f16", "f64"])
+@each("data", ["NXC", "NCX"])
+@each("problem", [pytest.param(p, id=name) for name, p in FOUR_AXES.items()])
 def test_four_spatial_axes(problem, data, dtype):
     problem = replace(formats(problem, data, "spatial last"), batch=1, dtype=dtype)
     check(problem, WAYS["eager"](problem, None))
@@ -460,9 +460,9 @@ LONG_SUMS = {
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("data", ["NXC", "NCX"])
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-@pytest.mark.parametrize("problem", [pytest.param(p, id=name) for name, p in LONG_SUMS.items()])
+@each("data", ["NXC", "NCX"])
+@each("dtype", ["f32", "bf16", "f16"])
+@each("problem", [pytest.param(p, id=name) for name, p in LONG_SUMS.items()])
 def test_long_sums_are_rounded_once(problem, dtype, data, backend):
     problem = replace(
         formats(problem, data, "spatial first"), dtype=dtype, src_values=(1, 4), dst_values=(1, 3)
@@ -579,9 +579,9 @@ LEGACY = {
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("data", ["NXC", "NCX"])
-@pytest.mark.parametrize("weights", ["spatial first", "spatial last", None])
-@pytest.mark.parametrize("legacy", LEGACY)
+@each("data", ["NXC", "NCX"])
+@each("weights", ["spatial first", "spatial last", None])
+@each("legacy", LEGACY)
 def test_legacy_kinds(legacy, weights, data, backend):
     """The old kinds with the old attribute names: eagerly, in a graph, and with the shape as an input."""
     function, make, spelled = LEGACY[legacy]
@@ -737,6 +737,6 @@ def test_oracle_gradient_is_the_forward_ops_derivative(name):
         assert np.vdot(forward, dy) == dw[at]
 
 
-@pytest.mark.parametrize("problem", ROWS)
+@each("problem", ROWS)
 def test_oracles_agree(problem):
     np.testing.assert_array_equal(problem.exact(fast=True), problem.exact())

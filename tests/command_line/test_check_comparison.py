@@ -12,6 +12,7 @@ from onednn_graph.tools.benchdnn.options import parse
 from onednn_graph.tools.benchdnn.reference import Expected, reference
 from onednn_graph.tools.benchdnn.tolerances import Rule, compare, threshold
 from op_calls import EXAMPLES
+from rows import each
 
 # --- comparison ---------------------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ def test_outliers_together_must_be_small(off, ok):
     assert judged(want, got, Rule(relative=2.0**-6)).ok is ok
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data_type", "position", "size"),
     [
         ("ReLU", "f32", 0, 4e-6),

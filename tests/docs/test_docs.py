@@ -21,6 +21,7 @@ from onednn_graph.ops.registry import REGISTRY
 from onednn_graph.tools import op_table
 from onednn_graph.tools.op_examples import CALLS, MARKERS, example, has_example
 from onednn_graph.tools.op_page import op_page
+from rows import each
 
 DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "pages").rglob("*.md"))
@@ -90,7 +91,7 @@ def test_code_of_the_page_runs_and_prints_what_it_says(path, elsewhere):
         pytest.skip(f"all other blocks passed, but {'; '.join(page.left_out)}, which is not installed")
 
 
-@pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=relative)
+@each("path", [*PAGES, *OTHERS], ids=relative)
 def test_no_code_hides_from_the_tests(path):
     """Blocks in lists or tabs would not be found; what is not run says why."""
     text = path.read_text(encoding="utf-8")
@@ -160,7 +161,7 @@ def test_the_example_of_an_op_runs(schema, elsewhere):
     assert all("# → " in line for line in printed)
 
 
-@pytest.mark.parametrize("schema", OPS, ids=lambda schema: schema.kind)
+@each("schema", OPS, ids=lambda schema: schema.kind)
 def test_the_page_of_an_op_has_all_of_it(schema):
     page = op_page(schema)
     assert page.startswith(f"# {schema.kind}\n")

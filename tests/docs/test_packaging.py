@@ -17,6 +17,7 @@ from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.graph.functions import generate, op_functions
 from onednn_graph.tools import op_table
 from onednn_graph.tools.generate import main as write_all
+from rows import each
 
 PACKAGE = Path(og.__file__).parent
 LAYERS = ["ops", "graph", "backends", "tools"]
@@ -27,7 +28,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+@each("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_modules_are_documented(file):
     text = file.read_text(encoding="utf-8")
     if text.strip():

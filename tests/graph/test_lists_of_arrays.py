@@ -8,6 +8,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.graph.model.builder import snake_case
 from op_calls import EXAMPLES, SCHEMAS
+from rows import each
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = 10 + A
@@ -78,7 +79,7 @@ def test_every_function_has_a_row():
     assert {kind for kind in SCHEMAS if kind not in FUNCTIONS} == {"End", "Wildcard"}
 
 
-@pytest.mark.parametrize("kind", FUNCTIONS)
+@each("kind", FUNCTIONS)
 def test_every_function_refuses_a_list_of_arrays_for_each_input(kind):
     example = EXAMPLES[kind][0]
     arrays = example.arrays()

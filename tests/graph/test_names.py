@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 
 A, B = np.array([300, 400], "f4"), np.array([100, 101], "f4")
 
@@ -23,8 +24,8 @@ ADDERS = {
 }
 
 
-@pytest.mark.parametrize(("first", "second"), [*itertools.product(ADDERS, repeat=2)])
-@pytest.mark.parametrize(("one", "other"), [("w", "w"), ("", "7"), ("8", "")])
+@each(("first", "second"), [*itertools.product(ADDERS, repeat=2)])
+@each(("one", "other"), [("w", "w"), ("", "7"), ("8", "")])
 def test_two_tensors_of_one_name(first, second, one, other):
     """An unnamed tensor goes by its id."""
     if first == second == "op":

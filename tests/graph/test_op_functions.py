@@ -15,6 +15,7 @@ from onednn_graph.graph.core import op_methods
 from onednn_graph.graph.core.signatures import ByName
 from onednn_graph.graph.functions import generate, op_functions
 from onednn_graph.graph.model.builder import snake_case
+from rows import each
 
 SPELLINGS = list(generate.spellings())
 MARKS = ("End", "Wildcard")
@@ -22,7 +23,7 @@ EAGER = [(schema, names) for schema, names in SPELLINGS if names.kind not in MAR
 
 
 def by_kind(spellings):
-    return pytest.mark.parametrize(("schema", "names"), spellings, ids=[names.kind for _, names in spellings])
+    return each(("schema", "names"), spellings, ids=[names.kind for _, names in spellings])
 
 
 def stub(module):

@@ -10,6 +10,7 @@ from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.model.topology import Contraction, Topology
 from onednn_graph.graph.pictures.description import describe
 from onednn_graph.graph.runtime import progress
+from rows import each
 
 SQUARE = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 LAYOUT = {"data_format": "NCX", "weights_format": "OIX"}
@@ -180,7 +181,7 @@ def grouped_edges(ops, topology, group_of):
     return edges
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_groups_are_contracted_where_no_cycle_comes_of_it(seed):
     """Against a search for cycles in the whole graph of groups."""
     rng = random.Random(seed)

@@ -44,6 +44,7 @@ from onednn_graph.graph.io.serialization import (
     loads,
     save_graph,
 )
+from rows import each
 
 
 def repeated(path, key, value):
@@ -370,7 +371,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("what", "of", "error", "says"), HOSTILE, ids=[row[0] for row in HOSTILE])
+@each(("what", "of", "error", "says"), HOSTILE, ids=[row[0] for row in HOSTILE])
 def test_a_hostile_file_is_refused(what, of, error, says):
     began = time.process_time()
     with pytest.raises(error) as caught:

@@ -40,6 +40,7 @@ from onednn_graph.graph.io.serialization import (
     loads,
     write_graph,
 )
+from rows import each
 
 # --- a small file -------------------------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ def with_tensor(**changes):
     return document
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "stride", "dims", "strides"),
     [
         ([S64_MIN], [S64_MIN], None, None),
@@ -105,7 +106,7 @@ def with_tensor(**changes):
         ([0, 3], [3, 1], (0, 3), None),
     ],
 )
-@pytest.mark.parametrize("layout", ["strided", "undef", "any"])
+@each("layout", ["strided", "undef", "any"])
 def test_shapes_and_strides(shape, stride, dims, strides, layout):
     record = loads(text(with_tensor(shape=shape, stride=stride, layout_type=layout)))
     assert json.loads(dumps(record)) == with_tensor(shape=shape, stride=stride, layout_type=layout)

@@ -14,6 +14,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.graph.io import weights as weight_files
 from onednn_graph.graph.io.serialization import dump, load
+from rows import each
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="install the extra 'weights'")
 
@@ -83,8 +84,8 @@ TYPES = ["f2", ml_dtypes.bfloat16, "f4", "f8", "i1", "u1", "i4", "i8", "?", ml_d
 TYPES += [ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
+@each("dtype", TYPES)
+@each("shape", [(), (2, 3), (0, 3)])
 def test_types(tmp_path, dtype, shape):
     graph = og.Graph()
     graph.relu(graph.input("x", "f32", [2]), name="y")

@@ -4,6 +4,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onnx_oracle import X, check, expected_of, helper, integers, ints, model_of, normal, rng, scalar
+from rows import each
 
 WHOLE = rng(1).integers(-9, 10, (2, 3, 4))
 OTHER = rng(2).integers(-9, 10, (3, 4))
@@ -138,7 +139,7 @@ ROUNDED = {
 HOSTED |= {name: (kind, arrays, [], {}, [f"Host{kind}"]) for name, (kind, arrays) in ROUNDED.items()}
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@each("name", HOSTED)
 def test_an_op(name):
     kind, arrays, constants, attributes, kinds = HOSTED[name]
     inputs = {f"x{i}": np.ascontiguousarray(a) for i, a in enumerate(arrays)}
@@ -149,7 +150,7 @@ def test_an_op(name):
     check(model, inputs, exact=name not in ROUNDED, kinds=kinds)
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTED if not name.endswith("odd")])
+@each("name", [name for name in HOSTED if not name.endswith("odd")])
 def test_an_op_between_primitives(name):
     """As a step of the plan that holds the primitives before and behind it."""
     kind, arrays, constants, attributes, _ = HOSTED[name]

@@ -21,6 +21,7 @@ from onnx_oracle import (
     positive,
     scalar,
 )
+from rows import each
 
 # --- models as they come ------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_refused(name):
     kind, arrays, constants, attributes, message = REFUSED[name]
     inputs = {f"x{i}": a for i, a in enumerate(arrays)}

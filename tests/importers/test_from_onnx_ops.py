@@ -22,6 +22,7 @@ from onnx_oracle import (
     rng,
     scalar,
 )
+from rows import each
 
 # op, inputs, constants (by position after the inputs), attributes
 UNARY = [
@@ -360,7 +361,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_an_op(name):
     kind, arrays, constants, attributes = CASES[name]
     inputs = {f"x{i}": a for i, a in enumerate(arrays)}

@@ -12,6 +12,7 @@ from onednn_graph.graph.onnx.node import Node
 from onednn_graph.graph.onnx.table import TABLE
 from onnx_cases import cases, given
 from onnx_oracle import IMAGE, NEWEST, check, helper, integers, model_of, normal, onnx, scalar
+from rows import each
 
 SCHEMAS = [
     schema
@@ -46,7 +47,7 @@ def test_each_translation_says_what_it_knows():
     assert set(KNOWN) == {*TABLE, *SHAPES}
 
 
-@pytest.mark.parametrize("name", sorted({schema.name for schema in SCHEMAS}))
+@each("name", sorted({schema.name for schema in SCHEMAS}))
 def test_no_attribute_and_no_input_is_passed_over(name):
     for schema in (one for one in SCHEMAS if one.name == name):
         held, known = Schemas(max(OLDEST, schema.since_version)), KNOWN[name]
@@ -70,7 +71,7 @@ def test_no_attribute_and_no_input_is_passed_over(name):
                     held.check(name, [*[None] * known.inputs, 0], {})
 
 
-@pytest.mark.parametrize("name", sorted(name for name in KNOWN if "." not in name))
+@each("name", sorted(name for name in KNOWN if "." not in name))
 def test_what_is_said_to_be_known_is_in_the_definitions(name):
     """No row says more than ONNX has, and each version that is older than the installed package's is one."""
     history = [schema for schema in SCHEMAS if schema.name == name]

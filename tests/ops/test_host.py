@@ -8,6 +8,7 @@ from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.ops.host import HOSTED
 from onednn_graph.ops.registry import REGISTRY
+from rows import each
 
 HOST = {schema.kind: schema for schema in REGISTRY.host}
 F, W, T, D = np.float32, np.int64, np.bool_, np.float64
@@ -136,7 +137,7 @@ def test_a_twin_takes_what_the_op_of_the_set_takes(of):
     )
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@each("kind", CALLS)
 def test_shapes_are_inferred(kind):
     inputs, _, wanted = CALLS[kind]
     graph, made = built(kind, [shape for shape, _ in inputs])
@@ -145,7 +146,7 @@ def test_shapes_are_inferred(kind):
     assert graph.compile()(arrays)[made].shape == wanted
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@each("kind", CALLS)
 def test_open_sizes_contradict_nothing(kind):
     """Each size left open in turn, and the rank: what is inferred is the known result, or open."""
     inputs, _, wanted = CALLS[kind]

@@ -16,6 +16,7 @@ from onednn_graph.ops.attributes import canonical_value
 from onednn_graph.ops.schema import counts_allowed
 from onednn_graph.ops.shared import integers
 from opset_facts import FACTS, facts, text_of
+from rows import each
 
 OPSET = json.loads(Path(__file__).with_name("opset_facts.json").read_text(encoding="utf-8"))
 """Op kind → its definition."""
@@ -203,7 +204,7 @@ def test_every_op_of_the_reference_is_here_and_no_other():
     assert sorted(BUILT_IN) == sorted(OPSET)
 
 
-@pytest.mark.parametrize("kind", BUILT_IN)
+@each("kind", BUILT_IN)
 def test_the_schema_is_that_of_the_reference(kind):
     found = differences(OPSET[kind], BUILT_IN[kind])
     meant = [(m.where, m.reference, m.ours) for m in MEANT[kind]]
@@ -218,7 +219,7 @@ def test_each_reason_is_a_sentence():
     assert set(MEANT) == set(BUILT_IN)
 
 
-@pytest.mark.parametrize("kind", BUILT_IN)
+@each("kind", BUILT_IN)
 def test_the_references_own_defaults_mean_the_same_as_nothing(kind):
     """Also where a default is twelve copies of a number, which is how the definitions write "unset"."""
     ours = {spec.name: spec for spec in BUILT_IN[kind].attributes}
@@ -232,7 +233,7 @@ def test_the_references_own_defaults_mean_the_same_as_nothing(kind):
         assert canonical_value(spec, value, kind, spec.name) == spec.default, spec.name
 
 
-@pytest.mark.parametrize("kind", BUILT_IN)
+@each("kind", BUILT_IN)
 def test_every_candidate_of_the_reference_is_accepted_as_it_is_written(kind):
     ours = {spec.name: spec for spec in BUILT_IN[kind].attributes}
     for attribute in OPSET[kind]["attrs"]:

@@ -35,12 +35,27 @@ def test_only_some_failures_are_shown_but_all_are_named():
 
 
 def test_a_skip_is_no_failure():
-    @each("n", [1])
-    def skips(n):
-        pytest.skip(f"not for {n}")
+    tried = []
 
-    with pytest.raises(pytest.skip.Exception):
+    @each("n", [1, 2, 3])
+    def skips(n):
+        tried.append(n)
+        if n == 2:
+            pytest.skip(f"not for {n}")
+
+    with pytest.raises(pytest.skip.Exception, match=r"^1 of 3 rows: 2: not for 2$"):
         skips()
+    assert tried == [1, 2, 3]
+
+
+def test_a_skip_hides_no_failure():
+    @each("n", [1, 2])
+    def skips_and_fails(n):
+        assert n > 1
+        pytest.skip("not here")
+
+    with pytest.raises(pytest.fail.Exception, match="^1 of 2 rows fail: 1\n"):
+        skips_and_fails()
 
 
 @each("n", [1, 2])

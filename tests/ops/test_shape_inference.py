@@ -108,7 +108,7 @@ def known_sizes_are_not_contradicted(example, data):
         assert not contradicts(shape, concrete), (shapes, values, told)
 
 
-@pytest.mark.parametrize("example", ALL)
+@each("example", ALL)
 @settings(max_examples=8)
 @given(data=st.data())
 def test_unknown_sizes_never_contradict_the_known_ones(example, data):

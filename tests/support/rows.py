@@ -14,6 +14,7 @@ SHOWN = 5
 def each(names, rows, *, ids=None):
     """Like `pytest.mark.parametrize`, but one test, which tries all rows and then fails with the names of the bad ones.
 
+    Where rows skip, and none is bad, the test is skipped once all others have passed, and says which and why.
     Rows share the test's fixtures, so that it must leave those of a function's scope as it found them. It stands
     directly above the function, or above another `each`; marks of single rows are refused.
     """
@@ -26,14 +27,18 @@ def each(names, rows, *, ids=None):
     def decorate(test):
         @functools.wraps(test, updated=())
         def of_all_rows(**fixtures):
-            failures = []
+            failures, skips = [], []
             for name, values in table:
                 try:
                     test(**fixtures, **dict(zip(names, values, strict=True)))
+                except pytest.skip.Exception as skip:
+                    skips.append(f"{name}: {skip}")
                 except (Exception, pytest.fail.Exception) as error:
                     failures.append((name, error))
             if failures:
                 pytest.fail(_told(failures, len(table)), pytrace=False)
+            if skips:
+                pytest.skip(f"{len(skips)} of {len(table)} rows: " + "; ".join(skips))
 
         signature = inspect.signature(test)
         assert set(names) <= set(signature.parameters), f"{test.__name__} does not take {names}"

@@ -12,6 +12,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.graph.model.builder import snake_case
+from rows import each
 
 STEP = 1e-5
 TOLERANCE = 2e-8
@@ -399,7 +400,7 @@ def compare(row, engine=None):
         )
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=f"{i} {row.backward}") for i, row in enumerate(ROWS)])
+@each("row", [pytest.param(row, id=f"{i} {row.backward}") for i, row in enumerate(ROWS)])
 def test_the_gradient_is_the_derivative_of_the_forward_op(row):
     compare(row)
 

@@ -11,6 +11,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.graph.model.builder import snake_case
 from op_calls import EXAMPLES
+from rows import each
 
 INF, NAN = np.inf, np.nan
 F32, F64, F16, BF16 = np.float32, np.float64, np.float16, ml_dtypes.bfloat16
@@ -61,9 +62,7 @@ def a(values, dtype):
 
 
 def parametrised(rows):
-    return pytest.mark.parametrize(
-        "row", [pytest.param(r, id=f"{name}: {r.kind}") for name, r in rows.items()]
-    )
+    return each("row", rows.values(), ids=[f"{name}: {r.kind}" for name, r in rows.items()])
 
 
 # --- infinities and NaN -------------------------------------------------------------------------------
@@ -983,8 +982,8 @@ def extreme(example, dtype):
     return arrays, types
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-@pytest.mark.parametrize("dtype", [F32, F16])
+@each("kind", EXAMPLES)
+@each("dtype", [F32, F16])
 def test_no_warning_of_numpy_comes_out(kind, dtype):
     """Infinities, NaN and numbers that overflow are values like others; warnings are errors in these tests."""
     for example in EXAMPLES[kind]:
@@ -1005,7 +1004,7 @@ def stretched(array):
     return view
 
 
-@pytest.mark.parametrize("example", COMPUTED)
+@each("example", COMPUTED)
 def test_arrays_may_lie_in_any_way_and_are_only_read(example):
     """Inputs and outputs with gaps and axes in another order; what was there before does not matter."""
     arrays = example.arrays()

@@ -6,6 +6,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.numpy.binary import BITS_AT_A_TIME, LEAST_BY_BITS
 from onednn_graph.backends.numpy.kernels import KERNELS
+from rows import each
 
 TYPES = {
     "f32": np.float32,
@@ -56,8 +57,8 @@ def run(name, condition, a, b, out):
     KERNELS["HostSelect"](op, [condition, a, b], [out])
 
 
-@pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("which", SHAPES)
+@each("name", TYPES)
+@each("which", SHAPES)
 def test_every_bit_is_chosen(name, which):
     rng = np.random.default_rng(len(which))
     shapes = SHAPES[which]

@@ -4,6 +4,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.lowering import batch_statistics
+from rows import each
 
 pytestmark = pytest.mark.skipif(
     og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
@@ -78,10 +79,10 @@ def check(data_type, layout, channels, **options):
     return model
 
 
-@pytest.mark.parametrize("data_type", TYPES)
-@pytest.mark.parametrize("layout", FORMATS)
-@pytest.mark.parametrize("channels", CHANNELS)
-@pytest.mark.parametrize("relu", [False, True])
+@each("data_type", TYPES)
+@each("layout", FORMATS)
+@each("channels", CHANNELS)
+@each("relu", [False, True])
 def test_training_is_exact(data_type, layout, channels, relu):
     check(data_type, layout, channels, relu=relu)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 
 pytestmark = pytest.mark.skipif(
     og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
@@ -22,10 +23,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("behind", ["", "ReLU", "all"])
-@pytest.mark.parametrize("layout", ["NCX", "NXC"])
-@pytest.mark.parametrize("data_type", ["f32", "bf16"])
-@pytest.mark.parametrize("name", CASES)
+@each("behind", ["", "ReLU", "all"])
+@each("layout", ["NCX", "NXC"])
+@each("data_type", ["f32", "bf16"])
+@each("name", CASES)
 def test_exact(name, data_type, layout, behind):
     groups, inputs, outputs, kernel, strides, size = CASES[name]
     channels, none = groups * inputs, [0] * len(size)

@@ -15,6 +15,7 @@ from onednn_graph.backends.onednn.plan.layouts import Layouts
 from onednn_graph.backends.onednn.plan.steps import Buffer
 from onednn_graph.backends.onednn.plan.unfit import Unfit
 from onednn_graph.ops.data_types import DataType
+from rows import each
 
 SCALE, POINT = 0.5, 130
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "u8": np.uint8, "s8": np.int8}
@@ -69,9 +70,9 @@ def rows(shape):
     return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
 
 
-@pytest.mark.parametrize("size", range(1, 16))
-@pytest.mark.parametrize("channels", [3, 16, 64, 128])
-@pytest.mark.parametrize("dtype", ["u8", "s8"])
+@each("size", range(1, 16))
+@each("channels", [3, 16, 64, 128])
+@each("dtype", ["u8", "s8"])
 def test_quantize_of_channels_last_data_keeps_its_zero_point(onednn, dtype, channels, size):
     shape = (1, channels, size, size)
     x = ramp(shape)
@@ -126,9 +127,9 @@ def test_the_result_of_a_fused_chain_is_cast_from_one_half_to_the_other(onednn):
     np.testing.assert_array_equal(got, np.maximum(a @ b, 0))  # small enough for every type to hold
 
 
-@pytest.mark.parametrize("step", [2, 3, 4, 8])
-@pytest.mark.parametrize("shape", [(6145,), (97, 103), (3, 7, 11, 43), (20_001,), (4, 8)], ids=str)
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@each("step", [2, 3, 4, 8])
+@each("shape", [(6145,), (97, 103), (3, 7, 11, 43), (20_001,), (4, 8)], ids=str)
+@each("dtype", ["f32", "bf16", "f16"])
 def test_a_copy_into_gaps_writes_every_element_and_nothing_else(onednn, dtype, shape, step):
     x = ramp(shape, dtype)
     strides = [step * s for s in rows(shape)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 from support.op_calls import EXAMPLES
 
 pytestmark = pytest.mark.usefixtures("onednn")
@@ -21,7 +22,7 @@ def strides_of(array):
     return tuple(step // array.itemsize for step in array.strides)
 
 
-@pytest.mark.parametrize("example", CALLS, ids=lambda one: f"{one.kind}{one.shapes}")
+@each("example", CALLS, ids=lambda one: f"{one.kind}{one.shapes}")
 def test_an_op_takes_inputs_whose_elements_share_memory(example):
     """By the same backend as others, with the same numbers."""
     sizes, arrays = example.values, example.arrays()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import onednn_graph as og
-import pytest
+from rows import each
 from strategies import has_isa
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -38,11 +38,11 @@ def block(anchor, kind, turned, residual_type, zero_point, quantized, channels=3
     return graph
 
 
-@pytest.mark.parametrize("quantized", [False, True])
-@pytest.mark.parametrize(("residual_type", "zero_point"), [("u8", 0), ("u8", 7), ("s8", 0), ("s8", -3)])
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("kind", ["Add", "Subtract"])
-@pytest.mark.parametrize("anchor", ["NCX", "NXC", "MatMul"])
+@each("quantized", [False, True])
+@each(("residual_type", "zero_point"), [("u8", 0), ("u8", 7), ("s8", 0), ("s8", -3)])
+@each("turned", [False, True])
+@each("kind", ["Add", "Subtract"])
+@each("anchor", ["NCX", "NXC", "MatMul"])
 def test_it_is_exact_and_no_copy(anchor, kind, turned, residual_type, zero_point, quantized):
     graph = block(anchor, kind, turned, residual_type, zero_point, quantized)
     shapes = [t.shape for t in graph.inputs]

@@ -12,6 +12,7 @@ import pytest
 from attrs import frozen
 from onednn_graph.backends.onednn.lowering import eltwise
 from op_calls import EXAMPLES
+from rows import each
 from strategies import has_isa
 
 DENSE = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -344,12 +345,12 @@ def check(name, dtype, isa, copies):
     assert copies is None or found <= copies, text
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each("name", ROWS)
 def test_the_library_computes_it(onednn, name):
     check(name, "f32", ROWS[name].isa, ROWS[name].copies)
 
 
-@pytest.mark.parametrize("name", [name for name, one in ROWS.items() if one.halves])
+@each("name", [name for name, one in ROWS.items() if one.halves])
 def test_the_library_computes_it_in_bf16(onednn, name):
     """Where the CPU has no arithmetic for it, by way of f32, with a copy for each operand and the result."""
     check(name, "bf16", ROWS[name].halves, ROWS[name].copies if has_isa("avx512_core") else None)

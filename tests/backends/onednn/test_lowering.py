@@ -17,6 +17,7 @@ from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.backends.onednn.quarantine import WITHOUT_VNNI
 from op_calls import EXAMPLES
 from random_graphs import ANCHORS, arrays_for, random_graph
+from rows import each
 from strategies import SETTINGS
 
 NOT_HERE = {
@@ -100,8 +101,8 @@ LOWERABLE = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-@pytest.mark.parametrize("example", LOWERABLE)
+@each("dtype", ["f32", "bf16", "f16"])
+@each("example", LOWERABLE)
 def test_each_op_gives_what_numpy_gives(onednn, example, dtype):
     reference = compiled(example, dtype, "numpy")
     arrays = [
@@ -127,7 +128,7 @@ def test_each_op_gives_what_numpy_gives(onednn, example, dtype):
             np.testing.assert_array_equal(have, exact)
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind in set(LOWERED) - VIEWS if LOWERED[kind].needs is None))
+@each("kind", sorted(kind for kind in set(LOWERED) - VIEWS if LOWERED[kind].needs is None))
 def test_each_op_can_be_forced_onto_the_library(onednn, kind):
     """On some example of each op the library itself computes."""
     reasons = []

@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 
 pytestmark = pytest.mark.skipif(
     og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
@@ -75,10 +76,10 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("layout", ["NCX", "NXC"])
-@pytest.mark.parametrize("data_type", ["f32", "bf16"])
-@pytest.mark.parametrize(("kind", "weights_format", "after"), KINDS)
+@each("name", KERNELS)
+@each("layout", ["NCX", "NXC"])
+@each("data_type", ["f32", "bf16"])
+@each(("kind", "weights_format", "after"), KINDS)
 def test_exact(kind, weights_format, data_type, layout, name, after):
     graph, arrays, expected = case(kind, data_type, layout, weights_format, KERNELS[name], after)
     compiled = graph.compile()

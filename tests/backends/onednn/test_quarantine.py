@@ -29,6 +29,7 @@ from onednn_graph.backends.onednn.quarantine import (
 )
 from onednn_graph.graph.runtime.arrays import numpy_type
 from onednn_graph.ops.data_types import DataType
+from rows import each
 
 DECONVOLUTION = "deconvolution_forward"
 STRIDED = "brg_conv:avx512_core+brgconv_strided:avx512_core"
@@ -638,7 +639,7 @@ LATER_BOUNDS = [
 """What 3.2 does right and 3.6 does not."""
 
 
-@pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in LATER_BOUNDS])
+@each(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in LATER_BOUNDS])
 def test_a_rule_of_later_versions_holds_on_its_side_and_from_its_version_on(
     onednn, monkeypatch, wrong, right
 ):
@@ -654,7 +655,7 @@ def of_version(monkeypatch, version):
     monkeypatch.setattr(quarantine, "load", partial(evolve, load(), version=version))
 
 
-@pytest.mark.parametrize(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
+@each(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in BOUNDS])
 def test_a_rule_holds_on_its_side_only(onednn, monkeypatch, wrong, right):
     of_version(monkeypatch, (3, 2, 0))
     reason = refused(wrong)

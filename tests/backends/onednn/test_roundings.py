@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 from support.op_calls import TYPES
 
 pytestmark = pytest.mark.usefixtures("onednn")
@@ -24,9 +25,9 @@ BEHIND = {
 }
 
 
-@pytest.mark.parametrize("behind", BEHIND)
-@pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("halves", ["bf16", "f16"])
+@each("behind", BEHIND)
+@each("before", BEFORE)
+@each("halves", ["bf16", "f16"])
 def test_what_is_cast_to_halves_and_back_is_rounded(halves, before, behind):
     graph = og.Graph()
     y = BEFORE[before](graph, graph.input("x", "f32", (4, 4)))

@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 
 pytestmark = pytest.mark.skipif(
     og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
@@ -165,9 +166,9 @@ def sliced(graph, which, last):
     )
 
 
-@pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
-@pytest.mark.parametrize("which", SLICES)
-@pytest.mark.parametrize("reader", READERS)
+@each("last", [True, False], ids=["last", "first"])
+@each("which", SLICES)
+@each("reader", READERS)
 def test_readers_see_the_slice_and_nothing_else(reader, which, last):
     graph = og.Graph()
     result = READERS[reader](graph, sliced(graph, which, last), last)

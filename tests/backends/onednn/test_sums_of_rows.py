@@ -3,6 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from rows import each
 
 pytestmark = pytest.mark.skipif(
     og.list_backends()["onednn"] is not None, reason=str(og.list_backends()["onednn"])
@@ -26,9 +27,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("data_type", ["f32", "bf16"])
-@pytest.mark.parametrize("name", CASES)
+@each("keep", [False, True])
+@each("data_type", ["f32", "bf16"])
+@each("name", CASES)
 def test_exact(name, data_type, keep):
     shape, lies, axes, _ = CASES[name]
     dtype = np.float32 if data_type == "f32" else pytest.importorskip("ml_dtypes").bfloat16

@@ -11,6 +11,7 @@ from gradient_calls import GRADIENT_CALLS
 from onednn_graph.graph.gradients.rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Flow, flow_of
 from onednn_graph.graph.gradients.table import RULES
 from onednn_graph.ops.registry import REGISTRY
+from rows import each
 
 STEP, TOLERANCE = 1e-5, 2e-8
 SCHEMAS = {schema.kind: schema for schema in (*og.list_ops(), *REGISTRY.host)}
@@ -54,7 +55,7 @@ def differences(kind, call, seed):
         yield found.reshape(arrays[place].shape)
 
 
-@pytest.mark.parametrize(("kind", "call"), CASES)
+@each(("kind", "call"), CASES)
 def test_the_gradient_is_that_of_central_differences(kind, call):
     graph, inputs, dst = built(kind, call)
     seed = np.random.default_rng(7).standard_normal(dst.dims)
@@ -74,7 +75,7 @@ def test_the_gradient_is_that_of_central_differences(kind, call):
         )
 
 
-@pytest.mark.parametrize(("kind", "call"), CASES)
+@each(("kind", "call"), CASES)
 def test_each_gradient_alone_is_the_same(kind, call):
     """What is needed by one input alone gives the same, and has no op beside it that nobody reads."""
     every, inputs, dst = built(kind, call)
@@ -95,7 +96,7 @@ def test_each_gradient_alone_is_the_same(kind, call):
         assert all(any(t.id in read for t in op.outputs) for op in graph.ops)
 
 
-@pytest.mark.parametrize(("kind", "call"), CASES)
+@each(("kind", "call"), CASES)
 def test_a_gradient_of_equal_elements_is_the_same_where_it_stands_for_all(kind, call):
     """What a sum hands on has one element; rules get it so, or spread out, and the result is that of ones."""
     arrays = {f"x{n}": a for n, a in enumerate(call.inputs)}
@@ -135,7 +136,7 @@ def test_every_rule_has_a_call():
     assert BY_FLOW[Flow.rule] - ON_REQUEST - {"Round", "Wildcard"} == GRADIENT_CALLS.keys()
 
 
-@pytest.mark.parametrize("kind", [k for k, s in SCHEMAS.items() if s.backward])
+@each("kind", [k for k, s in SCHEMAS.items() if s.backward])
 def test_what_schemas_say_of_gradient_ops_fits_them(kind):
     schema = SCHEMAS[kind]
     ports = {p.name for p in (*schema.inputs, *schema.outputs)}

@@ -10,6 +10,7 @@ from error_bounds import bounded, check
 from onednn_graph.ops.schema import ANY
 from op_calls import EXAMPLES
 from random_graphs import ANCHORS, arrays_for, random_graph
+from rows import each
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 IMAGES = {**CONV, "data_format": "NCX", "weights_format": "OIX"}
@@ -54,7 +55,7 @@ def block():
 # --- every op, every family ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+@each("kind", sorted(EXAMPLES))
 def test_every_op(kind):
     """What its schema has in bf16 becomes bf16; names, inputs and outputs stay; it runs, and is near."""
     for example in EXAMPLES[kind]:
@@ -100,8 +101,8 @@ def test_every_op(kind):
                     np.testing.assert_allclose(have, want, atol=0.06 * max(np.abs(want).max(initial=0), 1))
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("kind", ANCHORS)
+@each("seed", range(12))
+@each("kind", ANCHORS)
 def test_random_graphs(kind, seed):
     """The same numbers in double precision, and in bf16 within what its roundings may do."""
     graph, y = random_graph(random.Random(seed), kind, "f32")

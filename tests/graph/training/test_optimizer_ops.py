@@ -11,6 +11,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.numpy.chunks import CHUNK
 from onednn_graph.graph.runtime.arrays import Array
+from rows import each
 
 T = og.training
 NAMES = {"float32": "f32", "float64": "f64", "int64": "s64"}
@@ -31,9 +32,9 @@ def numbers(size: int) -> tuple[Array, Array, Array]:
     return a, b, c
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("nesterov", [False, True])
+@each("in_place", [False, True])
+@each("size", SIZES)
+@each("nesterov", [False, True])
 def test_sgd(threads: int, size: int, in_place: bool, nesterov: bool) -> None:
     parameter, gradient, velocity = numbers(size)
     graph = og.Graph()
