@@ -58,6 +58,13 @@ def test_what_is_clearly_slower_is_dropped_early_and_the_first_one_later():
     ]
 
 
+def test_the_first_is_left_after_more_times_whoever_else_went_out():
+    trial = Trial(["a", "b", "c"], 1.0)
+    order = play(trial, lambda name, count: {"a": 1.02e-3, "b": 1.0e-3, "c": 2e-3}[name])
+    assert trial.taken == "b"
+    assert (order.count("a"), order.count("c")) == (1 + MOST_ROUNDS, 1 + LEAST_ROUNDS)
+
+
 def test_one_goes_out_behind_another_that_has():
     """The second one at its first times, the third, whose times differ at first, some executions later."""
     slow = [8, 5, 4, 3, 2.2, 2.2]
