@@ -211,3 +211,8 @@ def test_a_zero_point_and_another_layout_are_two_copies_of_the_library(onednn, t
     emitter.copy_scaled("x", source, target, {side: (0, layouts.ones(1))}, {side: point})
     roles = [step.role for step in emitter.steps]
     assert roles == (["x", "reorder x"] if side == Arg.DST else ["reorder x", "x"])
+
+
+@pytest.mark.parametrize(("shape", "strides"), [((2, 4, 1, 1), (4, 1, 4, 4)), ((1, 4, 1, 3), (12, 1, 12, 4))])
+def test_images_of_one_element_have_the_strides_of_channels_that_are_last(onednn, shape, strides):
+    assert Layouts(NativeEngine().lib).channels_last(shape, DataType.f32).strides == strides

@@ -99,3 +99,13 @@ def test_scales_along_the_axis_of_a_vector(axis, dynamic):
     model = graph.compile()
     np.testing.assert_array_equal(model(np.float32([1, 2, 3, 4, 5]))["y"], [1, 4, 12, 2, 5])
     assert any("jit" in name for name in kernels(model))
+
+
+def test_integers_and_reals_whose_sum_nobody_rounds():
+    graph = og.Graph()
+    x, real = graph.input("x", "s8", [4, 16]), graph.input("real", "f32", [4, 16])
+    graph.op("Add", graph.op("Dequantize", x, scales=[0.5], zps=[0]), real, name="y")
+    integers, reals = RNG.integers(-128, 128, (4, 16)).astype(np.int8), np.full((4, 16), 3, np.float32)
+    model = graph.compile()
+    np.testing.assert_array_equal(model(integers, reals)["y"], integers * np.float32(0.5) + 3)
+    assert not any("numpy" in name for name in kernels(model))
