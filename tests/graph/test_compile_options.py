@@ -68,3 +68,9 @@ def test_what_is_compiled_again_has_the_options_and_choices_of_its_own(graph):
     options = og.CompileOptions(threads=2, tune="online", choices=choices)
     assert og.CompileOptions(**options.again()) == options
     assert og.CompileOptions(**options.again()).choices is not choices
+
+
+def test_a_kernel_that_is_trusted_is_verified_on_request_alone(onednn, graph):
+    for given, verified in (({}, False), ({"verify": False}, False), ({"verify": True}, True)):
+        (told,) = graph.compile(backend="onednn", **given).explain().values()
+        assert told.verified is verified
