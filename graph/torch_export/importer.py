@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import operator
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -37,9 +35,10 @@ from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
+from .exporting import decompositions, exported, quiet
 from .modules import titles
 from .state import CHANGES, State
-from .stops import check_hooks, watched, with_stops
+from .stops import with_stops
 
 Table = Mapping[str, Translate]
 BROKEN = object()
@@ -65,19 +64,19 @@ def import_torch(
             )
         program = module
     elif isinstance(module, torch.nn.Module):
-        program = _exported(torch, export, module, inputs, named, dynamic_shapes, training)
+        program = exported(torch, export, module, inputs, named, dynamic_shapes, training)
     else:
         raise ArgumentTypeError(
             f"from_torch takes a torch.nn.Module or an ExportedProgram, got {format_value(module)} of type "
             f"{type(module).__name__}"
         )
     if training:
-        with _quiet():
+        with quiet():
             program = with_stops(torch, program)
     table = TRAINING if training else TABLE
     try:
-        with _quiet():
-            program = program.run_decompositions(_decompositions(export, table))
+        with quiet():
+            program = program.run_decompositions(decompositions(export, table))
     except Exception as error:  # whatever torch's tracing raises
         raise UnsupportedError(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
@@ -127,7 +126,7 @@ class _Imported:
                 "some sizes, graph.with_shapes({…})"
             )
         written = io.BytesIO()
-        with _quiet():
+        with quiet():
             library("torch.export", "torch", "from_torch").save(self.program, written)
         return _imported_again, (written.getvalue(),)
 
@@ -136,7 +135,7 @@ def _imported_again(program: bytes) -> _Imported:
     """What makes the graphs of a pickle."""
     asked = "a pickle of a model from torch"
     torch, export = library("torch", "torch", asked), library("torch.export", "torch", asked)
-    with _quiet():
+    with quiet():
         return _Imported(torch, export.load(io.BytesIO(program)), None)
 
 
@@ -170,83 +169,6 @@ def _output_names(program: Any) -> dict[int, str]:
     count = len(_returned(program))
     structure = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
     return {number: f"output_{number}" for number in range(count)} | dict(_names(structure, ""))
-
-
-def _exported(
-    torch: Any,
-    export: Any,
-    module: Any,
-    inputs: Sequence[Any] | None,
-    named: Mapping[str, Any] | None,
-    dynamic_shapes: object,
-    training: bool,
-) -> Any:
-    if inputs is None and named is None:
-        raise ArgumentError(
-            "from_torch needs example inputs to export a module: a tuple of tensors as it is called with"
-        )
-    if inputs is not None and not isinstance(inputs, tuple | list):
-        raise ArgumentTypeError(
-            f"from_torch takes a tuple of example inputs, got {type(inputs).__name__}; write (x,) for one tensor"
-        )
-    if training:
-        check_hooks(module)
-    watch = watched(torch) if training else nullcontext()
-    gradients = torch.set_grad_enabled(training or torch.is_grad_enabled())
-    with _mode(torch, module, training), _quiet(), gradients, watch:
-        try:
-            return export.export(
-                module,
-                tuple(inputs or ()),
-                dict(named or {}),
-                dynamic_shapes=dynamic_shapes,
-                strict=False,
-            )
-        except Exception as error:  # whatever the module and torch's tracing raise
-            way = "; where it reads a tensor's .data, write detach()" if "fake tensor" in str(error) else ""
-            raise UnsupportedError(
-                f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)}){way}"
-            ) from error
-
-
-@contextmanager
-def _mode(torch: Any, module: Any, training: bool) -> Generator[None]:
-    """The module in inference mode, or in training, where parts in inference mode stay so unless all of it is.
-
-    Afterwards each part is as it was.
-    """
-    modes = [(part, part.training) for part in module.modules()]
-    fast = torch.backends.mha.get_fastpath_enabled()
-    if not training or not module.training:
-        module.train(training)
-    torch.backends.mha.set_fastpath_enabled(False)  # it would hide an encoder layer in one op
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        for part, was in modes:
-            part.training = was
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Without the warnings that torch's own code gives itself while it exports or copies a program."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
-        # Its recurrent layers give this one.
-        warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)
-        yield
-
-
-def _decompositions(export: Any, table: Table) -> Any:
-    """Torch's own, but for the ops that have a translation as they are."""
-    if not hasattr(export, "default_decompositions"):  # before torch 2.6
-        return None
-    decompositions = export.default_decompositions()
-    for op in list(decompositions.keys()):
-        if translation_of(table, op) is not None:
-            decompositions.pop(op)
-    return decompositions
 
 
 class _Importer:

@@ -46,16 +46,16 @@ def _convolution(
 ) -> list[Value | None]:
     spatial = len(shape_of(weight)) - 2
     if len(shape_of(x)) == spatial + 1:
-        outer, whole = (unsqueeze(t, value, [0]) for value in (gradient, x))
-        more = (stride, padding, dilation, transposed, output_padding, groups, mask)
-        made = _convolution(t, outer, whole, weight, bias_sizes, *more)
+        image, given = (unsqueeze(t, value, [0]) for value in (x, gradient))
+        window = (stride, padding, dilation, transposed, output_padding, groups)
+        made = _convolution(t, given, image, weight, bias_sizes, *window, mask)
         if made[0] is not None:
             made[0] = reshape(t, made[0], shape_of(x))
         return made
     strides, pads, dilations = (spread(v, spatial) for v in (stride, padding, dilation))
     if min(pads, default=0) < 0:
         raise Unmapped(f"negative padding, {pads}")
-    window: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "strides": strides,
         "pads_begin": pads,
         "pads_end": pads,
@@ -70,11 +70,11 @@ def _convolution(
     bias: Value | None = None
     if mask[0]:
         whole = {} if transposed else {"dst_shape": list(sizes(x))}
-        data = t.op(f"{family}BackwardData", gradient, weight, **window, **whole)
+        data = t.op(f"{family}BackwardData", gradient, weight, **attributes, **whole)
     if mask[1]:
         more = {"output_padding": spread(output_padding, spatial)} if transposed else {}
         shape = {"weights_shape": list(sizes(weight))}
-        weights = t.op(f"{family}BackwardWeights", x, gradient, **window, **shape, **more)
+        weights = t.op(f"{family}BackwardWeights", x, gradient, **attributes, **shape, **more)
     if mask[2]:
         bias = t.op("BiasAddBackward", gradient, data_format="NCX")
     return [data, weights, bias]
