@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -121,6 +123,7 @@ def _max_pool(
     padding: Sequence[int],
     dilation: Sequence[int],
     ceil: bool,
+    *,
     count: int,
 ) -> Value:
     window, pads = spread(kernel, count), spread(padding, count)
@@ -144,8 +147,9 @@ def _avg_pool(
     stride: Sequence[int],
     padding: Sequence[int],
     ceil: bool,
-    count_pads: bool,
-    divisor: int | None,
+    count_pads: bool = True,
+    divisor: int | None = None,
+    *,
     count: int,
 ) -> Value:
     window, pads = spread(kernel, count), spread(padding, count)
@@ -167,47 +171,7 @@ def _avg_pool(
     )
 
 
-def _enter_poolings(count: int) -> None:
-    """The poolings of one spatial rank."""
-
-    def max_pool(
-        t: Translation, x: Value, k: list[int], s: list[int], p: list[int], d: list[int], c: bool
-    ) -> Value:
-        return _max_pool(t, x, k, s, p, d, c, count)
-
-    def with_indices(
-        t: Translation, x: Value, k: list[int], s: list[int], p: list[int], d: list[int], c: bool
-    ) -> list[Value]:
-        return [_max_pool(t, x, k, s, p, d, c, count)]
-
-    def avg_pool(
-        t: Translation,
-        x: Value,
-        k: list[int],
-        s: list[int],
-        p: list[int],
-        c: bool,
-        pads: bool = True,
-        divisor: int | None = None,
-    ) -> Value:
-        return _avg_pool(t, x, k, s, p, c, pads, divisor, count)
-
-    def adaptive_avg(t: Translation, x: Value, wanted: Sequence[int]) -> Value:
-        return _adaptive(t, x, wanted, "AvgPool", count)
-
-    def adaptive_max(t: Translation, x: Value, wanted: Sequence[int]) -> list[Value]:
-        return [_adaptive(t, x, wanted, "MaxPool", count)]
-
-    OPS.enter(f"max_pool{count}d")(max_pool)
-    OPS.enter(f"max_pool{count}d_with_indices")(with_indices)
-    OPS.enter(f"avg_pool{count}d")(avg_pool)
-    OPS.enter(f"adaptive_avg_pool{count}d", *([f"_adaptive_avg_pool{count}d"] if count > 1 else []))(
-        adaptive_avg
-    )
-    OPS.enter(f"adaptive_max_pool{count}d")(adaptive_max)
-
-
-def _adaptive(t: Translation, x: Value, wanted: Sequence[int], kind: str, count: int) -> Value:
+def _adaptive(t: Translation, x: Value, wanted: Sequence[int], *, kind: str, count: int) -> Value:
     """A pooling to a size: windows are equal where the size divides, and reduced one by one otherwise."""
     have = sizes(x)[-count:]
     target = [old if new is None else new for new, old in zip(spread(wanted, count), have, strict=True)]  # pyright: ignore[reportUnnecessaryComparison] -- torch takes None
@@ -241,8 +205,23 @@ def _reduced_to(t: Translation, kind: str, x: Value, axis: int, wanted: int) -> 
     return parts[0] if wanted == 1 else concat(t, parts, axis)
 
 
+def _alone(function: Callable[..., Value], *given: Any, **more: Any) -> list[Value]:
+    """The first of several results; nobody reads the others."""
+    return [function(*given, **more)]
+
+
 for _count in (1, 2, 3):
-    _enter_poolings(_count)
+    OPS.add(
+        {
+            f"max_pool{_count}d": partial(_max_pool, count=_count),
+            f"max_pool{_count}d_with_indices": partial(_alone, _max_pool, count=_count),
+            f"avg_pool{_count}d": partial(_avg_pool, count=_count),
+            f"adaptive_avg_pool{_count}d": partial(_adaptive, kind="AvgPool", count=_count),
+            f"adaptive_max_pool{_count}d": partial(_alone, _adaptive, kind="MaxPool", count=_count),
+        }
+    )
+    if _count > 1:
+        OPS.add({f"_adaptive_avg_pool{_count}d": partial(_adaptive, kind="AvgPool", count=_count)})
 
 
 # --- normalisation ---------------------------------------------------------------------------------------
@@ -280,18 +259,6 @@ def _batch_norm(
     return batch_norm(t, x, gamma, beta, mean, variance, epsilon)
 
 
-@OPS.enter("native_layer_norm")
-def _layer_norm_core(
-    t: Translation,
-    x: Value,
-    normalised: Sequence[int],
-    gamma: Value | None,
-    beta: Value | None,
-    epsilon: float,
-) -> list[Value]:
-    return [layer_norm(t, x, gamma, beta, len(shape_of(x)) - len(normalised), epsilon)]
-
-
 @OPS.enter("layer_norm")
 def _layer_norm(
     t: Translation,
@@ -303,6 +270,9 @@ def _layer_norm(
     *_: object,
 ) -> Value:
     return layer_norm(t, x, gamma, beta, len(shape_of(x)) - len(normalised), epsilon)
+
+
+OPS.add({"native_layer_norm": partial(_alone, _layer_norm)})
 
 
 @OPS.enter("rms_norm")

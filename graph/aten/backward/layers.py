@@ -165,18 +165,7 @@ def _adaptive(t: Translation, gradient: Value, x: Value) -> Value:
     if len(shape) < 4 or any(old % new for old, new in zip(shape[2:], wanted[2:], strict=True)):
         raise Unmapped("windows of different sizes")
     window = [old // new for old, new in zip(shape[2:], wanted[2:], strict=True)]
-    zeros = [0] * len(window)
-    return t.op(
-        "AvgPoolBackward",
-        gradient,
-        src_shape=list(shape),
-        kernel=window,
-        strides=window,
-        pads_begin=zeros,
-        pads_end=zeros,
-        exclude_pad=True,
-        data_format="NCX",
-    )
+    return _average(t, gradient, x, window, window, [0], ceil=False, count_pads=False, divisor=None)
 
 
 # --- sizes -----------------------------------------------------------------------------------------------
