@@ -101,19 +101,16 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     Raises:
         Unfit: sums that are too long, post-ops of a product of vectors, scales that the primitive does not have.
     """
+    a, b = op.inputs[0].dims, op.inputs[1].dims
     output, result = op.outputs[0], result_of(op, links)
-    shapes = matrix_shapes(
-        *(tensor.dims for tensor in op.inputs[:2]),
-        op.attributes.flag("transpose_a"),
-        op.attributes.flag("transpose_b"),
-    )
-    depth = shapes[0][-1]
-    if depth > PRODUCTS:
-        raise Unfit(f"sums of {depth} products lose digits in f32")
-    if links and any(len(tensor.dims) == 1 for tensor in op.inputs[:2]):
+    turned = op.attributes.flag("transpose_a")
+    a_shape, b_shape = matrix_shapes(a, b, turned, op.attributes.flag("transpose_b"))
+    if a_shape[-1] > PRODUCTS:
+        raise Unfit(f"sums of {a_shape[-1]} products lose digits in f32")
+    if links and 1 in (len(a), len(b)):
         raise Unfit("post-ops need the axes of the matrices")
-    product = _normalised(low, op, *shapes)
-    if product.meets_one_matrix and not op.attributes.flag("transpose_a"):
+    product = _normalised(low, op, a_shape, b_shape)
+    if product.meets_one_matrix and not turned:
         product = product.in_rows(low)
     post_ops = product.post_ops(low, output, links)
     bias = product.bias
