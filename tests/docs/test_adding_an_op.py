@@ -50,10 +50,10 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         Link(ops=(), result=dst, algorithm=Algorithm.binary_mul, operand=src),
     )
     whole = low.tensors.elementwise(src)
-    view = elementwise(whole, (), quotient)
-    seen, made = view.see(low.layouts, whole), view.like_first(low.layouts, low.tensors.type_of(dst))
-    target = view.see(low.layouts, made)
-    post_ops = PostOps(low, ElementwiseView.of(low, dst, view))
+    view = elementwise(low.layouts, whole, (), quotient)
+    seen, made = view.see(whole), view.like_first(low.tensors.type_of(dst))
+    target = view.see(made)
+    post_ops = PostOps(low, ElementwiseView.of(dst, view))
     post_ops.add_links(quotient)
     attributes = post_ops.attributes()
     desc = low.chooser.describe(
@@ -101,6 +101,7 @@ wanted = np.array([[-0.75, -0.5, 0], [0.5, 0.75, 0.875]], np.float32)
 graph = og.Graph()
 y = graph.relu(graph.softsign(graph.add(graph.input("x", "f32", x.shape), graph.input("z", "f32", x.shape))), name="y")
 inputs = {"x": x - 1, "z": np.ones_like(x)}
+graph.finalize()
 for backend in BACKENDS:
     np.testing.assert_array_equal(og.softsign(x, backend=backend), wanted)
     np.testing.assert_array_equal(og.softsign(x.astype(np.float16), backend=backend), wanted)

@@ -13,7 +13,7 @@ from ....ops.data_types import DataType
 from ....ops.formats import data_axes
 from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
 from ..library.primitive import PrimitiveDesc
-from ..plan.steps import Buffer, Step
+from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from . import eltwise
 from .batch_statistics import restored
@@ -205,7 +205,7 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         if total is None:
             raise Unfit("the library has no such sum")
         terms = ((Arg.MULTIPLE_SRC, before), (Arg.MULTIPLE_SRC + 1, batch), (Arg.DST, running))
-        low.emitter.steps.append(Step("running statistics", total, terms))
+        low.emitter.run("running statistics", total, terms)
         low.tensors.produce(op.outputs[1 + index], running)
         low.tensors.produce(op.outputs[3 + index], batch)
 

@@ -16,7 +16,7 @@ import numpy as np
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array, numpy_type
 from ..library.memory import MemoryDesc
-from ..plan.steps import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer, HostArray
 from .lowering import Lowering
 
 FEW = 256
@@ -77,19 +77,8 @@ def restored(
             outputs[0][place] = result
 
     written = [dst, *statistics, *([] if signs is None else [signs])]
-    buffers = (src, *affine, *written)
-    arrays = [HostArray.of(buffer) for buffer in buffers]
-    arrays[0], arrays[1 + len(affine)] = by_channel(src.desc), by_channel(dst.desc)
-    low.emitter.steps.append(
-        HostStep(
-            "batch statistics",
-            run,
-            tuple(enumerate(buffers)),
-            tuple(array for array in arrays if array is not None),
-            1 + len(affine),
-            updates=tuple(range(1 + len(affine), len(buffers))),
-        )
-    )
+    seen = {src: by_channel(src.desc), dst: by_channel(dst.desc)}
+    low.emitter.on_host("batch statistics", run, (src, *affine), written, updates=True, seen=seen)
 
 
 def mark(signs: Array, data: Array, place: tuple[Any, ...], positive: Array) -> None:

@@ -32,18 +32,18 @@ def binary_primitive(
         scales: of the operands, one each from the first on.
     """
     result = result_of(op, links)
-    view = elementwise(operands[0], [second], links)
-    seen = [view.see(low.layouts, operand) for operand in operands]
-    post_ops = PostOps(low, ElementwiseView.of(low, op.outputs[0], view), scales_result=False)
+    view = elementwise(low.layouts, operands[0], [second], links)
+    seen = [view.see(operand) for operand in operands]
+    post_ops = PostOps(low, ElementwiseView.of(op.outputs[0], view), scales_result=False)
     for place, scale in zip((Arg.SRC, Arg.SRC_1), scales, strict=False):
         post_ops.add_scales(place, (scale,))
     post_ops.add_links(links)
-    made = view.like_first(low.layouts, low.tensors.type_of(result))
-    target = view.see(low.layouts, made).desc
+    made = view.like_first(low.tensors.type_of(result))
+    target = view.see(made).desc
     desc = low.chooser.describe(
         "binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target, post_ops.attributes()
     )
     made = view.chosen(made, desc)
     arguments = [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *post_ops.arguments]
-    low.emitter.run("binary", desc, [*arguments, (Arg.DST, view.see(low.layouts, made))])
+    low.emitter.run("binary", desc, [*arguments, (Arg.DST, view.see(made))])
     low.tensors.produce(result, made)

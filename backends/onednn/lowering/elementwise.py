@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....ops.data_types import DataType
 from ..library.enumerators import Query
-from ..library.memory import LARGEST_DIM, MemoryDesc
+from ..library.memory import LARGEST_DIM
 from ..library.primitive import PrimitiveDesc
+from ..plan.layouts import Layouts
 from ..plan.steps import Buffer
 from .collapse import Collapse, collapse, spread_shape
 from .fusing import Link
-
-
-class Views(Protocol):
-    """What is needed of a lowering."""
-
-    def desc(self, shape: Sequence[int], strides: Sequence[int], data_type: DataType) -> MemoryDesc: ...
-
-    def look(self, buffer: Buffer, desc: MemoryDesc) -> Buffer: ...
 
 
 @frozen(eq=False)
@@ -32,29 +24,31 @@ class Elementwise:
     Attributes:
         first: the operand that has all elements, in the axes of its tensor; without gaps.
         axes: those of the primitive; None for a blocked layout, which has its own.
+        layouts: makes the views.
     """
 
     first: Buffer
     axes: Collapse | None
+    layouts: Layouts
 
-    def see(self, views: Views, buffer: Buffer) -> Buffer:
+    def see(self, buffer: Buffer) -> Buffer:
         """An operand or a result with the primitive's axes."""
         strides = buffer.desc.strides
         if self.axes is None or strides is None:
             return buffer
         shape, steps = self.axes.apply((buffer.desc.shape, strides))
-        return views.look(buffer, views.desc(shape, steps, buffer.desc.data_type))
+        return self.layouts.view(buffer, shape, steps)
 
-    def like_first(self, views: Views, data_type: DataType) -> Buffer:
+    def like_first(self, data_type: DataType) -> Buffer:
         """New memory that lies as the first operand does.
 
         A blocked layout has one type; where another is wanted, the primitive chooses, and `chosen` tells what.
         """
         desc = self.first.desc
         if desc.strides is not None:
-            desc = views.desc(desc.shape, desc.strides, data_type)
+            desc = self.layouts.desc(desc.shape, desc.strides, data_type)
         elif data_type is not desc.data_type:
-            desc = MemoryDesc.any(desc.lib, desc.shape, data_type)
+            desc = self.layouts.any(desc.shape, data_type)
         return Buffer(desc)
 
     def chosen(self, made: Buffer, desc: PrimitiveDesc) -> Buffer:
@@ -64,24 +58,28 @@ class Elementwise:
 
 
 def elementwise(
-    first: Buffer, operands: Sequence[tuple[LogicalTensor, int | None]], links: Sequence[Link] = ()
+    layouts: Layouts,
+    first: Buffer,
+    operands: Sequence[tuple[LogicalTensor, int | None]],
+    links: Sequence[Link] = (),
 ) -> Elementwise:
     """The view of a primitive.
 
     Args:
+        layouts: makes the views.
         first: the operand that has all elements.
         operands: the others, each with the axis of a vector or None.
         links: what the primitive takes along, with further operands.
     """
     shape, strides = first.desc.shape, first.desc.strides
     if strides is None:
-        return Elementwise(first, None)
+        return Elementwise(first, None, layouts)
     others = [*operands]
     for link in links:
         others += [(link.operand, link.axis)] if link.operand is not None else []
         others += [(link.normalize.inputs[1], link.axis)] if link.normalize is not None else []
-    layouts: list[tuple[Sequence[int], Sequence[int]]] = []
+    operands_lie: list[tuple[Sequence[int], Sequence[int]]] = []
     for tensor, axis in others:
         wide = spread_shape(tensor.dims, len(shape), axis)
-        layouts.append((wide, strides if wide == shape else row_major(wide)))
-    return Elementwise(first, collapse((shape, strides), layouts, LARGEST_DIM))
+        operands_lie.append((wide, strides if wide == shape else row_major(wide)))
+    return Elementwise(first, collapse((shape, strides), operands_lie, LARGEST_DIM), layouts)

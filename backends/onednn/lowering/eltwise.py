@@ -24,12 +24,12 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         integers.function(low, op, links, found, applied)
         return
     whole = low.tensors.elementwise(op.inputs[0])
-    view = elementwise(whole, (), links)
+    view = elementwise(low.layouts, whole, (), links)
     # What follows it here only converts: blocked, the result stays as it is until it is read.
     data_type = low.tensors.type_of(result) if view.axes is not None else whole.desc.data_type
-    src, made = view.see(low.layouts, whole), view.like_first(low.layouts, data_type)
-    dst = view.see(low.layouts, made)
-    post_ops = PostOps(low, ElementwiseView.of(low, op.outputs[0], view), scales_result=False)
+    src, made = view.see(whole), view.like_first(data_type)
+    dst = view.see(made)
+    post_ops = PostOps(low, ElementwiseView.of(op.outputs[0], view), scales_result=False)
     post_ops.add_links(links)
     desc = low.chooser.describe(
         "eltwise_forward",
@@ -88,13 +88,13 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     by_src, by_dst, alpha, beta = BACKWARD[op.kind](op.attributes)
     use_dst = by_dst is not None and op.attributes.flag("use_dst")
     whole = low.tensors.elementwise(op.inputs[0])
-    view = elementwise(whole, [(op.inputs[1], None)])
+    view = elementwise(low.layouts, whole, [(op.inputs[1], None)])
     data, diff_dst = (
-        view.see(low.layouts, whole),
-        view.see(low.layouts, low.tensors.beside(op.inputs[1], whole)),
+        view.see(whole),
+        view.see(low.tensors.beside(op.inputs[1], whole)),
     )
-    made = view.like_first(low.layouts, whole.desc.data_type)
-    diff_src = view.see(low.layouts, made)
+    made = view.like_first(whole.desc.data_type)
+    diff_src = view.see(made)
     attributes = low.chooser.attributes()
     algorithm = by_dst if use_dst and by_dst is not None else by_src
     hint = low.chooser.describe(

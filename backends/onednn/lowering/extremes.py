@@ -17,8 +17,7 @@ from ....graph.model.logical_tensor import LogicalTensor, as_plain, evolve_tenso
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
-from ..plan.steps import Buffer, HostArray, HostStep
-from ..plan.unfit import Unfit
+from ..plan.steps import Buffer
 from .fusing import swish
 from .lowering import Lowering
 from .moves import is_move
@@ -103,12 +102,7 @@ def mended(low: Lowering, role: str, run: Run, reads: Sequence[Buffer], result: 
     Raises:
         Unfit: a blocked layout.
     """
-    buffers = (*reads, result)
-    arrays = tuple(seen for seen in map(HostArray.of, buffers) if seen is not None)
-    if len(arrays) < len(buffers):
-        raise Unfit("a blocked layout, in which nothing can be looked at")
-    place = len(reads)
-    low.emitter.steps.append(HostStep(role, run, tuple(enumerate(buffers)), arrays, place, updates=(place,)))
+    low.emitter.on_host(role, run, reads, (result,), updates=True)
 
 
 def holds(array: Array, value: float) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
+from ..plan.layouts import Layouts
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .elementwise import Views
 from .views import reshaped_strides
 
 SAME = ("Reorder", "HostStopGradient")
@@ -34,7 +34,7 @@ def is_move(op: Op) -> bool:
     return op.kind in MOVES or is_part(op)
 
 
-def moved(views: Views, op: Op, source: Buffer) -> Buffer | None:
+def moved(layouts: Layouts, op: Op, source: Buffer) -> Buffer | None:
     """The result of such an op as a view of its input; None where elements would have to move.
 
     Args:
@@ -63,7 +63,7 @@ def moved(views: Views, op: Op, source: Buffer) -> Buffer | None:
         offset, steps = _slice(op, shape, strides)
     else:
         offset, steps = _part(op, strides)
-    desc = views.desc(wanted, steps, data_type)
+    desc = layouts.desc(wanted, steps, data_type)
     return Buffer(desc, source.root.argument, base=source, offset=offset * desc.itemsize)
 
 

@@ -114,9 +114,9 @@ class ElementwiseView(OperandView):
     axes: Elementwise | None = None
 
     @classmethod
-    def of(cls, low: Lowering, result: LogicalTensor, axes: Elementwise) -> ElementwiseView:
+    def of(cls, result: LogicalTensor, axes: Elementwise) -> ElementwiseView:
         """The view of a primitive that sees its tensors so."""
-        return cls(result, lambda buffer: axes.see(low.layouts, buffer), axes)
+        return cls(result, axes.see, axes)
 
     def tensor(
         self, low: Lowering, tensor: LogicalTensor, axis: int | None, data_type: DataType | None

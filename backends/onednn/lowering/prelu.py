@@ -18,19 +18,19 @@ def _operands(low: Lowering, op: Op, whole: Buffer) -> tuple[Elementwise, Buffer
     axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
     if whole.desc.strides is None:  # slopes per channel would have to be blocked too
         whole = low.tensors.plain(op.inputs[0])
-    view = elementwise(whole, [(op.inputs[1], axis)])
+    view = elementwise(low.layouts, whole, [(op.inputs[1], axis)])
     return (
         view,
-        view.see(low.layouts, whole),
-        view.see(low.layouts, low.tensors.beside(op.inputs[1], whole, axis)),
+        view.see(whole),
+        view.see(low.tensors.beside(op.inputs[1], whole, axis)),
     )
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive."""
     view, src, slope = _operands(low, op, low.tensors.elementwise(op.inputs[0]))
-    made = view.like_first(low.layouts, src.desc.data_type)
-    dst = view.see(low.layouts, made)
+    made = view.like_first(src.desc.data_type)
+    dst = view.see(made)
     attributes = low.chooser.attributes()
     desc = low.chooser.describe(
         "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc, dst.desc, attributes
@@ -42,9 +42,9 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A PReLU primitive for both gradients, in rows, as the gradient of the slopes lies."""
     view, src, slope = _operands(low, op, low.tensors.dense(op.inputs[0]))
-    diff_dst = view.see(low.layouts, low.tensors.beside(op.inputs[2], view.first))
-    made = view.like_first(low.layouts, src.desc.data_type)
-    diff_src = view.see(low.layouts, made)
+    diff_dst = view.see(low.tensors.beside(op.inputs[2], view.first))
+    made = view.like_first(src.desc.data_type)
+    diff_src = view.see(made)
     attributes = low.chooser.attributes()
     hint = low.chooser.describe(
         "prelu_forward",
@@ -68,7 +68,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     full = op.inputs[1].dims == op.inputs[0].dims
     slopes = (
-        view.like_first(low.layouts, slope.desc.data_type)
+        view.like_first(slope.desc.data_type)
         if full
         else low.layouts.temporary(op.inputs[1].dims or (1,), slope.desc.data_type)
     )

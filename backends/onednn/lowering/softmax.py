@@ -12,7 +12,7 @@ from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.memory import MemoryDesc
-from ..plan.steps import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .extremes import shares_of_rows
 from .fusing import Link, result_of
@@ -79,19 +79,13 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def _statistics(low: Lowering, src: Buffer, dst: Buffer, stats: LogicalTensor, axis: int) -> None:
     """The log of the sum, from the largest elements: log Σ exp(src) = src − log(dst) at each of them."""
     target = low.layouts.temporary(stats.dims, DataType.f32)
-    arrays = [HostArray.of(buffer) for buffer in (src, dst, target)]
-    if None in arrays:
-        raise Unfit("a blocked layout")
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):
             largest, share = (one.max(axis=axis, keepdims=True).astype(np.float32) for one in inputs)
             outputs[0][...] = np.where(share == 0, 0, largest - np.log(share))
 
-    places = ((0, src), (1, dst), (2, target))
-    low.emitter.steps.append(
-        HostStep("statistics", run, places, tuple(a for a in arrays if a is not None), 2)
-    )
+    low.emitter.on_host("statistics", run, (src, dst), (target,))
     low.tensors.produce(stats, target)
 
 

@@ -17,7 +17,7 @@ from ....ops.spatial import reached
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
-from ..plan.steps import Buffer, HostArray, HostStep
+from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from ..weight_gradients.online import TrialRun, decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
@@ -90,20 +90,13 @@ def weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def _try(low: Lowering, op: Op, trial: TrialRun, made: Sequence[Buffer], targets: Sequence[Buffer]) -> None:
     """Adds the step that does the op as the trial says, with memory for whichever candidate that is."""
     scratch = low.layouts.temporary((max(trial.scratch_bytes, 1),), DataType.u8)
-    buffers = (*made, *targets, scratch)
-    seen = [HostArray.of(buffer) for buffer in buffers]
-    arrays = tuple(array for array in seen if array is not None)  # all are plain
     names = trial.trial.names
-    low.emitter.steps.append(
-        HostStep(
-            "weight gradient, candidates in turn",
-            trial,
-            tuple(enumerate(buffers)),
-            arrays,
-            len(made),
-            implementation=", ".join(names),
-            op=op.id,
-        )
+    low.emitter.on_host(
+        "weight gradient, candidates in turn",
+        trial,
+        made,
+        (*targets, scratch),
+        implementation=", ".join(names),
     )
     low.notes.ways.append(f"{len(names)} candidates in turn")
 

@@ -77,11 +77,35 @@ class Emitter:
         run: Callable[[Sequence[Array], Sequence[Array]], None],
         inputs: Sequence[Buffer],
         outputs: Sequence[Buffer],
+        *,
+        updates: bool = False,
+        seen: Mapping[Buffer, HostArray] | None = None,
+        implementation: str = "numpy",
     ) -> None:
-        """Adds a step on the host, on plain buffers."""
-        both = (*inputs, *outputs)
-        arrays = tuple(array for array in map(HostArray.of, both) if array is not None)
-        self.steps.append(HostStep(role, run, tuple(enumerate(both)), arrays, len(inputs)))
+        """Adds a step on the host.
+
+        Args:
+            updates: whether it reads the outputs before it writes them.
+            seen: how buffers are seen that have no plain layout, or not as they lie.
+
+        Raises:
+            Unfit: a blocked layout.
+        """
+        both, own = (*inputs, *outputs), seen or {}
+        arrays = tuple(array for array in (own.get(b) or HostArray.of(b) for b in both) if array is not None)
+        if len(arrays) < len(both):
+            raise Unfit("a blocked layout, in which nothing can be looked at")
+        count = len(inputs)
+        step = HostStep(
+            role,
+            run,
+            tuple(enumerate(both)),
+            arrays,
+            count,
+            implementation=implementation,
+            updates=tuple(range(count, len(both))) if updates else (),
+        )
+        self.steps.append(step)
 
     def splice(self, steps: Sequence[AnyStep], arguments: Sequence[Buffer]) -> None:
         """Adds steps that were made aside, with these buffers in the place of their arguments."""
