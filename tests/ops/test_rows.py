@@ -1,6 +1,7 @@
 """What puts a table's rows into one test fails when a row does, says which, and leaves none out."""
 
 import pytest
+import rows
 from rows import SHOWN, each, every, pairwise
 
 
@@ -56,6 +57,24 @@ def test_a_skip_hides_no_failure():
 
     with pytest.raises(pytest.fail.Exception, match="^1 of 2 rows fail: 1\n"):
         skips_and_fails()
+
+
+def test_rows_are_picked_by_name(monkeypatch):
+    tried = []
+
+    @each("dtype", ["f32", "f16"])
+    @each("kind", ["Tanh", "ReLU"])
+    def takes(dtype, kind):
+        tried.append((dtype, kind))
+
+    monkeypatch.setattr(rows, "ONLY", "Tanh")
+    takes()
+    monkeypatch.setattr(rows, "ONLY", "f16-ReLU")
+    takes()
+    assert tried == [("f32", "Tanh"), ("f16", "Tanh"), ("f16", "ReLU")]
+    monkeypatch.setattr(rows, "ONLY", "Softsign")
+    with pytest.raises(pytest.skip.Exception, match="no row's name has Softsign"):
+        takes()
 
 
 @each("n", [1, 2])

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import traceback
 from itertools import product
 
@@ -9,6 +10,14 @@ import pytest
 
 SHOWN = 5
 """So many failures are shown whole; the others are named."""
+
+
+ONLY = os.environ.get("ROWS", "")
+"""Of all tables only the rows whose names have this are tried: ROWS=Tanh pytest … A test without any is skipped."""
+
+
+class NotHere(pytest.skip.Exception):
+    """No row of the table is one of `ONLY`."""
 
 
 def each(names, rows, *, ids=None):
@@ -27,19 +36,31 @@ def each(names, rows, *, ids=None):
     def decorate(test):
         @functools.wraps(test, updated=())
         def of_all_rows(**fixtures):
-            failures, skips = [], []
+            failures, skips, tried = [], [], 0
+            innermost = not hasattr(test, "rows")
             for name, values in table:
+                if innermost and ONLY not in "-".join([*_outer, name]):
+                    continue
+                _outer.append(name)
+                tried += 1
                 try:
                     test(**fixtures, **dict(zip(names, values, strict=True)))
+                except NotHere:
+                    tried -= 1
                 except pytest.skip.Exception as skip:
                     skips.append(f"{name}: {skip}")
                 except (Exception, pytest.fail.Exception) as error:
                     failures.append((name, error))
+                finally:
+                    _outer.pop()
             if failures:
                 pytest.fail(_told(failures, len(table)), pytrace=False)
+            if not tried:
+                raise NotHere(f"no row's name has {ONLY}")
             if skips:
                 pytest.skip(f"{len(skips)} of {len(table)} rows: " + "; ".join(skips))
 
+        of_all_rows.rows = table
         signature = inspect.signature(test)
         assert set(names) <= set(signature.parameters), f"{test.__name__} does not take {names}"
         kept = [p for name, p in signature.parameters.items() if name not in names]
@@ -49,6 +70,10 @@ def each(names, rows, *, ids=None):
         return of_all_rows
 
     return decorate
+
+
+_outer: list[str] = []
+"""Names of the rows of tables that are being tried around this one."""
 
 
 def _values(row, names):

@@ -385,7 +385,7 @@ def test_graphviz_reads_the_text(name, tmp_path):
         assert shown in written
 
 
-# --- Netron, without itself (tests/graph/test_browser.py has it) -----------------------------------------------
+# --- Netron, without itself (test_browser.py has it) -----------------------------------------------------------
 
 
 def interrupted(monkeypatch):
