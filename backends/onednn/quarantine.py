@@ -11,16 +11,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Generic, ParamSpec, cast
+from typing import Generic, ParamSpec
 
 from attrs import frozen
 
 from ...ops.convolution_geometry import ConvolutionGeometry
 from ...ops.data_types import DataType
 from ...ops.spatial import effective_kernel
+from .library.descriptors import (
+    DeconvolutionForward,
+    Descriptor,
+    PoolingBackward,
+    PoolingForward,
+    Reorder,
+    ResamplingBackward,
+)
 from .library.enumerators import Algorithm, Query
 from .library.implementations import LANES, REFERENCE, is_reference
-from .library.loading import Dims, Version, load
+from .library.loading import Version, load
 from .library.memory import MemoryDesc
 from .library.primitive import PrimitiveAttributes, PrimitiveDesc
 
@@ -60,16 +68,16 @@ class Case:
 
     Attributes:
         desc: it, on that implementation.
-        arguments: what it was made of, the attributes last.
+        descriptor: what it was made of.
     """
 
     desc: PrimitiveDesc
-    arguments: tuple[object, ...]
+    descriptor: Descriptor
 
     @property
     def attributes(self) -> PrimitiveAttributes:
         """Its post-ops, scales and zero points."""
-        return next(one for one in reversed(self.arguments) if isinstance(one, PrimitiveAttributes))
+        return self.descriptor.attributes
 
     def layout(self, what: Query) -> MemoryDesc:
         """The layout of one argument as the implementation takes it."""
@@ -273,19 +281,23 @@ def _positions_outside(case: Case) -> bool:
 
 def _reaches_all(case: Case) -> bool:
     """Whether every position of a deconvolution's result gets a product, as far as the axes tell one by one."""
-    numbers = [tuple(cast("Sequence[int]", one)) for one in case.arguments if isinstance(one, Dims)]
+    described = case.descriptor
+    if not isinstance(described, DeconvolutionForward):
+        return True
+    numbers = described.strides, described.dilates, described.pads_begin
     src, dst = case.layout(Query.src_md).shape[2:], case.layout(Query.dst_md).shape[2:]
     kernel = case.layout(Query.weights_md).shape[-len(src) :]
     return all(
         len({i * s + t * (d + 1) - p for i in range(size) for t in range(k)} & set(range(out))) == out
-        for size, out, k, s, d, p in zip(src, dst, kernel, *(n[: len(src)] for n in numbers[:3]), strict=True)
+        for size, out, k, s, d, p in zip(src, dst, kernel, *numbers, strict=True)
     )
 
 
 def _strided_with_more(case: Case) -> bool:
-    """Whether a deconvolution by the strided kernel does more than products: its bias stands among four tensors."""
-    tensors = sum(isinstance(one, MemoryDesc) for one in case.arguments)
-    return "brgconv_strided" in case.desc.implementation and (tensors > 3 or bool(case.attributes.post_ops))
+    """Whether a deconvolution by the strided kernel does more than products."""
+    described = case.descriptor
+    has_bias = isinstance(described, DeconvolutionForward) and described.bias is not None
+    return "brgconv_strided" in case.desc.implementation and (has_bias or bool(case.attributes.post_ops))
 
 
 def _otherwise_ordered(case: Case) -> bool:
@@ -313,7 +325,10 @@ def _depthwise_with_operand(case: Case) -> bool:
 
 def _is_torn_between_neighbours(case: Case) -> bool:
     """Whether a nearest resampling has a position halfway between two of the source's, by a ratio that f32 rounds."""
-    if Algorithm.resampling_nearest not in case.arguments:
+    described = case.descriptor
+    if not isinstance(described, ResamplingBackward):
+        return False
+    if described.algorithm is not Algorithm.resampling_nearest:
         return False
     sizes = zip(
         case.layout(Query.diff_src_md).shape[2:], case.layout(Query.diff_dst_md).shape[2:], strict=True
@@ -328,7 +343,7 @@ def _is_torn_between_neighbours(case: Case) -> bool:
 
 def _averages(case: Case) -> bool:
     ways = (Algorithm.pooling_avg_include_padding, Algorithm.pooling_avg_exclude_padding)
-    return any(argument in ways for argument in case.arguments if isinstance(argument, Algorithm))
+    return isinstance(case.descriptor, PoolingForward | PoolingBackward) and case.descriptor.algorithm in ways
 
 
 def _result_elsewhere(case: Case) -> bool:
@@ -760,32 +775,24 @@ PRIMITIVES: dict[str, tuple[Entry[[Case]], ...]] = {
 """What made the primitive → what is barred of it, beside the library's reference loops."""
 
 
-def _target(arguments: Sequence[object]) -> MemoryDesc:
-    """Where a reorder writes to."""
-    target = arguments[2]
-    if not isinstance(target, MemoryDesc):
-        raise TypeError(f"a reorder's target is a MemoryDesc, not {target!r}")
-    return target
-
-
-UNASKED: dict[str, tuple[Entry[[Sequence[object]]], ...]] = {
+UNASKED: dict[str, tuple[Entry[[Descriptor]], ...]] = {
     "reorder": (
         Entry(
             "reorder",
             "no two elements of the target are adjacent",
-            lambda arguments: _elements_apart(_target(arguments)),
+            lambda described: isinstance(described, Reorder) and _elements_apart(described.dst),
             "jit:uni divides by zero while it is described, or never writes most elements, where the stride is a "
             "multiple of 4 and there are more elements than three quarters of the first-level cache hold, a number "
             "that 16 does not divide",
         ),
     ),
 }
-"""What the library must not even be asked for: function → conditions on the arguments of its description."""
+"""What the library must not even be asked for: function → conditions on what describes it."""
 
 
-def unaskable(function: str, arguments: Sequence[object]) -> str | None:
-    """Why the library must not be asked for a primitive of these arguments, or None when it may."""
-    return _first(UNASKED.get(function, ()), function, arguments)
+def unaskable(descriptor: Descriptor) -> str | None:
+    """Why the library must not be asked for a primitive, or None when it may."""
+    return _first(UNASKED.get(descriptor.function, ()), descriptor.function, descriptor)
 
 
 def refused(case: Case, *, references: bool = False) -> str | None:

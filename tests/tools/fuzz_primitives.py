@@ -149,7 +149,7 @@ def child(args) -> None:
         except Undrawn:
             continue
         tag = {"n": number, "seed": args.seed, "family": family, "impl": "describing", "q": trial.q}
-        if args.which == "trusted" and unaskable(trial.function, trial.arguments):
+        if args.which == "trusted" and unaskable(trial.descriptor):
             continue
         log.write(json.dumps({"begin": tag}) + "\n")
         first = described(engine, trial.function, *trial.arguments)
@@ -160,7 +160,7 @@ def child(args) -> None:
             name = desc.implementation
             if name.startswith("ref") and args.which != "references":
                 continue
-            if args.which == "trusted" and refused(Case(desc, tuple(trial.arguments))):
+            if args.which == "trusted" and refused(Case(desc, trial.descriptor)):
                 continue
             tag["impl"] = name
             log.write(json.dumps({"begin": tag}) + "\n")

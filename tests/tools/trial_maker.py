@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import wide_draws
+from attrs import fields
+from onednn_graph.backends.onednn.library.descriptors import DESCRIPTORS, Concat, Reorder, Sum
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Query
-from onednn_graph.backends.onednn.library.loading import DATA_TYPES, dims
+from onednn_graph.backends.onednn.library.loading import DATA_TYPES, Dims, dims
 from onednn_graph.backends.onednn.library.memory import MemoryDesc, canonical_strides
 from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes
 from onednn_graph.backends.onednn.plan.chooser import Chooser
@@ -66,6 +68,22 @@ class Trial:
     absolute: float = 0.0
     keep: list = field(default_factory=list)
     workspace: object = None
+
+    @property
+    def descriptor(self):
+        """The same by name, as the rules read it."""
+        made = DESCRIPTORS[self.function]
+        if made is Reorder:
+            source, _, target, _, attributes = self.arguments
+            return Reorder(src=source, dst=target, attributes=attributes)
+        if made is Concat:
+            return Concat(
+                dst=self.arguments[1], axis=self.arguments[3], sources=(), attributes=self.arguments[-1]
+            )
+        if made is Sum:
+            return Sum(dst=self.arguments[1], factors=(), terms=(), attributes=self.arguments[-1])
+        values = [tuple(one) if isinstance(one, Dims) else one for one in self.arguments[1:]]
+        return made(**dict(zip((one.name for one in fields(made)), values, strict=True)))
 
 
 class Maker:

@@ -23,7 +23,7 @@ from ....ops.errors import ArgumentTypeError, LibraryError
 from ....ops.values import format_value
 from .capabilities import Capabilities, capabilities_of
 from .cpu import cpu_kind
-from .enumerators import Algorithm, CpuIsa
+from .enumerators import CpuIsa
 from .finding import DISTRIBUTION, DISTRIBUTION_VERSION, VARIABLE, find_library, name_library
 from .prototypes import LATER_PROTOTYPES, PROTOTYPES
 from .runtimes import GNU_OPENMP, Runtime, runtime_of
@@ -67,7 +67,6 @@ STATUSES = (
 SUCCESS, INVALID_ARGUMENTS, UNIMPLEMENTED, LAST_IMPL_REACHED = 0, 2, 3, 4
 
 
-CONVOLUTION_DIRECT = Algorithm.convolution_direct
 ENGINE_CPU = 1
 STREAM_DEFAULT_FLAGS = 1
 SCRATCHPAD_USER = 1

@@ -11,14 +11,12 @@ from attrs import frozen
 from ....graph.runtime.locking import foreign_locks
 from .enumerators import Algorithm, FpmathMode, Query
 from .loading import (
-    CONVOLUTION_DIRECT,
     ENGINE_CPU,
     LAST_IMPL_REACHED,
     SCRATCHPAD_USER,
     STREAM_DEFAULT_FLAGS,
     SUCCESS,
     Library,
-    dims,
     load,
 )
 from .memory import MemoryDesc
@@ -184,45 +182,6 @@ def described(engine: NativeEngine, function: str, *arguments: object) -> Primit
     with foreign_locks:
         status = create(ctypes.byref(handle), *[getattr(one, "handle", one) for one in arguments])
     return PrimitiveDesc(engine, handle.value or 0, function) if status == SUCCESS else None
-
-
-@frozen(kw_only=True)
-class ConvolutionNumbers:
-    """The integers of a convolution descriptor; dilates are zero-based as in the library."""
-
-    strides: tuple[int, ...]
-    dilates: tuple[int, ...]
-    pads_begin: tuple[int, ...]
-    pads_end: tuple[int, ...]
-
-
-def convolution_backward_weights(
-    engine: NativeEngine,
-    src: MemoryDesc,
-    weights: MemoryDesc,
-    dst: MemoryDesc,
-    numbers: ConvolutionNumbers,
-    fpmath: FpmathMode = FpmathMode.strict,
-    bias: MemoryDesc | None = None,
-) -> PrimitiveDesc | None:
-    """The descriptor on the library's first implementation, or None when it has none."""
-    attributes = PrimitiveAttributes(engine.lib, fpmath)
-    return described(
-        engine,
-        "convolution_backward_weights",
-        engine,
-        CONVOLUTION_DIRECT,
-        src,
-        weights,
-        bias,
-        dst,
-        dims(numbers.strides),
-        dims(numbers.dilates),
-        dims(numbers.pads_begin),
-        dims(numbers.pads_end),
-        None,
-        attributes,
-    )
 
 
 def implementations(desc: PrimitiveDesc) -> Iterator[PrimitiveDesc]:

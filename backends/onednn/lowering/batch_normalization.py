@@ -11,6 +11,7 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ....ops.formats import data_axes
+from ..library.descriptors import BatchNormalizationBackward, BatchNormalizationForward, Binary
 from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
 from ..library.primitive import PrimitiveDesc
 from ..plan.steps import Buffer
@@ -67,14 +68,14 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         result = relu.outputs[0]
     attributes = low.chooser.attributes()
     desc = low.chooser.describe(
-        "batch_normalization_forward",
-        low.engine,
-        Propagation.forward_inference,
-        src.desc,
-        src.desc,
-        op.attributes.real("epsilon"),
-        flags,
-        attributes,
+        BatchNormalizationForward(
+            propagation=Propagation.forward_inference,
+            src=src.desc,
+            dst=src.desc,
+            epsilon=op.attributes.real("epsilon"),
+            flags=flags,
+            attributes=attributes,
+        )
     )
     if _is_slow(desc):
         _by_factors(low, op, src, result, order)
@@ -102,7 +103,13 @@ def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order
     if result.id != op.outputs[0].id:
         post_ops.add_eltwise(Algorithm.eltwise_relu)
     away = low.chooser.describe(
-        "binary", low.engine, Algorithm.binary_sub, src.desc, mean.desc, src.desc, post_ops.attributes()
+        Binary(
+            algorithm=Algorithm.binary_sub,
+            src_0=src.desc,
+            src_1=mean.desc,
+            dst=src.desc,
+            attributes=post_ops.attributes(),
+        )
     )
     arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments]
     low.single("batch normalization", away, arguments, result, order)
@@ -141,14 +148,14 @@ def _described(
 
     def described(data: Buffer) -> PrimitiveDesc:
         return low.chooser.describe(
-            "batch_normalization_forward",
-            low.engine,
-            Propagation.forward_training,
-            data.desc,
-            data.desc,
-            epsilon,
-            flags,
-            attributes,
+            BatchNormalizationForward(
+                propagation=Propagation.forward_training,
+                src=data.desc,
+                dst=data.desc,
+                epsilon=epsilon,
+                flags=flags,
+                attributes=attributes,
+            )
         )
 
     desc = described(source)
@@ -219,16 +226,16 @@ def _backward_desc(
 
     def described(data: Buffer, hint: PrimitiveDesc) -> PrimitiveDesc:
         return low.chooser.describe(
-            "batch_normalization_backward",
-            low.engine,
-            Propagation.backward,
-            data.desc,
-            data.desc,
-            data.desc,
-            epsilon,
-            flags,
-            hint,
-            attributes,
+            BatchNormalizationBackward(
+                propagation=Propagation.backward,
+                diff_src=data.desc,
+                diff_dst=data.desc,
+                src=data.desc,
+                epsilon=epsilon,
+                flags=flags,
+                hint=hint,
+                attributes=attributes,
+            )
         )
 
     data, hint = _described(low, src, epsilon, flags)

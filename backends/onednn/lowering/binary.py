@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
+from ..library.descriptors import Reduction
 from ..library.enumerators import Algorithm, Arg
 from ..plan.unfit import Unfit
 from . import integers as on_integers
@@ -91,14 +92,14 @@ def bias_add_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     target = low.layouts.temporary(kept, low.tensors.type_of(op.outputs[0]))
     attributes = low.chooser.attributes()
     desc = low.chooser.describe(
-        "reduction",
-        low.engine,
-        Algorithm.reduction_sum,
-        diff_dst.desc,
-        target.desc,
-        0.0,
-        0.0,
-        attributes,
+        Reduction(
+            algorithm=Algorithm.reduction_sum,
+            src=diff_dst.desc,
+            dst=target.desc,
+            p=0.0,
+            epsilon=0.0,
+            attributes=attributes,
+        )
     )
     low.emitter.run("reduction", desc, [(Arg.SRC, diff_dst), (Arg.DST, target)])
     low.tensors.produce(op.outputs[0], low.layouts.view(target, (shape[axis],)))

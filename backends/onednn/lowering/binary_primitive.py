@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
+from ..library.descriptors import Binary
 from ..library.enumerators import Algorithm, Arg
 from ..plan.steps import Buffer
 from .elementwise import elementwise
@@ -41,7 +42,13 @@ def binary_primitive(
     made = view.like_first(low.tensors.type_of(result))
     target = view.see(made).desc
     desc = low.chooser.describe(
-        "binary", low.engine, algorithm, seen[0].desc, seen[1].desc, target, post_ops.attributes()
+        Binary(
+            algorithm=algorithm,
+            src_0=seen[0].desc,
+            src_1=seen[1].desc,
+            dst=target,
+            attributes=post_ops.attributes(),
+        )
     )
     made = view.chosen(made, desc)
     arguments = [(Arg.SRC, seen[0]), (Arg.SRC_1, seen[1]), *post_ops.arguments]

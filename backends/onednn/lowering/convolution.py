@@ -17,8 +17,9 @@ from ....ops.convolution_geometry import (
     scatters,
 )
 from ....ops.data_types import DataType
+from ..library.descriptors import Binary, ConvolutionBackwardData, ConvolutionForward, DeconvolutionForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from ..library.loading import MAX_SPATIAL_RANK, dims
+from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.steps import Buffer
@@ -211,7 +212,13 @@ def _with_bias_behind(low: Lowering, c: Convolved, descs: _Descs, bias: Buffer, 
     low.emitter.run("deconvolution", desc, arguments)
     bias = low.layouts.view(bias, (1, sums.desc.shape[1], *(1 for _ in sums.desc.shape[2:])))
     added = low.chooser.describe(
-        "binary", low.engine, Algorithm.binary_add, sums.desc, bias.desc, target, behind.attributes()
+        Binary(
+            algorithm=Algorithm.binary_add,
+            src_0=sums.desc,
+            src_1=bias.desc,
+            dst=target,
+            attributes=behind.attributes(),
+        )
     )
     low.single("bias", added, [(Arg.SRC, sums), (Arg.SRC_1, bias), *behind.arguments], c.result, c.order)
 
@@ -297,55 +304,64 @@ def _described(low: Lowering, c: Convolved, descs: _Descs, attributes: Primitive
     large = descs.result if scatters(kind) else descs.data
     if tuple(large.shape[2:]) != p.src_spatial:
         raise Unfit("positions that no window reaches")
-    numbers = (
-        dims(p.strides),
-        dims(tuple(d - 1 for d in p.dilations)),
-        dims(p.pads_begin),
-        dims(p.pads_end),
-    )
     if kind == "ConvolutionBackwardData":
-        return _described_gradient(low, descs, numbers, attributes)
+        return _described_gradient(low, p, descs, attributes)
     turned = kind == "ConvTranspose"
+    forward = DeconvolutionForward if turned else ConvolutionForward
     return low.chooser.describe(
-        "deconvolution_forward" if turned else "convolution_forward",
-        low.engine,
-        Propagation.forward_inference,
-        Algorithm.deconvolution_direct if turned else Algorithm.convolution_direct,
-        descs.data,
-        descs.weights,
-        descs.bias,
-        descs.result,
-        *numbers,
-        attributes,
+        forward(
+            propagation=Propagation.forward_inference,
+            algorithm=Algorithm.deconvolution_direct if turned else Algorithm.convolution_direct,
+            src=descs.data,
+            weights=descs.weights,
+            bias=descs.bias,
+            dst=descs.result,
+            strides=p.strides,
+            dilates=_dilates(p),
+            pads_begin=p.pads_begin,
+            pads_end=p.pads_end,
+            attributes=attributes,
+        )
     )
+
+
+def _dilates(p: ConvolutionGeometry) -> tuple[int, ...]:
+    """The dilations as the library has them, 0 for dense ones."""
+    return tuple(d - 1 for d in p.dilations)
 
 
 def _described_gradient(
-    low: Lowering, descs: _Descs, numbers: Sequence[object], attributes: PrimitiveAttributes
+    low: Lowering, p: ConvolutionGeometry, descs: _Descs, attributes: PrimitiveAttributes
 ) -> PrimitiveDesc:
     """A gradient by the data, with the convolution that it is of as its hint."""
     hint = low.chooser.describe(
-        "convolution_forward",
-        low.engine,
-        Propagation.forward_training,
-        Algorithm.convolution_direct,
-        low.layouts.any(descs.result.shape, descs.data.data_type),
-        descs.weights,
-        None,
-        low.layouts.any(descs.data.shape, descs.data.data_type),
-        *numbers,
-        attributes,
+        ConvolutionForward(
+            propagation=Propagation.forward_training,
+            algorithm=Algorithm.convolution_direct,
+            src=low.layouts.any(descs.result.shape, descs.data.data_type),
+            weights=descs.weights,
+            bias=None,
+            dst=low.layouts.any(descs.data.shape, descs.data.data_type),
+            strides=p.strides,
+            dilates=_dilates(p),
+            pads_begin=p.pads_begin,
+            pads_end=p.pads_end,
+            attributes=attributes,
+        )
     )
     return low.chooser.describe(
-        "convolution_backward_data",
-        low.engine,
-        Algorithm.convolution_direct,
-        descs.result,
-        descs.weights,
-        descs.data,
-        *numbers,
-        hint,
-        attributes,
+        ConvolutionBackwardData(
+            algorithm=Algorithm.convolution_direct,
+            diff_src=descs.result,
+            weights=descs.weights,
+            diff_dst=descs.data,
+            strides=p.strides,
+            dilates=_dilates(p),
+            pads_begin=p.pads_begin,
+            pads_end=p.pads_end,
+            hint=hint,
+            attributes=attributes,
+        )
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ....graph.model.op import Op
 from ....ops.attributes import Attributes
+from ..library.descriptors import EltwiseBackward, EltwiseForward
 from ..library.enumerators import Algorithm, Arg, Propagation
 from . import integers
 from .elementwise import elementwise
@@ -32,15 +33,15 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops = PostOps(low, ElementwiseView.of(op.outputs[0], view), scales_result=False)
     post_ops.add_links(links)
     desc = low.chooser.describe(
-        "eltwise_forward",
-        low.engine,
-        Propagation.forward_inference,
-        algorithm,
-        src.desc,
-        dst.desc,
-        alpha,
-        beta,
-        post_ops.attributes(),
+        EltwiseForward(
+            propagation=Propagation.forward_inference,
+            algorithm=algorithm,
+            src=src.desc,
+            dst=dst.desc,
+            alpha=alpha,
+            beta=beta,
+            attributes=post_ops.attributes(),
+        )
     )
     low.emitter.run("eltwise", desc, [(Arg.SRC, src), *post_ops.arguments, (Arg.DST, dst)])
     low.tensors.produce(result, made)
@@ -98,27 +99,27 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes = low.chooser.attributes()
     algorithm = by_dst if use_dst and by_dst is not None else by_src
     hint = low.chooser.describe(
-        "eltwise_forward",
-        low.engine,
-        Propagation.forward_training,
-        by_src,
-        data.desc,
-        data.desc,
-        alpha,
-        beta,
-        attributes,
+        EltwiseForward(
+            propagation=Propagation.forward_training,
+            algorithm=by_src,
+            src=data.desc,
+            dst=data.desc,
+            alpha=alpha,
+            beta=beta,
+            attributes=attributes,
+        )
     )
     desc = low.chooser.describe(
-        "eltwise_backward",
-        low.engine,
-        algorithm,
-        diff_src.desc,
-        diff_dst.desc,
-        data.desc,
-        alpha,
-        beta,
-        hint,
-        attributes,
+        EltwiseBackward(
+            algorithm=algorithm,
+            diff_src=diff_src.desc,
+            diff_dst=diff_dst.desc,
+            data=data.desc,
+            alpha=alpha,
+            beta=beta,
+            hint=hint,
+            attributes=attributes,
+        )
     )
     arguments = [(Arg.DST if use_dst else Arg.SRC, data), (Arg.DIFF_DST, diff_dst), (Arg.DIFF_SRC, diff_src)]
     low.emitter.run("eltwise gradient", desc, arguments)

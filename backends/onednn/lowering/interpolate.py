@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ....graph.model.op import Op
 from ....ops.formats import data_axes
+from ..library.descriptors import ResamplingBackward, ResamplingForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from .fusing import Link, result_of
 from .lowering import Lowered, Lowering
@@ -26,14 +27,13 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops = PostOps(low, view, scales_result=False)
     post_ops.add_links(links)
     desc = low.chooser.describe(
-        "resampling_forward",
-        low.engine,
-        Propagation.forward_inference,
-        _algorithm(op),
-        None,
-        src.desc,
-        low.tensors.wanted(result, order, links),
-        post_ops.attributes(),
+        ResamplingForward(
+            propagation=Propagation.forward_inference,
+            algorithm=_algorithm(op),
+            src=src.desc,
+            dst=low.tensors.wanted(result, order, links),
+            attributes=post_ops.attributes(),
+        )
     )
     low.single("resampling", desc, [(Arg.SRC, src), *post_ops.arguments], result, order)
 
@@ -47,24 +47,22 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes = low.chooser.attributes()
     source = low.layouts.temporary(shape, diff_dst.desc.data_type).desc
     hint = low.chooser.describe(
-        "resampling_forward",
-        low.engine,
-        Propagation.forward_training,
-        _algorithm(op),
-        None,
-        source,
-        low.layouts.any(diff_dst.desc.shape, diff_dst.desc.data_type),
-        attributes,
+        ResamplingForward(
+            propagation=Propagation.forward_training,
+            algorithm=_algorithm(op),
+            src=source,
+            dst=low.layouts.any(diff_dst.desc.shape, diff_dst.desc.data_type),
+            attributes=attributes,
+        )
     )
     desc = low.chooser.describe(
-        "resampling_backward",
-        low.engine,
-        _algorithm(op),
-        None,
-        low.layouts.any(shape, diff_dst.desc.data_type),
-        diff_dst.desc,
-        hint,
-        attributes,
+        ResamplingBackward(
+            algorithm=_algorithm(op),
+            diff_src=low.layouts.any(shape, diff_dst.desc.data_type),
+            diff_dst=diff_dst.desc,
+            hint=hint,
+            attributes=attributes,
+        )
     )
     low.single(
         "resampling gradient",

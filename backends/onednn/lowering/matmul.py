@@ -12,6 +12,7 @@ from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ....ops.matmul import matrix_shapes
+from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..library.memory import MemoryDesc
 from ..plan.steps import Buffer
@@ -115,13 +116,13 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops = product.post_ops(low, output, links)
     bias = product.bias
     desc = low.chooser.describe(
-        "matmul",
-        low.engine,
-        product.src.desc,
-        product.free_weights(low, op.inputs[1]),
-        None if bias is None else bias.desc,
-        product.target(low, output, result, links),
-        post_ops.attributes(),
+        MatMul(
+            src=product.src.desc,
+            weights=product.free_weights(low, op.inputs[1]),
+            bias=None if bias is None else bias.desc,
+            dst=product.target(low, output, result, links),
+            attributes=post_ops.attributes(),
+        )
     )
     weights = low.emitter.bring("weights", product.weights, desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, product.src), (Arg.WEIGHTS, weights), *post_ops.arguments]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from ctypes import c_void_p
 
 from ....graph.model.op import Op
+from ..library.descriptors import Concat
 from ..library.enumerators import Arg
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
@@ -38,15 +37,13 @@ def concat(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         ]
     attributes = low.chooser.attributes()
     axis = op.attributes.integer("axis") % len(result.dims)
-    descs = (c_void_p * len(sources))(*[source.desc.handle for source in sources])
     desc = low.chooser.describe(
-        "concat",
-        low.engine,
-        low.tensors.wanted(result),
-        len(sources),
-        axis,
-        ctypes.cast(descs, ctypes.POINTER(c_void_p)),
-        attributes,
+        Concat(
+            dst=low.tensors.wanted(result),
+            axis=axis,
+            sources=[source.desc for source in sources],
+            attributes=attributes,
+        )
     )
     arguments = [(Arg.MULTIPLE_SRC + number, source) for number, source in enumerate(sources)]
     low.single("concat", desc, arguments, result)

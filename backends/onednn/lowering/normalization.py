@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ..library.capabilities import GROUP_NORMALIZATION
+from ..library.descriptors import (
+    GroupNormalizationForward,
+    LayerNormalizationBackward,
+    LayerNormalizationForward,
+)
 from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
 from ..plan.steps import Buffer
 from . import batch_normalization
@@ -50,15 +55,15 @@ def layer(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     target = low.layouts.temporary((rows, inner), low.tensors.type_of(result))
     statistics = low.layouts.desc((rows,), (1,), F32)
     desc = low.chooser.describe(
-        "layer_normalization_forward",
-        low.engine,
-        Propagation.forward_training if keeps else Propagation.forward_inference,
-        src.desc,
-        target.desc,
-        statistics,
-        op.attributes.real("epsilon"),
-        flags,
-        post_ops.attributes(),
+        LayerNormalizationForward(
+            propagation=Propagation.forward_training if keeps else Propagation.forward_inference,
+            src=src.desc,
+            dst=target.desc,
+            statistics=statistics,
+            epsilon=op.attributes.real("epsilon"),
+            flags=flags,
+            attributes=post_ops.attributes(),
+        )
     )
     arguments: list[tuple[int, Buffer]] = [
         (Arg.SRC, src),
@@ -87,29 +92,29 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     statistics = low.layouts.desc((rows,), (1,), F32)
     attributes = low.chooser.attributes()
     hint = low.chooser.describe(
-        "layer_normalization_forward",
-        low.engine,
-        Propagation.forward_training,
-        src.desc,
-        src.desc,
-        statistics,
-        epsilon,
-        flags,
-        attributes,
+        LayerNormalizationForward(
+            propagation=Propagation.forward_training,
+            src=src.desc,
+            dst=src.desc,
+            statistics=statistics,
+            epsilon=epsilon,
+            flags=flags,
+            attributes=attributes,
+        )
     )
     diff_src = low.layouts.temporary((rows, inner), src.desc.data_type)
     desc = low.chooser.describe(
-        "layer_normalization_backward",
-        low.engine,
-        Propagation.backward if flags else Propagation.backward_data,
-        diff_src.desc,
-        diff_dst.desc,
-        src.desc,
-        statistics,
-        epsilon,
-        flags,
-        hint,
-        attributes,
+        LayerNormalizationBackward(
+            propagation=Propagation.backward if flags else Propagation.backward_data,
+            diff_src=diff_src.desc,
+            diff_dst=diff_dst.desc,
+            src=src.desc,
+            statistics=statistics,
+            epsilon=epsilon,
+            flags=flags,
+            hint=hint,
+            attributes=attributes,
+        )
     )
     arguments: list[tuple[int, Buffer]] = [
         (Arg.SRC, src),
@@ -144,15 +149,15 @@ def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     keeps, groups = len(op.outputs) > 1, op.attributes.integer("groups")
     attributes = low.chooser.attributes()
     desc = low.chooser.describe(
-        "group_normalization_forward",
-        low.engine,
-        Propagation.forward_training if keeps else Propagation.forward_inference,
-        src.desc,
-        src.desc,
-        groups,
-        op.attributes.real("epsilon"),
-        flags,
-        attributes,
+        GroupNormalizationForward(
+            propagation=Propagation.forward_training if keeps else Propagation.forward_inference,
+            src=src.desc,
+            dst=src.desc,
+            groups=groups,
+            epsilon=op.attributes.real("epsilon"),
+            flags=flags,
+            attributes=attributes,
+        )
     )
     statistics = [low.layouts.temporary((src.desc.shape[0], groups), F32) for _ in op.outputs[1:]]
     made = list(zip((Arg.MEAN, Arg.VARIANCE), statistics, strict=False))

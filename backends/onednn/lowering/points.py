@@ -18,6 +18,7 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.convolution_geometry import ConvolutionGeometry, scatters
+from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
@@ -135,7 +136,9 @@ def _multiply(
     weights = low.layouts.any(matrix.desc.shape, matrix.desc.data_type) if free else matrix.desc
     bias_desc = None if bias is None else bias.desc
     attributes = post_ops.attributes()
-    desc = low.chooser.describe("matmul", low.engine, rows.desc, weights, bias_desc, made.desc, attributes)
+    desc = low.chooser.describe(
+        MatMul(src=rows.desc, weights=weights, bias=bias_desc, dst=made.desc, attributes=attributes)
+    )
     matrix = low.emitter.bring("weights", matrix, desc.memory_desc(Query.weights_md))
     arguments = [(Arg.SRC, rows), (Arg.WEIGHTS, matrix), *post_ops.arguments, (Arg.DST, made)]
     low.emitter.run("matmul", desc, arguments if bias is None else [*arguments, (Arg.BIAS, bias)])

@@ -11,9 +11,10 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.formats import data_axes
 from ....ops.pooling import Windows, pooling_attributes, windows_between
+from ..library.descriptors import PoolingBackward, PoolingForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from ..library.loading import dims
-from ..library.memory import packed
+from ..library.memory import MemoryDesc, packed
+from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .extremes import largest_of_windows, may_be_minus_infinity
@@ -27,17 +28,54 @@ from .tensors import HALVES, label_of
 
 @frozen
 class _Pooling:
-    """The integers of a pooling descriptor."""
+    """What a pooling does, whatever the layouts."""
 
     algorithm: Algorithm
     windows: Windows
 
     @property
-    def arguments(self) -> tuple[object, ...]:
+    def _ends(self) -> tuple[int, ...]:
         w = self.windows
-        ends = tuple(end + beyond for end, beyond in zip(w.pads_end, w.beyond, strict=True))
-        dilates = tuple(d - 1 for d in w.dilations)
-        return dims(w.strides), dims(w.kernel), dims(dilates), dims(w.pads_begin), dims(ends)
+        return tuple(end + beyond for end, beyond in zip(w.pads_end, w.beyond, strict=True))
+
+    @property
+    def _dilates(self) -> tuple[int, ...]:
+        """0 is dense."""
+        return tuple(d - 1 for d in self.windows.dilations)
+
+    def forward(
+        self, propagation: Propagation, src: MemoryDesc, dst: MemoryDesc, attributes: PrimitiveAttributes
+    ) -> PoolingForward:
+        """The pooling of these tensors."""
+        return PoolingForward(
+            propagation=propagation,
+            algorithm=self.algorithm,
+            src=src,
+            dst=dst,
+            strides=self.windows.strides,
+            kernel=self.windows.kernel,
+            dilates=self._dilates,
+            pads_begin=self.windows.pads_begin,
+            pads_end=self._ends,
+            attributes=attributes,
+        )
+
+    def backward(
+        self, diff_src: MemoryDesc, diff_dst: MemoryDesc, hint: PrimitiveDesc, attributes: PrimitiveAttributes
+    ) -> PoolingBackward:
+        """Its gradient."""
+        return PoolingBackward(
+            algorithm=self.algorithm,
+            diff_src=diff_src,
+            diff_dst=diff_dst,
+            strides=self.windows.strides,
+            kernel=self.windows.kernel,
+            dilates=self._dilates,
+            pads_begin=self.windows.pads_begin,
+            pads_end=self._ends,
+            hint=hint,
+            attributes=attributes,
+        )
 
 
 def _pooling(op: Op, src: Sequence[int], dst: Sequence[int]) -> _Pooling:
@@ -133,14 +171,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         src = low.emitter.bring(label_of(tensor), src, lies)
         wanted = low.layouts.channels_last(shape, src.desc.data_type)
     desc = low.chooser.describe(
-        "pooling_forward",
-        low.engine,
-        Propagation.forward_inference,
-        pooling.algorithm,
-        src.desc,
-        wanted,
-        *pooling.arguments,
-        post_ops.attributes(),
+        pooling.forward(Propagation.forward_inference, src.desc, wanted, post_ops.attributes())
     )
     low.single("pooling", desc, [(Arg.SRC, src), *post_ops.arguments], result, order)
     if looks:
@@ -163,16 +194,7 @@ def _axis_by_axis(
         last = number == len(poolings) - 1
         shape = (*src.desc.shape[:2], *one.windows.dst)
         wanted = low.tensors.wanted(result, order) if last else low.layouts.any(shape, src.desc.data_type)
-        desc = low.chooser.describe(
-            "pooling_forward",
-            low.engine,
-            Propagation.forward_inference,
-            one.algorithm,
-            src.desc,
-            wanted,
-            *one.arguments,
-            attributes,
-        )
+        desc = low.chooser.describe(one.forward(Propagation.forward_inference, src.desc, wanted, attributes))
         if last:
             low.single("pooling", desc, [(Arg.SRC, src)], result, order)
             return
@@ -204,25 +226,14 @@ def average_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     _check_sums(pooling, diff_dst)
     source = low.layouts.any(shape, diff_dst.desc.data_type)
     hint = low.chooser.describe(
-        "pooling_forward",
-        low.engine,
-        Propagation.forward_training,
-        pooling.algorithm,
-        low.layouts.temporary(shape, diff_dst.desc.data_type).desc,
-        low.layouts.any(diff_dst.desc.shape, diff_dst.desc.data_type),
-        *pooling.arguments,
-        attributes,
+        pooling.forward(
+            Propagation.forward_training,
+            low.layouts.temporary(shape, diff_dst.desc.data_type).desc,
+            low.layouts.any(diff_dst.desc.shape, diff_dst.desc.data_type),
+            attributes,
+        )
     )
-    desc = low.chooser.describe(
-        "pooling_backward",
-        low.engine,
-        pooling.algorithm,
-        source,
-        diff_dst.desc,
-        *pooling.arguments,
-        hint,
-        attributes,
-    )
+    desc = low.chooser.describe(pooling.backward(source, diff_dst.desc, hint, attributes))
     low.single(
         "pooling gradient", desc, [(Arg.DIFF_DST, diff_dst)], result, order, Arg.DIFF_SRC, Query.diff_src_md
     )
@@ -238,30 +249,15 @@ def max_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     attributes = low.chooser.attributes()
     pooling = _pooling(op, src.desc.shape, diff_dst.desc.shape)
     _check_sums(pooling, diff_dst)
+    wanted = low.layouts.any(diff_dst.desc.shape, src.desc.data_type)
     forward_desc = low.chooser.describe(
-        "pooling_forward",
-        low.engine,
-        Propagation.forward_training,
-        pooling.algorithm,
-        src.desc,
-        low.layouts.any(diff_dst.desc.shape, src.desc.data_type),
-        *pooling.arguments,
-        attributes,
+        pooling.forward(Propagation.forward_training, src.desc, wanted, attributes)
     )
     dst = Buffer(forward_desc.memory_desc(Query.dst_md))
     workspace = Buffer(forward_desc.memory_desc(Query.workspace_md))
     low.emitter.run("pooling", forward_desc, [(Arg.SRC, src), (Arg.DST, dst), (Arg.WORKSPACE, workspace)])
     diff_dst = low.emitter.bring("diff_dst", diff_dst, dst.desc)
-    desc = low.chooser.describe(
-        "pooling_backward",
-        low.engine,
-        pooling.algorithm,
-        src.desc,
-        diff_dst.desc,
-        *pooling.arguments,
-        forward_desc,
-        attributes,
-    )
+    desc = low.chooser.describe(pooling.backward(src.desc, diff_dst.desc, forward_desc, attributes))
     arguments = [(Arg.DIFF_DST, diff_dst), (Arg.WORKSPACE, workspace)]
     low.single("pooling gradient", desc, arguments, result, order, Arg.DIFF_SRC, Query.diff_src_md)
     if looks:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ....graph.model.op import Op
 from ....ops.prelu import slope_axis
+from ..library.descriptors import PreluBackward, PreluForward
 from ..library.enumerators import Arg, Propagation
 from ..plan.steps import Buffer
 from .elementwise import Elementwise, elementwise
@@ -33,7 +34,13 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     dst = view.see(made)
     attributes = low.chooser.attributes()
     desc = low.chooser.describe(
-        "prelu_forward", low.engine, Propagation.forward_inference, src.desc, slope.desc, dst.desc, attributes
+        PreluForward(
+            propagation=Propagation.forward_inference,
+            src=src.desc,
+            weights=slope.desc,
+            dst=dst.desc,
+            attributes=attributes,
+        )
     )
     low.emitter.run("prelu", desc, [(Arg.SRC, src), (Arg.WEIGHTS, slope), (Arg.DST, dst)])
     low.tensors.produce(op.outputs[0], made)
@@ -47,24 +54,24 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     diff_src = view.see(made)
     attributes = low.chooser.attributes()
     hint = low.chooser.describe(
-        "prelu_forward",
-        low.engine,
-        Propagation.forward_training,
-        src.desc,
-        slope.desc,
-        src.desc,
-        attributes,
+        PreluForward(
+            propagation=Propagation.forward_training,
+            src=src.desc,
+            weights=slope.desc,
+            dst=src.desc,
+            attributes=attributes,
+        )
     )
     desc = low.chooser.describe(
-        "prelu_backward",
-        low.engine,
-        src.desc,
-        slope.desc,
-        diff_src.desc,
-        slope.desc,
-        diff_dst.desc,
-        hint,
-        attributes,
+        PreluBackward(
+            src=src.desc,
+            weights=slope.desc,
+            diff_src=diff_src.desc,
+            diff_weights=slope.desc,
+            diff_dst=diff_dst.desc,
+            hint=hint,
+            attributes=attributes,
+        )
     )
     full = op.inputs[1].dims == op.inputs[0].dims
     slopes = (

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
+from ..library.descriptors import PoolingForward, Reduction
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from ..library.loading import MAX_SPATIAL_RANK, dims
+from ..library.loading import MAX_SPATIAL_RANK
 from ..library.primitive import PostOp
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
@@ -60,7 +61,9 @@ def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         else low.layouts.temporary(kept, low.tensors.type_of(result)).desc
     )
     try:
-        desc = low.chooser.describe("reduction", low.engine, algorithm, src.desc, target, p, 0.0, attributes)
+        desc = low.chooser.describe(
+            Reduction(algorithm=algorithm, src=src.desc, dst=target, p=p, epsilon=0.0, attributes=attributes)
+        )
     except Unfit:
         if op.kind == "ReduceSum" and not links and _by_product(low, op, src, axes):
             return
@@ -83,7 +86,9 @@ def _look_for_extremes(low: Lowering, op: Op, src: Buffer, made: Buffer, axes: s
     attributes = low.chooser.attributes()
     algorithm = Algorithm.reduction_sum
     desc = low.chooser.describe(
-        "reduction", low.engine, algorithm, src.desc, total.desc, 0.0, 0.0, attributes
+        Reduction(
+            algorithm=algorithm, src=src.desc, dst=total.desc, p=0.0, epsilon=0.0, attributes=attributes
+        )
     )
     low.emitter.run("sums that tell of NaN", desc, [(Arg.SRC, src), (Arg.DST, total)])
     extremes_of_rows(low, op, src, total, made, sorted(axes))
@@ -124,7 +129,9 @@ def _long(low: Lowering, op: Op, src: Buffer, axes: set[int], links: Sequence[Li
         seen = low.layouts.view(made, (count, factor))
         made = low.layouts.temporary((count, 1), low.tensors.type_of(output) if last else DataType.f32)
         desc = low.chooser.describe(
-            "reduction", low.engine, algorithm, seen.desc, made.desc, p, 0.0, attributes
+            Reduction(
+                algorithm=algorithm, src=seen.desc, dst=made.desc, p=p, epsilon=0.0, attributes=attributes
+            )
         )
         low.emitter.run("reduction", desc, [(Arg.SRC, seen), (Arg.DST, made)])
         if op.kind != "ReduceMean":
@@ -169,18 +176,18 @@ def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
     small = (*(shape[a] for a in stay), *ones)
     attributes = low.chooser.attributes()
     desc = low.chooser.describe(
-        "pooling_forward",
-        low.engine,
-        Propagation.forward_inference,
-        POOLED[op.kind],
-        data.desc,
-        low.layouts.any(small, low.tensors.type_of(output)),
-        dims(ones),
-        dims(window),
-        dims(zeros),
-        dims(zeros),
-        dims(zeros),
-        attributes,
+        PoolingForward(
+            propagation=Propagation.forward_inference,
+            algorithm=POOLED[op.kind],
+            src=data.desc,
+            dst=low.layouts.any(small, low.tensors.type_of(output)),
+            strides=ones,
+            kernel=window,
+            dilates=zeros,
+            pads_begin=zeros,
+            pads_end=zeros,
+            attributes=attributes,
+        )
     )
     made = Buffer(desc.memory_desc(Query.dst_md))
     low.emitter.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])

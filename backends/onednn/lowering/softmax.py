@@ -10,6 +10,7 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
+from ..library.descriptors import SoftmaxBackward, SoftmaxForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.memory import MemoryDesc
 from ..plan.steps import Buffer
@@ -59,14 +60,14 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops = PostOps(low, OperandView(own))
     post_ops.add_links(links)
     desc = low.chooser.describe(
-        "softmax_forward",
-        low.engine,
-        Propagation.forward_inference,
-        _algorithm(op),
-        src.desc,
-        _like(low, src, result),
-        axis,
-        post_ops.attributes(),
+        SoftmaxForward(
+            propagation=Propagation.forward_inference,
+            algorithm=_algorithm(op),
+            src=src.desc,
+            dst=_like(low, src, result),
+            axis=axis,
+            attributes=post_ops.attributes(),
+        )
     )
     check_row(src.desc.shape[axis], desc.implementation)
     low.single("softmax", desc, [(Arg.SRC, src), *post_ops.arguments], result)
@@ -96,25 +97,25 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     result = op.outputs[0]
     attributes = low.chooser.attributes()
     hint = low.chooser.describe(
-        "softmax_forward",
-        low.engine,
-        Propagation.forward_training,
-        _algorithm(op),
-        dst.desc,
-        dst.desc,
-        axis,
-        attributes,
+        SoftmaxForward(
+            propagation=Propagation.forward_training,
+            algorithm=_algorithm(op),
+            src=dst.desc,
+            dst=dst.desc,
+            axis=axis,
+            attributes=attributes,
+        )
     )
     desc = low.chooser.describe(
-        "softmax_backward",
-        low.engine,
-        _algorithm(op),
-        _like(low, dst, result),
-        diff_dst.desc,
-        dst.desc,
-        axis,
-        hint,
-        attributes,
+        SoftmaxBackward(
+            algorithm=_algorithm(op),
+            diff_src=_like(low, dst, result),
+            diff_dst=diff_dst.desc,
+            dst=dst.desc,
+            axis=axis,
+            hint=hint,
+            attributes=attributes,
+        )
     )
     check_row(dst.desc.shape[axis], desc.implementation)
     arguments = [(Arg.DST, dst), (Arg.DIFF_DST, diff_dst)]

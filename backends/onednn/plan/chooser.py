@@ -7,12 +7,12 @@ chosen here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import c_float, c_void_p
 from typing import TypeVar
 
 from attrs import frozen
 
 from ....ops.errors import LibraryError
+from ..library.descriptors import Descriptor, MatMul, Reorder, Sum
 from ..library.enumerators import FpmathMode
 from ..library.implementations import is_called
 from ..library.memory import MemoryDesc
@@ -21,7 +21,6 @@ from ..library.primitive import (
     PostOp,
     PrimitiveAttributes,
     PrimitiveDesc,
-    described,
     implementations,
 )
 from ..proven import is_proven
@@ -102,27 +101,22 @@ class Chooser:
 
     # --- implementations -----------------------------------------------------------------------------
 
-    def find(self, function: str, *arguments: object) -> Choice:
-        """A primitive descriptor on the first implementation that may run, or on a better one that may.
-
-        Args:
-            function: what `dnnl_…_primitive_desc_create` makes it.
-            arguments: of that function, the attributes last.
-        """
-        reason = unaskable(function, arguments)
+    def find(self, descriptor: Descriptor) -> Choice:
+        """A primitive on the first implementation that may run, or on a better one that may."""
+        reason = unaskable(descriptor)
         if reason is not None:
             return Choice(None, (reason,))
-        first = described(self.engine, function, *arguments)
+        first = descriptor.described(self.engine)
         if first is None:
             return Choice(None)
-        case = Case(first, arguments)
+        case = Case(first, descriptor)
         better = self._wanted(case)
         if better is None and self._kept_out(case) is None:
             return Choice(first)
         passed_over: list[str] = []
         usable: PrimitiveDesc | None = None
         for desc in implementations(first):
-            reason = self._kept_out(Case(desc, arguments))
+            reason = self._kept_out(Case(desc, descriptor))
             if reason is not None:
                 passed_over.append(reason)
             elif better is None or is_called(desc.implementation, better):
@@ -140,16 +134,16 @@ class Chooser:
             return f"no fuzzer has covered {name} of {case.desc.function}"
         return reason
 
-    def describe(self, function: str, *arguments: object) -> PrimitiveDesc:
+    def describe(self, descriptor: Descriptor) -> PrimitiveDesc:
         """As `find`.
 
         Raises:
             NoKernel: the library has none that may run.
         """
-        choice = self.find(function, *arguments)
+        choice = self.find(descriptor)
         if choice.desc is None:
             reasons = "; ".join(choice.passed_over)
-            raise NoKernel(reasons or f"the library has no {function} for these descriptors")
+            raise NoKernel(reasons or f"the library has no {descriptor.function} for these descriptors")
         return choice.desc
 
     def attributes(
@@ -183,29 +177,22 @@ class Chooser:
     ) -> Choice:
         """A copy between layouts and data types, with scales as in `PrimitiveAttributes`."""
         attributes = PrimitiveAttributes(self.engine.lib, FpmathMode.strict, (), scales, zero_points)
-        return self.find("reorder", source, self.engine, target, self.engine, attributes)
+        return self.find(Reorder(src=source, dst=target, attributes=attributes))
 
     def matmul(
         self, a: MemoryDesc, b: MemoryDesc, c: MemoryDesc, fpmath: FpmathMode = FpmathMode.strict
     ) -> PrimitiveDesc | None:
         """C = a · b over the last two axes, the others being batches; None where the library has none."""
         attributes = PrimitiveAttributes(self.engine.lib, fpmath)
-        return self.find("matmul", self.engine, a, b, None, c, attributes).desc
+        return self.find(MatMul(src=a, weights=b, bias=None, dst=c, attributes=attributes)).desc
 
     def add(
         self, terms: Sequence[MemoryDesc], total: MemoryDesc, factors: Sequence[float] | None = None
     ) -> PrimitiveDesc | None:
         """The sum of tensors of one shape, each times its factor; None where the library has none."""
-        count = len(terms)
-        return self.find(
-            "sum",
-            self.engine,
-            total,
-            count,
-            (c_float * count)(*(factors or [1.0] * count)),
-            (c_void_p * count)(*[term.handle for term in terms]),
-            PrimitiveAttributes(self.engine.lib),
-        ).desc
+        attributes = PrimitiveAttributes(self.engine.lib)
+        factors = factors or [1.0] * len(terms)
+        return self.find(Sum(dst=total, factors=factors, terms=terms, attributes=attributes)).desc
 
     # --- candidates ----------------------------------------------------------------------------------
 

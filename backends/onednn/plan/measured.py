@@ -18,10 +18,11 @@ from ....graph.compile.options import CompileOptions, Tune
 from ....graph.runtime.arrays import Array, numpy_type
 from ....ops.data_types import DataType
 from ..library import fork
+from ..library.descriptors import ConvolutionForward, DeconvolutionForward, MatMul
 from ..library.enumerators import Arg, Query
 from ..library.loading import Dims
 from ..library.memory import MemoryDesc
-from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, described, implementations
+from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, implementations
 from ..quarantine import Case, refused
 from ..tuning_cache import remember, remembered
 from .frame import Frame
@@ -32,8 +33,8 @@ from .steps import Buffer, Step
 FORMAT = 1
 """Of the files; raised when older ones mean something else."""
 LEAST_ROUNDS = 3
-BIAS = {"convolution_forward": 5, "deconvolution_forward": 5, "matmul": 3}
-"""Of which primitives implementations are measured, and where the bias is among what describes them."""
+MEASURED = (ConvolutionForward, DeconvolutionForward, MatMul)
+"""Of which primitives implementations are measured."""
 IM2COL = "x64:gemm"
 """In names of convolutions that are copied into a matrix first, which no other op goes along with."""
 OPERANDS = ((Arg.SRC, Query.src_md), (Arg.WEIGHTS, Query.weights_md), (Arg.DST, Query.dst_md))
@@ -50,7 +51,7 @@ def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
         return None
 
     def found(case: Case) -> str | None:
-        if case.desc.function not in BIAS:
+        if not isinstance(case.descriptor, MEASURED):
             return preferred(case)
         key = key_of(case)
         times = remembered(key)
@@ -68,7 +69,7 @@ def key_of(case: Case) -> dict[str, Any]:
         **case.desc.engine.lib.machine,
         "format": FORMAT,
         "primitive": case.desc.function,
-        "described": [text for text in map(_told, case.arguments) if text],
+        "described": [text for text in map(_told, case.descriptor.arguments(case.desc.engine)) if text],
     }
 
 
@@ -113,11 +114,9 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 def _rivals(case: Case) -> Iterator[PrimitiveDesc]:
     """The implementations that may run with data and result as they lie for the first of these."""
     first: PrimitiveDesc | None = None
-    afresh = described(
-        case.desc.engine, case.desc.function, *case.arguments
-    )  # a clone has no others to go on to
+    afresh = case.descriptor.described(case.desc.engine)  # a clone has no others to go on to
     for desc in () if afresh is None else implementations(afresh):
-        if refused(Case(desc, case.arguments)) is not None or IM2COL in desc.implementation:
+        if refused(Case(desc, case.descriptor)) is not None or IM2COL in desc.implementation:
             continue
         first = first or desc
         if all(desc.memory_desc(q) == first.memory_desc(q) for q in (Query.src_md, Query.dst_md)):
@@ -133,8 +132,8 @@ def _frame(desc: PrimitiveDesc, case: Case) -> Frame:
         return Buffer(MemoryDesc.strided(lib, (count,), data_type, (1,)), constant=ones)
 
     given: list[tuple[int, MemoryDesc]] = [(a, desc.memory_desc(what)) for a, what in OPERANDS]
-    bias = case.arguments[BIAS[desc.function]]
-    if isinstance(bias, MemoryDesc):
+    bias = case.descriptor.bias if isinstance(case.descriptor, MEASURED) else None
+    if bias is not None:
         given.append((Arg.BIAS, bias))
     for number, one in enumerate(case.attributes.post_ops, 1):
         if one.operand is not None:

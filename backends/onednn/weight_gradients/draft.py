@@ -16,15 +16,10 @@ from ....graph.runtime.arrays import Array
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
-from ..library.enumerators import Arg, Query
+from ..library.descriptors import ConvolutionBackwardWeights
+from ..library.enumerators import Algorithm, Arg, Query
 from ..library.memory import MemoryDesc, OpaqueLayout
-from ..library.primitive import (
-    ConvolutionNumbers,
-    NativeEngine,
-    PrimitiveDesc,
-    convolution_backward_weights,
-    implementations,
-)
+from ..library.primitive import NativeEngine, PrimitiveAttributes, PrimitiveDesc, implementations
 from ..plan.chooser import Chooser
 from ..plan.emitter import Emitter
 from ..plan.layouts import Layouts
@@ -171,15 +166,20 @@ class Draft:
         size = (gradient.rows, gradient.columns, *gradient.kernel)
         shape = size if gradient.groups == 1 else (gradient.groups, *size)
         try:
-            first = convolution_backward_weights(
-                self.engine,
-                layouts[0],
-                self.layouts.any(shape, self.gathered(compute)),
-                layouts[1],
-                convolution_numbers(gradient),
-                self.problem.fpmath,
-                bias,
+            descriptor = ConvolutionBackwardWeights(
+                algorithm=Algorithm.convolution_direct,
+                src=layouts[0],
+                diff_weights=self.layouts.any(shape, self.gathered(compute)),
+                diff_bias=bias,
+                diff_dst=layouts[1],
+                strides=gradient.strides,
+                dilates=tuple(d - 1 for d in gradient.dilations),
+                pads_begin=gradient.pads_begin,
+                pads_end=gradient.pads_end,
+                hint=None,
+                attributes=PrimitiveAttributes(self.engine.lib, self.problem.fpmath),
             )
+            first = descriptor.described(self.engine)
         except LibraryError as error:
             raise Unfit(str(error)) from error
         if first is None:
@@ -277,13 +277,3 @@ def _sum_per_channel(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """The sum over all axes but the second, in f32; the library has a reference loop only."""
     axes = tuple(axis for axis in range(inputs[0].ndim) if axis != 1)
     outputs[0][...] = np.sum(inputs[0], axis=axes, dtype=np.float32)
-
-
-def convolution_numbers(gradient: ConvolutionGeometry) -> ConvolutionNumbers:
-    """The descriptor's integers."""
-    return ConvolutionNumbers(
-        strides=gradient.strides,
-        dilates=tuple(d - 1 for d in gradient.dilations),
-        pads_begin=gradient.pads_begin,
-        pads_end=gradient.pads_end,
-    )

@@ -171,20 +171,21 @@ def test_integers_are_measured_with_scales_and_zero_points(folder):
 
 def test_an_implementation_is_taken_only_if_it_may_run():
     """A wish for one that is barred, or that the library lacks, leaves the first that may run."""
+    from onednn_graph.backends.onednn.library.descriptors import MatMul
     from onednn_graph.backends.onednn.library.engines import native_engine
     from onednn_graph.backends.onednn.library.memory import MemoryDesc
-    from onednn_graph.backends.onednn.library.primitive import PrimitiveAttributes, described
+    from onednn_graph.backends.onednn.library.primitive import PrimitiveAttributes
 
     engine = native_engine(og.Engine("cpu"))
     desc = MemoryDesc.strided(engine.lib, (8, 8), og.DataType.f32, (8, 1))
-    arguments = (engine, desc, desc, None, desc, PrimitiveAttributes(engine.lib))
-    usual = Chooser(engine).find("matmul", *arguments).desc
-    first = described(engine, "matmul", *arguments)
+    product = MatMul(src=desc, weights=desc, bias=None, dst=desc, attributes=PrimitiveAttributes(engine.lib))
+    usual = Chooser(engine).find(product).desc
+    first = product.described(engine)
     assert usual is not None
     assert first is not None
     every = [one.implementation for one in implementations(first)]
     for wish in (*every, "nothing of this name"):
-        taken = Chooser(engine, wanted=lambda case, wish=wish: wish).find("matmul", *arguments).desc
+        taken = Chooser(engine, wanted=lambda case, wish=wish: wish).find(product).desc
         assert taken is not None
         refused = wish.startswith("ref") or wish not in every
         assert taken.implementation == (usual.implementation if refused else wish)

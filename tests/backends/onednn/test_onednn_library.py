@@ -60,7 +60,6 @@ def test_numbers_are_those_of_the_headers(headers):
         "dnnl_invalid_arguments": library.INVALID_ARGUMENTS,
         "dnnl_unimplemented": library.UNIMPLEMENTED,
         "dnnl_last_impl_reached": library.LAST_IMPL_REACHED,
-        "dnnl_convolution_direct": library.CONVOLUTION_DIRECT,
         "dnnl_cpu": library.ENGINE_CPU,
         "dnnl_stream_default_flags": library.STREAM_DEFAULT_FLAGS,
         "dnnl_scratchpad_mode_user": library.SCRATCHPAD_USER,

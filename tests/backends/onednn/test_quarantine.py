@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 import onednn_graph as og
 import pytest
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 from onednn_graph.backends.onednn import proven, quarantine
+from onednn_graph.backends.onednn.library.descriptors import DESCRIPTORS
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg, Propagation, Query
 from onednn_graph.backends.onednn.library.implementations import REFERENCE
 from onednn_graph.backends.onednn.library.loading import dims, load
@@ -79,12 +80,21 @@ class Offered:
         return self.layouts[what]
 
 
+def told(function, **known):
+    """The descriptor for a function of the library, as far as a rule needs it."""
+    made = DESCRIPTORS[function]
+    return made(**{field.name: known.pop(field.name, None) for field in fields(made)}, **known)
+
+
 def reordered(implementation, source, target, zero=None, mask=0):
     scales = {Arg.DST: mask}
     points = {} if zero is None else {Arg.DST: 0}
     attributes = PrimitiveAttributes(load(), scales=scales, zero_points=points)
     layouts = {Query.src_md: source, Query.dst_md: target}
-    return Case(Offered("reorder", implementation, layouts), (source, None, target, None, attributes))
+    return Case(
+        Offered("reorder", implementation, layouts),
+        told("reorder", src=source, dst=target, attributes=attributes),
+    )
 
 
 def multiplied(
@@ -99,18 +109,18 @@ def multiplied(
         Query.weights_md: more.get("right", rows(weights, S8)),
         Query.dst_md: more.get("target", last((1, 8, 4, 4))),
     }
-    steps = [
-        dims(more.get("strides", (1, 1))),
-        dims(more.get("dilates", (0, 0))),
-        dims(more.get("pads", (0, 0))),
-    ]
-    return Case(Offered(function, implementation, layouts, isa), (*steps, dims((0, 0)), attributes))
+    numbers = {
+        "strides": more.get("strides", (1, 1)),
+        "dilates": more.get("dilates", (0, 0)),
+        "pads_begin": more.get("pads", (0, 0)),
+    }
+    described = told(function, attributes=attributes, **(numbers if "conv" in function else {}))
+    return Case(Offered(function, implementation, layouts, isa), described)
 
 
 def with_bias(case):
-    """The same with the tensors that it is made of, a bias among them."""
-    layouts = [case.layout(one) for one in (Query.src_md, Query.weights_md, Query.dst_md)]
-    return Case(case.desc, (layouts[0], layouts[1], rows((8,)), layouts[2], *case.arguments))
+    """The same with a bias."""
+    return Case(case.desc, evolve(case.descriptor, bias=rows((8,))))
 
 
 def summed(outputs, inputs=64):
@@ -143,7 +153,7 @@ def long_sums(order=(1, 8), inner=2048, columns=64, dtype=S8, count=8, threads=2
         Query.dst_md: rows((count, columns)),
     }
     offered = Offered("matmul", "brg_matmul:avx512_core_vnni", layouts, threads=threads)
-    return Case(offered, (PrimitiveAttributes(load()),))
+    return Case(offered, told("matmul", attributes=PrimitiveAttributes(load())))
 
 
 def packed_product(inner, block, implementation="brg_matmul:avx2"):
@@ -174,7 +184,10 @@ def lower(channels=12, isa="avx512_core_vnni", operand=True, function="convoluti
 def sloped(data, slopes):
     """A PReLU with so many slopes."""
     layouts = {Query.src_md: data, Query.weights_md: rows((1, slopes, 1, 1))}
-    return Case(Offered("prelu_forward", "jit_uni", layouts), (PrimitiveAttributes(load()),))
+    return Case(
+        Offered("prelu_forward", "jit_uni", layouts),
+        told("prelu_forward", attributes=PrimitiveAttributes(load())),
+    )
 
 
 def reaching(kernel, taps, step, made, apart=0):
@@ -194,24 +207,29 @@ def resampled(implementation, source, operand, function="resampling_forward", ta
     post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
     attributes = PrimitiveAttributes(load(), post_ops=post)
     layouts = {Query.src_md: source, Query.dst_md: source if target is None else target}
-    return Case(Offered(function, implementation, layouts), (attributes,))
+    return Case(Offered(function, implementation, layouts), told(function, attributes=attributes))
 
 
 def resampled_back(src, dst, algorithm=Algorithm.resampling_nearest, lies=rows):
     """The gradient of a resampling from one size to another."""
     layouts = {Query.diff_src_md: lies((1, 2, src)), Query.diff_dst_md: rows((1, 2, dst))}
-    return Case(
-        Offered("resampling_backward", "jit:avx512_core", layouts), (algorithm, PrimitiveAttributes(load()))
-    )
+    described = told("resampling_backward", algorithm=algorithm, attributes=PrimitiveAttributes(load()))
+    return Case(Offered("resampling_backward", "jit:avx512_core", layouts), described)
 
 
 def pooled(algorithm):
-    return Case(Offered("pooling_forward", "jit:sse41"), (algorithm, PrimitiveAttributes(load())))
+    return Case(
+        Offered("pooling_forward", "jit:sse41"),
+        told("pooling_forward", algorithm=algorithm, attributes=PrimitiveAttributes(load())),
+    )
 
 
 def softmax(target):
     attributes = PrimitiveAttributes(load())
-    return Case(Offered("softmax_forward", "jit:avx512_core", {Query.dst_md: target}), (attributes,))
+    return Case(
+        Offered("softmax_forward", "jit:avx512_core", {Query.dst_md: target}),
+        told("softmax_forward", attributes=attributes),
+    )
 
 
 def blocked(data_type, size=16, channels=32):
@@ -236,7 +254,9 @@ def combined(target, implementation="jit:uni", operand=None):
     """A binary with this result; operand: shape of a post-op's."""
     post = [] if operand is None else [PostOp(Algorithm.binary_add, operand=rows(operand))]
     attributes = PrimitiveAttributes(load(), post_ops=post)
-    return Case(Offered("binary", implementation, {Query.dst_md: target}), (attributes,))
+    return Case(
+        Offered("binary", implementation, {Query.dst_md: target}), told("binary", attributes=attributes)
+    )
 
 
 DATA = (1, 64, 7, 7)
@@ -630,8 +650,10 @@ LATER_BOUNDS = [
     *(
         (
             f"group normalisation by {kernel}",
-            Case(Offered("group_normalization_forward", kernel), ()),
-            Case(Offered("group_normalization_forward", "jit_group:uni"), ()),
+            Case(Offered("group_normalization_forward", kernel), told("group_normalization_forward")),
+            Case(
+                Offered("group_normalization_forward", "jit_group:uni"), told("group_normalization_forward")
+            ),
         )
         for kernel in ("ncsp_gnorm:any", "nspc_gnorm:any")
     ),
@@ -695,9 +717,8 @@ def test_reference_loops_run_where_that_is_allowed(onednn):
     ],
 )
 def test_the_library_is_not_asked_for_reorders_of_elements_apart(onednn, target, asked):
-    arguments = (rows(target.shape), None, target, None)
-    assert (unaskable("reorder", arguments) is None) is asked
-    assert unaskable("matmul", arguments) is None
+    assert (unaskable(told("reorder", src=rows(target.shape), dst=target)) is None) is asked
+    assert unaskable(told("matmul", dst=target)) is None
     assert set(UNASKED) == {"reorder"}
     engine = NativeEngine()
     choice = Chooser(engine).reorder(rows(target.shape), target)
