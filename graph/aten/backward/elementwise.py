@@ -19,6 +19,7 @@ from ...importing.tables import Entries
 from ...importing.translation import Translation, Unmapped, Value, sizes
 from ..elementwise import halves, slopes_of
 from ..schema import Translate, numpy_type_of
+from .by_rules import by_rule
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation."""
@@ -91,12 +92,10 @@ def _elu(
 
 
 @OPS.enter("leaky_relu_backward")
-def _leaky(t: Translation, gradient: Value, x: Value, slope: float, is_result: bool) -> Value:
+def _leaky(t: Translation, gradient: Value, x: Value, slope: float, is_result: bool) -> Value | None:
     if is_result and slope < 0:
         raise Unmapped(f"a slope of {slope}, by which the result does not tell the sign")
-    above = t.op("ReLUBackward", x, gradient, use_dst=False)
-    rest = binary(t, "Multiply", t.op("Subtract", gradient, above), slope)
-    return t.op("Add", above, rest)
+    return by_rule(t, "LeakyReLU", gradient, {"src": x}, ("src",), alpha=float(slope))["src"]
 
 
 @OPS.enter("softplus_backward")

@@ -14,10 +14,10 @@ from ...importing.expressions import (
     reshape,
 )
 from ...importing.tables import Entries
-from ...importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from ..kept import WIDE, along_channels, rows_of_groups
+from ...importing.translation import Translation, Unmapped, Value, dtype_of, sizes
+from ..kept import WIDE
 from ..schema import Translate
-from ..training import inverse_deviation
+from .by_rules import by_rule
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation."""
@@ -78,20 +78,25 @@ def _batch_norm_by_statistics(
     """Of a normalisation by statistics that are given, and so constant."""
     if mean is None or variance is None:
         raise Unmapped("running statistics are missing")
-    kept, rank = dtype_of(mean if gamma is None else gamma), len(shape_of(x))
-    wide = cast(t, gradient, WIDE)
-    inverse = inverse_deviation(t, cast(t, variance, WIDE), epsilon)
-    data: Value | None = None
-    scale: Value | None = None
-    if mask[0]:
-        factor = inverse if gamma is None else t.op("Multiply", inverse, cast(t, gamma, WIDE))
-        data = cast(t, t.op("Multiply", wide, along_channels(t, factor, rank)), dtype_of(x))
-    if mask[1]:
-        away = t.op("Subtract", cast(t, x, WIDE), along_channels(t, cast(t, mean, WIDE), rank))
-        total = t.op("BiasAddBackward", t.op("Multiply", wide, away), data_format="NCX")
-        scale = cast(t, t.op("Multiply", total, inverse), kept)
-    shift = cast(t, t.op("BiasAddBackward", wide, data_format="NCX"), kept) if mask[2] else None
-    return [data, scale, shift]
+    scale = np.ones(sizes(x)[1], WIDE) if gamma is None else cast(t, gamma, WIDE)
+    own = dtype_of(mean if gamma is None else gamma)
+    made = by_rule(
+        t,
+        "BatchNormInference",
+        cast(t, gradient, WIDE),
+        {
+            "src": cast(t, x, WIDE),
+            "gamma": scale,
+            "beta": np.zeros(sizes(x)[1], WIDE),
+            "mean": cast(t, mean, WIDE),
+            "variance": cast(t, variance, WIDE),
+        },
+        [name for name, wanted in zip(("src", "gamma", "beta"), mask, strict=True) if wanted],
+        epsilon=epsilon,
+        data_format="NCX",
+    )
+    found = [(made.get("src"), dtype_of(x)), (made.get("gamma"), own), (made.get("beta"), own)]
+    return [None if one is None else cast(t, one, dtype) for one, dtype in found]
 
 
 @OPS.enter("native_layer_norm_backward")
@@ -148,25 +153,23 @@ def _group_norm(
     groups: int,
     mask: Mask,
 ) -> list[Value | None]:
-    rows = rows_of_groups(x, groups)
     results: list[Value | None] = [None, None, None]
     mean, inverse = (cast(t, one, WIDE) for one in (mean, inverse))
     if mask[0]:
-        scaled = cast(t, gradient, WIDE)
-        if gamma is not None:
-            scaled = binary(t, "Multiply", scaled, along_channels(t, cast(t, gamma, WIDE), len(shape_of(x))))
-        made = t.ops(
-            "LayerNormBackward",
-            reshape(t, cast(t, x, WIDE), rows),
-            reshape(t, scaled, rows),
-            reshape(t, mean, rows[:1]),
-            _variance(t, reshape(t, inverse, rows[:1])),
-            begin_norm_axis=1,
-            use_affine=False,
+        affine = {} if gamma is None else {"gamma": cast(t, gamma, WIDE), "beta": np.zeros(channels, WIDE)}
+        made = by_rule(
+            t,
+            "GroupNorm",
+            cast(t, gradient, WIDE),
+            {"src": cast(t, x, WIDE), **affine},
+            ("src",),
+            {"mean": mean, "variance": _variance(t, inverse)},
+            groups=groups,
+            use_affine=bool(affine),
             epsilon=0.0,
-            outputs=1,
+            data_format="NCX",
         )
-        results[0] = cast(t, reshape(t, made[0], shape_of(x)), dtype_of(x))
+        results[0] = None if made["src"] is None else cast(t, made["src"], dtype_of(x))
     if not any(mask[1:]):
         return results
     own = dtype_of(x if gamma is None else gamma)

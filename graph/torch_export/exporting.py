@@ -1,0 +1,96 @@
+"""From a module to an exported program, in inference mode or in training."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ...ops.values import one_line
+from ..aten.schema import Translate, translation_of
+from .stops import check_hooks, watched
+
+
+def exported(
+    torch: Any,
+    export: Any,
+    module: Any,
+    inputs: Sequence[Any] | None,
+    named: Mapping[str, Any] | None,
+    dynamic_shapes: object,
+    training: bool,
+) -> Any:
+    """What torch.export makes of a module; see `from_torch` for the arguments.
+
+    Raises:
+        UnsupportedError: torch can't export it, or the export would lose what gradients depend on.
+        ArgumentError, ArgumentTypeError: example inputs are missing, or are no tuple.
+    """
+    if inputs is None and named is None:
+        raise ArgumentError(
+            "from_torch needs example inputs to export a module: a tuple of tensors as it is called with"
+        )
+    if inputs is not None and not isinstance(inputs, tuple | list):
+        raise ArgumentTypeError(
+            f"from_torch takes a tuple of example inputs, got {type(inputs).__name__}; write (x,) for one tensor"
+        )
+    if training:
+        check_hooks(module)
+    watch = watched(torch) if training else nullcontext()
+    gradients = torch.set_grad_enabled(training or torch.is_grad_enabled())
+    with _mode(torch, module, training), quiet(), gradients, watch:
+        try:
+            return export.export(
+                module,
+                tuple(inputs or ()),
+                dict(named or {}),
+                dynamic_shapes=dynamic_shapes,
+                strict=False,
+            )
+        except Exception as error:  # whatever the module and torch's tracing raise
+            way = "; where it reads a tensor's .data, write detach()" if "fake tensor" in str(error) else ""
+            raise UnsupportedError(
+                f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)}){way}"
+            ) from error
+
+
+@contextmanager
+def _mode(torch: Any, module: Any, training: bool) -> Generator[None]:
+    """The module in inference mode, or in training, where parts in inference mode stay so unless all of it is.
+
+    Afterwards each part is as it was.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    if not training or not module.training:
+        module.train(training)
+    torch.backends.mha.set_fastpath_enabled(False)  # it would hide an encoder layer in one op
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for part, was in modes:
+            part.training = was
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Without the warnings that torch's own code gives itself while it exports or copies a program."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+        # Its recurrent layers give this one.
+        warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)
+        yield
+
+
+def decompositions(export: Any, table: Mapping[str, Translate]) -> Any:
+    """Torch's own, but for the ops that have a translation as they are."""
+    if not hasattr(export, "default_decompositions"):  # before torch 2.6
+        return None
+    known = export.default_decompositions()
+    for op in list(known.keys()):
+        if translation_of(table, op) is not None:
+            known.pop(op)
+    return known
