@@ -46,22 +46,29 @@ def synchronise_batch_norm(graph: Graph, comm: Ranks) -> None:
 
 
 def _correct_by_all(graph: Graph, comm: Ranks, op: Op) -> None:
-    """Where the running variance gets share · variance / (count − 1) more, as in torch, count is that of all ranks."""
-    src, variance = graph.tensor(op.inputs[0].id), op.outputs[4]
-    share = 1 - (op.attributes.real("momentum") if "momentum" in op.attributes else 0.0)
+    """Where the running variance gets a number · variance more, as in torch, the number is made that of all ranks.
+
+    It is share / (count − 1) then, and the count is that of all ranks from now on.
+    """
+    src, running, variance = graph.tensor(op.inputs[0].id), op.outputs[2], op.outputs[4]
     held = graph.held_constants
     if not src.is_concrete or variance.shape is None:
         return
     count = math.prod(src.dims) // math.prod(graph.tensor(variance.id).dims)
-    for reader in graph.ops:
-        if reader.kind != "Multiply" or reader.inputs[0].id != variance.id:
+    added = {t.id for sum_ in graph.ops if _reads(sum_, "Add", running) for t in sum_.inputs}
+    for product in graph.ops:
+        if not _reads(product, "Multiply", variance) or product.outputs[0].id not in added:
             continue
-        factor = held.get(reader.inputs[1].id)
-        if factor is None or factor.size != 1 or count < 2:
-            continue
-        if math.isclose(float(factor.reshape(())), share / (count - 1), rel_tol=1e-5):
-            exact = np.full(factor.shape, share / (count * comm.size - 1), factor.dtype)
-            graph.replace_ops([reader.with_tensors([variance, graph.constant(exact)], reader.outputs)])
+        factor = held.get(product.inputs[1].id)
+        if factor is not None and factor.size == 1 and count > 1:
+            exact = factor.astype(np.float64) * ((count - 1) / (count * comm.size - 1))
+            of_all = graph.constant(exact.astype(factor.dtype))
+            graph.replace_ops([product.with_tensors([variance, of_all], product.outputs)])
+
+
+def _reads(op: Op, kind: str, tensor: LogicalTensor) -> bool:
+    """Whether an op is of a kind and has the tensor as its first operand."""
+    return op.kind == kind and op.inputs[0].id == tensor.id
 
 
 def _synchronise(graph: Graph, comm: Ranks, op: Op) -> None:

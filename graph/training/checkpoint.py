@@ -30,9 +30,8 @@ OPTIMIZERS = "optimizers"
 """In it: the kind of optimizer of each parameter; likewise."""
 CHECKSUMS = "checksums"
 """In it: the checksum of each tensor; likewise."""
-
-
 HIGHEST = 1 << 63
+"""One more than the highest number of a counter: it is kept in 64 bits with a sign."""
 
 
 @frozen(kw_only=True)

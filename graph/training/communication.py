@@ -242,10 +242,6 @@ class MpiCommunicator:
         self._wait(self._comm.Iallgather(own, shares), "what the ranks have")
         return [json.loads(share[:length].tobytes()) for length, share in zip(lengths, shares, strict=True)]
 
-    def barrier(self) -> None:
-        """Waits for all ranks."""
-        self._wait(self._comm.Ibarrier(), "the other ranks")
-
     # --- waiting ---
 
     def _wait(self, request: Any, what: str) -> None:
