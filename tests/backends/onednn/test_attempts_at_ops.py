@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onednn_graph as og
 import pytest
+from compile_requests import request_of
 from onednn_graph.backends.onednn.library.engines import native_engine
 from onednn_graph.backends.onednn.lowering.lowering import Lowered, Lowering
 from onednn_graph.backends.onednn.lowering.table import LOWERED
@@ -12,8 +13,6 @@ from onednn_graph.backends.onednn.lowering.walk import lower_all
 from onednn_graph.backends.onednn.lowering.way import Way
 from onednn_graph.backends.onednn.plan.emitter import Emitter
 from onednn_graph.backends.onednn.plan.unfit import Unfit
-from onednn_graph.graph.compile.backend import CompileRequest
-from onednn_graph.graph.compile.options import CompileOptions
 from onednn_graph.graph.runtime.executable import Considered
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.ops.errors import LibraryError
@@ -28,23 +27,6 @@ def graph():
     y = made.op("ReLU", made.op("Dequantize", x, scales=[0.5], name="real"), name="rectified")
     made.output(made.op("Exp", y, name="y"))
     return made
-
-
-def request_of(graph):
-    graph.finalize()
-    tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs)}
-    inputs, outputs = (tuple(tensors[t.id] for t in ts) for ts in (graph.inputs, graph.outputs))
-    return CompileRequest(
-        ops=tuple(graph.ops),
-        inputs=inputs,
-        outputs=outputs,
-        engine=og.Engine(),
-        fpmath_mode="strict",
-        values={},
-        forced=False,
-        options=CompileOptions(),
-        described=inputs,
-    )
 
 
 def lowering(graph):

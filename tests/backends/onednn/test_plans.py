@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from compile_requests import request_of
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.lowering import blocks
 from onednn_graph.graph.compile import verification
-from onednn_graph.graph.compile.backend import CompileRequest
 from strategies import has_isa
 
 SAME = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -142,23 +142,8 @@ def test_prepared_constants_that_are_read_through_views(onednn):
 def lowered_as_one(graph):
     """All ops of a graph as one plan of the oneDNN backend, whatever the patterns would make of them."""
     from onednn_graph.graph.compile.backend import BACKENDS
-    from onednn_graph.graph.compile.options import CompileOptions
 
-    graph.finalize()
-    tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs)}
-    inputs, outputs = (tuple(tensors[t.id] for t in ts) for ts in (graph.inputs, graph.outputs))
-    request = CompileRequest(
-        ops=tuple(graph.ops),
-        inputs=inputs,
-        outputs=outputs,
-        engine=og.Engine(),
-        fpmath_mode="strict",
-        values={},
-        forced=True,
-        options=CompileOptions(),
-        described=inputs,
-    )
-    return next(BACKENDS.get("onednn").compile(request))
+    return next(BACKENDS.get("onednn").compile(request_of(graph, forced=True)))
 
 
 def run_all(executable, arrays):
