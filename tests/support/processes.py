@@ -80,13 +80,13 @@ class Process:
         self._status.close()
 
 
-def start(arguments, *, stdin=None, stdout=None, stderr=None, env=None, start_new_session=False):
+def start(arguments, *, stdin=None, stdout=None, stderr=None, env=None, cwd=None, start_new_session=False):
     """Starts Python.
 
     Args:
         arguments: what would follow `python`: `-m` or `-c` and more.
         stdin, stdout, stderr: a file, its number, `subprocess.PIPE`, or None for those of tests: nothing.
-        env: the environment, this one's by default.
+        env, cwd: the environment and the folder, this process's by default.
         start_new_session: whether signals of this one's group pass it by.
     """
     ours, theirs, mine = [], [], []
@@ -107,7 +107,7 @@ def start(arguments, *, stdin=None, stdout=None, stderr=None, env=None, start_ne
         wanted = (
             list(map(str, arguments)),
             dict(os.environ if env is None else env),
-            os.getcwd(),
+            str(cwd or os.getcwd()),
             start_new_session,
         )
         pickle.dump(wanted, request)
@@ -118,7 +118,7 @@ def start(arguments, *, stdin=None, stdout=None, stderr=None, env=None, start_ne
     return Process(open(readable), ours)
 
 
-def run(arguments, *, input=b"", stdin=None, stdout=None, env=None, timeout=PATIENCE):  # noqa: A002 -- as subprocess.run says
+def run(arguments, *, input=b"", stdin=None, stdout=None, env=None, cwd=None, timeout=PATIENCE):  # noqa: A002 -- as subprocess.run says
     """Like subprocess.run, of a program that is given `input` and read to its end; stdin and stdout may be files."""
     process = start(
         arguments,
@@ -126,6 +126,7 @@ def run(arguments, *, input=b"", stdin=None, stdout=None, env=None, timeout=PATI
         stdout=subprocess.PIPE if stdout is None else stdout,
         stderr=subprocess.PIPE,
         env=env,
+        cwd=cwd,
     )
     with process:
         read = {file: bytearray() for file in (process.stdout, process.stderr) if file is not None}
