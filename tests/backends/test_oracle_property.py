@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from oracle import DTYPES
 from strategies import BACKENDS, GUARD, SETTINGS, WAYS, by_partition, check, eagerly, memories, problems
 
+pytestmark = pytest.mark.no_cover  # many times what other tests cover
+
 
 @given(problem=problems())
 @settings(SETTINGS, max_examples=150)

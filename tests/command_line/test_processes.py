@@ -38,7 +38,13 @@ def outcome(done):
     return done.returncode, done.stdout, told[-12:]  # what follows the names of files
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+FEW = {"a code", "a full disk", "an interrupt", "the environment", "streams", "files"}
+"""Those that plain pytest tries: an interpreter of its own takes half a second."""
+
+
+@pytest.mark.parametrize(
+    "program", [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in PROGRAMS]
+)
 def test_a_forked_process_is_as_one_from_the_start(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,11 +5,14 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
+import pytest
 from bad_inputs import CONV, KINDS, SRC, attributes, built, spell, transposed
 from bad_inputs.things import BACKENDS, Broken, BrokenArray, Exporter, compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onednn_graph import LogicalTensor
+
+pytestmark = pytest.mark.no_cover  # many times what other tests cover
 
 # --- garbage -----------------------------------------------------------------------------------------
 

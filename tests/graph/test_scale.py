@@ -12,6 +12,8 @@ from onednn_graph.graph.pictures.description import describe
 from onednn_graph.graph.runtime import progress
 from rows import each
 
+pytestmark = pytest.mark.no_cover  # many times what other tests cover
+
 SQUARE = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 LAYOUT = {"data_format": "NCX", "weights_format": "OIX"}
 

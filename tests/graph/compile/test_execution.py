@@ -34,6 +34,7 @@ def compiled_for(problem, backend=None, engine=None):
     return partition_of(problem, backend).compile(engine=engine)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ten_thousand_executions_keep_no_memory(backend):
     problem = Problem(channels=(3, 4), size=(6, 6))
@@ -64,6 +65,7 @@ def test_ten_thousand_executions_keep_no_memory(backend):
     check(problem, out)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiling_again_and_again_keeps_no_memory(backend):
     problem = Problem(channels=(3, 4), size=(6, 6))
@@ -465,6 +467,7 @@ def test_the_shape_may_come_from_another_op():
         og.extend.unregister_op("PlusOne")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_first_executions_of_eight_threads_at_once(backend):
     """Kernels are generated at the first execution; all threads must get the same ones."""
