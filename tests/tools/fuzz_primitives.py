@@ -124,7 +124,8 @@ def attempt(engine, maker, desc, trial):
 def child(args) -> None:
     from onednn_graph.backends.onednn.library.primitive import NativeEngine, described, implementations
     from onednn_graph.backends.onednn.plan.arena import GUARDS
-    from onednn_graph.backends.onednn.quarantine import Case, refused, unaskable
+    from onednn_graph.backends.onednn.quarantine import refused, unaskable
+    from onednn_graph.backends.onednn.rules.entry import Case
     from onednn_graph.ops.errors import LibraryError
     from primitive_trials import FAMILIES, Maker, Undrawn
 

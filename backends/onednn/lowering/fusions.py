@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ....graph.compile.backend import SINGLE_OP_PRIORITY, Pattern
 from ....graph.model.op import Op
-from ..quarantine import post_op_is_wrong, window_post_op_is_wrong
+from ..rules.post_ops import post_op_is_wrong, window_post_op_is_wrong
 from .fusing import BINARY, ELTWISE, Link, post_op_shapes
 from .moves import is_part
 from .patterns import Attention, Fusion, Refusal, WithBias

@@ -24,7 +24,8 @@ from ..library.primitive import (
     implementations,
 )
 from ..proven import is_proven
-from ..quarantine import Case, refused, unaskable
+from ..quarantine import refused, unaskable
+from ..rules.entry import Case
 from .journal import Journal, JournalledDict
 from .preference import preferred
 from .unfit import NoKernel, Unfit

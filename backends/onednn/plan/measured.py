@@ -23,7 +23,8 @@ from ..library.enumerators import Arg, Query
 from ..library.loading import Dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, implementations
-from ..quarantine import Case, refused
+from ..quarantine import refused
+from ..rules.entry import Case
 from ..tuning_cache import remember, remembered
 from .frame import Frame
 from .plan import Plan

@@ -14,7 +14,7 @@ from attrs import frozen
 from ....ops.data_types import DataType
 from ..library.enumerators import Query
 from ..library.implementations import is_called
-from ..quarantine import Case
+from ..rules.entry import Case
 
 
 @frozen

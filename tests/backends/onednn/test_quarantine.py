@@ -20,14 +20,9 @@ from onednn_graph.backends.onednn.library.primitive import (
     implementations,
 )
 from onednn_graph.backends.onednn.plan.chooser import Choice, Chooser
-from onednn_graph.backends.onednn.quarantine import (
-    PRIMITIVES,
-    UNASKED,
-    WITHOUT_VNNI,
-    Case,
-    refused,
-    unaskable,
-)
+from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, refused, unaskable
+from onednn_graph.backends.onednn.rules.conditions import WITHOUT_VNNI
+from onednn_graph.backends.onednn.rules.entry import Case
 from onednn_graph.graph.runtime.arrays import numpy_type
 from onednn_graph.ops.data_types import DataType
 from rows import each

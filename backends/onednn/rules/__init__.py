@@ -1,0 +1,1 @@
+"""What must not run of the library's implementations, by primitive; `quarantine.py` asks."""
