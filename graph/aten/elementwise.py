@@ -104,6 +104,8 @@ def _binary(t: Translation, a: Value, b: Operand, *_: object, kind: str) -> Valu
 
 OPS.add({name: partial(_same, kind=kind) for name, kind in SAME.items()})
 OPS.add({name: partial(_binary, kind=kind) for name, kind in BINARY.items()})
+OPS.add({"neg": negative, "silu": silu, "linear": linear})
+OPS.add(dict.fromkeys(("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"), power))
 
 
 @OPS.enter("mul")
@@ -157,27 +159,12 @@ def _rsqrt(t: Translation, x: Value) -> Value:
     return t.op("Reciprocal", t.op("Sqrt", x))
 
 
-@OPS.enter("neg")
-def _neg(t: Translation, x: Value) -> Value:
-    return negative(t, x)
-
-
-@OPS.enter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
-def _pow(t: Translation, x: Operand, exponent: Operand) -> Value:
-    return power(t, x, exponent)
-
-
-@OPS.enter("silu")
-def _silu(t: Translation, x: Value) -> Value:
-    return silu(t, x)
-
-
 @OPS.enter("gelu")
 def _gelu(t: Translation, x: Value, approximate: str = "none") -> Value:
     return t.op("GELU", x, mode="gelu_tanh" if approximate == "tanh" else "gelu_erf")
 
 
-@OPS.enter("clamp.default", "hardtanh")
+@OPS.enter("clamp.default", "clamp_min.default", "hardtanh")
 def clamp(t: Translation, x: Value, low: float | None = None, high: float | None = None) -> Value:
     """Numbers between bounds that are numbers."""
     if low is not None and high is not None and low > high:
@@ -196,11 +183,6 @@ def clamp_between(t: Translation, x: Value, low: Value | None = None, high: Valu
 @OPS.enter("relu6")
 def _relu6(t: Translation, x: Value) -> Value:
     return clamped(t, x, 0.0, 6.0)
-
-
-@OPS.enter("clamp_min.default")
-def _clamp_min(t: Translation, x: Value, low: float) -> Value:
-    return clamped(t, x, low, None)
 
 
 @OPS.enter("clamp_max.default")
@@ -292,17 +274,7 @@ def _glu(t: Translation, x: Value, axis: int = -1) -> Value:
     return binary(t, "Multiply", data, t.op("Sigmoid", gate))
 
 
-@OPS.enter("addcmul")
-def _add_product(t: Translation, x: Value, a: Value, b: Value, factor: float = 1) -> Value:
-    return _add_part(t, x, a, b, factor, "Multiply")
-
-
-@OPS.enter("addcdiv")
-def _add_quotient(t: Translation, x: Value, a: Value, b: Value, factor: float = 1) -> Value:
-    return _add_part(t, x, a, b, factor, "Divide")
-
-
-def _add_part(t: Translation, x: Value, a: Value, b: Value, factor: float, kind: str) -> Value:
+def _add_part(t: Translation, x: Value, a: Value, b: Value, factor: float = 1, *, kind: str) -> Value:
     """A sum with a product or a quotient; of halves it is rounded once, as torch does."""
     given = (x, a, b)
     floats = {dtype_of(one) for one in given if shape_of(one)} or {dtype_of(one) for one in given}
@@ -316,6 +288,9 @@ def _add_part(t: Translation, x: Value, a: Value, b: Value, factor: float, kind:
         part = multiply(t, part, factor)
     made = binary(t, "Add", *promoted(t, x, part))
     return made if own is None else cast(t, made, own)
+
+
+OPS.add({"addcmul": partial(_add_part, kind="Multiply"), "addcdiv": partial(_add_part, kind="Divide")})
 
 
 @OPS.enter("fill.Scalar")
@@ -408,11 +383,6 @@ def _ones_like(t: Translation, x: Value, dtype: object = None, *_: object) -> Va
 @OPS.enter("mm", "bmm", "matmul", "mv")
 def _matmul(t: Translation, a: Value, b: Value) -> Value:
     return matmul(t, a, b)
-
-
-@OPS.enter("linear")
-def _linear(t: Translation, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    return linear(t, x, weight, bias)
 
 
 @OPS.enter("addmm", "baddbmm")

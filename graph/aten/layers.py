@@ -332,8 +332,14 @@ def _instance_norm(
 # --- attention and sizes ---------------------------------------------------------------------------------
 
 
+def _dropping_nothing(t: Translation, weights: Value, p: float) -> Value:
+    if p:
+        raise Unmapped("attention with dropout")
+    return weights
+
+
 @OPS.enter("scaled_dot_product_attention")
-def _attention(
+def attended(
     t: Translation,
     query: Value,
     key: Value,
@@ -343,10 +349,15 @@ def _attention(
     causal: bool,
     scale: float | None,
     grouped: bool = False,
+    *,
+    drop: Callable[[Translation, Value, float], Value] = _dropping_nothing,
 ) -> Value:
-    if dropout:
-        raise Unmapped("attention with dropout")
-    return attention(t, query, key, value, mask, causal=causal, scale=scale, grouped=grouped)
+    """Attention, with what is done to the softmax for a chance to drop."""
+
+    def dropped(weights: Value) -> Value:
+        return drop(t, weights, dropout)
+
+    return attention(t, query, key, value, mask, causal=causal, scale=scale, grouped=grouped, drop=dropped)
 
 
 def _wanted(x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None) -> list[int]:
@@ -362,6 +373,7 @@ def _wanted(x: Value, given: Sequence[int] | None, scales: Sequence[float | None
     return target
 
 
+@OPS.enter("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
 def _nearest(
     t: Translation, x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None
 ) -> Value:
@@ -372,6 +384,7 @@ def _nearest(
     return interpolate(t, x, target, "nearest")
 
 
+@OPS.enter("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
 def _linear(
     t: Translation, x: Value, given: Sequence[int] | None, align: bool, scales: Sequence[float | None] | None
 ) -> Value:
@@ -379,23 +392,9 @@ def _linear(
     return interpolate(t, x, target, "linear", "align_corners" if align else "half_pixel")
 
 
-@OPS.enter("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-def _nearest_vec(
-    t: Translation, x: Value, given: Sequence[int] | None, scales: Sequence[float] | None
-) -> Value:
-    return _nearest(t, x, given, scales)
-
-
 @OPS.enter("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default")
 def _nearest_default(t: Translation, x: Value, given: Sequence[int], *scales: float | None) -> Value:
     return _nearest(t, x, given, scales)
-
-
-@OPS.enter("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-def _linear_vec(
-    t: Translation, x: Value, given: Sequence[int] | None, align: bool, scales: Sequence[float] | None
-) -> Value:
-    return _linear(t, x, given, align, scales)
 
 
 @OPS.enter("upsample_linear1d.default", "upsample_bilinear2d.default", "upsample_trilinear3d.default")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -168,32 +169,9 @@ def _grid_sampler(t: Translation, x: Value, grid: Value, mode: int, border: int,
     return sampled(t, x, grid, MODES[mode], BORDERS[border], corners)
 
 
-@OPS.enter("logsumexp")
-def _log_sum_exp(t: Translation, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
-    return log_sum_exp(t, x, axes, keep)
-
-
-@OPS.enter("tril")
-def _tril(t: Translation, x: Value, diagonal: int = 0) -> Value:
-    return triangle(t, x, diagonal, upper=False)
-
-
-@OPS.enter("triu")
-def _triu(t: Translation, x: Value, diagonal: int = 0) -> Value:
-    return triangle(t, x, diagonal, upper=True)
-
-
-@OPS.enter("max.dim")
-def _max_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Sequence[Value]:
-    return _extreme_along(t, x, axis, keep, largest=True)
-
-
-@OPS.enter("min.dim")
-def _min_along(t: Translation, x: Value, axis: int, keep: bool = False) -> Sequence[Value]:
-    return _extreme_along(t, x, axis, keep, largest=False)
-
-
-def _extreme_along(t: Translation, x: Value, axis: int, keep: bool, *, largest: bool) -> Sequence[Value]:
+def _extreme_along(
+    t: Translation, x: Value, axis: int, keep: bool = False, *, largest: bool
+) -> Sequence[Value]:
     """The largest or smallest element along an axis, and where it is; NaN is both."""
     if not shape_of(x):
         raise Unmapped("an extreme along an axis of a tensor without axes")
@@ -201,3 +179,14 @@ def _extreme_along(t: Translation, x: Value, axis: int, keep: bool, *, largest: 
     made = gathered(t, x, axis, place), place
     shape = [d for a, d in enumerate(shape_of(x)) if a != axis_of(x, axis)]
     return made if keep else [reshape(t, one, shape) for one in made]
+
+
+OPS.add(
+    {
+        "logsumexp": log_sum_exp,
+        "tril": partial(triangle, upper=False),
+        "triu": partial(triangle, upper=True),
+        "max.dim": partial(_extreme_along, largest=True),
+        "min.dim": partial(_extreme_along, largest=False),
+    }
+)

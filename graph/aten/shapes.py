@@ -39,6 +39,10 @@ OPS = Entries[Translate]("aten.")
 # --- shapes ----------------------------------------------------------------------------------------------
 
 
+OPS.add(dict.fromkeys(("view.default", "reshape", "_unsafe_view"), reshape))
+OPS.add({"permute": transpose, "select.int": select})
+
+
 @OPS.enter("sym_size.int")
 def _size(t: Translation, x: Value, axis: int) -> int:
     return sizes(x)[axis]
@@ -47,11 +51,6 @@ def _size(t: Translation, x: Value, axis: int) -> int:
 @OPS.enter("sym_numel.default")
 def _count(t: Translation, x: Value) -> int:
     return math.prod(sizes(x))
-
-
-@OPS.enter("view.default", "reshape", "_unsafe_view")
-def _view(t: Translation, x: Value, shape: Sequence[int]) -> Value:
-    return reshape(t, x, shape)
 
 
 @OPS.enter("flatten.using_ints")
@@ -68,11 +67,6 @@ def _unflatten(t: Translation, x: Value, axis: int, parts: Sequence[int]) -> Val
     axis = axis_of(x, axis)
     shape = shape_of(x)
     return reshape(t, x, (*shape[:axis], *parts, *shape[axis + 1 :]))
-
-
-@OPS.enter("permute")
-def _permute(t: Translation, x: Value, order: Sequence[int]) -> Value:
-    return transpose(t, x, order)
 
 
 @OPS.enter("transpose.int")
@@ -138,11 +132,6 @@ def _slice(
 def _narrow(t: Translation, x: Value, axis: int, start: int, length: int) -> Value:
     start = start + shape_of(x)[axis] if start < 0 else start
     return cut(t, x, axis, start, start + length)
-
-
-@OPS.enter("select.int")
-def _select(t: Translation, x: Value, axis: int, index: int) -> Value:
-    return select(t, x, axis, index)
 
 
 @OPS.enter("unbind.int")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from attrs import evolve
 
 from ..importing.expressions import FLOATS, Operand, binary, cast, where
 from ..importing.hosted import compared
-from ..importing.layers import attention
 from ..importing.tables import Entries
 from ..importing.translation import Drawn, Translation, Unmapped, Value, dtype_of, sizes
 from ..model.logical_tensor import LogicalTensor
 from .elementwise import add, clamp, clamp_between, divided, multiply, promoted
+from .layers import attended
 from .schema import Translate
 from .shapes import embedding
 
@@ -159,18 +160,13 @@ def _is_number(value: Operand, number: float) -> bool:
     return isinstance(value, int | float) and value == number
 
 
-@INSTEAD.enter("clamp.default", "clamp.Tensor")
+@INSTEAD.enter("clamp.default", "clamp.Tensor", "clamp_min.default")
 def _clamp(t: Translation, x: Value, low: Operand | None = None, high: Operand | None = None) -> Value:
     if dtype_of(x) in FLOATS:
         return _bounded(t, x, low, high)
     number = all(bound is None or isinstance(bound, int | float) for bound in (low, high))
     clamped: Callable[..., Value] = clamp if number else clamp_between
     return clamped(t, x, low, high)
-
-
-@INSTEAD.enter("clamp_min.default")
-def _clamp_min(t: Translation, x: Value, low: float) -> Value:
-    return _clamp(t, x, low)
 
 
 @INSTEAD.enter("clamp_max.default")
@@ -292,19 +288,4 @@ def _is_alpha_dropout(product: Drawn, rest: Drawn) -> bool:
     )
 
 
-@INSTEAD.enter("scaled_dot_product_attention")
-def _attention(
-    t: Translation,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    grouped: bool = False,
-) -> Value:
-    def drop(weights: Value) -> Value:
-        return _dropped(t, weights, dropout)
-
-    return attention(t, query, key, value, mask, causal=causal, scale=scale, grouped=grouped, drop=drop)
+INSTEAD.add({"scaled_dot_product_attention": partial(attended, drop=_dropped)})
