@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
 
 from onednn_graph.graph.aten.table import AUTOGRAD  # noqa: E402 -- torch comes first
+from training_modules import Inverted  # noqa: E402 -- torch comes first
 
 nn, functional = torch.nn, torch.nn.functional
 pytestmark = [
@@ -479,37 +480,15 @@ def residual_network():
     )
 
 
-class InvertedResidual(nn.Module):
-    """MobileNetV2's block."""
-
-    def __init__(self, inputs, outputs, stride, expansion):
-        super().__init__()
-        wide = inputs * expansion
-        self.skip = stride == 1 and inputs == outputs
-        self.body = nn.Sequential(
-            nn.Conv2d(inputs, wide, 1, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.ReLU6(),
-            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.ReLU6(),
-            nn.Conv2d(wide, outputs, 1, bias=False),
-            nn.BatchNorm2d(outputs),
-        )
-
-    def forward(self, x):
-        return x + self.body(x) if self.skip else self.body(x)
-
-
 def mobile_network():
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, 2, 1, bias=False),
         nn.BatchNorm2d(16),
         nn.Hardswish(),
-        InvertedResidual(16, 16, 1, 2),
-        InvertedResidual(16, 24, 2, 4),
-        InvertedResidual(24, 24, 1, 4),
-        InvertedResidual(24, 32, 2, 4),
+        Inverted(16, 16, 1, 2),
+        Inverted(16, 24, 2, 4),
+        Inverted(24, 24, 1, 4),
+        Inverted(24, 32, 2, 4),
         nn.Conv2d(32, 64, 1),
         nn.SiLU(),
         nn.AdaptiveAvgPool2d(1),

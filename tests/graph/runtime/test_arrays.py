@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from dlpack import DLTensor, Legacy, Versioned
 from onednn_graph.graph.runtime.arrays import as_array
 from oracle import Problem
 from strategies import BACKENDS, check, eagerly
@@ -130,38 +131,6 @@ def test_outputs_that_are_refused():
 # --- DLPack ---------------------------------------------------------------------------------------------
 
 
-class Fields(ctypes.Structure):
-    """DLTensor, written from the DLPack specification."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class Legacy(ctypes.Structure):
-    _fields_ = (("tensor", Fields), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Fields),
-    )
-
-
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype = ctypes.py_object
 _new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -191,9 +160,9 @@ class Exporter:
             **fields,
         }
         self.managed = (
-            Versioned(major=1, flags=flags, tensor=Fields(**tensor))
+            Versioned(major=1, flags=flags, tensor=DLTensor(**tensor))
             if versioned
-            else Legacy(tensor=Fields(**tensor))
+            else Legacy(tensor=DLTensor(**tensor))
         )
         self.name = name or (b"dltensor_versioned" if versioned else b"dltensor")
         EXPORTED.append(self)

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from dlpack import DLTensor, Legacy
 from onednn_graph.graph.runtime.arrays import as_array, pinned
 from strategies import BACKENDS
 
@@ -197,25 +198,6 @@ def test_a_capsule_that_is_given_twice(backend):
     )
 
 
-class Lying(ctypes.Structure):
-    """`DLManagedTensor` without a deleter."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
 class LyingVersioned(ctypes.Structure):
     _fields_ = (("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("rest", ctypes.c_uint8 * 256))
 
@@ -246,7 +228,7 @@ def exporter(**changes):
         "lanes": 1,
     } | changes
     values.setdefault("shape", ctypes.cast(SIZES, ctypes.POINTER(ctypes.c_int64)))
-    return Exporter(Lying(**values))
+    return Exporter(Legacy(tensor=DLTensor(**values)))  # without a deleter
 
 
 def test_what_an_exporter_may_say():
