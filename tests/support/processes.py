@@ -253,6 +253,9 @@ def become(option, what, *arguments):
     sys.argv = [option, *arguments]
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     if option == "-m":
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # as the package does where it is imported for its command
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(compile(what, "<string>", "exec"), vars(main))
