@@ -344,10 +344,11 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
             change = np.abs(there.astype(np.float64) - output.astype(np.float64))
             np.maximum(spread, np.where(np.isnan(change), np.inf, change), out=spread)
     result: list[Array] = []
+    summed = values[0].size / max(1, min(output.size for output in outputs))  # statistics are sums of so many
     for spread, output in zip(spreads, outputs, strict=True):
         largest = float(np.abs(output).max(initial=0.0))
         typical = float(spread.max(initial=0.0)) / 2
-        relative = max(1e-5, F32 * _drift(values[0].size / max(1, output.size)))
+        relative = max(1e-5, F32 * _drift(summed))
         result.append(4 * np.maximum(spread, typical) + relative * np.abs(output) + relative / 10 * largest)
     if op.kind in ("SoftMax", "LogSoftmax"):
         # Kernels keep what they have exponentiated in the output, in its type.
