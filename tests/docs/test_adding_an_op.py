@@ -38,6 +38,11 @@ PLACES = (
     Place("backends/numpy/eltwise.py", '    "Sqrt":', '    "Softsign": lambda x, a: x / (1 + np.abs(x)),\n'),
     Place(
         "backends/onednn/lowering/eltwise.py",
+        "from ..library.enumerators import",
+        "from ..library.descriptors import Binary\n",
+    ),
+    Place(
+        "backends/onednn/lowering/eltwise.py",
         "LOWERED = {",
         '''
 def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -57,7 +62,13 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     post_ops.add_links(quotient)
     attributes = post_ops.attributes()
     desc = low.chooser.describe(
-        "binary", low.engine, Algorithm.binary_max, seen.desc, seen.desc, target.desc, attributes
+        Binary(
+            algorithm=Algorithm.binary_max,
+            src_0=seen.desc,
+            src_1=seen.desc,
+            dst=target.desc,
+            attributes=attributes,
+        )
     )
     arguments = [(Arg.SRC, seen), (Arg.SRC_1, seen), *post_ops.arguments]
     low.emitter.run("eltwise", desc, [*arguments, (Arg.DST, target)])
