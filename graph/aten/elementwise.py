@@ -36,7 +36,7 @@ from ..importing.expressions import (
 )
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .schema import Translate, numpy_type_of, typed
+from .schema import Translate, cast_if_asked, numpy_type_of
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
@@ -354,7 +354,7 @@ def _dropout(t: Translation, x: Value, p: float, train: bool) -> Value:
 
 @OPS.enter("_to_copy", "to.dtype")
 def _to(t: Translation, x: Value, dtype: object = None, *_: object) -> Value:
-    return typed(t, x, dtype)
+    return cast_if_asked(t, x, dtype)
 
 
 @OPS.enter("type_as")

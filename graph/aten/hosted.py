@@ -13,7 +13,7 @@ from ..importing.hosted import TRUTH, any_of, compared, cumulative, extreme, gat
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Value, dtype_of
 from .elementwise import divided, promoted
-from .schema import Translate, typed
+from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
@@ -91,7 +91,7 @@ for _name, _every in (("any", False), ("all", True)):
 @OPS.enter("cumsum")
 def _cumsum(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
     wide = dtype is None and dtype_of(x) not in FLOATS
-    return cumulative(t, cast(t, x, np.dtype(np.int64)) if wide else typed(t, x, dtype), axis)
+    return cumulative(t, cast(t, x, np.dtype(np.int64)) if wide else cast_if_asked(t, x, dtype), axis)
 
 
 @OPS.enter("atan2")

@@ -65,6 +65,6 @@ def numpy_type_of(dtype: object) -> np.dtype[Any]:
     return NUMPY_TYPES[str(dtype)]
 
 
-def typed(t: Translation, x: Value, dtype: object) -> Value:
+def cast_if_asked(t: Translation, x: Value, dtype: object) -> Value:
     """The value in a `torch.dtype`; as it is for None."""
     return x if dtype is None else cast(t, x, numpy_type_of(dtype))

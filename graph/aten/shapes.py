@@ -30,7 +30,7 @@ from ..importing.expressions import (
 from ..importing.hosted import bordered
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
-from .schema import Translate, typed
+from .schema import Translate, cast_if_asked
 
 OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
@@ -235,7 +235,7 @@ def _reduce_all(t: Translation, x: Value, dtype: object = None, *, kind: str) ->
 def _summand(t: Translation, x: Value, dtype: object, kind: str) -> Value:
     """What is added up: integers and truths as s64, as torch does."""
     wide = dtype is None and kind in ("ReduceSum", "ReduceProd") and dtype_of(x) not in FLOATS
-    return cast(t, x, np.dtype(np.int64)) if wide else typed(t, x, dtype)
+    return cast(t, x, np.dtype(np.int64)) if wide else cast_if_asked(t, x, dtype)
 
 
 for _names, _kind in (
@@ -266,7 +266,7 @@ def _vector_norm(
     dtype: object = None,
 ) -> Value:
     kinds = {1: "ReduceL1", 2: "ReduceL2"}
-    given = typed(t, x, dtype)
+    given = cast_if_asked(t, x, dtype)
     if order in kinds:
         return reduce(t, kinds[int(order)], given, _axes(axes), keep)
     size = t.op("Abs", given)
@@ -316,7 +316,7 @@ def _softmax_core(
 
 
 def _softmax(t: Translation, x: Value, axis: int, dtype: object = None, *, kind: str = "SoftMax") -> Value:
-    return t.op(kind, typed(t, x, dtype), axis=axis_of(x, axis))
+    return t.op(kind, cast_if_asked(t, x, dtype), axis=axis_of(x, axis))
 
 
 OPS.add({"_log_softmax": partial(_softmax_core, kind="LogSoftmax")})
@@ -326,4 +326,4 @@ OPS.add({"log_softmax.int": partial(_softmax, kind="LogSoftmax")})
 
 @OPS.enter("_safe_softmax")
 def _safe_softmax(t: Translation, x: Value, axis: int, dtype: object = None) -> Value:
-    return t.op("SoftMax", typed(t, x, dtype), axis=axis_of(x, axis), mode="inf_as_zero")
+    return t.op("SoftMax", cast_if_asked(t, x, dtype), axis=axis_of(x, axis), mode="inf_as_zero")

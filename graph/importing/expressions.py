@@ -8,9 +8,9 @@ operands is a tensor: what is constant altogether was computed before. What can'
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
-from typing import cast as typed
 
 import ml_dtypes
 import numpy as np
@@ -58,7 +58,7 @@ def uniform(value: object) -> float | None:
         return float(value)
     if not isinstance(value, np.ndarray):
         return None
-    array = typed("Array", value)
+    array = typing.cast("Array", value)
     if array.size == 0:
         return None
     first = array.reshape(-1)[0]

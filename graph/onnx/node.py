@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from typing import cast as typed
 
 import numpy as np
 from attrs import frozen
@@ -95,5 +95,5 @@ Translate = Callable[[Translation, Node], "Value | Sequence[Value]"]
 
 def constant_scalar(value: object) -> float | None:
     """The number in a constant of one element, or None."""
-    array = typed("Array", value)
+    array = typing.cast("Array", value)
     return uniform(array) if isinstance(value, np.ndarray) and array.size == 1 else None

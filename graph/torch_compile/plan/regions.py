@@ -23,7 +23,7 @@ from .draft import Building
 from .handover import ByTorch
 from .nodes import SPATIAL, has_several, read_results
 from .refused import Refused
-from .results import check_complete, check_result, typed
+from .results import check_complete, check_result, in_torchs_type
 from .slots import Slots
 from .table import TABLE
 
@@ -87,7 +87,7 @@ class Regions:
             values: list[Any] = (
                 list(cast("Sequence[Any]", made)) if isinstance(made, list | tuple) else [made]
             )
-            values = [typed(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
+            values = [in_torchs_type(region.t, one, cell) for one, cell in zip(values, shapes, strict=False)]
             check_complete(node, values, shapes)
             self.check(region, node, values, shapes, before)
         except FAILURES as error:

@@ -16,7 +16,7 @@ from .cells import Cell
 from .nodes import WITH_STATISTICS, read_results
 
 
-def typed(t: Translation, value: Any, cell: Cell | None) -> Any:
+def in_torchs_type(t: Translation, value: Any, cell: Cell | None) -> Any:
     """Floating-point numbers in the type that torch has for them: statistics of half weights may be half or not."""
     dtype = None if cell is None else DATA_TYPES.get(cell.dtype)
     if value is None or dtype is None or dtype_of(value) == numpy_type(dtype):
