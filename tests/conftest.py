@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 import tomllib
 from pathlib import Path
 
@@ -18,6 +19,8 @@ settings.register_profile(
 settings.load_profile("tests")
 
 ROOT = Path(__file__).parent.parent
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     # Processes side by side that each have a thread for every CPU spend most of their time waiting in a loop. Kernels

@@ -30,12 +30,9 @@ COMMAND = ["-m", "onednn_graph"]
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, tmp_path):
-    """Nothing is remembered, and interrupts are heard, which a shell in the background has ignored."""
+    """Nothing is remembered."""
     monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("COLUMNS", raising=False)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -47,16 +47,12 @@ FEW = {"a code", "a full disk", "an interrupt", "the environment", "streams", "f
 )
 def test_a_forked_process_is_as_one_from_the_start(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = ["-c", f"import onednn_graph\n{PROGRAMS[program]}", "an", "argument"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("COV")} | {"OF_ITS_OWN": "1"}
-    try:
-        alone = subprocess.run(
-            [sys.executable, *arguments], input=b"abc", capture_output=True, timeout=120, env=env, check=False
-        )
-        forked = processes.run(arguments, input=b"abc", env=env)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    alone = subprocess.run(
+        [sys.executable, *arguments], input=b"abc", capture_output=True, timeout=120, env=env, check=False
+    )
+    forked = processes.run(arguments, input=b"abc", env=env)
     assert outcome(forked) == outcome(alone)
 
 

@@ -26,7 +26,8 @@ from .cpu import cpu_kind
 from .enumerators import CpuIsa
 from .finding import DISTRIBUTION, DISTRIBUTION_VERSION, VARIABLE, find_library, name_library
 from .prototypes import LATER_PROTOTYPES, PROTOTYPES
-from .runtimes import GNU_OPENMP, Runtime, runtime_of
+from .runtimes import GNU_OPENMP, Held, Runtime, runtime_of
+from .signals import shelter
 from .waiting import crowd, short_waits
 
 Version = tuple[int, int]
@@ -169,13 +170,17 @@ class Library:
             threads: as many as `granted` has said, if only once: what other code sets later must not part a kernel from
                 the threads that it was described for.
         """
-        runtime = self.runtime
-        held = runtime.hold(threads)
+        held = self.hold(threads)
         try:
             yield
         finally:
             if held is not None:
-                runtime.release(held)
+                self.runtime.release(held)
+
+    def hold(self, threads: int) -> Held | None:
+        """The beginning of `using`, for what is called often; what it returns is for `runtime.release`, unless None."""
+        shelter(self.runtime, threads)
+        return self.runtime.hold(threads)
 
     @property
     def machine(self) -> dict[str, Any]:

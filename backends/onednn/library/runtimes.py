@@ -64,6 +64,10 @@ class Runtime(Protocol):
         """Puts back what `hold` has changed."""
         ...
 
+    def everywhere(self, threads: int, function: Callable[[object], object]) -> None:
+        """Calls a function once on each thread of the calling one's team; on none where that is not known."""
+        ...
+
     def is_foreign(self) -> bool:
         """Whether the calling thread is not its own master here, and kernels have to run on another: see `fork.run`."""
         ...
@@ -129,13 +133,18 @@ class OpenMP:
         """How many threads come to a region that is tried."""
         if self._parallel is None:
             return threads
-        came: list[int] = []
-        each = CFUNCTYPE(None, c_void_p)(came.append)
+        came: list[object] = []
+        self.everywhere(threads, came.append)
+        return len(came)
+
+    def everywhere(self, threads: int, function: Callable[[object], object]) -> None:
+        if self._parallel is None:
+            return
+        each = CFUNCTYPE(None, c_void_p)(function)
         held = self.hold(threads)
         self._parallel(each, None, threads, 0)
         if held is not None:
             self.release(held)
-        return len(came)
 
     def hold(self, threads: int) -> Held | None:
         before = self.count()
@@ -190,6 +199,9 @@ class ThreadingBuildingBlocks:
     def release(self, held: Held) -> None:
         del held
 
+    def everywhere(self, threads: int, function: Callable[[object], object]) -> None:
+        del threads, function
+
     def is_foreign(self) -> bool:
         return self.count() != self._own
 
@@ -211,6 +223,9 @@ class CallingThread:
 
     def release(self, held: Held) -> None:
         del held
+
+    def everywhere(self, threads: int, function: Callable[[object], object]) -> None:
+        del threads, function
 
     def is_foreign(self) -> bool:
         return False

@@ -169,8 +169,7 @@ class Frame:
     def run(self) -> None:
         """Executes every primitive, on the plan's number of threads."""
         lib = self._plan.engine.lib
-        runtime = lib.runtime
-        held = runtime.hold(self._plan.threads)
+        held = lib.hold(self._plan.threads)
         try:
             if profiling.recordings:
                 self._profiled_run()
@@ -184,7 +183,7 @@ class Frame:
                     lib.check(status, "dnnl_primitive_execute")
         finally:
             if held is not None:
-                runtime.release(held)
+                lib.runtime.release(held)
 
     def _profiled_run(self) -> None:
         """The same, and each step is recorded."""
