@@ -420,6 +420,28 @@ def check_size(text: str, source: str) -> None:
             )
 
 
+def parsed(text: str, source: str) -> object:
+    """The JSON value of a text, as `document_at` takes it.
+
+    Raises:
+        GraphFileError: no JSON, or more of it than any graph needs.
+        ArgumentTypeError: no string.
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(
+            f"a graph's JSON text must be a string, got a value of type {type(text).__name__}"
+        )
+    check_size(text, source)
+    try:
+        return json.loads(text, object_pairs_hook=_parse_object, parse_int=_parse_integer)
+    except json.JSONDecodeError as error:
+        raise GraphFileError(
+            f"{source}: line {error.lineno}, column {error.colno}: must be JSON, but there: {error.msg}"
+        ) from error
+    except RecursionError:
+        raise GraphFileError(f"{source}: lists and objects are nested too deeply; no graph is") from None
+
+
 def loads(text: str, *, source: str = "<text>") -> Document:
     """The document that a text holds.
 
@@ -432,20 +454,7 @@ def loads(text: str, *, source: str = "<text>") -> Document:
             rule and the value.
         ArgumentTypeError: no string.
     """
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        raise ArgumentTypeError(
-            f"a graph's JSON text must be a string, got a value of type {type(text).__name__}"
-        )
-    check_size(text, source)
-    try:
-        value: object = json.loads(text, object_pairs_hook=_parse_object, parse_int=_parse_integer)
-    except json.JSONDecodeError as error:
-        raise GraphFileError(
-            f"{source}: line {error.lineno}, column {error.colno}: must be JSON, but there: {error.msg}"
-        ) from error
-    except RecursionError:
-        raise GraphFileError(f"{source}: lists and objects are nested too deeply; no graph is") from None
-    return document_at(Place(source), value)
+    return document_at(Place(source), parsed(text, source))
 
 
 def load(path: str | os.PathLike[str]) -> Document:

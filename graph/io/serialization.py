@@ -285,10 +285,34 @@ def graph_of(make: type[G], document: Document, weights: Weights | None = None) 
     return graph
 
 
+def ops_of(document: Document) -> tuple[Op, ...]:
+    """The ops of a document in its order, on one description of each tensor; see `graph_of`, which checks more.
+
+    Raises:
+        GraphFileError and others: see `graph_of`.
+    """
+    interface = Interface() if document.interface is None else document.interface
+    tensors = _logical_tensors(document, interface, interface.names)
+    return tuple(
+        _op(record, Place(document.source, f"graph[{i}]"), tensors) for i, record in enumerate(document.ops)
+    )
+
+
+def inputs_of(document: Document) -> tuple[LogicalTensor, ...]:
+    """The inputs as the interface of a document describes them, whatever its ops say."""
+    interface = Interface() if document.interface is None else document.interface
+    place = Place(document.source, "interface.inputs")
+    return tuple(
+        _logical_tensor(record.id, [_Use(place.item(i), record)], False, interface.names.get(record.id, ""))
+        for i, record in enumerate(interface.inputs)
+    )
+
+
 # --- graph to document ----------------------------------------------------------------------------------
 
 
-def _record(tensor: LogicalTensor) -> TensorRecord:
+def record_of(tensor: LogicalTensor) -> TensorRecord:
+    """The description of a tensor as the format has it; names and ids of opaque layouts have no place there."""
     shape, strides = written_shape(tensor.shape, tensor.strides, tensor.layout_type)
     return TensorRecord(
         id=tensor.id,
@@ -298,6 +322,42 @@ def _record(tensor: LogicalTensor) -> TensorRecord:
         layout_type=tensor.layout_type,
         property_type=tensor.property_type,
     )
+
+
+def records_of(ops: Sequence[Op]) -> tuple[OpRecord, ...]:
+    """Ops as the format has them.
+
+    Raises:
+        GraphFileError: an op that belongs to this process, since it speaks to others.
+    """
+    bound = next((op for op in ops if "communicator" in op.attributes), None)
+    if bound is not None:
+        raise GraphFileError(
+            f"{bound} speaks to other processes through a communicator of this one, and can't be written; save the "
+            "graph as it was before it was given to training in several processes"
+        )
+    records: list[OpRecord] = []
+    for op in ops:
+        types = {spec.name: spec.type for spec in op.schema.attributes}
+        records.append(
+            OpRecord(
+                id=op.id,
+                name=op.name,
+                kind=op.names.kind,
+                attributes={
+                    op.names.spell(name): AttributeRecord(types[name], value)
+                    for name, value in op.attributes.items()
+                },
+                inputs=tuple(map(record_of, op.inputs)),
+                outputs=tuple(map(record_of, op.outputs)),
+            )
+        )
+    return tuple(records)
+
+
+def _as_known(graph: GraphCore, op: Op) -> tuple[list[LogicalTensor], list[LogicalTensor]]:
+    """The inputs and outputs of an op as far as their shapes are inferred."""
+    return [graph.tensor(t.id) for t in op.inputs], [graph.tensor(t.id) for t in op.outputs]
 
 
 def from_graph(graph: GraphCore) -> Document:
@@ -311,35 +371,13 @@ def from_graph(graph: GraphCore) -> Document:
         raise ArgumentTypeError(
             f"a Graph is needed, got {format_value(graph)} of type {type(graph).__name__}"
         )
-    bound = next((op for op in graph.ops if "communicator" in op.attributes), None)
-    if bound is not None:
-        raise GraphFileError(
-            f"{bound} speaks to other processes through a communicator of this one, and can't be written; save the "
-            "graph as it was before it was given to training in several processes"
-        )
     produced = {t.id for op in graph.ops for t in op.outputs}
     read = tuple(dict.fromkeys(t.id for op in graph.ops for t in op.inputs if t.id not in produced))
-    ops: list[OpRecord] = []
-    for op in graph.ops:
-        types = {spec.name: spec.type for spec in op.schema.attributes}
-        ops.append(
-            OpRecord(
-                id=op.id,
-                name=op.name,
-                kind=op.names.kind,
-                attributes={
-                    op.names.spell(name): AttributeRecord(types[name], value)
-                    for name, value in op.attributes.items()
-                },
-                inputs=tuple(_record(graph.tensor(t.id)) for t in op.inputs),
-                outputs=tuple(_record(graph.tensor(t.id)) for t in op.outputs),
-            )
-        )
     return Document(
         engine_kind=graph.engine_kind,
         fpmath_mode=graph.fpmath_mode,
         apply_to_int=False,
-        ops=tuple(ops),
+        ops=records_of([op.with_tensors(*_as_known(graph, op)) for op in graph.ops]),
         # As the library means it: what ops read and none makes, and what they make for the user.
         input_ports=read,
         output_ports=tuple(t.id for t in graph.outputs if t.id in produced),
@@ -367,7 +405,7 @@ def _interface(graph: GraphCore, read: tuple[int, ...], produced: Collection[int
         return None
     return Interface(
         names=names,
-        inputs=tuple(map(_record, inputs)),
+        inputs=tuple(map(record_of, inputs)),
         outputs=tuple(OutputRecord(number, name) for name, number in graph.marked_outputs),
     )
 
