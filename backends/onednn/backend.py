@@ -27,7 +27,7 @@ from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
 from .lowering import table
 from .lowering.blocks import in_blocks
-from .lowering.finishing import finish, prepared
+from .lowering.finishing import finish, prepared, taps
 from .lowering.fusions import HOSTED, PATTERNS
 from .lowering.lowering import Lowering
 from .lowering.walk import lower_all
@@ -166,6 +166,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
         raise UnsupportedError(f"no primitive of the library is left ({reasons})")
     made_once = prepared(low) if blocks is None else None
     plan = Plan(engine, low.emitter.steps)
+    doubted = request.options.verify or not all(map(_is_proven, plan.steps))
     executable = PlanExecutable(
         plan,
         request.engine,
@@ -189,6 +190,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
         ),
         made_once,
         () if blocks is None else blocks.offsets,
+        taps(low) if doubted and blocks is None else (),
     )
     return low, executable
 

@@ -11,11 +11,14 @@ from attrs import field, frozen
 from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
-from ...graph.runtime.executable import Explanation
+from ...graph.runtime.executable import Explanation, Visit
 from .library import fork
+from .plan.arena import GUARDS
 from .plan.constants import ConstantPlan, PreparedConstants
 from .plan.frame import Frame
 from .plan.plan import Plan
+from .plan.steps import Tap
+from .plan.tapping import TapWay
 
 
 @frozen(eq=False)
@@ -26,6 +29,7 @@ class PlanExecutable:
         plan: on the inputs and outputs in their order, and on what is prepared.
         prepared: what it takes beside them, made of constant inputs.
         blocks: bytes to add to the arguments' addresses, for each time that the plan runs.
+        taps: where to look at tensors between the ops, where that may be asked for.
     """
 
     plan: Plan
@@ -35,6 +39,7 @@ class PlanExecutable:
     explanation: Explanation = field(repr=False)
     prepared: ConstantPlan | None = None
     blocks: tuple[tuple[int, ...], ...] = ()
+    taps: tuple[Tap, ...] = field(default=(), repr=False)
 
     def _addresses(self, arrays: Sequence[Array]) -> tuple[list[int], PreparedConstants | None]:
         """Addresses of all arguments, and what must live as long as they are used."""
@@ -71,6 +76,28 @@ class PlanExecutable:
                 self.plan.run(addresses, ready)
 
         fork.run(run)
+
+    def run_tapped(self, inputs: Sequence[Array], outputs: Sequence[Array], visit: Visit) -> bool:
+        """See `Tapped`."""
+        arrays = (*inputs, *outputs)
+        with GUARDS.on():
+            frame = Frame(self.plan)
+        ways = [TapWay.of(tap, self.plan.engine) for tap in self.taps]
+        behind: dict[int, list[TapWay]] = {}
+        for way in ways:
+            behind.setdefault(way.tap.step, []).append(way)
+
+        def run() -> None:
+            addresses, _ready = self._addresses(arrays)
+            for offsets in self.blocks or ((0,) * len(addresses),):
+                there = [start + offset for start, offset in zip(addresses, offsets, strict=True)]
+                frame.point(there)
+                for number in frame.run_by_steps():
+                    for way in behind.get(number, ()):
+                        way.visit(visit, frame.place(way.tap.buffer, there))
+
+        fork.run(run)
+        return frame.intact()
 
     def prepare(self, addresses: Sequence[int]) -> PreparedConstants | None:
         """What is made of the constant inputs as they are now."""

@@ -61,8 +61,8 @@ def build(
         request: what is compiled.
         backends: in the order in which they are asked.
         asked: whether the first has claimed these very ops, and so need not be asked again.
-        parts: partitions that the request joins, where there are several. These are verified one by one then: over
-            many ops roundings grow, and say nothing of a kernel.
+        parts: partitions that the request joins, where there are several. Where one of them has effects, and so can't
+            be tried, these are verified one by one.
 
     Raises:
         UnsupportedError: no backend can run it; the message has each one's reason.
@@ -80,10 +80,11 @@ def build(
                 explanation = executable.explanation
                 must_verify = request.options.verify or not explanation.trusted
                 wrong = None
-                if must_verify and not parts and not all(op.schema.pure for op in request.ops):
+                pure = all(op.schema.pure for op in request.ops)
+                if must_verify and not pure and not parts:
                     must_verify = False  # nothing must happen before the first execution
                     wrong = None if explanation.trusted else "what has effects can't be tried"
-                elif must_verify and parts:
+                elif must_verify and not pure:
                     wrong = _wrong_in_parts(executable, parts, every=request.options.verify)
                 elif must_verify:
                     wrong = _wrong_in_some_turn(request, executable)
@@ -121,7 +122,8 @@ def _not_generated(executable: Executable) -> str | None:
 def _wrong_in_some_turn(request: CompileRequest, executable: Executable) -> str | None:
     """What is wrong with an executable on integers, whichever way it goes, or None."""
     every = executable.turns() if isinstance(executable, InTurns) else (executable,)
-    return next((wrong for one in every if (wrong := wrong_on_integers(request, one)) is not None), None)
+    found = (wrong_on_integers(request, one, every=request.options.verify) for one in every)
+    return next((wrong for wrong in found if wrong is not None), None)
 
 
 def _wrong_in_parts(executable: Executable, parts: Sequence[Part], *, every: bool) -> str | None:

@@ -250,6 +250,27 @@ class InTurns(Protocol):
         ...
 
 
+Visit = Callable[[LogicalTensor, Array, bool], Array | None]
+"""Is shown a tensor, its elements, and whether others may stand in their place; returns these, or None."""
+
+
+@runtime_checkable
+class Tapped(Protocol):
+    """An executable whose tensors between the ops can be looked at while it runs."""
+
+    def run_tapped(self, inputs: Sequence[Array], outputs: Sequence[Array], visit: Visit) -> bool:
+        """Computes outputs from inputs in the same kernels and the same memory, with guards around temporaries.
+
+        Args:
+            inputs, outputs: as for `run`.
+            visit: is shown what it can be shown, in the order in which it is computed.
+
+        Returns:
+            Whether nothing was written beside the temporaries.
+        """
+        ...
+
+
 @runtime_checkable
 class AtAddresses(Protocol):
     """An executable that can be run on memory that its caller vouches for, with nothing checked and nothing kept."""

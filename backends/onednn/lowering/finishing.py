@@ -8,11 +8,12 @@ from collections.abc import Collection, Mapping
 from attrs import evolve
 
 from ....graph.model.logical_tensor import PropertyType
+from ..library.enumerators import Arg
 from ..library.memory import OpaqueLayout
 from ..plan.constants import ConstantPlan
 from ..plan.hoisting import flow, made_of_constants
 from ..plan.plan import Plan
-from ..plan.steps import AnyStep, Buffer, in_place
+from ..plan.steps import AnyStep, Buffer, Tap, in_place, instead
 from .lowering import Lowering
 from .tensors import label_of
 
@@ -49,6 +50,7 @@ def finish(low: Lowering) -> tuple[OpaqueLayout | None, ...]:
             if producer is not None:
                 low.emitter.belongs_to(producer.id, since)
     low.emitter.steps.assign([_moved(step, moved) for step in _without_idle_copies(low, moved)])
+    _move(low, moved)
     _use_outputs(low)
     return tuple(layouts)
 
@@ -70,6 +72,7 @@ def _use_outputs(low: Lowering) -> None:
             there = Buffer(taken.desc, argument)
             for user in uses[taken]:
                 low.emitter.steps[user] = _moved(low.emitter.steps[user], {taken: there})
+            _move(low, {taken: there})
             uses[there], first[argument] = uses[taken], uses[taken][0]
             break
 
@@ -113,20 +116,56 @@ def prepared(low: Lowering) -> ConstantPlan | None:
     kept = [buffer for buffer in ready if buffer in used]
     moved = {buffer: Buffer(buffer.desc, count + number) for number, buffer in enumerate(kept)}
     low.emitter.steps.assign([_moved(step, moved) for step in others])
+    _move(low, moved)
     plan = Plan(low.engine, [_moved(step, moved) for step in early])
     sizes = tuple(buffer.desc.nbytes for buffer in kept)
     return ConstantPlan(plan, sizes, tuple(sorted(constant)), low.request.version)
 
 
+def taps(low: Lowering) -> tuple[Tap, ...]:
+    """The tensors between the ops that can be looked at while the finished plan runs."""
+    doers: dict[int, set[int]] = {op.id: {op.id} for op in low.request.ops}
+    for first, *others in low.notes.fused:
+        for op in others:
+            doers[op.id].add(first.id)
+    steps = low.emitter.steps
+    writers: dict[Buffer, list[int]] = {}
+    users: dict[Buffer, list[int]] = {}
+    for number, step in enumerate(steps):
+        for root in {buffer.root for buffer in flow(step).writes}:
+            writers.setdefault(root, []).append(number)
+        for root in {buffer.root for _, buffer in step.arguments}:
+            users.setdefault(root, []).append(number)
+    ends = {step.op: number for number, step in enumerate(steps)}
+    given = len(low.request.inputs) + len(low.request.outputs)  # behind them is what is prepared
+    found: list[Tap] = []
+    for op in low.request.ops:
+        for tensor in op.outputs:
+            buffer = low.tensors.where.get(tensor.id)
+            if buffer is None or (buffer.root.argument or 0) >= given or tensor.id in low.tensors.left_opaque:
+                continue
+            whole = buffer.desc.shape == (tensor.dims or (1,)) and 0 not in tensor.dims
+            mine = [n for n in writers.get(buffer.root, ()) if steps[n].op in doers[op.id]]
+            if not mine or not whole or buffer.desc.data_type is not tensor.data_type:
+                continue
+            end = max(ends.get(one, 0) for one in doers[op.id])  # one result may be made of another
+            later = [steps[n] for n in users[buffer.root] if mine[-1] < n <= end]
+            taken = any(step.is_copy or step.op not in doers[op.id] for step in later)
+            # What a workspace says of a result would not be true of other elements.
+            known = any(number == Arg.WORKSPACE for number, _ in steps[mine[-1]].arguments)
+            writable = not taken and not known and not steps[mine[-1]].is_copy
+            found.append(Tap(tensor, buffer, end if writable else mine[-1], writable))
+    return tuple(found)
+
+
+def _move(low: Lowering, moved: Mapping[Buffer, Buffer]) -> None:
+    """Where tensors lie once some buffers have moved."""
+    for number, buffer in list(low.tensors.where.items()):
+        low.tensors.where[number] = instead(buffer, moved)
+
+
 def _moved(step: AnyStep, moved: Mapping[Buffer, Buffer]) -> AnyStep:
     """The step with buffers in the place of others, views of them included."""
-
-    def instead(buffer: Buffer) -> Buffer:
-        if buffer in moved:
-            return moved[buffer]
-        if buffer.base is None or buffer.root not in moved:
-            return buffer
-        base = instead(buffer.base)
-        return Buffer(buffer.desc, base.root.argument, base=base, offset=buffer.offset)
-
-    return evolve(step, arguments=tuple((number, instead(buffer)) for number, buffer in step.arguments))
+    return evolve(
+        step, arguments=tuple((number, instead(buffer, moved)) for number, buffer in step.arguments)
+    )

@@ -220,6 +220,21 @@ class Frame:
             self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
             yield start, end
 
+    def run_by_steps(self) -> Iterator[int]:
+        """Executes each step by itself; yields its number once it is done."""
+        with self._plan.engine.lib.using(self._plan.threads):
+            for number, _ in enumerate(self._one_by_one()):
+                yield number
+
+    def place(self, buffer: Buffer, addresses: Sequence[int]) -> int:
+        """Where the elements of a buffer begin, with the arguments at these addresses."""
+        root = buffer.root
+        if root.constant is not None:
+            return address(root.constant) + buffer.place
+        if root.argument is not None:
+            return addresses[root.argument] + buffer.place
+        return self._arena.start + self._plan.offsets[root] + buffer.place
+
     def intact(self) -> bool:
         """Whether the guard zones around the arena are untouched; see `arena.GUARDS`.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
+from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.runtime.arrays import Array, address, numpy_type
 from ....graph.runtime.profiling import EventKind
 from ..library.enumerators import Arg
@@ -154,6 +155,33 @@ class HostStep:
 
 
 AnyStep = Step | HostStep
+
+
+@frozen
+class Tap:
+    """Where a tensor between the steps of a plan can be looked at.
+
+    Attributes:
+        tensor: it.
+        buffer: its elements, in the order of its own axes.
+        step: number of the step behind which they are there.
+        writable: whether whoever reads it later reads it there, so that other elements can be put in their place.
+    """
+
+    tensor: LogicalTensor
+    buffer: Buffer
+    step: int
+    writable: bool
+
+
+def instead(buffer: Buffer, moved: Mapping[Buffer, Buffer]) -> Buffer:
+    """The buffer that stands for it where some have moved, views of them included."""
+    if buffer in moved:
+        return moved[buffer]
+    if buffer.base is None or buffer.root not in moved:
+        return buffer
+    base = instead(buffer.base, moved)
+    return Buffer(buffer.desc, base.root.argument, base=base, offset=buffer.offset)
 
 
 def copy_step(what: str, desc: PrimitiveDesc, source: Buffer, target: Buffer) -> Step:

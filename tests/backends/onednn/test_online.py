@@ -211,7 +211,7 @@ def test_every_candidate_is_verified_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(executables, "way", noted)
     model = graph_of(WIDE).compile(tune="online", verify=True)
     _, found = story(model)
-    assert prescribed == list(range(len(found.tried)))
+    assert list(dict.fromkeys(prescribed)) == list(range(len(found.tried)))
     assert not any(one.seconds for one in found.tried)
     assert model.explain()[0].verified
 

@@ -645,11 +645,11 @@ def test_two_outputs_in_one_memory_are_refused(onednn, backend, shared):
     ("dtype", "step"), [(np.float32, 2.0**-23), (ml_dtypes.bfloat16, 2.0**-7), (np.float16, 2.0**-7)]
 )
 def test_how_far_off_verification_lets_a_number_be(dtype, step):
-    """64 roundings of its type, relative to numbers above one; both halves are as bf16."""
+    """64 roundings of its type, relative to the largest number or one; both halves are as bf16."""
     want = np.array([0.0, 1.0, 8.0], dtype)
     for share, close in ((0.9, True), (1.2, False)):
-        have = (want.astype(np.float64) + share * 64 * step * np.array([1, 1, 8])).astype(dtype)
-        assert (verification._close(have, want) == close).all()
-    assert verification._close(np.int8([3, 4, -5]), np.int8([4, 4, -5])).all()
-    assert not verification._close(np.int8([3]), np.int8([5])).any()
-    assert not verification._close(np.uint8([0]), np.uint8([255])).any()
+        have = (want.astype(np.float64) + share * 64 * step * 8).astype(dtype)
+        assert (verification._close(have, want, step) == close).all()
+    assert verification._close(np.int8([3, 4, -5]), np.int8([4, 4, -5]), step).all()
+    assert not verification._close(np.int8([3]), np.int8([5]), step).any()
+    assert not verification._close(np.uint8([0]), np.uint8([255]), step).any()

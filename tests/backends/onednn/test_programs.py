@@ -349,7 +349,7 @@ def test_doubts_of_one_gradient_leave_the_others_their_best_kernels(onednn, monk
                 names = swept["convolution_backward_weights"]
                 rest = frozenset(name for name in names if not name.startswith("jit_dw"))
                 patch.setitem(swept, "convolution_backward_weights", rest)
-                patch.setattr(building, "wrong_on_integers", lambda request, executable: "it is wrong")
+                patch.setattr(building, "wrong_on_integers", lambda request, executable, every: "it is wrong")
             told = graph.compile().explain()
         found = {}
         for op in graph.ops:
