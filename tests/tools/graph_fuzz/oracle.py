@@ -350,7 +350,22 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
         typical = float(spread.max(initial=0.0)) / 2
         relative = max(1e-5, F32 * _drift(summed))
         result.append(4 * np.maximum(spread, typical) + relative * np.abs(output) + relative / 10 * largest)
+    if op.kind in ("BatchNormTrainingBackward", "LayerNormBackward"):
+        result[0] = result[0] + 4 * F32 * _size_of_terms(op, values)
     if op.kind in ("SoftMax", "LogSoftmax"):
         # Kernels keep what they have exponentiated in the output, in its type.
         result[0] = result[0] + 2 * HALF_STEP[op.outputs[0].data_type.value] * np.abs(outputs[0])
     return result
+
+
+def _size_of_terms(op: og.Op, values: list[Array]) -> float:
+    """The size of what a gradient of a normalisation is the difference of.
+
+    It is diff_dst less its mean, times gamma / √(variance + epsilon): of one number, or of equal ones, nothing is left
+    of either, whichever way diff_dst is moved, but both are rounded as they were.
+    """
+    _, diff_dst, _, variance, *gamma = (np.abs(v) for v in values)
+    if not diff_dst.size:
+        return 0.0
+    largest = diff_dst.max() * (gamma[0].max() if gamma else 1.0)
+    return float(largest / np.sqrt(variance.min() + op.attributes.real("epsilon")))
