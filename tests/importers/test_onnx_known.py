@@ -241,10 +241,15 @@ def test_maxima_over_all_axes_behind_one(kind, constant, axis):
     flat = x.reshape(int(np.prod(x.shape[:first])), -1).astype("f8")
     soft = np.exp(flat) / np.exp(flat).sum(1, keepdims=True)
     hard = np.eye(flat.shape[1])[flat.argmax(1)]
-    expected = {"Softmax": soft, "LogSoftmax": np.log(soft), "Hardmax": hard}[kind].reshape(x.shape)
+    expected = (hard if kind == "Hardmax" else soft).reshape(x.shape)
     inputs = {"zero": zero} if constant else {"x": x, "zero": zero}
     model = model_of(nodes, inputs, ["y"], {"x": x} if constant else {}, opset=11)
-    np.testing.assert_allclose(og.from_onnx(model).compile()(inputs)["y"], expected, rtol=1e-5)
+    result = og.from_onnx(model).compile()(inputs)["y"]
+    if (
+        kind == "LogSoftmax"
+    ):  # the library's logarithms have so many digits behind the point, whatever stands before it
+        result = np.exp(result)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 def test_bounds_in_the_wrong_order():

@@ -210,12 +210,12 @@ ROWS = {
         of("ConvTransposeBackwardData", LAST, (3, 3, 32, 32), **DENSE), "convolution", copies=1
     ),
     "ConvolutionBackwardWeights": row(
-        of("ConvolutionBackwardWeights", LAST, LAST, **GRADIENT), "convolution", copies=1
+        of("ConvolutionBackwardWeights", LAST, LAST, **GRADIENT), "convolution", copies=1, isa="avx2"
     ),
     "ConvTransposeBackwardWeights": row(
-        of("ConvTransposeBackwardWeights", LAST, LAST, **GRADIENT), "convolution", copies=1
+        of("ConvTransposeBackwardWeights", LAST, LAST, **GRADIENT), "convolution", copies=1, isa="avx2"
     ),
-    "weight gradient with bias": row(gradient_with_bias, "convolution", copies=1),
+    "weight gradient with bias": row(gradient_with_bias, "convolution", copies=1, isa="avx2"),
     "BiasAddBackward": row(of("BiasAddBackward", LAST), "sum of rows"),
     "MatMul": row(product, "matmul"),
     "MatMul in a batch": row(of("MatMul", (4, 16, 32), (4, 32, 24)), "matmul"),

@@ -18,7 +18,7 @@ from onednn_graph.backends.onednn.rules.conditions import WITHOUT_VNNI
 from op_calls import EXAMPLES
 from random_graphs import ANCHORS, arrays_for, random_graph
 from rows import each
-from strategies import SETTINGS
+from strategies import SETTINGS, has_isa
 
 NOT_HERE = {
     "GenIndex",
@@ -474,7 +474,8 @@ def test_weight_gradients_take_the_bias_gradient_along(onednn, data_format, dtyp
     np.testing.assert_array_equal(got[db], want[db])
     (explanation,) = model.explain().values()
     assert explanation.backend == "onednn"
-    if kernels is not None and dtype != "f16":  # f16 goes through f32 in one of many ways
+    # Below AVX2 no kernel of f32 makes it from data in channels last; f16 goes through f32 in one of many ways.
+    if kernels is not None and dtype != "f16" and (dtype == "bf16" or has_isa("avx2")):
         assert {name.split()[0] for name in explanation.implementations} <= kernels
 
 
