@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
 
+import torchvision_anywhere  # noqa: E402, F401 -- before transformers imports torchvision
 from onednn_graph.graph.aten.table import AUTOGRAD  # noqa: E402 -- torch comes first
 from training_modules import Inverted  # noqa: E402 -- torch comes first
 

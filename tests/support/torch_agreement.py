@@ -1,8 +1,6 @@
 """Models of torch through `torch.compile(…, backend="onednn_graph")`, beside eager torch and double precision."""
 
 import copy
-import sys
-import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -11,10 +9,7 @@ import onednn_graph.torch
 import pytest
 import torch
 import torch.utils._pytree
-
-# Shape rules of torchvision's compiled detection ops. They can't be registered where torch and torchvision were built
-# for different devices (a torch for the CPU), and then neither torchvision nor transformers beside it can be imported.
-sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
+import torchvision_anywhere  # noqa: F401 -- before torchvision is imported
 
 LIMITS = {"f32": 1e-3, "bf16": 2e-2, "autocast": 2e-2}
 """Distances from double precision that are always good, for single tensors."""
