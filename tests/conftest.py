@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.proven import Swept
 from onednn_graph.backends.onednn.proven import swept as how_swept
+from onednn_graph.graph.trust.store import STORE
 
 settings.register_profile(
     "tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -36,6 +37,13 @@ def tuning_cache_of_tests(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path_factory.mktemp("tuned")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def verdicts_of_a_test():
+    """No test trusts a kernel for what another one has seen, or made it do."""
+    yield
+    STORE.clear()
 
 
 @pytest.fixture(scope="session")

@@ -44,6 +44,7 @@ from .tables import (
     say_made_up,
     short,
 )
+from .trust import trust
 
 MACHINE_SECONDS = 300.0
 """That `tune --machine` measures by default."""
@@ -97,6 +98,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(trust, name="trust")
 
 
 class BackendName(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,11 +14,13 @@ from ..backends.onednn.library import f16c
 from ..backends.onednn.library.cpu import cpu_name
 from ..backends.onednn.library.loading import Library, load
 from ..backends.onednn.proven import swept
-from ..backends.onednn.tuning_cache import cache_folder
 from ..backends.onednn.weight_gradients.machine import factors_of
+from ..graph.runtime.cache_folder import cache_folder
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
 from ..graph.runtime.environment import environment
 from ..graph.runtime.threads import get_num_threads
+from ..graph.trust.settings import verifying
+from ..graph.trust.store import STORE
 from ..ops.errors import LibraryError
 
 PACKAGES = ("numpy", "ml_dtypes", "attrs", "onnx", "torch", "netron")
@@ -53,11 +56,19 @@ def information() -> dict[str, Any]:
         }
     data["backends"] = {name: reason or "available" for name, reason in onednn_graph.list_backends().items()}
     folder = cache_folder()
-    remembered = len(list(folder.glob("*.json"))) if folder.is_dir() else 0
-    data["tuning cache"] = f"{folder} ({remembered} problems)"
+    remembered = len(list(folder.glob("*.json"))) if folder is not None and folder.is_dir() else 0
+    data["tuning cache"] = f"{folder or 'no folder'} ({remembered} problems)"
+    data["verdicts"] = _verdicts()
     data["environment"] = environment()
     data["packages"] = {name: installed(name) for name in PACKAGES}
     return data
+
+
+def _verdicts() -> str:
+    """How many there are about kernels, by kind, and where new ones are found."""
+    kinds = Counter(one.kind.value for one in STORE.rows().values())
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    return f"{STORE.path or 'in memory'} ({told}); verification: {verifying()}"
 
 
 def _cost_data(library: Library) -> str:

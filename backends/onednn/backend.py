@@ -18,6 +18,7 @@ from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...ops.errors import LibraryError, UnsupportedError
 from .attempts import Attempts, Outcome
+from .digest import key_of
 from .executable import PlanExecutable
 from .library import fork
 from .library.engines import native_engine
@@ -185,7 +186,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
             considered=tuple(low.notes.considered),
             prepared=() if made_once is None else made_once.plan.implementations,
             prepared_bytes=0 if made_once is None else made_once.nbytes,
-            steps=_explained(low, plan, made_once),
+            steps=_explained(low, plan, made_once, () if blocks is None else blocks.offsets),
             threads=plan.threads,
         ),
         made_once,
@@ -210,7 +211,9 @@ def _made(low: Lowering, executable: PlanExecutable, version: int) -> Made:
     return Made(executable, problems, version)
 
 
-def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tuple[ExplainedStep, ...]:
+def _explained(
+    low: Lowering, plan: Plan, prepared: ConstantPlan | None, blocks: Sequence[Sequence[int]]
+) -> tuple[ExplainedStep, ...]:
     fused = {ops[0].id: "+".join(op.kind for op in ops) for ops in low.notes.fused}
     plans = [(plan, False)] if prepared is None else [(prepared.plan, True), (plan, False)]
     return tuple(
@@ -222,6 +225,7 @@ def _explained(low: Lowering, plan: Plan, prepared: ConstantPlan | None) -> tupl
             host=isinstance(step, HostStep) and step.is_op,
             implementation=step.implementation,
             proven=_is_proven(step),
+            trust=_trust(steps, step, () if early else blocks),
             layout=_layout(step),
             change=_change(step),
         )
@@ -255,6 +259,11 @@ def _is_proven(step: AnyStep) -> bool:
     return not isinstance(step, Step) or is_proven(
         step.desc.engine.lib, step.desc.function, step.implementation
     )
+
+
+def _trust(plan: Plan, step: AnyStep, blocks: Sequence[Sequence[int]]) -> str:
+    """The key of verdicts about a step that needs one."""
+    return key_of(plan, step, blocks) if isinstance(step, Step) and not _is_proven(step) else ""
 
 
 def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:

@@ -1,8 +1,8 @@
 """Implementations of the library that the fuzzers have covered, so that the quarantine tells all that is known of them.
 
-Every other one, of a CPU or a version that no sweep has run on, say, is verified on integer data at each compile.
-Names come from `tests/tools/fuzz_kernels.py` for weight gradients and `tests/tools/fuzz_primitives.py` for all others,
-run with every instruction set up to AVX-512 with bf16 and VNNI.
+Every other one, of a CPU or a version that no sweep has run on, say, is verified on integer data when it is first
+compiled for a problem. Names come from `tests/tools/fuzz_kernels.py` for weight gradients and
+`tests/tools/fuzz_primitives.py` for all others, run with every instruction set up to AVX-512 with bf16 and VNNI.
 """
 
 from __future__ import annotations
@@ -480,8 +480,8 @@ class Swept(enum.StrEnum):
     """How much of a library the fuzzers have covered, in words."""
 
     full = "yes"
-    part = "in part: the kernels that are not are verified at each compile"
-    none = "no: what runs on it is verified at each compile"
+    part = "in part: the kernels that are not are verified when they are first compiled"
+    none = "no: what runs on it is verified when it is first compiled"
 
 
 def swept(lib: Library) -> Swept:

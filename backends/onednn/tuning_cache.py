@@ -10,13 +10,11 @@ import hashlib
 import json
 import logging
 import math
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_path
-
+from ...graph.runtime.cache_folder import cache_folder
 from ...graph.runtime.replacing import replacing
 
 MAX_BYTES = 2**20
@@ -28,24 +26,22 @@ class TuningCacheWarning(UserWarning):
     """A file of remembered times can't be read or written; compilation goes on without."""
 
 
-def cache_folder() -> Path:
-    """Where remembered times are: `ONEDNN_GRAPH_CACHE`, or the user's cache folder."""
-    chosen = os.environ.get("ONEDNN_GRAPH_CACHE")
-    return Path(chosen) if chosen else user_cache_path("onednn_graph") / "tuned"
-
-
 def digest(key: dict[str, Any]) -> str:
     """A short name of a problem: a hash of everything that its times depend on."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _file(key: dict[str, Any]) -> Path:
-    return cache_folder() / f"{digest(key)}.json"
+def _file(key: dict[str, Any]) -> Path | None:
+    """Where its times are kept; None for a user who has no place for that."""
+    folder = cache_folder()
+    return None if folder is None else folder / f"{digest(key)}.json"
 
 
 def remembered(key: dict[str, Any]) -> dict[str, float]:
     """Candidate's name → its time; empty where nothing is known."""
     path = _file(key)
+    if path is None:
+        return {}
     try:
         with path.open("rb") as file:
             content: Any = json.loads(file.read(MAX_BYTES).decode())
@@ -68,6 +64,9 @@ def remembered(key: dict[str, Any]) -> dict[str, float]:
 def remember(key: dict[str, Any], times: dict[str, float]) -> None:
     """Keeps times for other processes and days."""
     path = _file(key)
+    if path is None:
+        LOGGER.debug("times of %d candidates are not kept, for the user has no home folder", len(times))
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as (file,):
@@ -79,6 +78,8 @@ def remember(key: dict[str, Any], times: dict[str, float]) -> None:
 def forget(key: dict[str, Any]) -> bool:
     """Removes what is remembered of it; whether there was something."""
     path = _file(key)
+    if path is None:
+        return False
     there = path.exists()
     path.unlink(missing_ok=True)
     return there

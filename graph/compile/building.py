@@ -9,8 +9,10 @@ from attrs import evolve, frozen
 
 from ...ops.errors import LibraryError, UnsupportedError
 from ..runtime.executable import Executable, Explanation, Generated, InTurns
+from ..trust.doubts import Doubts
+from ..trust.settings import Verifying, verifying
 from .backend import Backend, CompileRequest
-from .verification import wrong_on_integers
+from .verification import UNTRIED, wrong_on_integers
 
 LOGGER = logging.getLogger(__name__)
 
@@ -21,7 +23,7 @@ class Built:
 
     Attributes:
         passed_over: reasons.
-        verified: whether it was checked on integer data.
+        verified: whether it was checked on integer data, now: what runs for verdicts of before was not.
     """
 
     executable: Executable
@@ -66,7 +68,9 @@ def build(
 
     Raises:
         UnsupportedError: no backend can run it; the message has each one's reason.
+        ArgumentError: the environment says of verification what means nothing.
     """
+    unverified = verifying() is Verifying.off
     reasons: list[str] = []
     for backend in backends:
         known = asked and backend is backends[0]
@@ -78,14 +82,19 @@ def build(
         try:
             for executable in backend.compile(request):
                 explanation = executable.explanation
-                must_verify = request.options.verify or not explanation.trusted
+                every = request.options.verify
+                doubts = Doubts.about(explanation, afresh=every)
+                if doubts.against is not None:
+                    failures.append(f"{explanation.strategy} was verified before, {doubts.against}")
+                    continue
+                must_verify = every or not (unverified or _settled(executable, doubts))
                 wrong = None
                 pure = all(op.schema.pure for op in request.ops)
                 if must_verify and not pure and not parts:
                     must_verify = False  # nothing must happen before the first execution
                     wrong = None if explanation.trusted else "what has effects can't be tried"
                 elif must_verify and not pure:
-                    wrong = _wrong_in_parts(executable, parts, every=request.options.verify)
+                    wrong = _wrong_in_parts(executable, parts, every=every)
                 elif must_verify:
                     wrong = _wrong_in_some_turn(request, executable)
                 lacks = _not_generated(executable) if wrong is None else None
@@ -109,6 +118,13 @@ def build(
     raise UnsupportedError(f"{request.ops[0]}: {forced}no backend can run it ({'; '.join(reasons)}){way}")
 
 
+def _settled(executable: Executable, doubts: Doubts) -> bool:
+    """Whether an executable may run for what is known of its kernels, whichever way it goes."""
+    if executable.explanation.trusted or not doubts.settled or not isinstance(executable, InTurns):
+        return doubts.settled
+    return all(Doubts.about(one.explanation, afresh=False).settled for one in executable.turns())
+
+
 def _not_generated(executable: Executable) -> str | None:
     """Why the code of an executable can't be generated, or None."""
     if isinstance(executable, Generated):
@@ -122,8 +138,19 @@ def _not_generated(executable: Executable) -> str | None:
 def _wrong_in_some_turn(request: CompileRequest, executable: Executable) -> str | None:
     """What is wrong with an executable on integers, whichever way it goes, or None."""
     every = executable.turns() if isinstance(executable, InTurns) else (executable,)
-    found = (wrong_on_integers(request, one, every=request.options.verify) for one in every)
-    return next((wrong for wrong in found if wrong is not None), None)
+    return next((wrong for one in every if (wrong := _judged(request, one)) is not None), None)
+
+
+def _judged(request: CompileRequest, executable: Executable) -> str | None:
+    """What is wrong with an executable on integers, or None; what that tells of its kernels is kept."""
+    every = request.options.verify
+    doubts = Doubts.about(executable.explanation, afresh=every)
+    wrong = wrong_on_integers(request, executable, every=every)
+    if wrong is None:
+        doubts.found_right()
+    elif not wrong.startswith(UNTRIED):
+        doubts.found_wrong(wrong)
+    return wrong
 
 
 def _wrong_in_parts(executable: Executable, parts: Sequence[Part], *, every: bool) -> str | None:

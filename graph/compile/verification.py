@@ -28,6 +28,8 @@ POISON = 0xFF
 
 STEPWISE = ("Round",)
 """What makes another number of one that is a rounding off."""
+UNTRIED = "it can't be tried"
+"""How what says nothing of a kernel begins."""
 INTEGERS = (DataType.s64, DataType.s32, DataType.s8, DataType.u8)
 
 
@@ -101,11 +103,11 @@ def wrong_on_integers(request: CompileRequest, executable: Executable, *, every:
     try:
         return trial.wrong()
     except MemoryError as error:
-        return f"it can't be tried, for there is no memory for that, {error}"
+        return f"{UNTRIED}, for there is no memory for that, {error}"
     except OneDNNGraphError as error:
         if executable.explanation.backend == "numpy":
             return None  # the reference itself
-        return f"it can't be tried, for NumPy refuses the data that was made up for it: {error}"
+        return f"{UNTRIED}, for NumPy refuses the data that was made up for it: {error}"
 
 
 @frozen(eq=False)

@@ -93,6 +93,8 @@ class ExplainedStep:
         host: whether it is an op's NumPy kernel.
         implementation: the kernel's name.
         proven: whether it may run without having been verified on integer data.
+        trust: of what is not proven, the key by which verdicts about it are kept: a hash of all that its numbers may
+            depend on, library and machine included. Empty where there is none.
         layout: how its result lies: axes from outermost to innermost by letters, and blocks, `acdb` for channels last.
             Empty for what has no descriptor of the library.
         change: of a copy, from which layout and type to which.
@@ -105,6 +107,7 @@ class ExplainedStep:
     host: bool = False
     implementation: str = ""
     proven: bool = True
+    trust: str = ""
     layout: str = ""
     change: str = ""
 

@@ -39,7 +39,10 @@ class Descriptor:
 
     def described(self, engine: NativeEngine) -> PrimitiveDesc | None:
         """The primitive on the library's first implementation; None where it has none."""
-        return described(engine, self.function, *self.arguments(engine))
+        made = described(engine, self.function, *self.arguments(engine))
+        if made is not None:
+            made.asked = self
+        return made
 
 
 @frozen(kw_only=True, eq=False)

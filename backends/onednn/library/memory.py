@@ -21,6 +21,8 @@ TYPES_BY_NUMBER = {number: data_type for data_type, number in DATA_TYPES.items()
 ITEM_SIZES = {data_type: numpy_type(data_type).itemsize for data_type in DATA_TYPES}
 
 
+_ANY, _BLOCKED = 1, 2
+"""`dnnl_format_kind_t`: not chosen yet, and strides with blocks or without."""
 LARGEST_DIM = 2**31 - 1
 """The largest axis that the library is given: its kernels count in 32 bits, and divide by zero beyond."""
 
@@ -76,11 +78,16 @@ def packed(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 
 
 class MemoryDesc:
-    """An owned `dnnl_memory_desc_t`, which never changes; equality is the library's."""
+    """An owned `dnnl_memory_desc_t`, which never changes; equality is the library's.
 
-    def __init__(self, lib: Library, handle: int) -> None:
+    Attributes:
+        origin: of one that a primitive chose, what tells that choice from others; empty else.
+    """
+
+    def __init__(self, lib: Library, handle: int, origin: tuple[object, ...] = ()) -> None:
         self.lib = lib
         self.handle = handle
+        self.origin = origin
 
     @classmethod
     def strided(
@@ -117,9 +124,9 @@ class MemoryDesc:
         )
 
     @classmethod
-    def clone(cls, lib: Library, handle: int) -> MemoryDesc:
+    def clone(cls, lib: Library, handle: int, origin: tuple[object, ...] = ()) -> MemoryDesc:
         """A copy of a descriptor that something else owns."""
-        return cls(lib, lib.new("dnnl_memory_desc_clone", handle))
+        return cls(lib, lib.new("dnnl_memory_desc_clone", handle), origin)
 
     def permuted(self, order: Sequence[int]) -> MemoryDesc:
         """The same memory with its axes in another order, as in `numpy.transpose`."""
@@ -129,6 +136,7 @@ class MemoryDesc:
         return MemoryDesc(
             self.lib,
             self.lib.new("dnnl_memory_desc_permute_axes", self.handle, (c_int * len(places))(*places)),
+            (*self.origin, *order) if self.origin else (),
         )
 
     @cached
@@ -239,6 +247,24 @@ class MemoryDesc:
         pointer = ctypes.POINTER(Dims)()
         self.lib.c.dnnl_memory_desc_query(self.handle, what, ctypes.byref(pointer))
         return tuple(pointer.contents) if pointer else ()
+
+    @cached
+    def facts(self) -> tuple[object, ...]:
+        """All that the library tells of it: type, sizes, how it lies, and bytes.
+
+        What it does not tell is what lies behind the elements, or in an order of its own: there `origin` stands.
+        """
+        rank = self._rank
+        if rank == 0:
+            return ()
+        number, kind = self._query_int(Query.data_type), self._query_int(Query.format_kind)
+        padded = self._query_dims(Query.padded_dims)[:rank]
+        blocks = self.blocks
+        axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()
+        item = ITEM_SIZES[self.data_type] if number in TYPES_BY_NUMBER else 0
+        more = self.nbytes > math.prod(padded) * item if blocks else self.has_more
+        lies = (kind, self.shape, padded, self._outer_strides, blocks, axes, self.nbytes)
+        return (number, *lies, *(self.origin if more or kind not in (_ANY, _BLOCKED) else ()))
 
     @property
     def itemsize(self) -> int:

@@ -46,12 +46,14 @@ class PrimitiveDesc:
 
     Attributes:
         function: what made it, `matmul` of `dnnl_matmul_primitive_desc_create`, say.
+        asked: the `Descriptor` that it was made of; None where it was made of bare arguments.
     """
 
-    def __init__(self, engine: NativeEngine, handle: int, function: str) -> None:
+    def __init__(self, engine: NativeEngine, handle: int, function: str, asked: object | None = None) -> None:
         self.engine = engine
         self.handle = handle
         self.function = function
+        self.asked = asked
 
     @property
     def implementation(self) -> str:
@@ -63,7 +65,9 @@ class PrimitiveDesc:
     def memory_desc(self, what: Query) -> MemoryDesc:
         """The layout of one argument, as this implementation wants it."""
         handle = self.engine.lib.c.dnnl_primitive_desc_query_md(self.handle, what, 0)
-        return MemoryDesc.clone(self.engine.lib, handle)
+        return MemoryDesc.clone(
+            self.engine.lib, handle, (self.asked, self.function, self.implementation, what)
+        )
 
     def next_implementation(self) -> bool:
         """Moves on to the next implementation; False when there is none."""
@@ -77,7 +81,7 @@ class PrimitiveDesc:
     def clone(self) -> PrimitiveDesc:
         """A copy that stays on the present implementation."""
         handle = self.engine.lib.new("dnnl_primitive_desc_clone", self.handle)
-        return PrimitiveDesc(self.engine, handle, self.function)
+        return PrimitiveDesc(self.engine, handle, self.function, self.asked)
 
     @property
     def scratchpad(self) -> MemoryDesc:

@@ -19,9 +19,10 @@ from typing import Any
 
 from attrs import frozen
 
+from ....graph.runtime.cache_folder import cache_folder
 from ..library.loading import Library
 from ..plan.work import Work
-from ..tuning_cache import cache_folder, forget, remember, remembered
+from ..tuning_cache import forget, remember, remembered
 from .cost import CostModel, content
 
 FORMAT = 1
@@ -72,7 +73,7 @@ def factors_of(lib: Library) -> Mapping[str, float]:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(key: str, folder: Path) -> Mapping[str, float]:
+def _read(key: str, folder: Path | None) -> Mapping[str, float]:
     del folder  # another one has other files
     return remembered(json.loads(key))
 

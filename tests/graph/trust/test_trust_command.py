@@ -1,0 +1,68 @@
+"""`onednn-graph trust`, in processes of its own, and what `info` says of verdicts."""
+
+import json
+
+import processes
+import pytest
+from onednn_graph.graph.trust.store import NAME, STORE
+from onednn_graph.graph.trust.verdict import RIGHT, Kind, Verdict
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+WRONG = Verdict(Kind.wrong, "3 of 4 elements", "matmul [brg]")
+
+
+def call(*arguments, code=0, stdin=b"", env=None):
+    """What the command prints, or says where it ends with another code than 0."""
+    done = processes.run(["-m", "onednn_graph", *arguments], input=stdin, env=env)
+    assert done.returncode == code, done.stderr.decode()
+    return (done.stderr if code else done.stdout).decode()
+
+
+@pytest.fixture
+def kept():
+    STORE.put({"a" * 64: WRONG, "b" * 64: RIGHT})
+
+
+def test_verdicts_are_listed(kept):
+    for arguments in (["trust"], ["trust", "list"]):
+        text = call(*arguments)
+        for expected in ("aaaaaaaaaaaa", "matmul [brg]", "3 of 4 elements", "1 right, 1 wrong", NAME):
+            assert expected in text
+    assert "bbbb" not in call("trust", "list", "--bad")
+    assert json.loads(call("trust", "list", "--json", "--bad")) == {
+        "a" * 64: {"kind": "wrong", "seen": "3 of 4 elements", "about": "matmul [brg]"}
+    }
+
+
+def test_there_may_be_none():
+    assert "there are no verdicts" in call("trust", "list")
+    assert json.loads(call("trust", "list", "--json")) == {}
+    assert json.loads(call("trust", "clear", "--json")) == {"forgotten": 0}
+
+
+def test_they_are_forgotten(kept):
+    assert "2 forgotten" in call("trust", "clear")
+    assert json.loads(call("trust", "list", "--json")) == {}
+
+
+def test_they_are_brought_along(kept, tmp_path):
+    call("trust", "export", tmp_path / "v.json")
+    assert call("trust", "export", "-").strip() == (tmp_path / "v.json").read_text().strip()
+    call("trust", "clear")
+    assert "2 imported" in call("trust", "import", tmp_path / "v.json")
+    assert json.loads(call("trust", "list", "--json"))["a" * 64]["kind"] == "wrong"
+    text = (tmp_path / "v.json").read_bytes()
+    call("trust", "clear")
+    assert json.loads(call("trust", "import", "-", "--json", stdin=text)) == {"imported": 2}
+
+
+def test_files_that_are_none(tmp_path):
+    (tmp_path / "v.json").write_text("{}")
+    assert "must be of format" in call("trust", "import", tmp_path / "v.json", code=2)
+    assert "can't be read" in call("trust", "import", tmp_path / "none", code=2)
+    assert "can't be written" in call("trust", "export", tmp_path / "no" / "v.json", code=1)
+
+
+def test_info_counts_them(kept):
+    told = json.loads(call("info", "--json"))["verdicts"]
+    assert told == f"{STORE.path} (1 right, 1 wrong); verification: child"

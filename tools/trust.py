@@ -1,0 +1,133 @@
+"""What `onednn-graph trust` does: verdicts about kernels, which verification keeps for later compilations."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..graph.runtime.replacing import replacing
+from ..graph.trust.store import STORE
+from ..ops.errors import ArgumentError
+from .console import command, console, emit_json, failure, table
+from .ending import Exit
+
+trust = typer.Typer(
+    help="What verification has found of kernels on this machine: right, wrong, crashed, endless.",
+    no_args_is_help=False,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for scripts instead of tables.")]
+KEY_LETTERS = 12
+"""Of a key that tables show."""
+
+
+@trust.callback()
+def _trust(context: typer.Context) -> None:
+    """What verification has found of kernels on this machine: right, wrong, crashed, endless.
+
+    A kernel that no sweep has proven is verified when it is first compiled, and what was found is kept for every
+    program of the user. Without a command the verdicts are listed.
+    """
+    if context.invoked_subcommand is None:
+        list_verdicts()
+
+
+@trust.command("list")
+@command
+def list_verdicts(
+    as_json: Json = False,
+    bad: Annotated[bool, typer.Option("--bad", help="Only kernels that must not run.")] = False,
+) -> None:
+    """List the verdicts, those that were used last first.
+
+    \b
+    Examples:
+      onednn-graph trust list
+      onednn-graph trust list --bad --json
+    """
+    rows = {key: one for key, one in STORE.rows().items() if not (bad and one.right)}
+    if as_json:
+        emit_json(
+            {k: {"kind": one.kind.value, "about": one.about, "seen": one.seen} for k, one in rows.items()}
+        )
+        return
+    if rows:
+        shown = [(key[:KEY_LETTERS], one.kind.value, one.about, one.seen) for key, one in rows.items()]
+        table("", ("key", "verdict", "kernel", "seen"), shown, wide=True)
+    kinds = Counter(one.kind.value for one in rows.values())
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "there are no verdicts"
+    console.print(f"{told}, in {STORE.path or 'memory'}", markup=False, soft_wrap=True)
+
+
+@trust.command("clear")
+@command
+def _clear(as_json: Json = False) -> None:
+    """Forget all verdicts: kernels that are not proven are verified anew.
+
+    \b
+    Example:
+      onednn-graph trust clear
+    """
+    try:
+        count = STORE.clear()
+    except OSError as error:
+        raise failure(f"{STORE.path} can't be removed: {error}", Exit.failed) from error
+    if as_json:
+        emit_json({"forgotten": count})
+    else:
+        console.print(f"{count} forgotten", markup=False)
+
+
+@trust.command("export")
+@command
+def _export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write, or - for standard output.")],
+) -> None:
+    """Write all verdicts as JSON, for machines of the same kind: keys have the CPU and the library in them.
+
+    \b
+    Example:
+      onednn-graph trust export verdicts.json
+    """
+    text = STORE.exported()
+    if str(file) == "-":
+        typer.echo(text)
+        return
+    try:
+        with replacing(file) as (target,):
+            target.write(text.encode())
+    except OSError as error:
+        raise failure(f"{file} can't be written: {error}", Exit.failed) from error
+
+
+@trust.command("import")
+@command
+def _import(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What `export` wrote, or - for standard input.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Add verdicts that another machine has exported; what is bad here stays bad. They are trusted as your own.
+
+    \b
+    Example:
+      onednn-graph trust import verdicts.json
+    """
+    try:
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise failure(f"{file} can't be read: {error}", Exit.usage) from error
+    try:
+        count = STORE.imported(text)
+    except ArgumentError as error:
+        raise failure(f"{file}: {error}", Exit.usage) from error
+    if as_json:
+        emit_json({"imported": count})
+    else:
+        console.print(f"{count} imported into {STORE.path or 'memory'}", markup=False, soft_wrap=True)
