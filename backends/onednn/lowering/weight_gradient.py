@@ -13,7 +13,7 @@ from ....graph.model.logical_tensor import LayoutType, LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.convolution_geometry import ConvolutionGeometry, geometry
 from ....ops.data_types import DataType
-from ....ops.spatial import reached
+from ....ops.spatial import reaching
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
@@ -125,12 +125,8 @@ def _is_zero(op: Op, gradient: ConvolutionGeometry) -> bool:
     if any(0 in tensor.dims for tensor in op.inputs[:2]):
         return True
     g = gradient
-    return not all(
-        any(reached(slice(0, positions), s, tap * d - pad, size) for tap in range(k))
-        for positions, k, s, d, pad, size in zip(
-            g.dst_spatial, g.kernel, g.strides, g.dilations, g.pads_begin, g.src_spatial, strict=True
-        )
-    )
+    axes = zip(g.kernel, g.dilations, g.strides, g.pads_begin, g.dst_spatial, g.src_spatial, strict=True)
+    return not all(reaching(*axis) for axis in axes)
 
 
 def _view_of(desc: MemoryDesc) -> View:
