@@ -21,11 +21,11 @@ from onednn_graph.backends.onednn.library.primitive import (
 )
 from onednn_graph.backends.onednn.plan.chooser import Choice, Chooser
 from onednn_graph.backends.onednn.quarantine import PRIMITIVES, UNASKED, refused, unaskable
-from onednn_graph.backends.onednn.rules.conditions import WITHOUT_VNNI
 from onednn_graph.backends.onednn.rules.entry import Case
 from onednn_graph.graph.runtime.arrays import numpy_type
 from onednn_graph.ops.data_types import DataType
 from rows import each
+from strategies import has_isa
 
 DECONVOLUTION = "deconvolution_forward"
 STRIDED = "brg_conv:avx512_core+brgconv_strided:avx512_core"
@@ -816,7 +816,7 @@ def test_weights_are_not_packed_with_wrong_sums(onednn):
             PrimitiveAttributes(load()),
         )
         plain = [d for d in implementations(first) if "gemm_s8s8s32" in d.implementation]
-        assert bool(plain) is (engine.lib.effective_isa not in WITHOUT_VNNI)
+        assert bool(plain) is has_isa("avx512_core")
         if not plain:
             return Choice(None, ("jit:uni is barred: no kernel asks for such weights here",))
         own = plain[0].memory_desc(Query.weights_md)
@@ -826,7 +826,7 @@ def test_weights_are_not_packed_with_wrong_sums(onednn):
         choice = packed(*channels)
         assert choice.desc is None or choice.desc.implementation != "jit:uni"
         assert "jit:uni is barred" in choice.passed_over[0]
-    assert (packed(64, 36).desc is None) is (engine.lib.effective_isa in WITHOUT_VNNI)
+    assert (packed(64, 36).desc is not None) is has_isa("avx512_core")
 
 
 @pytest.mark.parametrize("more", ["bias", "relu", "both"])
