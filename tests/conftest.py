@@ -26,6 +26,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     # Processes side by side that each have a thread for every CPU spend most of their time waiting in a loop. Kernels
     # for several threads run on two. OpenMP reads this when the library is loaded, in children as well.
+os.environ.setdefault(
+    "ONEDNN_GRAPH_VERIFY", "inline"
+)  # faults are planted in this process; children would not see them
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 """What is said of the project for tools."""
 MODEL_TABLE = pytest.StashKey[list]()

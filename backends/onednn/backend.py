@@ -23,6 +23,7 @@ from .executable import PlanExecutable
 from .library import fork
 from .library.engines import native_engine
 from .library.enumerators import Arg
+from .library.finding import VARIABLE
 from .library.loading import load
 from .library.memory import OpaqueLayout
 from .library.primitive import NativeEngine
@@ -40,7 +41,7 @@ from .plan.plan import Plan
 from .plan.steps import AnyStep, Buffer, HostStep, Step
 from .plan.unfit import Unfit
 from .proven import is_proven
-from .threads import threads_for
+from .threads import one_core_seconds, threads_for
 from .weight_gradients.online import TrialRun
 
 LOGGER = logging.getLogger(__name__)
@@ -72,6 +73,17 @@ class OnednnBackend:
             if reason is not None:
                 return reason
         return None
+
+    def conditions(self) -> Mapping[str, str]:
+        """The library and the instruction set of its kernels; see `Elsewhere`."""
+        library = load()
+        # Times that are remembered for the wheel's own are not for a file that somebody names.
+        path = "" if library.build == library.version else str(library.path)
+        return {VARIABLE: path, "ONEDNN_MAX_CPU_ISA": library.effective_isa.upper()}
+
+    def seconds(self, request: CompileRequest) -> float:
+        """About how long one core takes; see `Elsewhere`."""
+        return one_core_seconds(request.ops)
 
     def compile(self, request: CompileRequest) -> Iterator[Executable]:
         """Plans of primitives, in the order of `Attempts`.

@@ -8,7 +8,7 @@ claims subgraphs, and compiles a claimed subgraph for concrete tensors into `Exe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from attrs import Factory, field, frozen
 
@@ -109,6 +109,22 @@ class Backend(Protocol):
             UnsupportedError: with the reason, also while they are iterated over; another backend is then tried,
                 unless this one was forced.
         """
+        ...
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A backend whose executables another process can make as well."""
+
+    def conditions(self) -> Mapping[str, str]:
+        """Environment variables, by name, with which another process makes the same executables.
+
+        What a process says that has them is the same again.
+        """
+        ...
+
+    def seconds(self, request: CompileRequest) -> float:
+        """About how long one core takes for what is requested."""
         ...
 
 

@@ -39,6 +39,7 @@ class Problem:
         request: without opaque inputs, and of tensors that are all known.
         backend: name of who makes it.
         attempt: how many others it has made of the request before.
+        turn: which of its ways it goes; 0 where it has but one.
         plan: what it runs, as `plan_of` tells.
         threads: what `set_num_threads` was given.
     """
@@ -46,6 +47,7 @@ class Problem:
     request: CompileRequest
     backend: str
     attempt: int
+    turn: int
     plan: Mapping[str, Any]
     threads: int | None
 
@@ -58,16 +60,20 @@ def plan_of(explanation: Explanation) -> dict[str, Any]:
         "steps": [
             " ".join([step.name, step.layout, step.change, "once" if step.prepared else ""]).rstrip()
             for step in explanation.steps
-        ],
+        ]
+        or list(explanation.implementations),
     }
 
 
-def problem_of(request: CompileRequest, backend: str, attempt: int, explanation: Explanation) -> Problem:
+def problem_of(
+    request: CompileRequest, backend: str, attempt: int, turn: int, explanation: Explanation
+) -> Problem:
     """The problem of an executable that a backend has made; opaque inputs are taken as plain ones."""
     return Problem(
         request=evolve(request, described=request.inputs, version=None),
         backend=backend,
         attempt=attempt,
+        turn=turn,
         plan=plan_of(explanation),
         threads=asked_threads(),
     )
@@ -95,6 +101,7 @@ def dumps(problem: Problem) -> str:
         "problem": VERSION,
         "backend": problem.backend,
         "attempt": problem.attempt,
+        "turn": problem.turn,
         "forced": request.forced,
         "threads": problem.threads,
         "engine": {"machine_code": request.engine.machine_code, "threads": request.engine.threads},
@@ -153,6 +160,7 @@ def loads(text: str, source: str = "<problem>") -> Problem:
             request=request,
             backend=str(told["backend"]),
             attempt=int(told["attempt"]),
+            turn=int(told["turn"]),
             plan=dict(told["plan"]),
             threads=told["threads"],
         )

@@ -60,8 +60,8 @@ class Doubts:
         """Keeps that the executable has computed what it should, and with it each kernel that was in doubt."""
         STORE.put({key: Verdict(RIGHT.kind, about=name) for key, name in self.open.items()})
 
-    def found_wrong(self, seen: str) -> None:
+    def found_wrong(self, seen: str, kind: Kind = Kind.wrong) -> None:
         """Keeps that it has not, if there is but one kernel whose fault that can be."""
         if len(self.open) == 1 and not self.nameless:
             ((key, name),) = self.open.items()
-            STORE.put({key: Verdict(Kind.wrong, seen, name)})
+            STORE.put({key: Verdict(kind, seen, name)})

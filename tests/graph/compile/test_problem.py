@@ -48,7 +48,7 @@ class Asked:
         return [self._text(*one) for one in self.made]
 
     def _text(self, request, attempt, explanation):
-        problem = problems.problem_of(request, self.backend.name, attempt, explanation)
+        problem = problems.problem_of(request, self.backend.name, attempt, 0, explanation)
         text = problems.dumps(problem)
         again = problems.loads(text)
         assert problems.dumps(again) == text
