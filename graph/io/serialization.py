@@ -389,7 +389,8 @@ def from_graph(graph: GraphCore) -> Document:
 def _interface(graph: GraphCore, read: tuple[int, ...], produced: Collection[int]) -> Interface | None:
     """How the graph is called; None where a reader knows that without being told.
 
-    What it holds is an input of the graph that is read without weights, behind the others, if something depends on it.
+    A tensor whose content the graph holds becomes an input, behind the others, where the file is read without its
+    weights; the interface says so where names or order depend on that.
 
     Args:
         read: tensors that ops read and none makes, by first use.

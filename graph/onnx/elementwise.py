@@ -1,6 +1,7 @@
 """ONNX ops in ops of oneDNN Graph: element by element, and products.
 
-A translation takes the node and returns its output, or its outputs in order; `TABLE` has one for each op.
+A translation takes the node and returns its output, or its outputs in order; `TABLE` has one for each op. What it knows
+of the op's versions and attributes is a row of `known.py`: whatever else a node has is refused.
 """
 
 from __future__ import annotations

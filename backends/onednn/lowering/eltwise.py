@@ -26,7 +26,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         return
     whole = low.tensors.elementwise(op.inputs[0])
     view = elementwise(low.layouts, whole, (), links)
-    # What follows it here only converts: blocked, the result stays as it is until it is read.
+    # Links of a blocked tensor are conversions alone, which are left to whoever reads the result.
     data_type = low.tensors.type_of(result) if view.axes is not None else whole.desc.data_type
     src, made = view.see(whole), view.like_first(data_type)
     dst = view.see(made)

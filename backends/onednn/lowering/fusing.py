@@ -157,7 +157,8 @@ class Ops(Protocol):
 def chain(ops: Ops, op: Op) -> list[Link]:
     """What follows the one output of `op`, each link on the result of the one before.
 
-    What was cast to halves and is cast again was rounded on purpose: a primitive rounds its result alone.
+    It ends where a tensor was cast to bf16 or f16 and is cast again, for its author wants that rounding: a primitive
+    computes in f32 and rounds its result alone.
     """
     links: list[Link] = []
     tensor, is_rounded = op.outputs[0], False

@@ -50,7 +50,9 @@ def _quantisation_alone(op: Op, link: Link) -> str | None:
 
 
 def _finite_scale(op: Op, link: Link) -> str | None:
-    """A quantisation without zero point; NaN, which rows of -inf are made of, would be lost with it."""
+    """Why a softmax does not take a quantisation along, or None: one with a zero point, or where rows of -∞ become NaN,
+    which integers can't hold.
+    """
     finite = len(op.outputs) == 1 and op.attributes.get("mode") != "inf_as_zero"
     if link.quantize is None or link.quantize.zero_point != 0:
         return "the kernels take a scale alone"

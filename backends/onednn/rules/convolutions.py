@@ -45,7 +45,9 @@ def _depthwise_with_operand(case: Case) -> bool:
 
 
 def _stray_ones_and_operands(case: Case) -> bool:
-    """The same where a post-op has a second operand of several elements."""
+    """Whether an axis of one element has a stride that the layout does not give it, and a post-op a second operand of
+    several elements.
+    """
     return any(math.prod(operand.shape) > 1 for operand in operands(case)) and stray_ones(case)
 
 
@@ -127,7 +129,8 @@ RULES: dict[str, tuple[Entry[[Case]], ...]] = {
                 kernel,
                 "some position of the result gets no product",
                 lambda case: not _reaches_all(case),
-                "what was in registers in the place of zero, with strides above the kernel and behind the last window",
+                "whatever a register held where the result should be zero: between taps where strides are above the "
+                "kernel, and behind the last window",
             )
             for kernel in ("jit_deconvolution", "jit_uni_int8")
         ),

@@ -27,7 +27,8 @@ def window_post_op_is_wrong(dims: Sequence[int], operand: Sequence[int] | None) 
 
     Their kernels take the elements of a second operand from the wrong places, unless there is one of them for each
     channel or one for all: seen with `jit:avx512_core` poolings and `simple:any` resamplings, in all layouts and types.
-    One for each channel that is one for each element is taken for the latter.
+    An operand that has one element for each channel and also one for each element of the result (of one position) is
+    taken by them for one of each element.
 
     Args:
         dims, operand: as for `post_op_is_wrong`.
