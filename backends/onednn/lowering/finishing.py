@@ -59,6 +59,7 @@ def _use_outputs(low: Lowering) -> None:
     """Lets what an output is written over lie in its memory from the beginning, where nobody uses that before."""
     uses: dict[Buffer, list[int]] = {}
     first: dict[int, int] = {}  # argument → step
+    moved: dict[Buffer, Buffer] = {}
     for number, step in enumerate(low.emitter.steps):
         for root in {buffer.root for _, buffer in step.arguments}:
             uses.setdefault(root, []).append(number)
@@ -72,9 +73,10 @@ def _use_outputs(low: Lowering) -> None:
             there = Buffer(taken.desc, argument)
             for user in uses[taken]:
                 low.emitter.steps[user] = _moved(low.emitter.steps[user], {taken: there})
-            _move(low, {taken: there})
+            moved[taken] = there
             uses[there], first[argument] = uses[taken], uses[taken][0]
             break
+    _move(low, moved)
 
 
 def _without_idle_copies(low: Lowering, outputs: Collection[Buffer]) -> list[AnyStep]:
