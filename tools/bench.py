@@ -58,8 +58,8 @@ class Benchmark:
         nbytes: of the graph's inputs, constants and outputs.
         peak_flops: what the machine was seen to do per second, in products of the graph's types; None where it was not
             measured.
-        peak_bandwidth: likewise in bytes, over as much memory as the graph touches: small arrays come from caches, which
-            are faster.
+        peak_bandwidth: likewise in bytes, over as much memory as the graph touches: small arrays come from caches,
+            which are faster.
         profile: of some further calls.
     """
 

@@ -23,7 +23,7 @@ from .layers import Layer, draw, op_of
 
 Clock = Callable[[], float]
 FAR = 3.0
-"""A candidate that took so many times as long as the best, twice, is not run any more: how slow it is does not matter."""
+"""A candidate that took so many times as long as the best, twice, is not run any more."""
 LEAST_RUNS, MOST_RUNS = 3, 40
 CALL_OVERHEAD = 2e-6
 """Seconds that a step may take longer at most when it is called and timed alone."""

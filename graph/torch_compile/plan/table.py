@@ -17,10 +17,10 @@ LEFT_TO_TORCH = frozenset(
         *("amax", "amin", "max.default", "min.default"),
     )
 )
-"""Ops that importers translate and that stay with torch here, for what is expected of torch: its random numbers (dropout,
-bernoulli), its errors for indices out of range (embedding, gather, index_select), its order among equal elements (sort,
-topk), zero for the sign of NaN, and infinity for the extreme of a row that is infinite altogether, as masked scores are,
-of which the library makes the largest number (amax, amin, max, min)."""
+"""Ops that importers translate and that stay with torch here, for what is expected of torch: its random numbers
+(dropout, bernoulli), its errors for indices out of range (embedding, gather, index_select), its order among equal
+elements (sort, topk), zero for the sign of NaN, and infinity for the extreme of a row that is infinite altogether, as
+masked scores are, of which the library makes the largest number (amax, amin, max, min)."""
 INEXACT = frozenset(
     f"aten.{name}"
     for name in ("log", "log2", "log10", "_log_softmax", "softplus", "log_sigmoid", "logsumexp")
