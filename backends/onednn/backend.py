@@ -18,7 +18,7 @@ from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...ops.errors import LibraryError, UnsupportedError
 from .attempts import Attempts, Outcome
-from .digest import key_of
+from .digest import Keys
 from .executable import PlanExecutable
 from .library import fork
 from .library.engines import native_engine
@@ -227,7 +227,9 @@ def _explained(
     low: Lowering, plan: Plan, prepared: ConstantPlan | None, blocks: Sequence[Sequence[int]]
 ) -> tuple[ExplainedStep, ...]:
     fused = {ops[0].id: "+".join(op.kind for op in ops) for ops in low.notes.fused}
-    plans = [(plan, False)] if prepared is None else [(prepared.plan, True), (plan, False)]
+    plans = [(plan, False, Keys(plan, blocks))]
+    if prepared is not None:
+        plans.insert(0, (prepared.plan, True, Keys(prepared.plan)))
     return tuple(
         ExplainedStep(
             name=name,
@@ -237,11 +239,11 @@ def _explained(
             host=isinstance(step, HostStep) and step.is_op,
             implementation=step.implementation,
             proven=_is_proven(step),
-            trust=_trust(steps, step, () if early else blocks),
+            trust=_trust(keys, step),
             layout=_layout(step),
             change=_change(step),
         )
-        for steps, early in plans
+        for steps, early, keys in plans
         for step, name in zip(steps.steps, steps.implementations, strict=True)
     )
 
@@ -273,9 +275,9 @@ def _is_proven(step: AnyStep) -> bool:
     )
 
 
-def _trust(plan: Plan, step: AnyStep, blocks: Sequence[Sequence[int]]) -> str:
+def _trust(keys: Keys, step: AnyStep) -> str:
     """The key of verdicts about a step that needs one."""
-    return key_of(plan, step, blocks) if isinstance(step, Step) and not _is_proven(step) else ""
+    return keys.of(step) if isinstance(step, Step) and not _is_proven(step) else ""
 
 
 def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:

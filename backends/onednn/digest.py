@@ -7,6 +7,7 @@ nothing of their content: kernels are made without knowing it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 from attrs import fields
 
+from ...graph.runtime.cached import cached
 from ...graph.trust.store import STORE
 from .library.cpu import cpu_kind
 from .library.descriptors import Descriptor
@@ -30,29 +32,37 @@ LINE = 64
 """Bytes; kernels have other ways for what does not begin at a multiple."""
 
 
-def key_of(plan: Plan, step: Step, blocks: Sequence[Sequence[int]] = ()) -> str:
-    """The key of verdicts about a step; empty where not all is known that it depends on.
+class Keys:
+    """The keys of verdicts about the steps of a plan.
 
     Args:
-        plan: that has the step.
+        plan: it.
         blocks: see `PlanExecutable`.
     """
-    if step.desc.asked is None:
-        return ""
-    try:
-        library = STORE.digest_of(plan.engine.lib.path)
-    except OSError:
-        return ""
-    told = {
-        "format": FORMAT,
-        "library": library,
-        "machine": _machine(plan.engine.lib),
-        "threads": plan.threads,
-        "primitive": _told(step.desc),
-        "scratchpad": plan.scratchpad(step).nbytes,
-        "arguments": _arguments(plan, step, blocks),
-    }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def __init__(self, plan: Plan, blocks: Sequence[Sequence[int]] = ()) -> None:
+        self._plan, self._blocks = plan, blocks
+
+    def of(self, step: Step) -> str:
+        """The key of verdicts about a step; empty where not all is known that it depends on."""
+        if step.desc.asked is None or self._circumstances is None:
+            return ""
+        told = [
+            _told(step.desc),
+            self._plan.scratchpad(step).nbytes,
+            _arguments(self._plan, step, self._blocks),
+        ]
+        return hashlib.sha256(f"{self._circumstances}{json.dumps(told)}".encode()).hexdigest()
+
+    @cached
+    def _circumstances(self) -> str | None:
+        """What all steps have in common; None where the library can't be read."""
+        lib = self._plan.engine.lib
+        try:
+            library = STORE.digest_of(lib.path)
+        except OSError:
+            return None
+        return json.dumps([FORMAT, library, _machine(lib), self._plan.threads])
 
 
 def _machine(lib: Library) -> list[object]:
@@ -71,24 +81,29 @@ def _told(value: object) -> Any:
     Raises:
         TypeError: nothing that is known here.
     """
+    if isinstance(value, MemoryDesc):
+        return ["memory", value.facts, *map(_told, value.hidden)]
     if isinstance(value, Enum):
         return cast("Any", value).value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
         return [_told(one) for one in cast("Sequence[object]", value)]
-    if isinstance(value, MemoryDesc):
-        return ["memory", *map(_told, value.facts)]
     if isinstance(value, PrimitiveDesc):
         return ["primitive", value.function, value.implementation, _told(value.asked)]
     if isinstance(value, PrimitiveAttributes):
         masks = [sorted(value.scales.items()), sorted(value.zero_points.items())]
         return ["attributes", int(value.fpmath), _told(value.post_ops), _told(masks)]
     if isinstance(value, PostOp):
-        return ["post-op", *(_told(getattr(value, field.name)) for field in fields(PostOp))]
+        return ["post-op", int(value.algorithm), value.alpha, value.beta, _told(value.operand)]
     if isinstance(value, Descriptor):
-        return [value.function, *([f.name, _told(getattr(value, f.name))] for f in fields(type(value)))]
+        return [value.function, *(_told(getattr(value, name)) for name in _names(type(value)))]
     raise TypeError(f"{type(value).__name__} is not part of what a primitive is described by")
+
+
+@functools.cache
+def _names(descriptor: type[Descriptor]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(descriptor))
 
 
 def _arguments(plan: Plan, step: Step, blocks: Sequence[Sequence[int]]) -> list[object]:

@@ -249,22 +249,29 @@ class MemoryDesc:
         return tuple(pointer.contents) if pointer else ()
 
     @cached
-    def facts(self) -> tuple[object, ...]:
-        """All that the library tells of it: type, sizes, how it lies, and bytes.
-
-        What it does not tell is what lies behind the elements, or in an order of its own: there `origin` stands.
-        """
+    def facts(self) -> str:
+        """All that the library tells of it: type, sizes, how it lies, and bytes."""
         rank = self._rank
         if rank == 0:
-            return ()
-        number, kind = self._query_int(Query.data_type), self._query_int(Query.format_kind)
-        padded = self._query_dims(Query.padded_dims)[:rank]
+            return ""
         blocks = self.blocks
         axes = self._query_dims(Query.inner_idxs)[: len(blocks)] if blocks else ()
-        item = ITEM_SIZES[self.data_type] if number in TYPES_BY_NUMBER else 0
-        more = self.nbytes > math.prod(padded) * item if blocks else self.has_more
-        lies = (kind, self.shape, padded, self._outer_strides, blocks, axes, self.nbytes)
-        return (number, *lies, *(self.origin if more or kind not in (_ANY, _BLOCKED) else ()))
+        types = (self._query_int(Query.data_type), self._query_int(Query.format_kind))
+        return repr((*types, self.shape, self._padded, self._outer_strides, blocks, axes, self.nbytes))
+
+    @cached
+    def _padded(self) -> tuple[int, ...]:
+        return self._query_dims(Query.padded_dims)[: self._rank]
+
+    @cached
+    def hidden(self) -> tuple[object, ...]:
+        """What stands for that which the library does not tell: `origin`, where there is more than elements."""
+        if not self.origin or self._rank == 0:
+            return ()
+        if self._query_int(Query.format_kind) not in (_ANY, _BLOCKED):
+            return self.origin
+        more = self.nbytes > math.prod(self._padded) * self.itemsize if self.blocks else self.has_more
+        return self.origin if more else ()
 
     @property
     def itemsize(self) -> int:
