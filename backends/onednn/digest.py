@@ -26,7 +26,7 @@ from .library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
 from .plan.plan import Plan
 from .plan.steps import Buffer, Step
 
-FORMAT = 1
+FORMAT = 2
 """Of what is hashed; raised when it changes."""
 LINE = 64
 """Bytes; kernels have other ways for what does not begin at a multiple."""

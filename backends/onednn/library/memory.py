@@ -268,7 +268,8 @@ class MemoryDesc:
         """What stands for that which the library does not tell: `origin`, where there is more than elements."""
         if not self.origin or self._rank == 0:
             return ()
-        if self._query_int(Query.format_kind) not in (_ANY, _BLOCKED):
+        known = self._query_int(Query.data_type) in TYPES_BY_NUMBER
+        if not known or self._query_int(Query.format_kind) not in (_ANY, _BLOCKED):
             return self.origin
         more = self.nbytes > math.prod(self._padded) * self.itemsize if self.blocks else self.has_more
         return self.origin if more else ()
