@@ -7,7 +7,7 @@ from pathlib import Path
 from ..backends.native.api import KINDS
 from ..backends.onednn.library.capabilities import since
 from ..backends.onednn.lowering.fusions import FUSIONS
-from ..backends.onednn.lowering.patterns import Fusion
+from ..backends.onednn.lowering.matching import Fusion
 from ..backends.onednn.lowering.table import LOWERED
 from ..ops.data_types import DataType
 from ..ops.registry import REGISTRY

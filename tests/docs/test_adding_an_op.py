@@ -1,6 +1,7 @@
-"""An op is added in six places and by one command, as CONTRIBUTING says: Softsign, in a copy of the checkout."""
+"""An op is added in seven files and by one command, as CONTRIBUTING says: Softsign, in a copy of the checkout."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def softsign(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         Link(ops=(), result=dst, algorithm=Algorithm.binary_mul, operand=src),
     )
     whole = low.tensors.elementwise(src)
-    view = elementwise(low.layouts, whole, (), quotient)
+    view = common_axes(low.layouts, whole, (), quotient)
     seen, made = view.see(whole), view.like_first(low.tensors.type_of(dst))
     target = view.see(made)
     post_ops = PostOps(low, ElementwiseView.of(dst, view))
@@ -199,9 +200,24 @@ def edit(checkout):
         path.write_text(text.replace(place.before, place.text + place.before), encoding="utf-8")
 
 
+def test_the_guide_has_a_step_for_each_file():
+    """Each step begins with what it is, and names the file, by its family where there is one of each."""
+    guide = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text(encoding="utf-8")
+        .split("## How to add an op\n")[1]
+        .split("\n## ")[0]
+    )
+    steps = re.split(r"^\d+\. ", guide, flags=re.M)[1:]
+    files = list(dict.fromkeys(place.file for place in PLACES))
+    assert "seven files" in guide
+    assert len(steps) == len(files)
+    for step, file in zip(steps, files, strict=True):
+        assert file in step or file.replace("eltwise", "<family>") in step, file
+
+
 def test_an_op_takes_seven_files_and_one_command(run):
-    """Two of the places, the gradient and the test row, are a file each beside their tests'."""
-    assert len({place.file for place in PLACES}) <= 7
+    assert len({place.file for place in PLACES}) == 7
     assert not hasattr(og, "softsign")
     edit(run.checkout)
     run("-m", "onednn_graph.tools.generate", str(run.checkout))

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.lowering import fusing
+from onednn_graph.backends.onednn.lowering import links
 from op_calls import EXAMPLES, SCHEMAS, Example
 
 DATA = Path(__file__).with_suffix(".json")
@@ -153,7 +153,7 @@ def lone(kind, data_type):
 def following(kind, data_type):
     """The op behind a Multiply by ones, which leaves everything as it is, with the special value on either side."""
     schema = SCHEMAS[kind]
-    if kind not in (*fusing.ELTWISE, *fusing.BINARY):
+    if kind not in (*links.ELTWISE, *links.BINARY):
         return
     rng = np.random.default_rng(0)
     for turned in (False, True)[: len(schema.inputs)]:

@@ -18,7 +18,7 @@ from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from . import eltwise
 from .batch_statistics import restored
-from .fusing import Link
+from .links import Link
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
 from .tensors import Rectified

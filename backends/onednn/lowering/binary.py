@@ -13,7 +13,7 @@ from ..library.enumerators import Algorithm, Arg
 from ..plan.unfit import Unfit
 from . import integers as on_integers
 from .binary_primitive import binary_primitive
-from .fusing import BINARY, Link
+from .links import BINARY, Link
 from .long_sums import check_length
 from .lowering import Lowered, Lowering
 from .sums_of_rows import sum_of_rows

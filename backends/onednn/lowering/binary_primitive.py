@@ -9,8 +9,8 @@ from ....graph.model.op import Op
 from ..library.descriptors import Binary
 from ..library.enumerators import Algorithm, Arg
 from ..plan.steps import Buffer
-from .elementwise import elementwise
-from .fusing import Link, result_of
+from .common_axes import common_axes
+from .links import Link, result_of
 from .lowering import Lowering
 from .post_ops import ElementwiseView, PostOps
 
@@ -33,7 +33,7 @@ def binary_primitive(
         scales: of the operands, one each from the first on.
     """
     result = result_of(op, links)
-    view = elementwise(low.layouts, operands[0], [second], links)
+    view = common_axes(low.layouts, operands[0], [second], links)
     seen = [view.see(operand) for operand in operands]
     post_ops = PostOps(low, ElementwiseView.of(op.outputs[0], view), scales_result=False)
     for place, scale in zip((Arg.SRC, Arg.SRC_1), scales, strict=False):

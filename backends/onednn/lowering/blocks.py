@@ -19,7 +19,7 @@ from ....graph.model.numpy_types import itemsize
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
-from .fusing import BINARY, ELTWISE
+from .links import BINARY, ELTWISE
 
 SCORES_BYTES = 1 << 20
 """What the scores of a block may take in f32, for each thread: about a second-level cache."""

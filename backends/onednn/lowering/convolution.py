@@ -24,7 +24,7 @@ from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .long_sums import check_products
 from .lowering import Lowered, Lowering
 from .points import PointProduct, is_of_points, point_product

@@ -9,7 +9,7 @@ from ....graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyTy
 from ....graph.model.op import Op
 from ....ops.movement import permutation
 from ..plan.unfit import Unfit
-from .moves import is_move
+from .as_views import is_move
 
 MOST_PASSED = 24
 """Ops that are looked through, one after another."""

@@ -9,8 +9,8 @@ from ....ops.attributes import Attributes
 from ..library.descriptors import EltwiseBackward, EltwiseForward
 from ..library.enumerators import Algorithm, Arg, Propagation
 from . import integers
-from .elementwise import elementwise
-from .fusing import ELTWISE, Link, result_of
+from .common_axes import common_axes
+from .links import ELTWISE, Link, result_of
 from .lowering import Lowered, Lowering
 from .post_ops import ElementwiseView, PostOps
 
@@ -25,7 +25,7 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         integers.function(low, op, links, found, applied)
         return
     whole = low.tensors.elementwise(op.inputs[0])
-    view = elementwise(low.layouts, whole, (), links)
+    view = common_axes(low.layouts, whole, (), links)
     # Links of a blocked tensor are conversions alone, which are left to whoever reads the result.
     data_type = low.tensors.type_of(result) if view.axes is not None else whole.desc.data_type
     src, made = view.see(whole), view.like_first(data_type)
@@ -89,7 +89,7 @@ def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     by_src, by_dst, alpha, beta = BACKWARD[op.kind](op.attributes)
     use_dst = by_dst is not None and op.attributes.flag("use_dst")
     whole = low.tensors.elementwise(op.inputs[0])
-    view = elementwise(low.layouts, whole, [(op.inputs[1], None)])
+    view = common_axes(low.layouts, whole, [(op.inputs[1], None)])
     data, diff_dst = (
         view.see(whole),
         view.see(low.tensors.beside(op.inputs[1], whole)),

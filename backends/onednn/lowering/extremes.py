@@ -18,9 +18,9 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..plan.steps import Buffer
-from .fusing import swish
+from .as_views import is_move
+from .links import swish
 from .lowering import Lowering
-from .moves import is_move
 
 Run = Callable[[Sequence[Array], Sequence[Array]], None]
 

@@ -1,6 +1,6 @@
 """Fusions: which ops become one partition, and what the primitive of one takes along, in one table.
 
-`patterns.py` says how a row finds its ops, `fusing.py` how an op that goes along becomes a post-op. Priorities are
+`matching.py` says how a row finds its ops, `links.py` how an op that goes along becomes a post-op. Priorities are
 ordered as in oneDNN Graph: the longest and most valuable ones claim first.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from ....graph.compile.backend import SINGLE_OP_PRIORITY, Pattern
 from ....graph.model.op import Op
 from ..rules.post_ops import post_op_is_wrong, window_post_op_is_wrong
-from .fusing import BINARY, ELTWISE, Link, post_op_shapes
-from .moves import is_part
-from .patterns import Attention, Fusion, Refusal, WithBias
+from .as_views import is_part
+from .links import BINARY, ELTWISE, Link, post_op_shapes
+from .matching import Attention, Fusion, Refusal, WithBias
 from .reduction import ALGORITHMS as REDUCTIONS
 from .reduction import EXTREMES
 

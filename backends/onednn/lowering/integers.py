@@ -14,7 +14,7 @@ from ..library.memory import packed
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .binary_primitive import binary_primitive
-from .fusing import BINARY, TURNED, Link, OneScale, Turned
+from .links import BINARY, TURNED, Link, OneScale, Turned
 from .lowering import Lowering
 from .tensors import Quantized, label_of
 

@@ -8,7 +8,7 @@ from ....graph.model.op import Op
 from ....ops.formats import data_axes
 from ..library.descriptors import ResamplingBackward, ResamplingForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
 

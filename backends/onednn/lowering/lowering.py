@@ -15,7 +15,7 @@ adds it as a step, and says where its result lies. What it tries and can't do is
 where they were.
 
 Layouts flow from primitive to primitive; a copy is made only where the next one asks for it. An op takes along, as
-post-ops, what follows it (`fusing.py`), as much of that as the library accepts. What it has no primitive for is a step
+post-ops, what follows it (`links.py`), as much of that as the library accepts. What it has no primitive for is a step
 on the host, so that a partition always becomes one plan.
 """
 
@@ -43,7 +43,7 @@ from ..plan.preference import preferred
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .edges import Edges
-from .fusing import Link
+from .links import Link
 from .notes import Notes
 from .ports import place_ports
 from .tensors import Tensors, unknown_to_library

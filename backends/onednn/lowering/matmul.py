@@ -17,7 +17,7 @@ from ..library.enumerators import Arg, Query
 from ..library.memory import MemoryDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .long_sums import PRODUCTS, check_products
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps

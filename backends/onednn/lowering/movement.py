@@ -9,8 +9,8 @@ from ..library.descriptors import Concat
 from ..library.enumerators import Arg
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .fusing import Link, result_of
 from .integers import rescaled
+from .links import Link, result_of
 from .lowering import Lowered, Lowering
 from .tensors import label_of
 from .views import in_order, order_of

@@ -17,7 +17,7 @@ from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
 from ..plan.steps import Buffer
 from . import batch_normalization
 from .batch_normalization import AFFINE, F32, canonical
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
 

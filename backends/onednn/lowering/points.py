@@ -22,7 +22,7 @@ from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .fusing import Link
+from .links import Link
 from .lowering import Lowering
 from .post_ops import OperandView, PostOps
 from .views import in_order

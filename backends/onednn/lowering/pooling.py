@@ -17,11 +17,11 @@ from ..library.memory import MemoryDesc, packed
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
+from .as_views import is_part
 from .extremes import largest_of_windows, may_be_minus_infinity
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .long_sums import SHORT, check_length
 from .lowering import Lowered, Lowering
-from .moves import is_part
 from .post_ops import OperandView, PostOps
 from .tensors import HALVES, label_of
 

@@ -20,8 +20,8 @@ from ..library.enumerators import Algorithm, Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import PostOp, PrimitiveAttributes
 from ..plan.plan import Buffer
-from .elementwise import Elementwise
-from .fusing import Link, OneScale, PostEltwise
+from .common_axes import CommonAxes
+from .links import Link, OneScale, PostEltwise
 from .lowering import Lowering
 from .tensors import Quantized, label_of
 
@@ -111,10 +111,10 @@ class ElementwiseView(OperandView):
         axes: how it sees its tensors.
     """
 
-    axes: Elementwise | None = None
+    axes: CommonAxes | None = None
 
     @classmethod
-    def of(cls, result: LogicalTensor, axes: Elementwise) -> ElementwiseView:
+    def of(cls, result: LogicalTensor, axes: CommonAxes) -> ElementwiseView:
         """The view of a primitive that sees its tensors so."""
         return cls(result, axes.see, axes)
 

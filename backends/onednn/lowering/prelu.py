@@ -9,17 +9,17 @@ from ....ops.prelu import slope_axis
 from ..library.descriptors import PreluBackward, PreluForward
 from ..library.enumerators import Arg, Propagation
 from ..plan.steps import Buffer
-from .elementwise import Elementwise, elementwise
-from .fusing import Link
+from .common_axes import CommonAxes, common_axes
+from .links import Link
 from .lowering import Lowered, Lowering
 
 
-def _operands(low: Lowering, op: Op, whole: Buffer) -> tuple[Elementwise, Buffer, Buffer]:
+def _operands(low: Lowering, op: Op, whole: Buffer) -> tuple[CommonAxes, Buffer, Buffer]:
     """The view of the primitive, data, and slopes as it sees them."""
     axis = slope_axis(op.attributes, op.inputs[0].dims, op.inputs[1].dims)
     if whole.desc.strides is None:  # slopes per channel would have to be blocked too
         whole = low.tensors.plain(op.inputs[0])
-    view = elementwise(low.layouts, whole, [(op.inputs[1], axis)])
+    view = common_axes(low.layouts, whole, [(op.inputs[1], axis)])
     return (
         view,
         view.see(whole),

@@ -12,8 +12,8 @@ from ..library.enumerators import Arg
 from ..library.memory import packed
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .fusing import Link, one_scale, zero_point_of
 from .integers import rescaled
+from .links import Link, one_scale, zero_point_of
 from .lowering import Lowered, Lowering
 from .tensors import PRIMITIVE_TYPES
 

@@ -14,7 +14,7 @@ from ..library.primitive import PostOp
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .extremes import extremes_of_rows
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .long_sums import LANES, SHORT, check_length, stages
 from .lowering import Lowered, Lowering
 from .pooling import without_gaps

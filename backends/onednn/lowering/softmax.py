@@ -16,7 +16,7 @@ from ..library.memory import MemoryDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .extremes import shares_of_rows
-from .fusing import Link, result_of
+from .links import Link, result_of
 from .long_sums import check_row
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps

@@ -17,10 +17,10 @@ from ..plan.journal import Journal, JournalledDict
 from ..plan.layouts import Layouts
 from ..plan.steps import Buffer, HostArray
 from ..plan.unfit import Unfit
+from .as_views import is_move, moved
 from .collapse import spread_shape
 from .edges import MOST_PASSED, Edges
-from .fusing import Link, OneScale, zero_point_of
-from .moves import is_move, moved
+from .links import Link, OneScale, zero_point_of
 from .views import in_order, order_for
 from .way import Lies, Way
 

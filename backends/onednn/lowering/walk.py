@@ -13,12 +13,12 @@ from ....graph.model.op import Op
 from ....graph.runtime.progress import progressing
 from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
-from .fusing import Link, chain
+from .as_views import MOVES, is_part
 from .fusions import REFUSALS
+from .links import Link, chain
 from .lowering import Lowered, Lowering, why_not
-from .moves import MOVES, is_part
+from .matching import Refusal
 from .on_host import on_host
-from .patterns import Refusal
 from .tensors import HALVES
 from .way import Lies, Way
 

@@ -23,7 +23,7 @@ from ..weight_gradients.online import TrialRun, decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
 from ..weight_gradients.selection import candidates, choose
 from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
-from .fusing import Link, bias_gradients
+from .links import Link, bias_gradients
 from .long_sums import BESIDE
 from .lowering import Lowered, Lowering
 from .on_host import zeros

@@ -2,9 +2,9 @@
 
 import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn.lowering.fusing import LINKS
 from onednn_graph.backends.onednn.lowering.fusions import FUSIONS, PATTERNS, REFUSALS
-from onednn_graph.backends.onednn.lowering.patterns import Fusion
+from onednn_graph.backends.onednn.lowering.links import LINKS
+from onednn_graph.backends.onednn.lowering.matching import Fusion
 from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.ops.registry import REGISTRY
 

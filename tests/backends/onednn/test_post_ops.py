@@ -8,7 +8,7 @@ import pytest
 from compile_requests import request_of
 from onednn_graph.backends.onednn.library.engines import native_engine
 from onednn_graph.backends.onednn.library.enumerators import Algorithm, Arg
-from onednn_graph.backends.onednn.lowering.fusing import Link, OneScale, PostEltwise
+from onednn_graph.backends.onednn.lowering.links import Link, OneScale, PostEltwise
 from onednn_graph.backends.onednn.lowering.lowering import Lowering
 from onednn_graph.backends.onednn.lowering.post_ops import LikeResult, OperandView, PostOps
 from onednn_graph.ops.data_types import DataType

@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing, as views: reshapes, transpositions, parts."""
+"""Ops that compute nothing as views of their inputs: reshapes, transpositions, parts."""
 
 from __future__ import annotations
 

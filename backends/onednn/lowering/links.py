@@ -1,4 +1,4 @@
-"""Fusing: what follows an op and can go along with its primitive as post-ops."""
+"""Links: what follows an op and can go along with its primitive as post-ops."""
 
 from __future__ import annotations
 

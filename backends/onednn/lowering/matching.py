@@ -1,7 +1,7 @@
-"""Patterns: which ops become one partition, by what is in the middle of them; the table is in `fusions.py`.
+"""How a row of the table in `fusions.py` finds its ops, which become one partition, by what is in the middle of them.
 
-A pattern has an anchor, what may come before it on its inputs, and what may follow, one after another. The lowering
-decides which of them become one primitive; the pattern only says what belongs together.
+A row has an anchor, what may come before it on its inputs, and what may follow, one after another. The lowering
+decides which of them become one primitive; the row only says what belongs together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ....graph.model.op import Op
 from ....graph.model.topology import Topology
-from .fusing import MOST_LINKS, Link, bias_gradients, swish
+from .links import MOST_LINKS, Link, bias_gradients, swish
 
 Refusal = Callable[[Op, Link], str | None]
 """Why the primitive of an op does not take along what follows it, or None where it does."""

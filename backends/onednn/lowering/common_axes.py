@@ -1,4 +1,4 @@
-"""How elementwise primitives see their tensors: binaries, eltwise functions and PReLU, which know nothing of axes."""
+"""The axes that binaries, eltwise functions and PReLU see in all of their tensors; not those of the ops."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..library.primitive import PrimitiveDesc
 from ..plan.layouts import Layouts
 from ..plan.steps import Buffer
 from .collapse import Collapse, collapse, spread_shape
-from .fusing import Link
+from .links import Link
 
 
 @frozen(eq=False)
-class Elementwise:
+class CommonAxes:
     """The view of one primitive.
 
     Attributes:
@@ -57,12 +57,12 @@ class Elementwise:
         return Buffer(desc.memory_desc(Query.dst_md)) if is_open else made
 
 
-def elementwise(
+def common_axes(
     layouts: Layouts,
     first: Buffer,
     operands: Sequence[tuple[LogicalTensor, int | None]],
     links: Sequence[Link] = (),
-) -> Elementwise:
+) -> CommonAxes:
     """The view of a primitive.
 
     Args:
@@ -73,7 +73,7 @@ def elementwise(
     """
     shape, strides = first.desc.shape, first.desc.strides
     if strides is None:
-        return Elementwise(first, None, layouts)
+        return CommonAxes(first, None, layouts)
     others = [*operands]
     for link in links:
         others += [(link.operand, link.axis)] if link.operand is not None else []
@@ -82,4 +82,4 @@ def elementwise(
     for tensor, axis in others:
         wide = spread_shape(tensor.dims, len(shape), axis)
         operands_lie.append((wide, strides if wide == shape else row_major(wide)))
-    return Elementwise(first, collapse((shape, strides), operands_lie, LARGEST_DIM), layouts)
+    return CommonAxes(first, collapse((shape, strides), operands_lie, LARGEST_DIM), layouts)
