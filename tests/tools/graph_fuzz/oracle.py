@@ -352,10 +352,21 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
         result.append(4 * np.maximum(spread, typical) + relative * np.abs(output) + relative / 10 * largest)
     if op.kind in ("BatchNormTrainingBackward", "LayerNormBackward"):
         result[0] = result[0] + 4 * F32 * _size_of_terms(op, values)
+    if op.kind == "LayerNorm":
+        result[0] = result[0] + _drift_of_means(op, values[0])
     if op.kind in ("SoftMax", "LogSoftmax"):
         # Kernels keep what they have exponentiated in the output, in its type.
         result[0] = result[0] + 2 * HALF_STEP[op.outputs[0].data_type.value] * np.abs(outputs[0])
     return result
+
+
+def _drift_of_means(op: og.Op, src: Array) -> Array:
+    """By how much the means that are taken from a row may be off: of equal numbers nothing is left but this."""
+    axes = tuple(range(op.attributes.integer("begin_norm_axis") % src.ndim, src.ndim))
+    count = np.prod([src.shape[axis] for axis in axes], dtype=float)
+    wide = src.astype(np.float64)
+    deviation = np.sqrt(wide.var(axes, keepdims=True) + op.attributes.real("epsilon"))
+    return F32 * count / 4 * np.abs(wide.mean(axes, keepdims=True)) / deviation
 
 
 def _size_of_terms(op: og.Op, values: list[Array]) -> float:
