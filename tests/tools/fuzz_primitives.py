@@ -125,7 +125,7 @@ def child(args) -> None:
     from onednn_graph.backends.onednn.library.primitive import NativeEngine, described, implementations
     from onednn_graph.backends.onednn.plan.arena import GUARDS
     from onednn_graph.backends.onednn.quarantine import refused, unaskable
-    from onednn_graph.backends.onednn.rules.entry import Case
+    from onednn_graph.backends.onednn.rules.features import Features
     from onednn_graph.ops.errors import LibraryError
     from primitive_trials import FAMILIES, Maker, Undrawn
 
@@ -161,9 +161,9 @@ def child(args) -> None:
             name = desc.implementation
             if name.startswith("ref") and args.which != "references":
                 continue
-            if args.which == "trusted" and refused(Case(desc, trial.descriptor)):
+            tag["impl"], tag["barred"] = name, refused(Features(trial.descriptor, desc))
+            if args.which == "trusted" and tag["barred"]:
                 continue
-            tag["impl"] = name
             log.write(json.dumps({"begin": tag}) + "\n")
             try:
                 problems = attempt(engine, maker, desc, trial)

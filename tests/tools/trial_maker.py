@@ -82,7 +82,8 @@ class Trial:
             )
         if made is Sum:
             return Sum(dst=self.arguments[1], factors=(), terms=(), attributes=self.arguments[-1])
-        values = [tuple(one) if isinstance(one, Dims) else one for one in self.arguments[1:]]
+        rank = next(len(one.shape) for one in self.arguments[1:] if isinstance(one, MemoryDesc)) - 2
+        values = [tuple(one)[:rank] if isinstance(one, Dims) else one for one in self.arguments[1:]]
         return made(**dict(zip((one.name for one in fields(made)), values, strict=True)))
 
 

@@ -25,7 +25,7 @@ from ..library.primitive import (
 )
 from ..proven import is_proven
 from ..quarantine import refused, unaskable
-from ..rules.entry import Case
+from ..rules.features import Features
 from .journal import Journal, JournalledDict
 from .preference import preferred
 from .unfit import NoKernel, Unfit
@@ -90,7 +90,7 @@ class Chooser:
         engine: NativeEngine,
         limits: Limits = NO_LIMITS,
         fpmath: FpmathMode = FpmathMode.strict,
-        wanted: Callable[[Case], str | None] = preferred,
+        wanted: Callable[[Features], str | None] = preferred,
         journal: Journal | None = None,
     ) -> None:
         self.engine = engine
@@ -110,14 +110,14 @@ class Chooser:
         first = descriptor.described(self.engine)
         if first is None:
             return Choice(None)
-        case = Case(first, descriptor)
-        better = self._wanted(case)
-        if better is None and self._kept_out(case) is None:
+        features = Features(descriptor, first)
+        better = self._wanted(features)
+        if better is None and self._kept_out(features) is None:
             return Choice(first)
         passed_over: list[str] = []
         usable: PrimitiveDesc | None = None
         for desc in implementations(first):
-            reason = self._kept_out(Case(desc, descriptor))
+            reason = self._kept_out(Features(descriptor, desc))
             if reason is not None:
                 passed_over.append(reason)
             elif better is None or is_called(desc.implementation, better):
@@ -126,13 +126,13 @@ class Chooser:
                 usable = usable or desc
         return Choice(usable, tuple(passed_over))
 
-    def _kept_out(self, case: Case) -> str | None:
+    def _kept_out(self, features: Features) -> str | None:
         """Why an implementation may not run, or None."""
-        reason = refused(case, references=self.references)
-        name = case.desc.implementation
+        reason = refused(features, references=self.references)
+        name = features.implementation
         proven_only = self.limits.proven_only
-        if reason is None and proven_only and not is_proven(self.engine.lib, case.desc.function, name):
-            return f"no fuzzer has covered {name} of {case.desc.function}"
+        if reason is None and proven_only and not is_proven(self.engine.lib, features.function, name):
+            return f"no fuzzer has covered {name} of {features.function}"
         return reason
 
     def describe(self, descriptor: Descriptor) -> PrimitiveDesc:

@@ -24,7 +24,7 @@ from ..library.loading import Dims
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveAttributes, PrimitiveDesc, implementations
 from ..quarantine import refused
-from ..rules.entry import Case
+from ..rules.features import Features
 from ..tuning_cache import remember, remembered
 from .frame import Frame
 from .plan import Plan
@@ -41,7 +41,7 @@ IM2COL = "x64:gemm"
 OPERANDS = ((Arg.SRC, Query.src_md), (Arg.WEIGHTS, Query.weights_md), (Arg.DST, Query.dst_md))
 
 
-def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
+def fastest(options: CompileOptions) -> Callable[[Features], str | None] | None:
     """What tells the name of the implementation to take, `preferred` for what has no times; None without tuning, and
     where executions tune, which try weight gradients alone.
 
@@ -51,26 +51,28 @@ def fastest(options: CompileOptions) -> Callable[[Case], str | None] | None:
     if options.tune in (Tune.off, Tune.online):
         return None
 
-    def found(case: Case) -> str | None:
-        if not isinstance(case.descriptor, MEASURED):
-            return preferred(case)
-        key = key_of(case)
+    def found(features: Features) -> str | None:
+        if not isinstance(features.descriptor, MEASURED):
+            return preferred(features)
+        key = key_of(features)
         times = remembered(key)
         if not times and options.tune is Tune.measure:
-            times = fork.run(measure, case, options.tune_seconds)
+            times = fork.run(measure, features, options.tune_seconds)
             remember(key, times)
-        return min(times, key=times.__getitem__) if times else preferred(case)
+        return min(times, key=times.__getitem__) if times else preferred(features)
 
     return found
 
 
-def key_of(case: Case) -> dict[str, Any]:
+def key_of(features: Features) -> dict[str, Any]:
     """Everything that times depend on."""
     return {
-        **case.desc.engine.lib.machine,
+        **features.desc.engine.lib.machine,
         "format": FORMAT,
-        "primitive": case.desc.function,
-        "described": [text for text in map(_told, case.descriptor.arguments(case.desc.engine)) if text],
+        "primitive": features.function,
+        "described": [
+            text for text in map(_told, features.descriptor.arguments(features.desc.engine)) if text
+        ],
     }
 
 
@@ -93,13 +95,13 @@ def _told(argument: object) -> str:
     return ""
 
 
-def measure(case: Case, seconds: float) -> dict[str, float]:
+def measure(features: Features, seconds: float) -> dict[str, float]:
     """The time of each implementation that may run in the place of the first: the mean of the least and the median.
 
     Args:
         seconds: for all of them together; each runs three times at least.
     """
-    frames = {one.implementation: _frame(one, case) for one in _rivals(case)}
+    frames = {one.implementation: _frame(one, features) for one in _rivals(features)}
     times: dict[str, list[float]] = {name: [] for name in frames}
     for frame in frames.values():
         frame.run()
@@ -112,19 +114,19 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     return {name: (min(found) + statistics.median(found)) / 2 for name, found in times.items() if found}
 
 
-def _rivals(case: Case) -> Iterator[PrimitiveDesc]:
+def _rivals(features: Features) -> Iterator[PrimitiveDesc]:
     """The implementations that may run with data and result as they lie for the first of these."""
     first: PrimitiveDesc | None = None
-    afresh = case.descriptor.described(case.desc.engine)  # a clone has no others to go on to
+    afresh = features.descriptor.described(features.desc.engine)  # a clone has no others to go on to
     for desc in () if afresh is None else implementations(afresh):
-        if refused(Case(desc, case.descriptor)) is not None or IM2COL in desc.implementation:
+        if refused(Features(features.descriptor, desc)) is not None or IM2COL in desc.implementation:
             continue
         first = first or desc
         if all(desc.memory_desc(q) == first.memory_desc(q) for q in (Query.src_md, Query.dst_md)):
             yield desc
 
 
-def _frame(desc: PrimitiveDesc, case: Case) -> Frame:
+def _frame(desc: PrimitiveDesc, features: Features) -> Frame:
     """The primitive as a plan of one step, on memory of its own."""
     lib = desc.engine.lib
 
@@ -133,10 +135,10 @@ def _frame(desc: PrimitiveDesc, case: Case) -> Frame:
         return Buffer(MemoryDesc.strided(lib, (count,), data_type, (1,)), constant=ones)
 
     given: list[tuple[int, MemoryDesc]] = [(a, desc.memory_desc(what)) for a, what in OPERANDS]
-    bias = case.descriptor.bias if isinstance(case.descriptor, MEASURED) else None
+    bias = features.descriptor.bias if isinstance(features.descriptor, MEASURED) else None
     if bias is not None:
         given.append((Arg.BIAS, bias))
-    for number, one in enumerate(case.attributes.post_ops, 1):
+    for number, one in enumerate(features.attributes.post_ops, 1):
         if one.operand is not None:
             given.append((Arg.ATTR_MULTIPLE_POST_OP_BASE * number | Arg.SRC_1, one.operand))
     shapes = {argument: one.shape for argument, one in given}
@@ -146,10 +148,11 @@ def _frame(desc: PrimitiveDesc, case: Case) -> Frame:
     ]
     arguments += [
         (Arg.ATTR_SCALES | argument, vector(DataType.f32, _along(shapes[argument], mask)))
-        for argument, mask in case.attributes.scales.items()
+        for argument, mask in features.attributes.scales.items()
     ]
     arguments += [
-        (Arg.ATTR_ZERO_POINTS | argument, vector(DataType.s32, 1)) for argument in case.attributes.zero_points
+        (Arg.ATTR_ZERO_POINTS | argument, vector(DataType.s32, 1))
+        for argument in features.attributes.zero_points
     ]
     return Plan(desc.engine, [Step("timed", desc, tuple(arguments))]).take()
 

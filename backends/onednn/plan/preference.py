@@ -12,9 +12,8 @@ from collections.abc import Callable
 from attrs import frozen
 
 from ....ops.data_types import DataType
-from ..library.enumerators import Query
 from ..library.implementations import is_called
-from ..rules.entry import Case
+from ..rules.features import Features
 
 
 @frozen
@@ -34,17 +33,17 @@ class Preference:
     over: str
     implementation: str
     condition: str
-    applies: Callable[[Case], bool]
+    applies: Callable[[Features], bool]
     seen: str
 
 
-def _is_f32(case: Case) -> bool:
-    return case.layout(Query.src_md).data_type is DataType.f32
+def _is_f32(features: Features) -> bool:
+    return features.src.data_type is DataType.f32
 
 
-def _is_depthwise(case: Case) -> bool:
-    weights = case.layout(Query.weights_md).shape
-    return len(weights) == len(case.layout(Query.diff_src_md).shape) + 1 and weights[1] == weights[2] == 1
+def _is_depthwise(features: Features) -> bool:
+    weights = features.weights.shape
+    return len(weights) == len(features.diff_src.shape) + 1 and weights[1] == weights[2] == 1
 
 
 TABLE = (
@@ -68,14 +67,14 @@ TABLE = (
 )
 
 
-def preferred(case: Case) -> str | None:
+def preferred(features: Features) -> str | None:
     """The implementation that should run instead of the library's first one, if another; see `is_called`."""
-    function, name = case.desc.function, case.desc.implementation
+    function, name = features.function, features.implementation
     return next(
         (
             entry.implementation
             for entry in TABLE
-            if entry.function == function and is_called(name, entry.over) and entry.applies(case)
+            if entry.function == function and is_called(name, entry.over) and entry.applies(features)
         ),
         None,
     )

@@ -27,10 +27,11 @@ from ..plan.plan import Plan
 from ..plan.steps import Buffer, HostArray, HostStep, Step
 from ..plan.unfit import Unfit
 from ..plan.work import convolution_work, matmul_work, sum_work
+from ..rules.features import Features
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
-Admits = Callable[[str, ConvolutionGeometry, DataType], str | None]
-"""From an implementation's name, its problem and its data type to why it must not run, or None."""
+Admits = Callable[[Features], str | None]
+"""From a weight gradient on an implementation to why that must not run, or None."""
 
 
 class Exhausted(Unfit):
@@ -188,7 +189,7 @@ class Draft:
         def fitting(desc: PrimitiveDesc) -> bool:
             if not takes(desc.implementation):
                 return False
-            reason = self._admits(desc.implementation, gradient, compute)
+            reason = self._admits(Features(descriptor, desc))
             if reason is not None:
                 self.passed_over.append(reason)
             return reason is None

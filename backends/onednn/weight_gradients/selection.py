@@ -9,13 +9,11 @@ from itertools import product
 from attrs import evolve
 
 from ....graph.compile.options import CompileOptions, Tune
-from ....ops.convolution_geometry import ConvolutionGeometry
-from ....ops.data_types import DataType
 from ....ops.errors import ArgumentError, nearest
-from ..library.implementations import is_reference
 from ..library.primitive import NativeEngine
 from ..plan.unfit import Unfit
-from ..quarantine import barred
+from ..quarantine import refused
+from ..rules.features import Features
 from . import tuning
 from .candidate import Candidate
 from .cost import cost_data
@@ -35,14 +33,14 @@ MARGIN = 1.05
 """By how much an estimate has to be better than that of the usual way to be believed."""
 
 
-def trusted(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
+def trusted(features: Features) -> str | None:
     """Keeps out what the quarantine bars, the library's reference loops apart, which strategies ask for."""
-    return None if is_reference(implementation) else barred(implementation, gradient, data_type)
+    return refused(features, references=True)
 
 
-def anything(implementation: str, gradient: ConvolutionGeometry, data_type: DataType) -> str | None:
+def anything(features: Features) -> str | None:
     """Keeps nothing out; for the fuzzer."""
-    del implementation, gradient, data_type
+    del features
     return None
 
 

@@ -18,6 +18,7 @@ import onednn_graph as og
 import pytest
 from attrs import evolve
 from c_headers import enumerators
+from gradient_features import features_of
 from onednn_graph.backends.onednn import proven, quarantine
 from onednn_graph.backends.onednn.library import finding, runtimes
 from onednn_graph.backends.onednn.library import loading as library
@@ -37,6 +38,7 @@ from onednn_graph.backends.onednn.plan.arena import ALIGNMENT, GUARDS, NAN_BYTE
 from onednn_graph.backends.onednn.plan.chooser import Chooser
 from onednn_graph.backends.onednn.plan.plan import Plan
 from onednn_graph.backends.onednn.plan.steps import Buffer, copy_step
+from onednn_graph.backends.onednn.rules.rule import Rule
 from onednn_graph.ops.convolution_geometry import geometry
 from onednn_graph.ops.data_types import DataType
 from oracle import Problem
@@ -308,6 +310,9 @@ def test_a_program_names_a_library_before_it_uses_any(onednn, tmp_path):
 # --- what holds for which version -----------------------------------------------------------------------
 
 
+ALWAYS = Rule(name="x", implementation="jit", condition="always", applies=lambda features: True, seen="x")
+
+
 @pytest.mark.parametrize(
     ("since", "fixed", "holds"),
     [
@@ -317,17 +322,18 @@ def test_a_program_names_a_library_before_it_uses_any(onednn, tmp_path):
         ((3, 6), (3, 13), [(3, 6)]),
     ],
 )
-def test_entries_hold_for_versions(since, fixed, holds):
-    entry = quarantine.Entry("jit", "always", lambda: True, "x", since, fixed)
-    assert [version for version in ((3, 2), (3, 6), (3, 13)) if entry.holds(version)] == holds
+def test_rules_hold_for_versions(since, fixed, holds):
+    rule = evolve(ALWAYS, since=since, fixed=fixed)
+    assert [version for version in ((3, 2), (3, 6), (3, 13)) if rule.holds(version)] == holds
 
 
-def test_entries_are_asked_for_the_version_that_is_loaded(monkeypatch, onednn):
-    entry = quarantine.Entry("jit", "always", lambda: True, "x", since=(3, 5))
+def test_rules_are_asked_for_the_version_that_is_loaded(monkeypatch, onednn):
+    function = "convolution_backward_weights"
+    monkeypatch.setitem(quarantine.WRONG, function, (evolve(ALWAYS, since=(3, 5)),))
     of = {(3, 4, 9): None, (3, 5, 0): "jit:uni is barred when always: x"}
     for version, says in of.items():
         monkeypatch.setattr(quarantine, "load", partial(evolve, library.load(), version=version))
-        assert quarantine._first((entry,), "jit:uni") == says
+        assert quarantine.refused(features_of("jit:uni", gradient(FINE))) == says
 
 
 def test_what_is_proven_of_one_version_is_not_of_another(monkeypatch, onednn):
@@ -525,15 +531,15 @@ BARRED = [
 
 
 @pytest.mark.parametrize(("implementation", "problem"), BARRED, ids=str)
-def test_known_bad_kernels_are_barred(implementation, problem):
-    reason = quarantine.barred(implementation, gradient(problem), DataType.f32)
+def test_known_bad_kernels_are_barred(implementation, problem, onednn):
+    reason = quarantine.refused(features_of(implementation, gradient(problem)))
     assert reason
-    assert implementation in reason
+    assert implementation in reason or "reference loop" in reason
 
 
 @pytest.mark.parametrize("implementation", sorted(proven.PROVEN[3, 2]["convolution_backward_weights"]))
-def test_every_proven_kernel_may_run_something(implementation):
-    assert quarantine.barred(implementation, gradient(FINE), DataType.f32) is None
+def test_every_proven_kernel_may_run_something(implementation, onednn):
+    assert quarantine.refused(features_of(implementation, gradient(FINE))) is None
 
 
 @pytest.mark.parametrize("problem", [p for name, p in BARRED if not name.startswith("ref")], ids=str)

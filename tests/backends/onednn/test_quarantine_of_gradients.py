@@ -2,13 +2,15 @@
 
 import pytest
 from attrs import evolve
+from gradient_features import features_of as on
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.proven import PROVEN, is_proven
-from onednn_graph.backends.onednn.quarantine import TABLE, barred
+from onednn_graph.backends.onednn.quarantine import WRONG, refused
 from onednn_graph.ops.convolution_geometry import ConvolutionGeometry
-from onednn_graph.ops.data_types import DataType
 
-F32, BF16 = DataType.f32, DataType.bf16
+pytestmark = pytest.mark.usefixtures("onednn")
+
+RULES = WRONG["convolution_backward_weights"]
 
 
 def gradient(
@@ -245,27 +247,20 @@ ROWS = [  # implementation, what it must not run, what it may, what differs
     ("implementation", "inside", "outside", "what"), ROWS, ids=[f"{row[0]}, {row[3]}" for row in ROWS]
 )
 def test_each_bound_has_two_sides(implementation, inside, outside, what):
-    data_type = BF16 if "bf16" in implementation else F32
-    reason = barred(implementation, gradient(**inside), data_type)
+    reason = refused(on(implementation, gradient(**inside)))
     assert reason is not None
     assert reason.startswith(f"{implementation} is barred when ")
-    assert barred(implementation, gradient(**outside), data_type) is None
+    assert refused(on(implementation, gradient(**outside))) is None
 
 
 def test_every_rule_has_a_row():
     """For each rule some row is barred by that rule alone."""
     alone = set()
     for implementation, inside, _, _ in ROWS:
-        problem = gradient(**inside)
-        found = [
-            entry
-            for entry in TABLE
-            if implementation.startswith(entry.implementation) and entry.applies(problem, F32)
-        ]
+        found = [rule.name for rule in RULES if rule.bars(on(implementation, gradient(**inside)))]
         if len(found) == 1:
-            alone.add((found[0].implementation, found[0].condition))
-    everywhere = {(entry.implementation, entry.condition) for entry in TABLE if entry.condition != "always"}
-    assert everywhere - alone == set()
+            alone.add(found[0])
+    assert {rule.name for rule in RULES} == alone
 
 
 @pytest.mark.parametrize(
@@ -279,15 +274,16 @@ def test_every_rule_has_a_row():
 )
 def test_rules_are_for_their_implementation_only(place, others):
     implementation, inside, _, _ = ROWS[place]
-    assert barred(implementation, gradient(**inside), F32)
+    assert refused(on(implementation, gradient(**inside)))
     for other in others:
-        assert barred(other, gradient(**inside), F32) is None
+        assert refused(on(other, gradient(**inside))) is None
 
 
 @pytest.mark.parametrize("implementation", ["ref:any", "ref"])
-def test_reference_loops_are_always_barred(implementation):
-    assert "100 to 700 times slower" in barred(implementation, gradient(), F32)
-    assert barred("jit:ref", gradient(), F32) is None
+def test_reference_loops_run_only_where_a_strategy_asks_for_them(implementation):
+    assert "reference loop only" in refused(on(implementation, gradient()))
+    assert refused(on(implementation, gradient()), references=True) is None
+    assert refused(on("jit:ref", gradient())) is None
 
 
 def test_an_implementation_is_proven_by_its_whole_name(onednn):

@@ -1,0 +1,75 @@
+"""What is barred of convolutions."""
+
+from __future__ import annotations
+
+from .features import Features
+from .rule import Rule, Table
+from .shared import AMBIGUOUS, BELOW_THE_CPU, SATURATING, STRAY
+
+
+def _has_operand_off_channels(features: Features) -> bool:
+    """Whether a second operand has more than one element along another axis than the channels."""
+    return any(
+        size > 1 and axis != 1 for operand in features.operands for axis, size in enumerate(operand.shape)
+    )
+
+
+def _has_some_positions(features: Features) -> bool:
+    """Whether some spatial axes of what goes in or comes out have one element, and not all."""
+    return any({1} < set(end.shape[2:]) for end in features.ends)
+
+
+WRONG: Table = {
+    "convolution_forward": (
+        BELOW_THE_CPU,
+        Rule(
+            name="some-axes-of-one",
+            implementation="brg_conv_fwd",
+            condition="some spatial axes of data or result have one element and others more",
+            applies=_has_some_positions,
+            seen="wrong elements in u8 (1, 2, 28, 1) in two groups with taps 1×3, most of bf16 (3, 64, 1, 3, 1), seen "
+            "with 3.6",
+            since=(3, 3),
+        ),
+        Rule(
+            name="stray-ones",
+            implementation="brg_conv_fwd",
+            condition=STRAY,
+            applies=lambda features: features.has_stray_ones,
+            seen="a quarter of all elements wrong in s8 (3, 1, 13, 8), with a zero point and padding, seen with 3.6",
+            since=(3, 3),
+        ),
+        Rule(
+            name="stray-ones-with-an-operand",
+            implementation="",
+            condition=f"a second operand has several elements and {STRAY}",
+            applies=lambda features: features.has_large_operand and features.has_stray_ones,
+            seen=f"{AMBIGUOUS}: most elements wrong in f32 to rows (2, 5, 1, 1) and (2, 512, 1, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Rule(
+            name="stray-ones-of-integers",
+            implementation="x64:gemm_s8",
+            condition=STRAY,
+            applies=lambda features: features.has_stray_ones,
+            seen=f"{AMBIGUOUS}: most elements wrong in u8 to f32 channels-last (2, 512, 3, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Rule(
+            name="depthwise-with-an-operand",
+            implementation="jit_uni_int8",
+            condition="it is depthwise with a second operand of a post-op",
+            applies=lambda features: features.window.is_depthwise and bool(features.operands),
+            seen="wrong values in all channels but the first of 2 and 3",
+        ),
+        Rule(
+            name="operand-off-channels",
+            implementation="x64:gemm",
+            condition="a second operand has elements along another axis than the channels",
+            applies=_has_operand_off_channels,
+            seen="elements of the operand taken from the wrong places, in bf16",
+        ),
+    ),
+}
+
+IMPRECISE: Table = {"convolution_forward": (SATURATING,)}

@@ -1,0 +1,73 @@
+"""What is barred of transposed convolutions."""
+
+from __future__ import annotations
+
+from .features import Features
+from .rule import Rule, Table
+from .shared import AMBIGUOUS, BELOW_THE_CPU, SATURATING, STRAY
+
+
+def _is_strided(features: Features) -> bool:
+    """Whether it goes by the strided kernel."""
+    return "brgconv_strided" in features.implementation
+
+
+def _reaches_all(features: Features) -> bool:
+    """Whether every position of the result gets a product, as far as the axes tell one by one."""
+    window = features.window
+    numbers = window.src, window.dst, window.kernel, window.strides, window.dilations, window.pads_begin
+    return all(
+        len({i * s + t * d - p for i in range(size) for t in range(k)} & set(range(out))) == out
+        for size, out, k, s, d, p in zip(*numbers, strict=True)
+    )
+
+
+WRONG: Table = {
+    "deconvolution_forward": (
+        BELOW_THE_CPU,
+        Rule(
+            name="stray-ones-of-integers",
+            implementation="conv:any+x64:gemm_s8",
+            condition=STRAY,
+            applies=lambda features: features.has_stray_ones,
+            seen=f"{AMBIGUOUS}: half the elements wrong in s8 to u8 channels-last (1, 3, 8, 1), seen with 3.6",
+            since=(3, 3),
+        ),
+        Rule(
+            name="strided-with-more",
+            implementation="brg",
+            condition="it goes by the strided kernel and has a bias or post-ops",
+            applies=lambda features: (
+                _is_strided(features) and (features.has_bias or bool(features.attributes.post_ops))
+            ),
+            seen="a bias and ReLU for each part of the taps instead of once, where it takes them in parts as its cost "
+            "model likes: most elements wrong in f32 with 480 to 1000 input channels of 4×4 under 4×4 taps and "
+            "stride 2",
+        ),
+        *(
+            Rule(
+                name=f"unreached-{kernel}",
+                implementation=kernel,
+                condition="some position of the result gets no product",
+                applies=lambda features: not _reaches_all(features),
+                seen="whatever a register held where the result should be zero: between taps where strides are above "
+                "the kernel, and behind the last window",
+            )
+            for kernel in ("jit_deconvolution", "jit_uni_int8")
+        ),
+    ),
+}
+
+SLOW: Table = {
+    "deconvolution_forward": (
+        Rule(
+            name="strided-with-post-ops",
+            implementation="conv:any",
+            condition="it goes by the strided kernel and has post-ops",
+            applies=lambda features: _is_strided(features) and bool(features.attributes.post_ops),
+            seen="a reference loop over the result, that takes as long as the products; an op of its own takes a tenth",
+        ),
+    ),
+}
+
+IMPRECISE: Table = {"deconvolution_forward": (SATURATING,)}

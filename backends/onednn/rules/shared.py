@@ -1,0 +1,46 @@
+"""Rules that several primitives share, and words for their conditions."""
+
+from __future__ import annotations
+
+from ..library.implementations import LANES
+from .features import INTEGERS, Features
+from .rule import Rule
+
+AMBIGUOUS = (
+    "takes images whose axes of one element have another stride than its own for images in the other order"
+)
+STRAY = "an axis of one element, of data or result, has another stride than the layout gives it"
+
+
+def is_blocked_integers(features: Features) -> bool:
+    """Whether the result is of 8-bit integers in blocks."""
+    return bool(features.dst.blocks) and features.dst.data_type in INTEGERS
+
+
+def _ends_within_a_register(features: Features) -> bool:
+    """Whether AVX2's kernel on a CPU with AVX-512 ends its rows in part of a register, with a large operand."""
+    target, weights = features.dst.shape, features.weights.shape
+    channels = target[-1]
+    if "conv" in features.function:  # those of one group
+        channels = weights[1] if len(weights) > len(target) else target[1]
+    return features.is_below_the_cpu and channels % (LANES // 2) != 0 and features.has_large_operand
+
+
+SATURATING = Rule(
+    name="saturating",
+    implementation="",
+    condition="the operands are 8-bit integers and the CPU or the kernel has no VNNI",
+    applies=lambda features: features.has_integers and features.has_no_vnni,
+    seen="sums of two products saturate at 16 bits, and weights of signed data are halved against that and rounded",
+)
+
+
+BELOW_THE_CPU = Rule(
+    name="below-the-cpu",
+    implementation="brg",
+    condition="it is AVX2's on a CPU with AVX-512, 8 does not divide the channels, and there is an operand of several "
+    "elements",
+    applies=_ends_within_a_register,
+    seen="zeros in the channels behind the last whole eight, in products of 8-bit integers, seen with 3.6",
+    since=(3, 3),
+)
