@@ -180,6 +180,9 @@ class Translation:
         self.label = ""
         self.drawn: dict[int, Drawn] = {}
         self._names: set[str] = set()
+        self._numbered: dict[
+            str, int
+        ] = {}  # the last number behind each name: an unrolled loop has thousands
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
         self._scalars: dict[tuple[str, str], LogicalTensor] = {}
         self._titles: dict[int, str] = {}
@@ -190,11 +193,13 @@ class Translation:
 
     def free_name(self, wanted: str) -> str:
         """The name, or with a number behind it the first that is free."""
-        name, number = wanted or "value", 1
+        wanted = wanted or "value"
+        name, number = wanted, self._numbered.get(wanted, 1)
         while name in self._names:
             number += 1
-            name = f"{wanted or 'value'}.{number}"
+            name = f"{wanted}.{number}"
         self._names.add(name)
+        self._numbered[wanted] = number
         return name
 
     def input(

@@ -10,6 +10,7 @@ from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.model.topology import Contraction, Topology
 from onednn_graph.graph.pictures.description import describe
 from onednn_graph.graph.runtime import progress
+from onnx_oracle import helper, model_of
 from rows import each
 
 pytestmark = pytest.mark.no_cover  # many times what other tests cover
@@ -127,6 +128,19 @@ def first_step(count):
 def test_work_of_training_grows_as_the_parameters_do():
     first_step(4)  # what is made once per process is made here
     once, twice = (lines_of(lambda n=n: first_step(n))[1] for n in (50, 100))
+    assert twice < 2.1 * once
+
+
+def test_work_of_importing_grows_as_the_nodes_do():
+    """A loop that is unrolled gives thousands of ops the name of its node."""
+
+    def imported(steps):
+        x, w, r = (np.ones(shape, np.float32) for shape in ((steps, 1, 2), (1, 8, 2), (1, 8, 2)))
+        node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2)
+        og.from_onnx(model_of([node], {"x": x}, ["y"], {"w": w, "r": r}))
+
+    imported(4)
+    once, twice = (lines_of(lambda n=n: imported(n))[1] for n in (25, 50))
     assert twice < 2.1 * once
 
 
