@@ -178,6 +178,8 @@ def ran_unless_unmapped(given: Sequence[Trial]) -> list[Outcome]:
     step = max(len(given) // PROBES, 1)
     probed = given[::step][:PROBES]
     outcomes = ran_together(probed)
+    if len(probed) == len(given):
+        return outcomes
     if not any(outcome.mapped for outcome in outcomes):
         made = dict(zip(map(id, probed), outcomes, strict=True))
         return [made.get(id(trial), Outcome(ran=False)) for trial in given]

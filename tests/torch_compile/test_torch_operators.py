@@ -50,8 +50,8 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def failures(op, dtype, limit, **how):
-    given = list(torch_operators.trials(op, dtype, limit, **how))
+def failures(op, dtypes, limit, **how):
+    given = [trial for dtype in dtypes for trial in torch_operators.trials(op, dtype, limit, **how)]
     outcomes = torch_operators.ran_unless_unmapped(given)
     return {
         trial.name: outcome.failures
@@ -66,9 +66,8 @@ def described(names):
 
 @pytest.mark.parametrize("op", described(IMPORTANT))
 def test_as_eager(op):
-    """In f32, bf16 and s64, forward and backward."""
-    for dtype in (torch.float32, torch.bfloat16, torch.int64):
-        assert failures(op, dtype, 2) == {}
+    """In f32, bf16 and s64, forward and backward, traced as one function."""
+    assert failures(op, (torch.float32, torch.bfloat16, torch.int64), 2) == {}
 
 
 @pytest.mark.parametrize("layout", ["offset", "permuted", "expanded"])
@@ -88,7 +87,7 @@ def test_as_eager(op):
     ),
 )
 def test_inputs_that_lie_in_another_way(op, layout):
-    assert failures(op, torch.float32, 2, layout=layout) == {}
+    assert failures(op, [torch.float32], 2, layout=layout) == {}
 
 
 @pytest.mark.torch_ops
@@ -96,7 +95,7 @@ def test_inputs_that_lie_in_another_way(op, layout):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
 def test_every_operator(op, dtype):
     """All samples; hours."""
-    assert failures(op, dtype, None) == {}
+    assert failures(op, [dtype], None) == {}
 
 
 def compared(function, *tensors):
