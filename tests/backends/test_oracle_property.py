@@ -16,11 +16,19 @@ def test_the_oracles_agree(problem):
     np.testing.assert_array_equal(problem.exact(fast=True), problem.exact())
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(problem=problems(), way=st.sampled_from(list(WAYS)))
+@settings(SETTINGS, max_examples=200)
+def test_small_problems_against_brute_force(backend, problem, way):
+    check(problem, WAYS[way](problem, backend))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(problem=problems())
 @settings(SETTINGS, max_examples=150)
-def test_small_problems_against_brute_force(backend, way, problem):
+def test_small_problems_in_each_way(backend, way, problem):
     check(problem, WAYS[way](problem, backend))
 
 

@@ -327,6 +327,7 @@ def weights_in_f64(problem, data, fast=False):
     check(problem, WAYS["builder"](problem, "numpy"), fast=fast)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", TABLE)
 def test_any_two_choices_meet(name, backend):
@@ -462,6 +463,7 @@ LONG_SUMS = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("backend", BACKENDS)
 @each("data", ["NXC", "NCX"])
 @each("dtype", ["f32", "bf16", "f16"])

@@ -15,6 +15,7 @@ def test_the_page_has_what_was_measured():
     assert special_values.PAGE.read_text(encoding="utf-8") == special_values.page_with(WANTED), AGAIN
 
 
+@pytest.mark.no_cover
 def test_what_is_measured_here_is_on_the_page(onednn):
     del onednn
     found = {tuple(row) for row in special_values.measured()}

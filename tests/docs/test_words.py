@@ -33,12 +33,17 @@ def classes():
     return found
 
 
-DEFINED, ROWS = classes(), words()
+ROWS = words()
+
+
+@pytest.fixture(scope="module")
+def defined():
+    return classes()
 
 
 @each("names, files", [pytest.param(*row, id=name) for name, row in ROWS.items()])
-def test_words_are_classes_where_they_are_said_to_be(names, files):
-    assert set().union(*(DEFINED.get(name, {f"no class {name}"}) for name in names)) == files
+def test_words_are_classes_where_they_are_said_to_be(names, files, defined):
+    assert set().union(*(defined.get(name, {f"no class {name}"}) for name in names)) == files
 
 
 def test_there_are_words():

@@ -147,6 +147,7 @@ def arrays(graph):
     return {t.name: np.asarray(0.5 + rng.random(t.dims)).astype(TYPES[t.data_type]) for t in graph.inputs}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))
 def test_any_op_beside_attention_in_blocks_of_heads(found, kind):
     taken = 0

@@ -202,6 +202,7 @@ def test_no_half_is_converted_element_by_element(data_format):
         run(model, problem)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize(
     "sizes",

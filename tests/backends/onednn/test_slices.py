@@ -166,6 +166,7 @@ def sliced(graph, which, last):
     )
 
 
+@pytest.mark.no_cover
 @each("last", [True, False], ids=["last", "first"])
 @each("which", SLICES)
 @each("reader", READERS)
