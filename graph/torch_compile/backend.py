@@ -13,6 +13,7 @@ from ..runtime.locking import Lock
 from .framework import inner, torch
 from .mishaps import Mishaps
 from .options import Options
+from .plan.handover import whole_graph
 from .plan.joint import partition
 from .plan.planner import Uses, planned
 from .precision import with_autocast
@@ -44,6 +45,7 @@ class CompiledFunction:
         uses: Uses,
         options: Options,
         group: int,
+        mishaps: Mishaps,
     ) -> None:
         self.group = group
         self._weights: dict[int, Held] = {}
@@ -52,7 +54,7 @@ class CompiledFunction:
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
         self.seconds = 0.0
-        self.mishaps = Mishaps(strict=options.strict)
+        self.mishaps = mishaps
         self._module = module
         self._graph = module.graph
         self._uses = uses
@@ -65,14 +67,29 @@ class CompiledFunction:
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The graph's outputs; the list is emptied."""
-        key = (torch.get_num_threads(), *[_sizes(arguments[number]) for number in self._varying])
-        program = self.programs.get(key)
-        if program is None:
-            program = self._planned(key, arguments)
-        if self._first is not None and memory_of(arguments[self._first]) not in self._weights:
-            self._note(arguments)
+        try:
+            key = (torch.get_num_threads(), *[_sizes(arguments[number]) for number in self._varying])
+            program = self.programs.get(key)
+            if program is None:
+                program = self._planned(key, arguments)
+            if self._first is not None and memory_of(arguments[self._first]) not in self._weights:
+                self._note(arguments)
+        except Exception as error:
+            self.mishaps.note(error, (), "preparing a call")
+            program = whole_graph(self._graph, self._module, len(arguments))
+            key = None
         with torch.no_grad():
-            return program.run(arguments)
+            if program.proven or key is None or self.options.strict:
+                return program.run(arguments)
+            return program.try_out(arguments, partial(self._handed_over, key))
+
+    def _handed_over(self, key: tuple[Any, ...], error: Exception, arguments: list[Any]) -> list[Any]:
+        """What torch makes of the whole graph, where a step of its own could not do what was planned."""
+        program = whole_graph(self._graph, self._module, len(arguments))
+        made = program.run(arguments)
+        self.mishaps.note(error, (), "a step that torch was to do")
+        self.programs[key] = program
+        return made
 
     def weights(self) -> set[int | None]:
         """Numbers of the memory of parameters that it was called with; None for what is gone."""
@@ -80,7 +97,7 @@ class CompiledFunction:
 
     def _note(self, arguments: Sequence[Any]) -> None:
         """Has the parameters among arguments be known as its own."""
-        places = [place for place, one in enumerate(arguments) if isinstance(one, torch.nn.Parameter)]
+        places = [place for place, one in enumerate(arguments) if _is_parameter(one)]
         there = [*self._weights.values(), *(Held(arguments[place]) for place in places)]
         self._weights = {one.number: one for one in there if not one.is_gone()}
         self._first = next(iter(places), None)
@@ -109,6 +126,11 @@ def _sizes(argument: Any) -> Any:
     return (argument.shape, argument.stride() if argument.layout is torch.strided else ())
 
 
+def _is_parameter(argument: Any) -> bool:
+    """Whether it is a parameter with memory of its own to be known by; a sparse one has several."""
+    return isinstance(argument, torch.nn.Parameter) and argument.layout is torch.strided
+
+
 def _varies(meta: Any) -> bool:
     """Whether torch has not promised that an argument has the same sizes and lies the same way at each call."""
     if isinstance(meta, torch.Tensor):
@@ -132,38 +154,60 @@ def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., A
 
     options = Options.of(given.pop("options", None), given.pop("mode", None))
     group = next(_groups)
-    compiler = partial(_compiler, group, options)
-    if options.precision == "bf16":
-        module = with_autocast(module)
-    with resizings_whole():
-        return aot_autograd(
-            fw_compiler=compiler("forward"),
-            bw_compiler=compiler("backward"),
-            inference_compiler=compiler("inference"),
-            partition_fn=partition,
-            keep_inference_input_mutations=True,
-        )(module, inputs)
+    mishaps = Mishaps(strict=options.strict)
+    compiler = partial(_compiler, group, options, mishaps)
+    control = inner("torch._dynamo.exc", "TorchDynamoException")  # by which torch begins anew, or gives up
+    made = module
+    try:
+        if options.precision == "bf16":
+            made = with_autocast(module)
+        with resizings_whole():
+            return aot_autograd(
+                fw_compiler=compiler("forward"),
+                bw_compiler=compiler("backward"),
+                inference_compiler=compiler("inference"),
+                partition_fn=partial(partition, mishaps),
+                keep_inference_input_mutations=True,
+            )(made, inputs)
+    except control:
+        raise
+    except Exception as error:
+        mishaps.note(error, (), "tracing")
+        return module.forward
 
 
 _groups = itertools.count()
 
 
-def _compiler(group: int, options: Options, role: str) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
+def _compiler(
+    group: int, options: Options, mishaps: Mishaps, role: str
+) -> Callable[[Any, Sequence[Any]], CompiledFunction]:
     def compiled(module: Any, inputs: Sequence[Any]) -> CompiledFunction:
-        context = tracing()
-        static = saved = frozenset[int]()
-        if context is not None and context.fw_metadata is not None:
-            if role == "inference":
-                static = steady_arguments(context)
-            elif role == "forward":
-                saved = frozenset(range(context.fw_metadata.num_forward_returns, _outputs(module)))
-        # Gradients come and go at each step, as what is saved does.
-        passing = frozenset(range(_outputs(module))) if role == "backward" else saved
-        function = CompiledFunction(module, role, Uses(static, saved, passing), options, group)
+        own = mishaps.again()
+        try:
+            uses = _uses(module, role)
+        except Exception as error:
+            own.note(error, (), "reading what torch knows of a graph's arguments")
+            uses = Uses(frozenset(), frozenset(), frozenset())
+        function = CompiledFunction(module, role, uses, options, group, own)
         remember(function)
         return function
 
     return compiled
+
+
+def _uses(module: Any, role: str) -> Uses:
+    """What is known of a graph's arguments and outputs."""
+    context = tracing()
+    static = saved = frozenset[int]()
+    if context is not None and context.fw_metadata is not None:
+        if role == "inference":
+            static = steady_arguments(context)
+        elif role == "forward":
+            saved = frozenset(range(context.fw_metadata.num_forward_returns, _outputs(module)))
+    # Gradients come and go at each step, as what is saved does.
+    passing = frozenset(range(_outputs(module))) if role == "backward" else saved
+    return Uses(static, saved, passing)
 
 
 def _outputs(module: Any) -> int:

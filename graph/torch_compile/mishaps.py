@@ -28,6 +28,12 @@ class Mishaps:
         self.strict = strict
         self.noted: Counter[str] = Counter()
 
+    def again(self) -> Mishaps:
+        """Those of another graph of the same model, to which what came so far belongs as well."""
+        made = Mishaps(strict=self.strict)
+        made.noted.update(self.noted)
+        return made
+
     def note(self, error: Exception, ops: Collection[str], what: str) -> None:
         """Counts an error, and warns of the first one.
 

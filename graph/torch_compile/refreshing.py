@@ -6,7 +6,7 @@ from typing import Any
 
 from .report import alive
 from .run.steps import RegionCall
-from .tensors import memory_of
+from .tensors import memory_of_all
 
 
 def refresh(model: Any = None) -> None:
@@ -19,8 +19,7 @@ def refresh(model: Any = None) -> None:
     Args:
         model: a `torch.nn.Module`, compiled or not; None for all that was compiled in this process.
     """
-    given = () if model is None else (*model.parameters(), *model.buffers())
-    memory = None if model is None else {memory_of(one) for one in given}
+    memory = None if model is None else memory_of_all(model)
     for function in alive():
         for program in list(function.programs.values()):
             for step in program.steps:

@@ -12,7 +12,7 @@ from attrs import frozen
 from ..compile.record import Placed, told
 from .framework import torch
 from .run.steps import Program, RegionCall
-from .tensors import memory_of
+from .tensors import memory_of_all
 
 
 @frozen
@@ -126,9 +126,7 @@ def report(model: Any = None) -> Report:
     Returns:
         A report; times are means over the calls so far.
     """
-    wanted: set[int | None] | None = (
-        None if model is None else {memory_of(one) for one in (*model.parameters(), *model.buffers())}
-    )
+    wanted = None if model is None else memory_of_all(model)
     functions = list(alive())
     groups = {function.group: set[int | None]() for function in functions}
     for function in functions:

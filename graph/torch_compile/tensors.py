@@ -49,6 +49,12 @@ def memory_of(tensor: Any) -> int:
     return tensor.untyped_storage()._cdata
 
 
+def memory_of_all(model: Any) -> set[int]:
+    """Numbers of the memory of a model's parameters and buffers; sparse ones have several, and none of their own."""
+    held = (*model.parameters(), *model.buffers())
+    return {memory_of(one) for one in held if one.layout is torch.strided}
+
+
 def as_numpy(tensor: Any) -> Array:
     """A tensor's elements where they lie."""
     plain = tensor.detach().resolve_neg().resolve_conj()

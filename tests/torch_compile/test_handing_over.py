@@ -10,8 +10,9 @@ torch = pytest.importorskip("torch", reason="these tests need torch; install the
 
 
 from onednn_graph.graph.importing.translation import FAILURES  # noqa: E402
-from onednn_graph.graph.torch_compile.plan import planner, regions  # noqa: E402
-from onednn_graph.graph.torch_compile.run import region  # noqa: E402
+from onednn_graph.graph.torch_compile import backend  # noqa: E402
+from onednn_graph.graph.torch_compile.plan import joint, planner, regions, slots  # noqa: E402
+from onednn_graph.graph.torch_compile.run import region, steps  # noqa: E402
 from onednn_graph.torch import HandedToTorchWarning, report  # noqa: E402
 from torch_compiled import Network, assert_near, assert_same_state, in_double, normal, seeded  # noqa: E402
 
@@ -31,6 +32,13 @@ def failing(kind):
 
 
 PLACES = {
+    "reading uses": (backend, "_uses"),
+    "noting weights": (backend.CompiledFunction, "_note"),
+    "finding the program": (backend.CompiledFunction, "_planned"),
+    "giving slots": (planner.Planner, "steps"),
+    "preparing torch's part": (regions, "ByTorch"),
+    "laying out inputs": (steps.Taken, "fitted"),
+    "making outputs": (steps.Made, "tensor"),
     "translating": (regions.Regions, "check"),
     "planning": (planner.Planner, "described"),
     "recognising": (regions, "recognise"),
@@ -159,3 +167,126 @@ def test_what_is_wrong_in_the_users_data_is_torchs_error():
         assert run(torch.tensor([3, 4])).shape == (2, 4)
     gc.collect()
     assert not any(one.handed for one in report(module).functions)
+
+
+TRACING = {
+    "tracing": (backend, "resizings_whole"),
+    "simplifying": (joint, "simplified"),
+    "autocast": (backend, "with_autocast"),
+}
+
+
+@pytest.mark.parametrize("place", TRACING)
+def test_torch_does_what_fails_while_it_traces(place, monkeypatch):
+    module, eager = seeded(Network), seeded(Network).double()
+    monkeypatch.setattr(*TRACING[place], failing(UnheardOfError))
+    precision = "bf16" if place == "autocast" else "f32"
+    run = torch.compile(module, backend="onednn_graph", options={"precision": precision})
+    x = normal(4, 3, 8, 8)
+    with pytest.warns(HandedToTorchWarning, match="something is the matter"):
+        run(x).square().mean().backward()
+    eager(x.double()).square().mean().backward()
+    assert_same_state(module, eager, 1e-4)
+    strict = torch.compile(
+        seeded(Network), backend="onednn_graph", options={"precision": precision, "strict": True}
+    )
+    with pytest.raises(Exception, match="something is the matter"):
+        strict(x).square().mean().backward()
+
+
+class Doubling(nn.Module):
+    """Random numbers, and then an op that stays with torch; on request, an argument is written before."""
+
+    def __init__(self, *, writes=False):
+        super().__init__()
+        self.writes = writes
+        self.words = nn.Embedding(10, 6)
+
+    def forward(self, x, numbers):
+        if self.writes:
+            x.mul_(2)
+        return torch.nn.functional.dropout(x.tanh(), 0.5) + self.words(numbers)
+
+
+def planned_wrong(monkeypatch):
+    """Has torch be called with another argument for words than was planned, as long as a list says so."""
+    right, wrong = slots.Slots.arguments, [True]
+
+    def arguments(self, node):
+        args, kwargs = right(self, node)
+        if wrong and "embedding" in str(node.target):
+            args = (args[0], None, *args[2:])
+        return args, kwargs
+
+    monkeypatch.setattr(slots.Slots, "arguments", arguments)
+    return wrong
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_call_of_torch_that_was_planned_wrong(grad, monkeypatch):
+    """And random numbers are those that eager torch draws."""
+    planned_wrong(monkeypatch)
+    module, numbers = seeded(Doubling), torch.tensor([3, 4, 5, 6])
+    run, x = lenient(module), normal(4, 6)
+    with torch.set_grad_enabled(grad):
+        torch.manual_seed(3)
+        with pytest.warns(HandedToTorchWarning, match="a step that torch was to do"):
+            made = [run(x, numbers)]
+        made.append(run(x, numbers))
+        torch.manual_seed(3)
+        for one in made:
+            torch.testing.assert_close(one, module(x, numbers))
+    (function, *_) = report(run).functions
+    assert function.handed
+
+
+def test_what_was_written_is_not_written_twice(monkeypatch):
+    """An argument that is written first is as eager torch leaves it, whatever fails behind it."""
+    module, numbers = seeded(lambda: Doubling(writes=True)), torch.tensor([3, 4, 5, 6])
+    for place, name in ((region.Region, "run"), (slots.Slots, "arguments")):
+        torch._dynamo.reset()
+        with monkeypatch.context() as patch, torch.no_grad():
+            if name == "run":
+                patch.setattr(place, name, failing(UnheardOfError))
+            else:
+                planned_wrong(patch)
+            x, other = normal(4, 6), normal(4, 6)
+            torch.manual_seed(3)
+            with pytest.warns(HandedToTorchWarning):
+                made = lenient(module)(x, numbers)
+            torch.manual_seed(3)
+            torch.testing.assert_close(made, module(other, numbers))
+            torch.testing.assert_close(x, other)
+
+
+@pytest.mark.parametrize("place", ["planning", "compiling", "running"])
+def test_an_interruption_ends_the_call_and_no_more(place, monkeypatch):
+    module = seeded(Network).eval()
+    expected, exact = in_double(module, normal(2, 3, 8, 8))
+    run = lenient(module)
+    with torch.no_grad():
+        with monkeypatch.context() as patch:
+            patch.setattr(*PLACES[place], failing(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                run(exact.float())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_near(run(exact.float()), expected(exact))
+    assert not any(one.handed for one in report(module).functions)
+
+
+def test_a_sparse_parameter():
+    class Sparse(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.eye(4).to_sparse(), requires_grad=False)
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(torch.sparse.mm(self.weight, x).tanh())
+
+    module, x = seeded(Sparse), normal(4, 4)
+    run = torch.compile(module, backend="onednn_graph", options={"strict": True})
+    with torch.no_grad():
+        assert_near(run(x), module(x).double())
+    assert "nothing was compiled" in str(report(module))  # torch traces none of it

@@ -27,7 +27,8 @@ def whole_graph(graph: Any, module: Any, count: int) -> Program:
     results = len(cast("Sequence[Any]", listed)) if several else 1
     made = tuple(range(count, count + results))
     given = tuple(Slot(number) for number in range(count))
-    call = TorchCall("graph", module, given, {}, made, several, "something of ours failed", pure=False)
+    why = "something of ours failed"
+    call = TorchCall("graph", module, given, {}, made, several, why, pure=False, lasting=True)
     return Program([call], count + results, [Slot(number) for number in made], {})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...aten.layers import spread
 from ..framework import aten, inner, torch
+from ..mishaps import Mishaps
 
 MAX_POOLS = {
     aten.max_pool2d_with_indices_backward.default: aten.max_pool2d_with_indices.default,
@@ -78,8 +79,11 @@ def simplified(graph: Any) -> None:
     graph.eliminate_dead_code()
 
 
-def partition(module: Any, inputs: Sequence[Any], **how: Any) -> tuple[Any, Any]:
+def partition(mishaps: Mishaps, module: Any, inputs: Sequence[Any], **how: Any) -> tuple[Any, Any]:
     """Cuts a joint graph into forward and backward pass: all that the latter reads is kept, nothing computed again."""
-    simplified(module.graph)
-    module.recompile()
+    try:
+        simplified(module.graph)
+        module.recompile()
+    except Exception as error:  # each change is whole: what was changed so far is right
+        mishaps.note(error, (), "simplifying forward and backward pass")
     return inner("torch._functorch.partitioners", "default_partition")(module, inputs, **how)

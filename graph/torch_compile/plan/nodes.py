@@ -68,6 +68,16 @@ def is_pure(node: Any) -> bool:
     return not mutates(target) and not draws(target, node.args, node.kwargs)
 
 
+def is_lasting(node: Any) -> bool:
+    """Whether what an op does can't be done again from the same arguments and random numbers."""
+    if is_pure(node):
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.is_mutable:
+        return True
+    return not str(node.target).startswith("aten._assert") and not draws(node.target, node.args, node.kwargs)
+
+
 def strangeness(node: Any) -> str | None:
     """Why an op's tensors are none that anybody but torch can read: what lies elsewhere, and what is not strided."""
     for one in (node, *node.all_input_nodes):

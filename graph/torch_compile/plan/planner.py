@@ -24,6 +24,7 @@ from .draft import Draft
 from .handover import whole_graph
 from .nodes import (
     has_several,
+    is_lasting,
     is_pure,
     is_symbol,
     is_view,
@@ -324,7 +325,11 @@ class Planner:
         slots = tuple(None if cell is None else cell.slot for cell in made) or (None,)
         args, kwargs = self.slots.arguments(node)
         self.draft.add(
-            TorchCall(str(node.target), node.target, args, kwargs, slots, several, reason, pure=pure),
+            TorchCall(
+                *(str(node.target), node.target, args, kwargs, slots, several, reason),
+                pure=pure,
+                lasting=is_lasting(node),
+            ),
             level,
         )
         self.draft.put(node, made, several)
@@ -382,7 +387,8 @@ class Planner:
     def write(self, node: Any) -> TorchCall:
         """What writes to an argument, which is done when everybody has read it."""
         args = tuple(self.slots.plain(one) for one in node.args)
-        return TorchCall(str(node.target), node.target, args, {}, (None,), False, EFFECTS, pure=False)
+        name = str(node.target)
+        return TorchCall(name, node.target, args, {}, (None,), False, EFFECTS, pure=False, lasting=True)
 
 
 def _known(value: Any) -> Any:

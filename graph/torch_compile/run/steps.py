@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from attrs import Factory, define, field, frozen
 
@@ -65,6 +65,7 @@ class TorchCall:
         reason: why it is torch's.
         is_view: whether it only looks at memory in another way.
         pure: whether it can be left out where nobody reads its results.
+        lasting: whether it does what can't be undone, as writing to memory; drawing random numbers can.
     """
 
     name: str
@@ -76,6 +77,7 @@ class TorchCall:
     reason: str = ""
     is_view: bool = False
     pure: bool = True
+    lasting: bool = False
     timing: Timing = Factory(Timing)
 
     def run(self, slots: list[Any]) -> None:
@@ -207,6 +209,8 @@ class RegionCall:
     mishaps: Mishaps
     nodes: frozenset[str] = frozenset()
     name: str = field(default="region")
+    pure: ClassVar[bool] = True
+    lasting: ClassVar[bool] = False
     weights: Weights = Factory(Weights)
     timing: Timing = Factory(Timing)
     failed: list[Exception] = Factory(list[Exception])
@@ -265,11 +269,13 @@ class Program:
         count: of slots.
         results: for each output of the graph a `Slot`, or what is returned as it is.
         fixed: slots that are filled from the start: constants.
+        proven: whether it has run to its end once.
     """
 
     def __init__(
         self, steps: Sequence[Step], count: int, results: Sequence[Any], fixed: dict[int, Any]
     ) -> None:
+        self.proven = False
         self.steps = tuple(steps)
         self.results = tuple(results)
         self._blank = [fixed.get(number) for number in range(count)]
@@ -283,17 +289,50 @@ class Program:
             for number, step in enumerate(self.steps)
         ]
 
-    def run(self, arguments: list[Any]) -> list[Any]:
-        """The graph's outputs; `arguments` are dropped as soon as nobody needs them."""
+    def run(self, arguments: list[Any], begun: list[Step] | None = None) -> list[Any]:
+        """The graph's outputs; `arguments` are dropped as soon as nobody needs them.
+
+        Args:
+            arguments: of the graph.
+            begun: gets the steps that were begun.
+        """
         slots = [*arguments, *self._blank[len(arguments) :]]
         arguments.clear()
         for step, frees in zip(self.steps, self._frees, strict=True):
+            if begun is not None:
+                begun.append(step)
             start = perf_counter()
             step.run(slots)
             step.timing.add(perf_counter() - start)
             for slot in frees:
                 slots[slot] = None
+        self.proven = True
         return [filled(one, slots) for one in self.results]
+
+    def try_out(
+        self, arguments: list[Any], otherwise: Callable[[Exception, list[Any]], list[Any]]
+    ) -> list[Any]:
+        """The first run, in which a step of torch may fail as it was planned wrong.
+
+        Args:
+            arguments: of the graph.
+            otherwise: does the whole graph by torch where a step fails, with random numbers as they were, unless
+                something was written that can't be unwritten; it takes the error as well.
+
+        Raises:
+            Exception: what a step or `otherwise` raises, whose own error it is where the user's data are wrong.
+        """
+        kept = list(arguments)
+        state = torch.get_rng_state() if any(not step.pure for step in self.steps) else None
+        begun: list[Step] = []
+        try:
+            return self.run(arguments, begun)
+        except Exception as error:
+            if any(step.lasting for step in begun):
+                raise
+            if state is not None:
+                torch.set_rng_state(state)
+            return otherwise(error, kept)
 
 
 def without_unread(steps: Sequence[Step], wanted: set[int]) -> list[Step]:
