@@ -5,5 +5,6 @@ from onednn_graph.graph.torch_compile.mishaps import HandedToTorchWarning
 from onednn_graph.graph.torch_compile.options import Options
 from onednn_graph.graph.torch_compile.refreshing import refresh
 from onednn_graph.graph.torch_compile.report import Report, report
+from onednn_graph.graph.torch_compile.run.comparing import RegionDiffersWarning
 
-__all__ = ["HandedToTorchWarning", "Options", "Report", "backend", "refresh", "report"]
+__all__ = ["HandedToTorchWarning", "Options", "RegionDiffersWarning", "Report", "backend", "refresh", "report"]

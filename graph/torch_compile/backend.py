@@ -18,6 +18,7 @@ from .plan.joint import partition
 from .plan.planner import Uses, planned
 from .precision import with_autocast
 from .report import remember
+from .run.comparing import Differences
 from .run.steps import Program
 from .tensors import Held, memory_of
 from .tracing import resizings_whole
@@ -35,6 +36,7 @@ class CompiledFunction:
         programs: the latest ones, by sizes.
         seconds: that planning and compiling took.
         mishaps: errors of ours, at which torch did a part itself.
+        differences: results that were held against torch's, and are others.
         group: the same for graphs that were traced together.
     """
 
@@ -55,6 +57,7 @@ class CompiledFunction:
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
         self.seconds = 0.0
         self.mishaps = mishaps
+        self.differences = Differences(options.compare)
         self._module = module
         self._graph = module.graph
         self._uses = uses
@@ -109,7 +112,11 @@ class CompiledFunction:
             start = perf_counter()
             self._note(arguments)
             with torch.no_grad():
-                made = planned(self._graph, self._module, arguments, self._uses, self.options, self.mishaps)
+                made = planned(
+                    *(self._graph, self._module, arguments, self._uses, self.options),
+                    self.mishaps,
+                    self.differences,
+                )
             self.seconds += perf_counter() - start
             while len(self.programs) >= KEPT_PROGRAMS:
                 self.programs.popitem(last=False)

@@ -26,6 +26,9 @@ class Options:
             they have without; `f32` leaves every type as the model has it.
         tune: as for `Graph.compile`; the mode `max-autotune` is `measure`.
         verify: check each chosen kernel on integer data against NumPy before using it.
+        compare: hold what each region makes against what torch makes of the same inputs, warn of the first result that
+            differs, tell of all in the report, and go on with torch's. For the search of a defect: it takes the time of
+            both.
         strict: raise errors of ours, at which torch does the ops of a region itself otherwise.
 
     Raises:
@@ -36,6 +39,7 @@ class Options:
     tune: Tune = field(default=Tune.off)
     verify: bool = field(default=False)
     strict: bool = field(default=False)
+    compare: bool = field(default=False)
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, mode: str | None = None) -> Options:
@@ -55,7 +59,7 @@ class Options:
         precision = options.get("precision", "f32")
         if precision not in PRECISIONS:
             raise ArgumentError(f"precision must be 'f32' or 'bf16', got {format_value(precision)}")
-        flags = {name: options.get(name, False) for name in ("verify", "strict")}
+        flags = {name: options.get(name, False) for name in ("verify", "strict", "compare")}
         for name, flag in flags.items():
             if not isinstance(flag, bool):
                 raise ArgumentTypeError(f"{name} must be True or False, got {format_value(flag)}")

@@ -30,6 +30,7 @@ class FunctionReport:
         torch_steps: ATen op → how many calls of torch the latest program has, views apart.
         reasons: ATen op → why it is torch's; several reasons are joined.
         handed: error of ours → how often it came; torch did the ops then.
+        differing: result of a region → how far it is from torch's, as a part of its norm, under the option `compare`.
         seconds: mean time of a call, but for the first one: of regions under `regions`, of views under `views`, of
             torch's ops under their names.
     """
@@ -44,6 +45,7 @@ class FunctionReport:
     torch_steps: dict[str, int]
     reasons: dict[str, str]
     handed: dict[str, int]
+    differing: dict[str, float]
     seconds: dict[str, float]
 
     def __str__(self) -> str:
@@ -63,6 +65,7 @@ class FunctionReport:
             why = f": {self.reasons[name]}" if self.reasons.get(name) else ""
             lines.append(_line(self.seconds.get(name, 0.0), total, f"torch: {name} ×{count}{why}"))
         lines += [f"  handed to torch ×{count}: {reason}" for reason, count in self.handed.items()]
+        lines += [f"  differs from torch's by {by:.1e} of its norm: {name}" for name, by in self.differing.items()]
         return "\n".join(lines)
 
 
@@ -170,5 +173,6 @@ def _told(function: Any) -> FunctionReport:
         torch_steps=dict(calls),
         reasons={name: "; ".join(one for one in given if one) for name, given in reasons.items()},
         handed=dict(function.mishaps.noted),
+        differing=dict(function.differences.noted),
         seconds=dict(seconds),
     )

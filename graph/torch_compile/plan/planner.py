@@ -17,6 +17,7 @@ from attrs import frozen
 from ..framework import aten, torch
 from ..mishaps import Mishaps
 from ..options import Options
+from ..run.comparing import Differences
 from ..run.steps import Program, RegionCall, Slot, Step, TorchCall, slots_of, without_unread
 from ..tensors import channels_last, normal
 from .cells import Cell, Part
@@ -67,6 +68,7 @@ def planned(
     uses: Uses,
     options: Options,
     mishaps: Mishaps,
+    differences: Differences,
 ) -> Program:
     """The program of an ATen graph.
 
@@ -77,11 +79,13 @@ def planned(
         uses: what is known of arguments and outputs.
         options: the user's.
         mishaps: where it is noted what torch has to do because of us.
+        differences: where it is noted what is not as torch makes it, if that was asked for.
     """
     refused: dict[str, str] = {}
     while True:
         try:
-            return Planner(graph, module, arguments, uses, options, refused, mishaps).program()
+            planner = Planner(graph, module, arguments, uses, options, refused, mishaps, differences)
+            return planner.program()
         except Refused as problem:
             if len(refused) > ATTEMPTS:
                 problem.nodes.update({node.name: "too many others failed" for node in graph.nodes})
@@ -107,6 +111,7 @@ class Planner:
         options: Options,
         refused: Mapping[str, str],
         mishaps: Mishaps,
+        differences: Differences,
     ) -> None:
         self.graph = graph
         self.module = module
@@ -114,7 +119,7 @@ class Planner:
         self.uses = uses
         self.draft = Draft(refused, len(arguments))
         self.slots = Slots(self.draft)
-        self.regions = Regions(self.slots, options, mishaps)
+        self.regions = Regions(self.slots, options, mishaps, differences)
         self.lasting: set[int] = set()  # slots that users see
         self.writes: list[Any] = []
 

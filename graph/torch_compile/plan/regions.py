@@ -15,6 +15,7 @@ from ...model.logical_tensor import PropertyType, row_major
 from ..framework import torch
 from ..mishaps import Mishaps
 from ..options import Options
+from ..run.comparing import Differences
 from ..run.region import Region
 from ..run.steps import Made, RegionCall, Taken, TorchCall
 from ..tensors import DATA_TYPES, as_numpy, is_dense
@@ -38,9 +39,11 @@ class Regions:
         slots: where torch finds what they make.
         options: the user's.
         mishaps: where it is noted what torch has to do because of us.
+        differences: where it is noted what is not as torch makes it.
     """
 
-    def __init__(self, slots: Slots, options: Options, mishaps: Mishaps) -> None:
+    def __init__(self, slots: Slots, options: Options, mishaps: Mishaps, differences: Differences) -> None:
+        self.differences = differences
         self.slots = slots
         self.draft = slots.draft
         self.options = options
@@ -259,7 +262,11 @@ class Regions:
             [by_id[tensor.id][1] for tensor in compiled.outputs],
             self.draft.size,
         )
-        return RegionCall(compiled, tuple(inputs), tuple(outputs), constant, by_torch, self.mishaps, nodes)
+        names = tuple(by_id[tensor.id][1].name for tensor in compiled.outputs)
+        return RegionCall(
+            *(compiled, tuple(inputs), tuple(outputs), constant, by_torch, self.mishaps, nodes, names),
+            self.differences,
+        )
 
     def _is_handed_out(self, cell: Cell) -> bool:
         """Whether a region has made it, and not torch as a view of what a region has made."""

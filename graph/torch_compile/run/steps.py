@@ -13,6 +13,7 @@ from ....ops.errors import UnsupportedError
 from ..framework import torch
 from ..mishaps import Mishaps
 from ..tensors import normal, placed
+from .comparing import Differences
 from .pool import POOL
 from .region import Region
 from .weights import Weights
@@ -198,6 +199,8 @@ class RegionCall:
         by_torch: makes of the inputs what the region makes of them.
         mishaps: where it is noted that torch had to.
         nodes: names of those of the ATen graph that it does.
+        names: of the outputs.
+        differences: where it is noted that results are others than torch's, if that was asked for.
         failed: has something in it when torch does it ever after.
     """
 
@@ -208,6 +211,8 @@ class RegionCall:
     by_torch: Callable[[Sequence[Any]], list[Any]]
     mishaps: Mishaps
     nodes: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+    differences: Differences = Factory(Differences)
     name: str = field(default="region")
     pure: ClassVar[bool] = True
     lasting: ClassVar[bool] = False
@@ -220,6 +225,8 @@ class RegionCall:
         given = [slots[taken.slot] for taken in self.inputs]
         try:
             made = self.by_torch(given) if self.failed else self._run(given)
+            if self.differences.asked and not self.failed:
+                made = self.differences.settled(self.names, given, made, self.by_torch(given), self.nodes)
         except Exception as error:
             if self.failed or self.mishaps.strict:
                 raise
