@@ -7,4 +7,12 @@ from onednn_graph.graph.torch_compile.refreshing import refresh
 from onednn_graph.graph.torch_compile.report import Report, report
 from onednn_graph.graph.torch_compile.run.comparing import RegionDiffersWarning
 
-__all__ = ["HandedToTorchWarning", "Options", "RegionDiffersWarning", "Report", "backend", "refresh", "report"]
+__all__ = [
+    "HandedToTorchWarning",
+    "Options",
+    "RegionDiffersWarning",
+    "Report",
+    "backend",
+    "refresh",
+    "report",
+]

@@ -65,7 +65,9 @@ class FunctionReport:
             why = f": {self.reasons[name]}" if self.reasons.get(name) else ""
             lines.append(_line(self.seconds.get(name, 0.0), total, f"torch: {name} ×{count}{why}"))
         lines += [f"  handed to torch ×{count}: {reason}" for reason, count in self.handed.items()]
-        lines += [f"  differs from torch's by {by:.1e} of its norm: {name}" for name, by in self.differing.items()]
+        lines += [
+            f"  differs from torch's by {by:.1e} of its norm: {name}" for name, by in self.differing.items()
+        ]
         return "\n".join(lines)
 
 

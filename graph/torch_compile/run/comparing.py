@@ -12,7 +12,7 @@ from attrs import define, field
 from ..framework import torch
 
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 4e-2}
-"""How far a result may be from torch's in norm, as a part of it; what is no floating-point number has to be the same."""
+"""How far a result may be from torch's in norm, as a part of it; what is no floating-point number is the same."""
 LEAST = 1e-3
 """Part of the largest mean square root among a region's tensors beneath which a result is nothing but rounding, as the
 gradient of a bias before a normalisation is."""

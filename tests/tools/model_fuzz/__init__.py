@@ -1,0 +1,1 @@
+"""Random torch modules: drawn, judged and shrunk."""

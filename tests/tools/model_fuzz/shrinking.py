@@ -1,0 +1,50 @@
+"""Cuts a module down to what still shows a finding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from .spec import Spec
+
+
+def shrunk(spec: Spec, shows: Callable[[Spec], bool], seconds: float) -> Spec:
+    """The smallest module found in some time that still shows what `shows` looks for."""
+    until = time.monotonic() + seconds
+    best = spec
+    tried = {spec.source()}
+    again = True
+    while again and time.monotonic() < until:
+        again = False
+        for smaller in smallers(best):
+            if time.monotonic() > until:
+                break
+            source = smaller.source()
+            if source in tried or not smaller.lines or not smaller.outputs:
+                continue
+            tried.add(source)
+            if shows(smaller):
+                best, again = smaller, True
+                break
+    return best
+
+
+def smallers(spec: Spec) -> Iterator[Spec]:
+    """Modules with less in them, the boldest cuts first."""
+    if len(spec.outputs) > 1:
+        for one in spec.outputs:
+            yield replace(spec, outputs=(one,)).needed()
+    outs = [line.out for line in spec.lines]
+    # What lies in the middle as the output: the finding is before it or behind it.
+    for part in (2, 4, 8):
+        for place in range(len(outs) // part, len(outs), max(len(outs) // part, 1)):
+            yield replace(spec, outputs=(outs[place],)).needed()
+            yield spec.cut(set(outs[:place]))
+    for one in outs[:-1]:
+        yield replace(spec, outputs=(one,)).needed()
+    for line in reversed(spec.lines):
+        yield spec.cut({line.out})
+        for used in sorted(line.uses):
+            if used[0] in "vx" and used in (*spec.inputs, *outs) and spec.shape_of(used) == line.shape:
+                yield spec.without(line.out, used)
