@@ -13,7 +13,6 @@ from rich.markdown import Markdown
 from ..graph.model.logical_tensor import label
 from ..graph.pictures.description import describe
 from ..graph.pictures.profile import profile
-from ..graph.runtime.progress import show_progress
 from ..ops.errors import UnknownOpError
 from ..ops.registry import REGISTRY
 from .bench import bench, single_op_graph
@@ -24,16 +23,13 @@ from .console import (
     console,
     emit_json,
     failure,
-    milliseconds,
     table,
     working,
 )
 from .data_files import given_arrays, inputs_of, save_outputs
-from .ending import Exit, say
+from .ending import Exit
 from .graph_files import GraphFile, check_sizes, loaded, parse_shapes, with_shapes
 from .information import information
-from .machine import MOST_SECONDS, fitted, forgotten, measured
-from .measuring import Sample
 from .op_page import has_primitive, kind_of, op_data, op_page
 from .tables import (
     lines_of,
@@ -45,9 +41,8 @@ from .tables import (
     short,
 )
 from .trust import trust
+from .tune import tune_graph, tune_machine
 
-MACHINE_SECONDS = 300.0
-"""That `tune --machine` measures by default."""
 VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """For commands that take options of their own syntax: they get their arguments as they were written."""
 
@@ -449,83 +444,9 @@ def _tune(
     if seconds is not None and not seconds > 0:
         raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
     if file is None:
-        _tune_machine(seconds, seed, forget=forget, as_json=as_json)
-        return
-    with working(f"reading {file}"):
-        graph = loaded(file, shapes or ())
-    found = graph.tune(30.0 if seconds is None else seconds)
-    labels = {partition.id: partition.label for partition in graph.get_partitions()}
-    if as_json:
-        emit_json(
-            {
-                str(number): None
-                if one is None
-                else {
-                    "ops": labels[number],
-                    "strategy": one.strategy,
-                    "kernels": one.implementations,
-                    "considered": [
-                        {
-                            "strategy": c.strategy,
-                            "measured_seconds": c.measured_seconds,
-                            "estimated_seconds": c.estimated_seconds,
-                            "scratch_bytes": c.scratch_bytes,
-                        }
-                        for c in one.considered
-                    ],
-                }
-                for number, one in found.items()
-            }
-        )
-        return
-    rows: list[tuple[object, ...]] = []
-    for number, one in found.items():
-        if one is None:
-            rows.append((number, labels[number], "shapes are known only at execution", "", ""))
-        elif not one.considered:
-            rows.append((number, labels[number], one.strategy, "", "there is nothing to choose"))
-        for place, candidate in enumerate(() if one is None else one.considered):
-            chosen = one is not None and candidate.strategy == one.strategy
-            rows.append(
-                (
-                    "" if place else number,
-                    "" if place else labels[number],
-                    candidate.strategy,
-                    milliseconds(candidate.measured_seconds),
-                    "chosen" if chosen else "",
-                )
-            )
-    table("", ("partition", "ops", "strategy", "ms", ""), rows, right=("ms",))
-
-
-def _tune_machine(seconds: float | None, seed: int, *, forget: bool, as_json: bool) -> None:
-    """What `tune --machine` does."""
-    if forget:
-        there = forgotten()
-        if as_json:
-            emit_json({"forgotten": there})
-        else:
-            console.print("forgotten" if there else "there was nothing to forget", markup=False)
-        return
-    budget = MACHINE_SECONDS if seconds is None else min(seconds, MOST_SECONDS)
-    layers: list[Sample] = []
-    try:
-        for layer in measured(
-            budget, seed, lambda part, count: show_progress(f"measuring {part:.0%}, {count} layers …")
-        ):
-            layers.append(layer)  # noqa: PERF402 -- an interrupt must find those that are there
-    except KeyboardInterrupt:
-        say("stopped; what was measured is kept")
-    finally:
-        show_progress(None)
-    fit = fitted(layers)
-    if as_json:
-        emit_json({"layers": fit.layers, "before": fit.before, "after": fit.after, "kept": fit.kept})
-        return
-    told = f"{fit.layers} layers: the choice took {fit.before:.3f} times the best one's time, fitted {fit.after:.3f}"
-    console.print(
-        f"{told}; {'used from now on' if fit.kept else 'the data of the package stay'}", markup=False
-    )
+        tune_machine(seconds, seed, forget=forget, as_json=as_json)
+    else:
+        tune_graph(file, shapes or (), 30.0 if seconds is None else seconds, as_json=as_json)
 
 
 @app.command("info")

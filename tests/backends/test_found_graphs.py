@@ -28,6 +28,7 @@ def outcomes(isa):
     return {entry["name"]: outcome for entry, outcome in zip(entries, found, strict=True)}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
 def test_what_was_wrong_once_is_right(entry, onednn):
     outcome = outcomes(entry.get("isa"))[entry["name"]]

@@ -24,6 +24,7 @@ def canonical(weights, problem):
     return weights
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("backend", BACKENDS)
 @each("geometry", GEOMETRIES)
 @each("groups", GROUPS)

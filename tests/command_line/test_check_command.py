@@ -7,8 +7,9 @@ import onednn_graph as og
 import pytest
 from check_documents import CHAIN, conv, one, run
 from onednn_graph.graph.io.serialization import load
+from onednn_graph.tools.benchdnn.cases import Case
 from onednn_graph.tools.benchdnn.check import Outcome, State, check, run_case
-from onednn_graph.tools.benchdnn.options import Case, parse
+from onednn_graph.tools.benchdnn.options import parse
 from onednn_graph.tools.benchdnn.rewriting import rewrite
 
 LARGEST = 2_000_000

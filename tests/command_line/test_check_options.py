@@ -3,8 +3,9 @@
 import onednn_graph as og
 import pytest
 from check_documents import conv
+from onednn_graph.tools.benchdnn.cases import Case, FpmathSetting, ShapeSetting
 from onednn_graph.tools.benchdnn.check import State, run_case
-from onednn_graph.tools.benchdnn.options import Case, FpmathSetting, ShapeSetting, parse
+from onednn_graph.tools.benchdnn.options import parse
 
 
 @pytest.fixture

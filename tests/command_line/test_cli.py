@@ -390,8 +390,8 @@ class TestTuneMachine:
         def fitted(layers):
             return Fit(len(layers), 1.2, 1.1, {}, True)
 
-        monkeypatch.setattr("onednn_graph.tools.cli.measured", measured)
-        monkeypatch.setattr("onednn_graph.tools.cli.fitted", fitted)
+        monkeypatch.setattr("onednn_graph.tools.tune.measured", measured)
+        monkeypatch.setattr("onednn_graph.tools.tune.fitted", fitted)
 
     def test_it_says_what_came_of_it(self):
         assert "1 layers: the choice took 1.200 times" in call("tune", "--machine")

@@ -28,8 +28,9 @@ from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, OutOfMemoryError, UnsupportedError
 from ...ops.values import one_line
 from ..graph_files import GraphFile, with_shapes
+from .cases import Case
 from .filling import fill
-from .options import Case, parse
+from .options import parse
 from .reference import Expected, reference
 from .rewriting import rewrite, unused
 from .tolerances import Comparison, compare, rule_for

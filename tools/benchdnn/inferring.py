@@ -19,7 +19,7 @@ from ...ops.attributes import AttributeValue
 from ...ops.errors import ArgumentError
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
 from ...ops.values import format_value
-from .options import Case, ShapeSetting
+from .cases import Case, ShapeSetting
 
 RANK_CHANGING = frozenset({"Reorder", "StaticReshape", "StaticTranspose"})
 """Kinds whose output has a layout of its own, and not the first input's."""

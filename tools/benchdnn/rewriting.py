@@ -20,8 +20,9 @@ from ...ops.attributes import AttributeType, AttributeValue
 from ...ops.errors import ArgumentError, UnknownOpError, nearest
 from ...ops.registry import REGISTRY
 from ...ops.values import format_value
+from .cases import Case
 from .inferring import Inference
-from .options import REWRITTEN_TYPES, UNDEFINED, Case
+from .options import REWRITTEN_TYPES, UNDEFINED
 
 UNARY = frozenset(
     {

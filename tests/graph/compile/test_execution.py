@@ -60,6 +60,8 @@ def test_ten_thousand_executions_keep_no_memory(backend):
         some(10_000 // 3 + 1)
         bytes_grown.append(process.memory_info().rss - before)
         objects_grown.append(len(gc.get_objects()) - objects)
+        if bytes_grown[-1] < 300_000 and objects_grown[-1] < 100:
+            break
     assert min(bytes_grown) < 300_000
     assert min(objects_grown) < 100
     check(problem, out)
@@ -83,6 +85,8 @@ def test_compiling_again_and_again_keeps_no_memory(backend):
         before = process.memory_info().rss
         some(100)
         bytes_grown.append(process.memory_info().rss - before)
+        if bytes_grown[-1] < 300_000:
+            break
     assert min(bytes_grown) < 300_000
 
 

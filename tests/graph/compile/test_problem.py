@@ -68,6 +68,7 @@ def check(compiling, *arguments, **options):
     return asked.texts()
 
 
+@pytest.mark.no_cover
 @given(
     rng=st.randoms(use_true_random=False),
     kind=st.sampled_from(ANCHORS),
@@ -82,6 +83,7 @@ def test_random_graphs_make_the_same_plan_again(onednn, rng, kind, dtype, thread
     check(graph.compile, threads=threads, verify=verify)
 
 
+@pytest.mark.no_cover
 @given(seed=st.integers(0, 2**16))
 @settings(max_examples=40)
 def test_graphs_that_the_fuzzer_draws_make_the_same_plan_again(onednn, seed):

@@ -55,6 +55,7 @@ def differences(kind, call, seed):
         yield found.reshape(arrays[place].shape)
 
 
+@pytest.mark.no_cover
 @each(("kind", "call"), CASES)
 def test_the_gradient_is_that_of_central_differences(kind, call):
     graph, inputs, dst = built(kind, call)
@@ -96,6 +97,7 @@ def test_each_gradient_alone_is_the_same(kind, call):
         assert all(any(t.id in read for t in op.outputs) for op in graph.ops)
 
 
+@pytest.mark.no_cover
 @each(("kind", "call"), CASES)
 def test_a_gradient_of_equal_elements_is_the_same_where_it_stands_for_all(kind, call):
     """What a sum hands on has one element; rules get it so, or spread out, and the result is that of ones."""

@@ -116,6 +116,7 @@ def gradients(drawn, arrays, data_type, backend):
     return [None if t is None else results[t] for t in found]
 
 
+@pytest.mark.no_cover
 @settings(max_examples=60, deadline=None)
 @given(graphs(), st.integers(0, 2**32 - 1))
 def test_random_graphs_against_central_differences(drawn, seed):

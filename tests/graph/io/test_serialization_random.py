@@ -97,6 +97,7 @@ def survives(source):
     assert time.process_time() - began < 5
 
 
+@pytest.mark.no_cover
 @given(mutated())
 @SETTINGS
 def test_mutated_files_raise_our_errors_only(document):
@@ -180,6 +181,7 @@ def graphs(draw):
     return graph
 
 
+@pytest.mark.no_cover
 @given(graphs())
 @SETTINGS
 def test_graphs_survive(graph):
