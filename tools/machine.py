@@ -11,7 +11,7 @@ from attrs import field, frozen
 from ..backends.onednn.library.primitive import NativeEngine
 from ..backends.onednn.weight_gradients import machine
 from ..backends.onednn.weight_gradients.selection import cost_model
-from .measuring import Limits, Sample, best, chosen, sampling
+from .measuring import LayerLimits, Sample, best, chosen, sampling
 
 MOST_SECONDS = 600.0
 LEAST_LAYERS = 12
@@ -19,7 +19,7 @@ LEAST_LAYERS = 12
 HELD_BACK = 4
 """Of so many layers, one is not fitted, but used to see whether the fit is any good."""
 DTYPES = ("f32", "bf16")
-LIMITS = Limits(flops=1.5e9, elements=6e6, seconds=0.01)
+LIMITS = LayerLimits(flops=1.5e9, elements=6e6, seconds=0.01)
 
 
 @frozen

@@ -69,7 +69,7 @@ class Sample:
 
 
 @frozen(kw_only=True)
-class Limits:
+class LayerLimits:
     """Of what is measured.
 
     Attributes:
@@ -86,7 +86,7 @@ def sampling(
     seconds: float,
     seed: int,
     dtypes: Sequence[str],
-    limits: Limits,
+    limits: LayerLimits,
     show: Callable[[float, int], object] = lambda part, count: None,
     clock: Clock = time.perf_counter,
 ) -> Iterator[Sample]:

@@ -33,7 +33,7 @@ from .lowering.finishing import finish, prepared, taps
 from .lowering.fusions import HOSTED, PATTERNS
 from .lowering.lowering import Lowering
 from .lowering.walk import lower_all
-from .online import Made, OnlineExecutable, Problem
+from .online import MadePlan, OnlineExecutable, PlanProblem
 from .plan.chooser import Limits
 from .plan.constants import ConstantPlan
 from .plan.emitter import Emitter
@@ -133,13 +133,13 @@ class _Planner:
 
         return fork.run(on_threads)
 
-    def learning(self, limits: Limits, opaque: Mapping[int, OpaqueLayout], first: Made) -> Executable:
+    def learning(self, limits: Limits, opaque: Mapping[int, OpaqueLayout], first: MadePlan) -> Executable:
         """A plan, which its executions may make better where they have a choice."""
         if not first.problems:
             return first.executable
         choices = self.request.options.choices
 
-        def make() -> Made:
+        def make() -> MadePlan:
             version = choices.version
             return _made(*self.plan(limits, opaque), version)
 
@@ -208,19 +208,19 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
     return low, executable
 
 
-def _made(low: Lowering, executable: PlanExecutable, version: int) -> Made:
+def _made(low: Lowering, executable: PlanExecutable, version: int) -> MadePlan:
     """A plan with the problems that executions choose for."""
     trials = {
         step.op: step.run.trial
         for step in executable.plan.steps
         if isinstance(step, HostStep) and isinstance(step.run, TrialRun)
     }
-    problems: dict[str, Problem] = {}
+    problems: dict[str, PlanProblem] = {}
     for op, (name, taken) in low.notes.decided.items():
         if taken is not None or op in trials:
             ops = problems[name].ops if name in problems else ()
-            problems[name] = Problem((*ops, op), taken, trials.get(op))
-    return Made(executable, problems, version)
+            problems[name] = PlanProblem((*ops, op), taken, trials.get(op))
+    return MadePlan(executable, problems, version)
 
 
 def _explained(

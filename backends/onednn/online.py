@@ -18,7 +18,7 @@ from .weight_gradients.online import way
 
 
 @frozen
-class Problem:
+class PlanProblem:
     """One problem of a plan.
 
     Attributes:
@@ -33,7 +33,7 @@ class Problem:
 
 
 @frozen(eq=False)
-class Made:
+class MadePlan:
     """A plan, and what it was made by.
 
     Attributes:
@@ -42,7 +42,7 @@ class Made:
     """
 
     executable: PlanExecutable
-    problems: Mapping[str, Problem]
+    problems: Mapping[str, PlanProblem]
     version: int
 
 
@@ -50,7 +50,7 @@ class Made:
 class _Ready:
     """What a plan made of the constant inputs."""
 
-    made: Made
+    made: MadePlan
     prepared: PreparedConstants | None
 
 
@@ -69,7 +69,7 @@ class OnlineExecutable:
         make: makes a plan by what the choices tell now.
     """
 
-    def __init__(self, first: Made, make: Callable[[], Made], choices: Choices) -> None:
+    def __init__(self, first: MadePlan, make: Callable[[], MadePlan], choices: Choices) -> None:
         self._make = make
         self._choices = choices
         self._lock = Lock()
@@ -78,7 +78,7 @@ class OnlineExecutable:
         self.inputs: tuple[LogicalTensor, ...] = self._now.executable.inputs
         self.outputs: tuple[LogicalTensor, ...] = self._now.executable.outputs
 
-    def _current(self) -> Made:
+    def _current(self) -> MadePlan:
         """The plan to run: a new one where the choices are other ones than it was made by, and nothing is on trial."""
         now = self._now
         if now.version == self._choices.version:
@@ -89,7 +89,7 @@ class OnlineExecutable:
                 self._now = self._renewed(now, version)
             return self._now
 
-    def _renewed(self, now: Made, version: int) -> Made:
+    def _renewed(self, now: MadePlan, version: int) -> MadePlan:
         taken = {name: self._choices.taken(name) for name in now.problems}
         open_ones = not self._choices.fixed and None in taken.values()
         if open_ones or all(one.taken == taken[name] for name, one in now.problems.items()):

@@ -41,8 +41,8 @@ class Built:
 
 
 @frozen
-class Part:
-    """A partition of a request that joins several.
+class RequestPart:
+    """One of the partitions that a request joins.
 
     Attributes:
         ops: ids of its ops.
@@ -58,7 +58,7 @@ def build(
     backends: Sequence[Backend],
     *,
     asked: bool,
-    parts: Sequence[Part],
+    parts: Sequence[RequestPart],
 ) -> Built:
     """The first executable of the first backend that can, verified where it is not trusted or the user wants it so.
 
@@ -189,7 +189,7 @@ def _say_inline(why: str) -> None:
 _said: set[str] = set()
 
 
-def _wrong_in_parts(executable: Executable, parts: Sequence[Part], *, every: bool) -> str | None:
+def _wrong_in_parts(executable: Executable, parts: Sequence[RequestPart], *, every: bool) -> str | None:
     """What is wrong with the kernels of an executable where its parts run by themselves, or None.
 
     Args:

@@ -18,7 +18,7 @@ from ..model.logical_tensor import (
 from ..model.op import port_names
 from ..runtime.engine import Engine
 from .backend import BACKENDS, CompileRequest
-from .building import Built, Part, build
+from .building import Built, RequestPart, build
 from .options import CompileOptions
 from .subgraph import Subgraph
 
@@ -85,16 +85,16 @@ def _settled(subgraph: Subgraph, tensor: LogicalTensor) -> LogicalTensor:
 
 def _parts_of(
     subgraph: Subgraph, request: CompileRequest, values: Mapping[int, tuple[int, ...]]
-) -> list[Part]:
+) -> list[RequestPart]:
     """The joined partitions with the tensors of a request; none of one that joins none."""
     if len(subgraph.parts) == 1:
         return []
     tensors = {t.id: as_plain(t) for op in request.ops for t in (*op.inputs, *op.outputs)}
-    made: list[Part] = []
+    made: list[RequestPart] = []
     for part in subgraph.parts:
         inputs, outputs = (
             tuple(tensors[t.id] for t in ports) for ports in (part.input_ports, part.output_ports)
         )
         compiled = partial(specialise, part, inputs, outputs, request.engine, values, request.options)
-        made.append(Part(frozenset(op.id for op in part.ops), compiled))
+        made.append(RequestPart(frozenset(op.id for op in part.ops), compiled))
     return made

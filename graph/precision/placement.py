@@ -64,7 +64,7 @@ class Member:
 
 
 @frozen
-class Placement:
+class IntegerPlacement:
     """What of a graph becomes integers.
 
     Attributes:
@@ -82,7 +82,7 @@ class Placement:
     weights: Mapping[tuple[int, int], Weights]
 
 
-def place(rewriting: Rewriting[Any], keep: Kept, constants: Mapping[int, LogicalTensor]) -> Placement:
+def place(rewriting: Rewriting[Any], keep: Kept, constants: Mapping[int, LogicalTensor]) -> IntegerPlacement:
     """Chooses what becomes integers.
 
     Args:
@@ -107,14 +107,14 @@ class _Placing:
         self._weights: dict[tuple[int, int], Weights] = {}
         self._anchors: set[int] = set()
 
-    def done(self) -> Placement:
+    def done(self) -> IntegerPlacement:
         for op in self._ops:
             if op.kind in ANCHORS and op.id not in self._keep.ops:
                 self._anchor(op)
         for op in reversed(self._ops):
             if op.id not in self._keep.ops and op.outputs and op.outputs[0].id in self._wanted:
                 self._before(op)
-        return Placement(
+        return IntegerPlacement(
             {number: self._member(number) for number in self._wanted},
             frozenset(self._member(number).root for number in self._signed),
             frozenset(self._moved),

@@ -14,7 +14,7 @@ from ..core.building import G, finalized
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..runtime.arrays import Array
-from .placement import KNOWN, SCALING, Placement, Weights, constant_ops, place
+from .placement import KNOWN, SCALING, IntegerPlacement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
 from .rewriting import Rewriting, frozen_parameters, kept
 
@@ -52,7 +52,7 @@ def quantize(
     return _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
 
 
-def _has_numbers(rewriting: Rewriting[Any], placement: Placement, number: int) -> bool:
+def _has_numbers(rewriting: Rewriting[Any], placement: IntegerPlacement, number: int) -> bool:
     """Whether a tensor has numbers that no other one of its group has."""
     producer = rewriting.topology.producer(rewriting.tensors[number])
     return producer is None or producer.id not in placement.moved
@@ -65,7 +65,7 @@ def _known(rewriting: Rewriting[Any], number: int) -> tuple[float, float] | None
 
 
 def _scales(
-    rewriting: Rewriting[Any], placement: Placement, seen: Mapping[int, Observed], method: Method
+    rewriting: Rewriting[Any], placement: IntegerPlacement, seen: Mapping[int, Observed], method: Method
 ) -> dict[int, Scale]:
     """The scale of each tensor that becomes integers: of the range that all of its group have together."""
     ranges: dict[int, tuple[float, float]] = {}
@@ -92,7 +92,7 @@ class _Quantizing(Generic[G]):
     def __init__(
         self,
         rewriting: Rewriting[G],
-        placement: Placement,
+        placement: IntegerPlacement,
         scales: Mapping[int, Scale],
         arrays: Mapping[int, Array],
         keep: Collection[str],

@@ -20,7 +20,7 @@ from .precision import with_autocast
 from .report import remember
 from .run.comparing import Differences
 from .run.steps import Program
-from .tensors import Held, memory_of
+from .tensors import KnownMemory, memory_of
 from .tracing import resizings_whole
 from .versions import steady_arguments, tracing
 
@@ -50,7 +50,7 @@ class CompiledFunction:
         mishaps: Mishaps,
     ) -> None:
         self.group = group
-        self._weights: dict[int, Held] = {}
+        self._weights: dict[int, KnownMemory] = {}
         self._first: int | None = None  # number of the first parameter among the arguments
         self.role = role
         self.options = options
@@ -101,7 +101,7 @@ class CompiledFunction:
     def _note(self, arguments: Sequence[Any]) -> None:
         """Has the parameters among arguments be known as its own."""
         places = [place for place, one in enumerate(arguments) if _is_parameter(one)]
-        there = [*self._weights.values(), *(Held(arguments[place]) for place in places)]
+        there = [*self._weights.values(), *(KnownMemory(arguments[place]) for place in places)]
         self._weights = {one.number: one for one in there if not one.is_gone()}
         self._first = next(iter(places), None)
 

@@ -27,7 +27,7 @@ CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 """Axes from the outermost to the innermost, by rank."""
 
 
-class Held:
+class KnownMemory:
     """The memory of a tensor, known without being kept: its number is not given again as long as this is there.
 
     A weak reference of the tensor itself, Python's or torch's own, would bar it from `torch.utils.swap_tensors`.

@@ -38,7 +38,7 @@ PLACES = {
     "giving slots": (planner.Planner, "steps"),
     "preparing torch's part": (regions, "ByTorch"),
     "laying out inputs": (steps.Taken, "fitted"),
-    "making outputs": (steps.Made, "tensor"),
+    "making outputs": (steps.RegionOutput, "tensor"),
     "translating": (regions.Regions, "check"),
     "planning": (planner.Planner, "described"),
     "recognising": (regions, "recognise"),

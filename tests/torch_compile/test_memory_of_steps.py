@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from onednn_graph.graph.torch_compile.run.pool import LEAST, Pool  # noqa: E402 -- they need torch
 from onednn_graph.graph.torch_compile.run.weights import KEPT, Weights  # noqa: E402
-from onednn_graph.graph.torch_compile.tensors import Held  # noqa: E402
+from onednn_graph.graph.torch_compile.tensors import KnownMemory  # noqa: E402
 
 BYTES = 16 * LEAST
 
@@ -95,7 +95,7 @@ def test_memory_that_comes_back_is_another_weight():
 def test_weights_do_not_keep_the_memory_that_they_were_made_of():
     weights, given = Weights(), [torch.zeros(3)]
     made_of(weights, given)
-    held = Held(given[0])
+    held = KnownMemory(given[0])
     given.clear()
     assert held.is_gone()
 

@@ -26,7 +26,7 @@ from .views import reshaped_strides
 
 
 @frozen(kw_only=True)
-class Product:
+class Operands:
     """The operands of a product, as matrices with the same number of axes.
 
     Attributes:
@@ -53,7 +53,7 @@ class Product:
         src, weights = self.src.desc.shape, self.weights.desc.shape
         return len(self.matrix) > 2 and math.prod(weights[:-2]) == 1 and src[:-1] == self.matrix[:-1]
 
-    def in_rows(self, low: Lowering) -> Product:
+    def in_rows(self, low: Lowering) -> Operands:
         """The same with all rows in one axis."""
         return evolve(
             self,
@@ -130,7 +130,7 @@ def matmul(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     _shape_back(low, result, output.dims or (1,))
 
 
-def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> Product:
+def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence[int]) -> Operands:
     """The operands with the same number of axes; integers where both factors are such behind a Dequantize.
 
     Args:
@@ -157,7 +157,7 @@ def _normalised(low: Lowering, op: Op, a_shape: Sequence[int], b_shape: Sequence
     own = sum(len(tensor.dims) > 1 for tensor in factors)
     output = op.outputs[0].dims
     matrix = (*output[: len(output) - own], a_shape[-2], b_shape[-1])
-    return Product(
+    return Operands(
         matrix=(1,) * (rank - len(matrix)) + matrix,
         src=matrices[0],
         weights=matrices[1],

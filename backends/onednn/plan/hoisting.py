@@ -25,18 +25,18 @@ WRITTEN = frozenset(
 
 
 @frozen
-class Flow:
+class Accesses:
     """What a step reads, and what it writes, updates or may write."""
 
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
 
 
-def flow(step: AnyStep) -> Flow:
+def flow(step: AnyStep) -> Accesses:
     """What a step reads and writes."""
     if isinstance(step, HostStep):
-        return Flow(_buffers(step.arguments[: step.inputs]), _buffers(step.arguments[step.inputs :]))
-    return Flow(
+        return Accesses(_buffers(step.arguments[: step.inputs]), _buffers(step.arguments[step.inputs :]))
+    return Accesses(
         _buffers([one for one in step.arguments if one[0] not in WRITTEN]),
         _buffers([one for one in step.arguments if one[0] in WRITTEN]),
     )

@@ -19,7 +19,7 @@ Operand = int | tuple[float, str]
 
 
 @frozen
-class Node:
+class ConeOp:
     """One op of a cone without its place in the graph.
 
     Attributes:
@@ -45,7 +45,7 @@ class Structure:
         source: the number of the tensor at its beginning.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ConeOp, ...]
     source: int
 
 
@@ -72,7 +72,7 @@ def cones(end: Op, around: Surroundings, kinds: Collection[str]) -> Iterator[Con
     numbers: dict[int, int] = {end.outputs[0].id: 0}
     frontier: dict[int, LogicalTensor] = {end.outputs[0].id: end.outputs[0]}
     ops: list[Op] = []
-    nodes: list[Node] = []
+    nodes: list[ConeOp] = []
     while len(ops) < MOST_OPS:
         made = [op for t in frontier.values() if (op := around.producer(t)) is not None]
         if not made:
@@ -87,7 +87,7 @@ def cones(end: Op, around: Surroundings, kinds: Collection[str]) -> Iterator[Con
         frontier.update((t.id, t) for t, o in zip(op.inputs, operands, strict=True) if isinstance(o, int))
         ops.append(op)
         nodes.append(
-            Node(
+            ConeOp(
                 op.kind,
                 tuple(op.attributes.items()),
                 tuple(operands),

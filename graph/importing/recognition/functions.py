@@ -46,7 +46,7 @@ ROOT, SCALE, CUBE = math.sqrt(2), math.sqrt(2 / math.pi), 0.044715
 
 
 @frozen
-class Function:
+class FunctionOp:
     """An op of one tensor.
 
     Attributes:
@@ -58,7 +58,7 @@ class Function:
     attributes: tuple[tuple[str, float | str], ...] = ()
 
 
-def function_of(structure: Structure) -> Function | None:
+def function_of(structure: Structure) -> FunctionOp | None:
     """The op that computes what a cone does, or None."""
     types = [node.data_type for node in structure.nodes]
     if types[0] not in NARROW or any(t not in NARROW and t != "boolean" for t in types):
@@ -194,21 +194,21 @@ def _f32(value: float) -> float:
     return float(np.float32(value))
 
 
-def _written(kind: str, *spellings: Sum, **attributes: str) -> Callable[[Sum], Function | None]:
+def _written(kind: str, *spellings: Sum, **attributes: str) -> Callable[[Sum], FunctionOp | None]:
     """A function without numbers to choose, by all its spellings that are different sums."""
-    function = Function(kind, tuple(attributes.items()))
+    function = FunctionOp(kind, tuple(attributes.items()))
     return lambda total: function if any(alike(total, one) for one in spellings) else None
 
 
-def _clip(total: Sum) -> Function | None:
+def _clip(total: Sum) -> FunctionOp | None:
     found = total.function
     if found is None or found[1] != 1 or found[0].name != "clip" or found[0].of != X:
         return None
     low, high = found[0].numbers
     if (low, high) == (0, math.inf):
-        return Function("ReLU")
+        return FunctionOp("ReLU")
     bounded = math.isfinite(low) and math.isfinite(high) and low < high
-    return Function("Clamp", (("min", low), ("max", high))) if bounded else None
+    return FunctionOp("Clamp", (("min", low), ("max", high))) if bounded else None
 
 
 def _from_zero_to_one(term: Product, coefficient: float) -> tuple[float, float] | None:
@@ -222,64 +222,64 @@ def _from_zero_to_one(term: Product, coefficient: float) -> tuple[float, float] 
     return line[0] * coefficient, line[1] * coefficient
 
 
-def _hard(total: Sum) -> Function | None:
+def _hard(total: Sum) -> FunctionOp | None:
     """HardSigmoid, and x · HardSigmoid with α = 1/6 and β = 1/2, which is HardSwish."""
     ((term, coefficient), *more) = total.terms
     line = None if more else _from_zero_to_one(term, coefficient)
     if line is None:
         return None
     if term.power == 0:
-        return Function("HardSigmoid", (("alpha", _f32(line[0])), ("beta", _f32(line[1]))))
+        return FunctionOp("HardSigmoid", (("alpha", _f32(line[0])), ("beta", _f32(line[1]))))
     swish = term.power == 1 and same(line[0], 1 / 6) and same(line[1], 1 / 2)
-    return Function("HardSwish") if swish else None
+    return FunctionOp("HardSwish") if swish else None
 
 
-def _softplus(total: Sum) -> Function | None:
+def _softplus(total: Sum) -> FunctionOp | None:
     found = total.function
     line = found[0].of.line if found is not None and found[0].name == "softplus" else None
     if found is None or line is None or line[1] or line[0] <= 0 or not same(line[0] * found[1], 1):
         return None
-    return Function("SoftPlus", (("beta", _f32(line[0])),))
+    return FunctionOp("SoftPlus", (("beta", _f32(line[0])),))
 
 
 RELU, BELOW = applied("clip", X, 0.0, math.inf), applied("clip", X, -math.inf, 0.0)
 
 
-def _leaky_relu(total: Sum) -> Function | None:
+def _leaky_relu(total: Sum) -> FunctionOp | None:
     """LeakyReLU, also as max(x, 0) + α · min(x, 0)."""
     found, terms = total.function, dict(total.terms)
     if found is not None and found[0].name == "leaky" and found[1] == 1:
-        return Function("LeakyReLU", (("alpha", found[0].numbers[0]),))
+        return FunctionOp("LeakyReLU", (("alpha", found[0].numbers[0]),))
     if len(terms) == 2 and terms.pop(RELU.terms[0][0], None) == 1:
         ((term, alpha),) = terms.items()
         if term == BELOW.terms[0][0] and 0 < alpha < 1:
-            return Function("LeakyReLU", (("alpha", alpha),))
+            return FunctionOp("LeakyReLU", (("alpha", alpha),))
     return None
 
 
-def _elu(total: Sum) -> Function | None:
+def _elu(total: Sum) -> FunctionOp | None:
     """Elu, also as max(x, 0) + α · (exp(min(x, 0)) − 1) and max(x, 0) + min(α · (exp(x) − 1), 0)."""
     found, terms = total.function, dict(total.terms)
     if found is not None and found[0].name == "elu" and found[1] == 1:
-        return Function("Elu", (("alpha", found[0].numbers[0]),))
+        return FunctionOp("Elu", (("alpha", found[0].numbers[0]),))
     alpha = -terms.get(Product(), 0.0)
     if terms.pop(RELU.terms[0][0], None) != 1 or not terms:
         return None
     if alpha > 0 and alike(Sum.of(terms), (applied("exp", BELOW) + number(-1.0)) * number(alpha)):
-        return Function("Elu", (("alpha", alpha),))
+        return FunctionOp("Elu", (("alpha", alpha),))
     inner = Sum.of(terms).function
     if inner is None or inner[1] != 1 or inner[0].name != "clip" or inner[0].numbers != (-math.inf, 0):
         return None
     alpha = -dict(inner[0].of.terms).get(Product(), 0.0)
     if alpha > 0 and alike(inner[0].of, (applied("exp", X) + number(-1.0)) * number(alpha)):
-        return Function("Elu", (("alpha", alpha),))
+        return FunctionOp("Elu", (("alpha", alpha),))
     return None
 
 
 HALF, TWO = number(0.5), number(2.0)
 INNER = number(SCALE) * (X + number(CUBE) * X * X * X)
 
-Match = Callable[[Sum], Function | None]
+Match = Callable[[Sum], FunctionOp | None]
 MATCHES: tuple[tuple[tuple[float, ...], tuple[Match, ...]], ...] = (
     (
         (),

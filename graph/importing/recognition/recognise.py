@@ -11,7 +11,7 @@ from ...runtime.arrays import numpy_type
 from ..expressions import cast, reshape
 from ..translation import Translation, Value
 from .cones import Structure, cones
-from .functions import READ, Function, function_of
+from .functions import READ, FunctionOp, function_of
 from .norms import layer_norms
 from .reading import Written
 from .reshapes import behind_functions
@@ -64,7 +64,7 @@ def _vector(
 
 def _functions(around: Surroundings) -> list[Op]:
     """The ops that stand for cones, the largest cone from each op back."""
-    known: dict[Structure, Function | None] = {}
+    known: dict[Structure, FunctionOp | None] = {}
     found: list[Op] = []
     gone: set[int] = set()
     for op in reversed(around.ops):

@@ -47,8 +47,8 @@ class Cell:
 
 
 @frozen
-class Part:
-    """One result of a node with several.
+class NodeResults:
+    """The results of a node with several.
 
     Attributes:
         cells: of all; None where a result is no tensor.

@@ -11,7 +11,7 @@ from ...aten.symbols import Sizes
 from ...importing.translation import Translation
 from ..framework import torch
 from ..run.steps import TorchCall
-from .cells import Cell, Part
+from .cells import Cell, NodeResults
 
 
 class Building:
@@ -32,7 +32,7 @@ class Building:
 
 
 @define(eq=False)
-class Draft:
+class ProgramDraft:
     """A program while it is planned.
 
     Attributes:
@@ -72,7 +72,7 @@ class Draft:
 
     def put(self, node: Any, made: Sequence[Cell | None], several: bool) -> None:
         """Says what a node is."""
-        self.of[node] = Part(tuple(made)) if several else made[0]
+        self.of[node] = NodeResults(tuple(made)) if several else made[0]
 
     def size(self, value: Any) -> Any:
         """A number for a size that is a symbol."""
@@ -83,7 +83,7 @@ class Draft:
         found: list[Cell] = []
         for one in node.all_input_nodes:
             value = self.of[one]
-            if isinstance(value, Part):
+            if isinstance(value, NodeResults):
                 found += [cell for cell in value.cells if cell is not None]
             elif isinstance(value, Cell):
                 found.append(value)

@@ -20,8 +20,8 @@ from ..options import Options
 from ..run.comparing import Differences
 from ..run.steps import Program, RegionCall, Slot, Step, TorchCall, slots_of, without_unread
 from ..tensors import channels_last, normal
-from .cells import Cell, Part
-from .draft import Draft
+from .cells import Cell, NodeResults
+from .draft import ProgramDraft
 from .handover import whole_graph
 from .nodes import (
     has_several,
@@ -117,7 +117,7 @@ class Planner:
         self.module = module
         self.arguments = arguments
         self.uses = uses
-        self.draft = Draft(refused, len(arguments))
+        self.draft = ProgramDraft(refused, len(arguments))
         self.slots = Slots(self.draft)
         self.regions = Regions(self.slots, options, mishaps, differences)
         self.lasting: set[int] = set()  # slots that users see
@@ -193,7 +193,7 @@ class Planner:
         meta = node.meta.get("val")
         if node.target is operator.getitem:
             parent = self.draft.of[node.args[0]]
-            if isinstance(parent, Part):
+            if isinstance(parent, NodeResults):
                 self.draft.of[node] = parent.cells[node.args[1]]
                 return
         cells = self.draft.cells(node)
@@ -277,7 +277,9 @@ class Planner:
             self.draft.of[node] = self.constant(node, result)
         else:
             several = cast("Sequence[Any]", result)
-            self.draft.of[node] = Part(tuple(self.constant(node, one, i) for i, one in enumerate(several)))
+            self.draft.of[node] = NodeResults(
+                tuple(self.constant(node, one, i) for i, one in enumerate(several))
+            )
         return True
 
     def view(self, node: Any, shapes: Sequence[Cell | None], cells: Sequence[Cell]) -> bool:

@@ -17,7 +17,7 @@ from ..mishaps import Mishaps
 from ..options import Options
 from ..run.comparing import Differences
 from ..run.region import Region
-from ..run.steps import Made, RegionCall, Taken, TorchCall
+from ..run.steps import RegionCall, RegionOutput, Taken, TorchCall
 from ..tensors import DATA_TYPES, as_numpy, is_dense
 from .cells import Cell
 from .draft import Building
@@ -248,12 +248,12 @@ class Regions:
             # Torch guards the one, and we have made the other.
             checked = cell.steady or self._is_handed_out(cell)
             inputs.append(Taken(number, cell.shape, cell.strides, cell.dtype, checked))
-        outputs: list[Made] = []
+        outputs: list[RegionOutput] = []
         for tensor in compiled.outputs:
             slot, cell = by_id[tensor.id]
             lies = tensor.element_strides
             nbytes = 0 if slot in lasting else tensor.nbytes
-            outputs.append(Made(slot, cell.shape, lies, cell.dtype, nbytes))
+            outputs.append(RegionOutput(slot, cell.shape, lies, cell.dtype, nbytes))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)
         by_torch = ByTorch(
             self.draft.of,

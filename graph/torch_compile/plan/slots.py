@@ -8,8 +8,8 @@ from typing import Any, cast
 from ...model.logical_tensor import PropertyType
 from ..framework import torch
 from ..run.steps import Slot, TorchCall
-from .cells import Cell, Part
-from .draft import Draft
+from .cells import Cell, NodeResults
+from .draft import ProgramDraft
 from .nodes import is_view
 from .table import VIEWS
 
@@ -21,7 +21,7 @@ class Slots:
         draft: the program.
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: ProgramDraft) -> None:
         self.draft = draft
 
     def plain(self, argument: Any) -> Any:
@@ -71,7 +71,7 @@ class Slots:
         args, kwargs = self.arguments(node)
         part = self.draft.of[node] if cell.index is not None else None
         slots: list[int | None] = []
-        for one in (cell,) if part is None else cast("Part", part).cells:
+        for one in (cell,) if part is None else cast("NodeResults", part).cells:
             slots.append(None if one is None or one.slot is not None else self.draft.new_slot())
             if one is not None and one.slot is None:
                 one.slot = slots[-1]

@@ -168,7 +168,7 @@ class Taken:
 
 
 @frozen
-class Made:
+class RegionOutput:
     """An output of a region.
 
     Attributes:
@@ -206,7 +206,7 @@ class RegionCall:
 
     region: Region
     inputs: tuple[Taken, ...]
-    outputs: tuple[Made, ...]
+    outputs: tuple[RegionOutput, ...]
     constant: tuple[int, ...]
     by_torch: Callable[[Sequence[Any]], list[Any]]
     mishaps: Mishaps

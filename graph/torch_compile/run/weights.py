@@ -20,7 +20,7 @@ from attrs import define
 
 from ...runtime.arrays import Array
 from ...runtime.locking import Lock
-from ..tensors import Held, as_bytes
+from ..tensors import KnownMemory, as_bytes
 
 KEPT = 64
 """Sets of weights that are kept for one region: layers of one kind share it."""
@@ -46,7 +46,7 @@ class _Set:
         made: of them.
     """
 
-    memory: tuple[Held, ...]
+    memory: tuple[KnownMemory, ...]
     versions: tuple[int, ...]
     samples: tuple[Array, ...]
     sampled: bytes
@@ -106,7 +106,7 @@ class Weights:
         samples = tuple(_samples(tensor) for tensor in tensors)
         pieces = tuple(piece for tensor in tensors for piece in _pieces(tensor))
         found = _Set(
-            memory=tuple(Held(tensor) for tensor in tensors),
+            memory=tuple(KnownMemory(tensor) for tensor in tensors),
             versions=versions,
             samples=samples,
             sampled=_read(samples),
