@@ -8,6 +8,7 @@ it looks at the terminal then.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import io
@@ -171,6 +172,7 @@ def _server():
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         ).returncode = 0  # nobody waits for it
+    atexit.register(ours.close)
     return ours
 
 
@@ -190,6 +192,7 @@ def serve(asked):
     while True:
         _, files, _, _ = socket.recv_fds(asked, 1, FILES + 2)
         if not files:
+            asked.close()
             return None
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
