@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 from ...ops.errors import LibraryError, UnsupportedError
 from ..runtime.executable import Executable, Explanation, Generated, InTurns
 from ..trust.doubts import Doubts
-from ..trust.judge import NotAskedError
+from ..trust.judge import UnfinishedError
+from ..trust.process import NotAskedError
 from ..trust.settings import Verifying, verifying
 from ..trust.verdict import RIGHT, Kind, Verdict
 from .backend import Backend, CompileRequest
@@ -172,6 +173,8 @@ def _found(
             return verdict_on(request, backend, attempt, turn, executable.explanation)
         except NotAskedError as error:
             _say_inline(str(error))
+        except UnfinishedError as error:
+            return Verdict(Kind.wrong, f"{UNTRIED}, for {error}")
     wrong = wrong_on_integers(request, executable, every=request.options.verify)
     return RIGHT if wrong is None else Verdict(Kind.wrong, wrong)
 

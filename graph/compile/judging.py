@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, NoReturn, cast
@@ -21,7 +22,8 @@ from ..runtime.executable import Executable, Explanation, InTurns, Tapped, Visit
 from ..runtime.threads import get_num_threads, set_num_threads
 from ..trust import child
 from ..trust.child import Doing
-from ..trust.judge import Judge, NotAskedError
+from ..trust.judge import Judge
+from ..trust.process import NotAskedError
 from ..trust.verdict import Kind, Verdict
 from . import problem as problems
 from .backend import BACKENDS, Backend, CompileRequest, Elsewhere
@@ -32,9 +34,9 @@ from .verification import UNTRIED, wrong_on_integers
 JUDGE = Judge(__name__)
 """The one that this process asks."""
 PLAN_SECONDS = 300.0
-"""CPU time that making a plan may take, for each thread."""
+"""CPU time that making a plan may take each thread."""
 RUN_SECONDS = 30.0
-"""CPU time that a run may take, for each thread, beside that for its work."""
+"""CPU time that a run may take each thread, beside that for its work."""
 TIMES_SLOWER = 1000.0
 """What takes so many times as long as it should has no end."""
 
@@ -87,7 +89,7 @@ def _answer(question: Mapping[str, Any], doing: Doing) -> dict[str, Any]:
         get_num_threads(), problem.request.options.threads or 1, problem.request.engine.threads or 1
     )
     backend = _backend(problem.backend, *question["backend"])
-    doing("making its plan", cpu_seconds=PLAN_SECONDS * threads, running=True)
+    doing("making its plan", cpu_seconds=PLAN_SECONDS, threads=threads, running=True)
     if isinstance(backend, Elsewhere) and backend.conditions() != question["conditions"]:
         return {"unable": f"that process has {backend.conditions()} instead of {question['conditions']}"}
     try:
@@ -98,8 +100,8 @@ def _answer(question: Mapping[str, Any], doing: Doing) -> dict[str, Any]:
     if plan != problem.plan:
         return {"unable": f"that process makes another plan of it, {plan} instead of {problem.plan}"}
     estimate = backend.seconds(problem.request) if isinstance(backend, Elsewhere) else 0.0
-    seconds = threads * (question["seconds"] + TIMES_SLOWER * estimate)
-    watched = Watched(executable, doing, seconds)
+    seconds = question["seconds"] + TIMES_SLOWER * estimate
+    watched = watched_by(executable, doing, seconds, threads)
     wrong = wrong_on_integers(problem.request, watched, every=problem.request.options.verify)
     if wrong is None:
         return {"kind": Kind.right.value}
@@ -128,19 +130,26 @@ def _made(problem: Problem, backend: Backend) -> Executable:
     return executable
 
 
+def watched_by(executable: Executable, doing: Doing, seconds: float, threads: int) -> Watched:
+    """The executable with someone who is told when it runs.
+
+    Args:
+        seconds: of CPU time, for each thread in each stretch between two looks at its tensors.
+    """
+    kind = WatchedTapped if isinstance(executable, Tapped) else Watched
+    return kind(executable, partial(doing, cpu_seconds=seconds, threads=threads, running=True), doing)
+
+
 class Watched:
     """An executable that says when it runs, and has but so much time for that.
 
     Args:
-        seconds: of CPU time, for each stretch between two looks at its tensors.
+        begins: says that it runs from now on.
+        doing: says that it does not any more.
     """
 
-    def __init__(self, executable: Executable, doing: Doing, seconds: float) -> None:
-        self._executable, self._doing, self._seconds = executable, doing, seconds
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._executable, name)
-        return self._run_tapped if name == "run_tapped" else value
+    def __init__(self, executable: Executable, begins: Callable[[str], None], doing: Doing) -> None:
+        self._executable, self._begins, self._doing = executable, begins, doing
 
     @property
     def inputs(self) -> tuple[LogicalTensor, ...]:
@@ -167,7 +176,19 @@ class Watched:
         self._executable.run(inputs, outputs)
         self._end()
 
-    def _run_tapped(self, inputs: Sequence[Array], outputs: Sequence[Array], visit: Visit) -> bool:
+    def _begin(self) -> None:
+        self._begins("running it")
+
+    def _end(self) -> None:
+        self._doing("comparing what came of it", cpu_seconds=math.inf)
+
+
+class WatchedTapped(Watched):
+    """The same of one that can be looked into. Protocols are told by what a class has, not by what it answers to."""
+
+    def run_tapped(self, inputs: Sequence[Array], outputs: Sequence[Array], visit: Visit) -> bool:
+        """See `Tapped`."""
+
         def look(tensor: LogicalTensor, array: Array, writable: bool) -> Array | None:
             self._end()
             found = visit(tensor, array, writable)
@@ -178,9 +199,3 @@ class Watched:
         intact = cast("Tapped", self._executable).run_tapped(inputs, outputs, look)
         self._end()
         return intact
-
-    def _begin(self) -> None:
-        self._doing("running it", cpu_seconds=self._seconds, running=True)
-
-    def _end(self) -> None:
-        self._doing("comparing what came of it", cpu_seconds=math.inf)

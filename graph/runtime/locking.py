@@ -22,6 +22,13 @@ class Lock:
         """Makes it free, whoever holds it."""
         self._lock = RLock()
 
+    def is_free(self) -> bool:
+        """Whether this thread could enter at once."""
+        free = self._lock.acquire(blocking=False)
+        if free:
+            self._lock.release()
+        return free
+
     def __enter__(self) -> None:
         self._lock.acquire()
 

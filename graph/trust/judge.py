@@ -9,36 +9,25 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import signal
-import socket
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
+from itertools import count
 from time import monotonic
-from typing import IO, Any, cast
+from typing import Any, cast
 from weakref import WeakSet
-
-from attrs import define, field
 
 from ..runtime.locking import Lock
 from ..runtime.progress import INTERVAL, PATIENCE, show_progress
+from .process import BEGIN_SECONDS, JudgeProcess, NotAskedError
 from .verdict import Kind, Verdict
 
-BEGIN_SECONDS = 120.0
-"""Seconds that it may take to begin, on a busy machine."""
 STILL_SECONDS = 60.0
 """A process that sleeps so long, and whose CPU time stands still meanwhile, waits for something that never comes."""
-LONGEST_SECONDS = 1200.0
-"""A question takes no longer where the system does not tell CPU times."""
-PROGRAM = """import json, sys
-sys.path[:] = json.loads(sys.argv[3])
-from {entry} import serve
-serve(int(sys.argv[1]), int(sys.argv[2]))"""
-SILENCED = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "ONEDNN_JIT_DUMP", "DNNL_JIT_DUMP", "ONEDNN_JIT_PROFILE")
-"""Variables by which the library would write what is meant of this process."""
+TIMES = 2
+"""So often a process that others have ended is followed by another one."""
 FAULTS = {
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -49,67 +38,10 @@ FAULTS = {
     signal.SIGSYS,
 }
 """Signals that a process is ended by for what it did itself."""
-WORDS = 300
-"""Letters of what it said before it crashed."""
 
 
-class NotAskedError(Exception):
-    """No verdict can be had from another process; the message says why."""
-
-
-@define(eq=False)
-class _Child:
-    """The process.
-
-    Attributes:
-        errors: what it writes to its standard error.
-        environment: what it was started with beside this process's variables.
-        doing: what it does, as it has said last.
-        running: whether that runs what it is asked about.
-    """
-
-    process: subprocess.Popen[bytes]
-    talk: socket.socket
-    errors: IO[bytes]
-    environment: Mapping[str, str]
-    rest: bytes = b""
-    doing: str = ""
-    running: bool = False
-    cpu: float = 0.0
-    moved: float = field(factory=monotonic)
-
-    def end(self) -> int:
-        """Ends it, and returns how it has ended; negative, by which signal."""
-        self.talk.close()
-        self.process.kill()
-        code = self.process.wait()
-        self.errors.close()
-        return code
-
-    def leave(self) -> None:
-        """Lets go of it in a fork of its parent, whose child it stays."""
-        self.talk.close()
-        self.errors.close()
-        self.process.returncode = 0
-
-    def last_words(self) -> str:
-        """The end of what it has written to its standard error since it was asked."""
-        self.errors.seek(0)
-        lines = [
-            line.strip() for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()
-        ]
-        return f": {' '.join(lines[-2:])[-WORDS:]}" if lines else ""
-
-    def stands_still(self) -> bool:
-        """Whether it has slept for long, and nothing happens any more."""
-        now = monotonic()
-        told = _cpu_time(self.process.pid)
-        if told is None:
-            return now - self.moved > LONGEST_SECONDS
-        cpu, asleep = told
-        if cpu > self.cpu or not asleep:
-            self.cpu, self.moved = cpu, now
-        return now - self.moved > STILL_SECONDS
+class UnfinishedError(Exception):
+    """The processes that ran it were ended, by others it seems: that must not happen to this one."""
 
 
 class Judge:
@@ -122,8 +54,10 @@ class Judge:
     def __init__(self, entry: str) -> None:
         self._entry = entry
         self._lock = Lock()
-        self._child: _Child | None = None
+        self._child: JudgeProcess | None = None
         self._impossible = ""
+        self._numbers = count()
+        self._asking = self._leaving = False
         _judges.add(self)
 
     @property
@@ -146,17 +80,17 @@ class Judge:
 
         Raises:
             NotAskedError: it can't be started, or can't say.
+            UnfinishedError: it was ended while it ran what is judged, again and again, as a system does whose memory
+                is spent.
         """
-        line = json.dumps(question).encode() + b"\n"
         with self._lock:
-            for last in (False, True):
-                child = self._ready(environment)
-                answer = self._answer(child, line, what)
-                if answer is not None:
-                    return answer
-                if last:
-                    raise NotAskedError("the process that was to judge it was ended by others")
-        raise AssertionError
+            if self._asking:  # by a signal handler, say, or a finalizer
+                raise NotAskedError("this thread waits for an answer of it already")
+            self._asking = True
+            try:
+                return self._told(question, environment, what)
+            finally:
+                self._asking = False
 
     def close(self) -> None:
         """Ends the process; the next question starts another one."""
@@ -168,84 +102,113 @@ class Judge:
     def leave(self) -> None:
         """Lets go of it in a fork of its parent."""
         child, self._child = self._child, None
+        self._asking = False
         if child is not None:
             child.leave()
 
-    def _answer(self, child: _Child, line: bytes, what: str) -> Verdict | None:
-        """What it says; None where somebody else has ended it. It is gone but for a good answer."""
+    def stop(self) -> None:
+        """Ends the process as this one ends, without waiting for a daemon's thread that asks."""
+        self._leaving = True
+        child = self._child
+        if child is not None:
+            child.process.kill()
+        if self._lock.is_free():
+            self.close()
+
+    def _told(self, question: Mapping[str, Any], environment: Mapping[str, str], what: str) -> Verdict:
+        """What it says, whose memory nothing else can have spoilt where that is bad."""
+        ended = 0
+        while True:
+            child = self._ready(environment, what)
+            fresh = child.asked == 0
+            verdict = self._answer(child, question, what)
+            if verdict is None:
+                if self._leaving:
+                    raise SystemExit  # of a daemon's thread, which has no more to do
+                ended += 1
+                if ended == TIMES:
+                    error = UnfinishedError if child.running else NotAskedError
+                    raise error("the process that was to judge it was ended by others")
+            elif verdict.right:
+                return verdict
+            else:
+                self.close()
+                if fresh or verdict.kind is Kind.endless:
+                    return verdict
+
+    def _answer(self, child: JudgeProcess, question: Mapping[str, Any], what: str) -> Verdict | None:
+        """What it says; None where somebody else has ended it. It is gone but for an answer."""
         answered = False
+        number = next(self._numbers)
         try:
             with suppress(OSError):
                 child.errors.truncate(0)
-            with suppress(ConnectionError):
-                child.talk.settimeout(BEGIN_SECONDS)
-                child.talk.sendall(line)
+            child.asked += 1
+            child.doing, child.running = "", False
+            child.send(json.dumps({**question, "number": number}).encode() + b"\n")
             for message in self._messages(child, what):
                 if message is None:
                     return Verdict(
                         Kind.endless, f"it does nothing any more after {child.cpu:.0f} s of CPU time"
                     )
+                if message.get("number") != number:
+                    continue
                 if "doing" in message:
                     child.doing, child.running = str(message["doing"]), bool(message.get("running"))
+                    child.bounded = bool(message.get("bounded", True))
                     continue
                 answered = True
                 if "unable" in message:
                     raise NotAskedError(str(message["unable"]))
                 return Verdict(Kind(message["kind"]), str(message.get("seen", "")))
             return self._ended(child)
-        except TimeoutError as error:
-            raise NotAskedError("it does not listen") from error
         finally:
-            if (
-                not answered
-            ):  # also where this one is interrupted: its answer would be taken for that of the next one
+            # Also where this one is interrupted: nobody waits for the answer any more.
+            if not answered:
                 self.close()
 
-    def _ended(self, child: _Child) -> Verdict | None:
-        """What it means that it has ended."""
-        with suppress(subprocess.TimeoutExpired):
-            child.process.wait(BEGIN_SECONDS)
+    def _ended(self, child: JudgeProcess) -> Verdict | None:
+        """What it means that it has ended; None where that says nothing of what it was asked."""
+        child.ends()
         words = child.last_words()
         self._child = None
         code = child.end()
         if code == -signal.SIGXCPU:
+            if not child.bounded:
+                return None
             return Verdict(Kind.endless, f"it had not ended when its time was up, while {child.doing}")
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
-        if -code in FAULTS or (child.running and code >= 0):
+        if -code in FAULTS or (child.running and code > 0):
             return Verdict(Kind.crashed, f"{name}{words}, while {child.doing}")
-        if code < 0:
+        # Where somebody else waits for all children of this process, it is told that each has ended with 0.
+        if code < 0 or (code == 0 and child.running):
             return None
         raise NotAskedError(f"the process that was to judge it ended with {name}{words}")
 
-    def _messages(self, child: _Child, what: str) -> Iterator[dict[str, Any] | None]:
+    def _messages(self, child: JudgeProcess, what: str) -> Iterator[dict[str, Any] | None]:
         """What it tells, until it ends; None where nothing will come any more."""
         patience, shown = monotonic() + PATIENCE, False
-        child.moved = monotonic()
-        child.talk.settimeout(INTERVAL)
+        child.begins()
         try:
             while True:
                 *lines, child.rest = child.rest.split(b"\n")
                 for line in lines:
                     yield cast("dict[str, Any]", json.loads(line))
-                try:
-                    data = child.talk.recv(1 << 16)
-                except TimeoutError:
-                    if child.stands_still():
-                        yield None
-                    if monotonic() > patience:
-                        show_progress(f"verifying {what} in another process, {child.doing}")
-                        shown = True
-                    continue
-                except ConnectionError:
-                    return
-                if not data:
-                    return
-                child.rest += data
+                if child.is_ready(select.POLLIN, INTERVAL):
+                    if not child.read():
+                        return
+                elif child.stands_still(STILL_SECONDS):
+                    yield None
+                if monotonic() > patience:
+                    show_progress(
+                        f"verifying {what} in another process{', ' * bool(child.doing)}{child.doing}"
+                    )
+                    shown, patience = True, monotonic() + INTERVAL
         finally:
             if shown:
                 show_progress(None)
 
-    def _ready(self, environment: Mapping[str, str]) -> _Child:
+    def _ready(self, environment: Mapping[str, str], what: str) -> JudgeProcess:
         """The process, started where there is none with that environment.
 
         Raises:
@@ -258,9 +221,12 @@ class Judge:
         if self._impossible:
             raise NotAskedError(self._impossible)
         try:
-            self._child = child = self._started(environment)
-            return self._begun(child)
-        except (OSError, ValueError, subprocess.SubprocessError, NotAskedError) as error:
+            try:
+                self._child = child = JudgeProcess.started(self._entry, environment)
+            except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
+                raise NotAskedError(str(error)) from error
+            return self._begun(child, what)
+        except NotAskedError as error:
             self.close()
             self._impossible = f"no process can be started for it ({error})"
             raise NotAskedError(self._impossible) from error
@@ -268,83 +234,27 @@ class Judge:
             self.close()
             raise
 
-    def _begun(self, child: _Child) -> _Child:
+    def _begun(self, child: JudgeProcess, what: str) -> JudgeProcess:
         """The process once it has said that it listens."""
-        child.talk.settimeout(BEGIN_SECONDS)
-        while b"\n" not in child.rest:
-            try:
-                data = child.talk.recv(1 << 16)
-            except TimeoutError as error:
-                raise NotAskedError(f"it has not begun after {BEGIN_SECONDS:.0f} s") from error
-            if not data:
-                with suppress(subprocess.TimeoutExpired):
-                    child.process.wait(BEGIN_SECONDS)
-                raise NotAskedError(f"it ends as it begins{child.last_words()}")
-            child.rest += data
+        begun, shown = monotonic(), False
+        try:
+            while b"\n" not in child.rest:
+                if child.is_ready(select.POLLIN, INTERVAL):
+                    if not child.read():
+                        child.ends()
+                        raise NotAskedError(f"it ends as it begins{child.last_words()}")
+                    continue
+                passed = monotonic() - begun
+                if passed > BEGIN_SECONDS:
+                    raise NotAskedError(f"it has not begun after {BEGIN_SECONDS:.0f} s")
+                if passed > PATIENCE:
+                    show_progress(f"beginning another process, to verify {what}")
+                    shown = True
+        finally:
+            if shown:
+                show_progress(None)
         _, _, child.rest = child.rest.partition(b"\n")
         return child
-
-    def _started(self, environment: Mapping[str, str]) -> _Child:
-        program = _interpreter()
-        ours, theirs = socket.socketpair()
-        errors = _nameless()
-        try:
-            with theirs:
-                variables = {name: text for name, text in os.environ.items() if name not in SILENCED}
-                process = subprocess.Popen(
-                    [
-                        *(program, "-W", "ignore", "-c", PROGRAM.format(entry=self._entry)),
-                        *(str(theirs.fileno()), str(os.getpid()), json.dumps(sys.path)),
-                    ],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                    env=variables | dict(environment),
-                    start_new_session=True,  # Ctrl-C is not meant for it
-                )
-        except BaseException:
-            ours.close()
-            errors.close()
-            raise
-        return _Child(process, ours, errors, dict(environment))
-
-
-def _interpreter() -> str:
-    """The Python that runs this.
-
-    Raises:
-        NotAskedError: a program that is none.
-    """
-    program = sys.executable or ""
-    if os.name != "posix":
-        raise NotAskedError(f"on {sys.platform} none is")
-    if getattr(sys, "frozen", False) or not Path(program).name.lower().startswith(("python", "pypy")):
-        raise NotAskedError(f"{program or 'what runs this'} is no Python")
-    return program
-
-
-def _nameless() -> IO[bytes]:
-    """A file without a name, which its writers add to."""
-    try:
-        file = open(os.memfd_create("onednn-judge"), "rb+", buffering=0)  # noqa: SIM115 -- the caller closes it
-    except (AttributeError, OSError):
-        file = cast("IO[bytes]", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 -- likewise
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
-    return cast("IO[bytes]", file)
-
-
-def _cpu_time(pid: int) -> tuple[float, bool] | None:
-    """Seconds of CPU time of a process, and whether it sleeps; None where the system does not tell."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        state, *numbers = text.rpartition(")")[2].split()
-        return (int(numbers[10]) + int(numbers[11])) / os.sysconf("SC_CLK_TCK"), state == "S"
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 _judges: WeakSet[Judge] = WeakSet()
@@ -358,7 +268,7 @@ def _in_fork() -> None:
 @atexit.register
 def _at_exit() -> None:
     for judge in list(_judges):
-        judge.close()
+        judge.stop()
 
 
 if hasattr(os, "register_at_fork"):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...ops.errors import ArgumentError
 from ..runtime.cache_folder import cache_folder
-from ..runtime.locking import Lock
+from ..runtime.locking import Lock, foreign_locks
 from ..runtime.replacing import undisturbed
 from .verdict import Kind, Verdict
 
@@ -106,7 +106,7 @@ class VerdictStore:
             stale = [(key,) for key, _, used in found if used < before]
             if stale:
                 self._write(lambda file: _touch(file, stale), None)
-        return {key: memory[key] for key in wanted if key in memory}
+        return {key: one for key in wanted if (one := memory.get(key)) is not None}
 
     def put(self, verdicts: Mapping[str, Verdict]) -> None:
         """Keeps verdicts, for this process and others."""
@@ -164,7 +164,7 @@ class VerdictStore:
             OSError: it can't be read.
         """
         found = path.stat()
-        name, stamp = str(path), f"{found.st_size} {found.st_mtime_ns}"
+        name, stamp = str(path), f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
         self._here()
         if self._files.get(name, ("", ""))[0] != stamp:
             digest = self._read(lambda file: _digest_in(file, name, stamp), "")
@@ -213,11 +213,15 @@ class VerdictStore:
         assert sqlite3 is not None  # else there is no path
         for last in (False, True):
             try:
-                with closing(_opened(path, mode)) as file:
+                # The library has locks that a fork would find taken, and nobody there to release them.
+                with foreign_locks, closing(_opened(path, mode)) as file:
                     if not _has_format(file, new=mode != "ro"):
                         self._without(path, "it is being made, or of another version of the package")
                         return nothing
                     return do(file)
+            except OSError as error:  # a folder that is named from one that is gone
+                self._without(path, error)
+                return nothing
             except sqlite3.Error as error:
                 if _is_unusable(error):
                     self._without(path, error)

@@ -5,6 +5,7 @@ Each class is a backend `faulty`, made without arguments by whoever judges it. W
 
 import ctypes
 import os
+import signal
 import time
 
 import numpy as np
@@ -93,6 +94,28 @@ class Slow(Faulty):
 
     def run(self, compute, inputs, outputs):
         time.sleep(0.8)
+        compute(inputs, outputs)
+
+
+class Killed(Faulty):
+    """Is ended as the system ends what takes too much memory."""
+
+    def run(self, compute, inputs, outputs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Spoilt(Faulty):
+    """Crashes in a process that has judged another one."""
+
+    made = 0
+
+    def compile(self, request):
+        Spoilt.made += 1
+        return super().compile(request)
+
+    def run(self, compute, inputs, outputs):
+        if Spoilt.made > 1:
+            ctypes.string_at(8)
         compute(inputs, outputs)
 
 
