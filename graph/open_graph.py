@@ -96,6 +96,10 @@ class OpenGraph:
         make = partial(_converted, self._make, wanted, tuple(keep))
         return OpenGraph(self.inputs, self._named_outputs, make)
 
+    def no_graph(self) -> str:
+        """Why it is no graph, and how to get one, for messages."""
+        return _open(self)
+
     @property
     def _named_outputs(self) -> list[tuple[str, LogicalTensor]]:
         return list(zip(self.output_names, self.outputs, strict=True))
@@ -119,6 +123,10 @@ class OpenGraph:
 
 def no_graph_yet(graph: OpenGraph) -> str:
     """Why it is no graph, and how to get one, for messages."""
+    return graph.no_graph()
+
+
+def _open(graph: OpenGraph) -> str:
     shapes = ", ".join(f"{label(t)!r}: {format_shape(t.shape)}" for t in open_ports(graph.inputs))
     return (
         f"its ops depend on sizes that are open, {{{shapes}}}; take the graph for some sizes, "

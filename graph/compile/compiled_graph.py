@@ -344,10 +344,10 @@ class CompiledGraph:
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """The graph's partitions, in order of execution, each with the backend that runs it, as `explain()` tells."""
-        found = self._record()
+        found = self.placed()
         return tuple(part.run_by(found[part.id]) for part in self._partitions)
 
-    def _record(self) -> dict[int, tuple[Placed, ...]]:
+    def placed(self) -> dict[int, tuple[Placed, ...]]:
         """Where the ops of each partition run, by its id."""
         return {number: told for stage in self._stages for number, told in stage.record.items()}
 
@@ -390,7 +390,7 @@ class CompiledGraph:
         with profile() as prof:
             for _ in range(repeat):
                 self(*arrays, **named)  # pyright: ignore[reportArgumentType]
-        record = [one for placed in self._record().values() for one in placed]
+        record = [one for placed in self.placed().values() for one in placed]
         seconds: dict[str, float] = {}
         for line in prof.partitions:
             seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat

@@ -12,6 +12,8 @@ from ..model.op import Op
 from ..runtime.executable import Explanation
 
 HOST = "numpy"
+REFERENCE = "reference"
+"""ONNX's, which runs what has no kernel of ours."""
 
 
 class Explanations(dict[int, Explanation | None]):
@@ -98,13 +100,18 @@ def _joined(reasons: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(reasons))
 
 
+def title_of(op: Op) -> str:
+    """What people are told that an op is: of a node of ONNX its own name."""
+    return f"{op.attributes.string('op')} of ONNX" if op.kind == "HostOnnx" else op.kind
+
+
 def told(record: Sequence[Placed], backend: str = HOST, most: int = 8) -> list[str]:
     """Lines for people about what a backend runs: kind, how many, and why; those with the most ops first.
 
     Args:
         most: lines; what is left out is counted in a last one.
     """
-    counts = Counter((one.op.kind, one.reason) for one in record if one.backend == backend)
+    counts = Counter((title_of(one.op), one.reason) for one in record if one.backend == backend)
     lines = [
         f"{kind}{f' ×{count}' if count > 1 else ''}{f': {reason}' if reason else ''}"
         for (kind, reason), count in counts.most_common()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from ..pictures.profile import Profile
-from .record import Placed, told
+from .record import HOST, REFERENCE, Placed, told
 
 
 @frozen(kw_only=True, eq=False)
@@ -46,5 +46,6 @@ class Report:
             for name in sorted(ops, key=lambda name: name != "onednn")
         )
         head = f"{self.partitions} partitions: {parts}; {self.onednn_share:.0%} of the time on oneDNN"
-        on_host = told(self.record) if len(ops) > 1 else []
-        return "\n".join([head, *(f"  on numpy: {line}" for line in on_host)])
+        elsewhere = [(name, line) for name in (HOST, REFERENCE) for line in told(self.record, name)]
+        lines = [f"  on {name}: {line}" for name, line in elsewhere if len(ops) > 1 or name == REFERENCE]
+        return "\n".join([head, *lines])

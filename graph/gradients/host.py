@@ -28,6 +28,7 @@ STOPS.update(  # integers alone
     ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostMaximum", "HostMinimum")
 )
 STOPS.update(("HostReduceMax", "HostReduceMin", "HostReduceProd", "HostReduceSum"))
+NOT_DIFFERENTIABLE["HostOnnx"] = "it runs by ONNX's reference; replace its node in the model"
 NOT_DIFFERENTIABLE.update(
     dict.fromkeys(
         ("HostMeanStart", "HostMeanEnd"),

@@ -248,6 +248,18 @@ def evolve_tensor(tensor: LogicalTensor, **changes: Any) -> LogicalTensor:
 _FIELDS = ("id", "data_type", "shape", "layout_type", "strides", "property_type", "layout_id", "name")
 
 
+def foreign_tensor(number: int, name: str) -> LogicalTensor:
+    """What stands for an input or output of a type that oneDNN Graph has none for. No graph holds one.
+
+    Its data type is `undef`, its shape unknown.
+    """
+    tensor = object.__new__(LogicalTensor)
+    values = (number, DataType.undef, None, LayoutType.strided, None, PropertyType.undef, None, name)
+    for field_name, value in zip(_FIELDS, values, strict=True):
+        object.__setattr__(tensor, field_name, value)
+    return tensor
+
+
 def at_home(tensor: LogicalTensor, home: Home) -> LogicalTensor:
     """The same tensor, whose operators add to the graph of `home`."""
     if getattr(tensor, "_home", None) is home:

@@ -22,15 +22,19 @@ def from_onnx(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_limit: int = 1 << 31,
+    reference: bool = True,
 ) -> Graph | OpenGraph:
-    """A graph from an ONNX model of opset 11 or later.
+    """A graph from an ONNX model.
 
     Data stay in ONNX's layout, NCX. What depends on constants alone is computed now; ops that draw random numbers never
-    are. Attributes and versions of ops that their translations do not know are refused. Weights in files of their own
-    are read from the folder of the model's path only. The graph holds the weights as its
-    constants, which backends prepare once. Inputs and outputs have the model's names and order. It is not finalized,
-    so that more can be built onto it. Where oneDNN Graph has no op (look-ups, comparisons, integers), ops of our own
-    run on the host; their names begin with `Host`.
+    are. Weights in files of their own are read from the folder of the model's path only. The graph holds the weights as
+    its constants, which backends prepare once. Inputs and outputs have the model's names and order. It is not
+    finalized, so that more can be built onto it. Where oneDNN Graph has no op (look-ups, comparisons, integers), ops of
+    our own run on the host; their names begin with `Host`. Models of an opset before 11 are converted by
+    onnx.version_converter.
+
+    A node that its translation does not take becomes what ONNX defines its op by, or is run by ONNX's reference, if
+    that was seen to be right for the op: as the op `HostOnnx` where the sizes of its outputs are known.
 
     QuantizeLinear becomes Quantize, the op that int8 kernels fuse. ONNX rounds x / scale and adds the zero point then;
     Quantize rounds the sum. Where x / scale lies half-way between two integers (or as near to that as f32 can tell) and
@@ -41,12 +45,16 @@ def from_onnx(
         shapes: input name → its sizes, for inputs that the model leaves open. Where sizes stay open that ops depend
             on (a reshape to a computed shape, say), it is an `OpenGraph`: ops are made for the sizes of each call.
         fold_limit: bytes that a constant which is computed now may take.
+        reference: False refuses nodes that would be run by ONNX's reference, or by themselves.
+
+    Returns:
+        A graph; an `OpenGraph` as above; a `StagedGraph`, which runs in stages, where sizes depend on values, or types
+        are none that graphs have.
 
     Raises:
-        UnsupportedError: nodes that can't be translated, all of them in one message; or the
-            package onnx is not installed; or a model that computes nothing.
+        UnsupportedError: nodes that can't be run, all of them in one message; or the package onnx is not installed.
         ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it.
     """
-    from .importer import import_onnx
+    from .models import import_onnx
 
-    return import_onnx(model, shapes, fold_limit)
+    return import_onnx(model, shapes, fold_limit, reference)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...ops.errors import ArgumentError
 from ...ops.values import format_value, one_line
+from ..importing.translation import Unmapped
+from ..runtime.arrays import Array
 from ..runtime.libraries import library
+from .types import NUMBERS
+
+KNOWN_TO_INFERENCE = 1024
+"""Elements of constants that shape inference is given the values of: sizes, counts, bounds."""
 
 
 def invalid(what: str) -> ArgumentError:
@@ -98,13 +106,18 @@ def check_structure(graph: Any) -> None:
 class NodeChecks:
     """ONNX's own checks of a node: how many inputs, which attributes, and of which types."""
 
-    def __init__(self, onnx: Any, opset: int) -> None:
+    def __init__(self, onnx: Any, opset: int, versions: Mapping[str, int]) -> None:
         self._defs = library("onnx.defs", "onnx", "from_onnx")
         self._checker = library("onnx.checker", "onnx", "from_onnx")
         self._opset = opset
         self._context = self._checker.C.CheckerContext()
         self._context.ir_version = onnx.IR_VERSION
         self._context.opset_imports = {"": opset}
+        self._versions = dict(versions)
+
+    def knows(self, node: Any) -> bool:
+        """Whether the package onnx has a definition of the op."""
+        return bool(self._defs.has(node.op_type, self._versions.get(node.domain, self._opset), node.domain))
 
     def __call__(self, node: Any, label: str) -> None:
         """Checks a node of ONNX's own op set.
@@ -125,3 +138,47 @@ class NodeChecks:
         except self._checker.ValidationError as error:
             what = str(error).partition("==> Context")[0].strip()
             raise invalid(f"node {label!r} ({node.op_type}): {one_line(what)}") from error
+
+
+Known = tuple[np.dtype[Any], Sequence[int], Array | None]
+"""Type, shape with -1 for open sizes, and constant value of a tensor."""
+
+
+def one_node(onnx: Any, imports: Any, node: Any, inputs: Mapping[str, Known]) -> Any:
+    """A model of one node.
+
+    Args:
+        onnx: the package.
+        imports: the op sets of the node's model.
+        inputs: what is known of each that is a tensor, by name.
+    """
+    infos = [
+        onnx.helper.make_tensor_value_info(
+            name, NUMBERS[dtype], [None if size < 0 else size for size in shape]
+        )
+        for name, (dtype, shape, _) in inputs.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "one_node", infos, outputs)
+    return onnx.helper.make_model(graph, opset_imports=imports)
+
+
+def inferred(onnx: Any, imports: Any, node: Any, inputs: Mapping[str, Known], *, strict: bool = True) -> Any:
+    """A model of one node with the types and shapes of its outputs, as far as ONNX infers them.
+
+    Args:
+        onnx, imports, node, inputs: see `one_node`.
+        strict: whether shapes must fit, too; what runs may be given one element where ONNX wants a scalar.
+
+    Raises:
+        Unmapped: its attributes and inputs contradict each other.
+    """
+    alone = one_node(onnx, imports, node, inputs)
+    for name, (_, _, value) in inputs.items():
+        if value is not None and value.size <= KNOWN_TO_INFERENCE:
+            alone.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    inference = library("onnx.shape_inference", "onnx", "from_onnx")
+    try:
+        return inference.infer_shapes(alone, check_type=True, strict_mode=strict, data_prop=True)
+    except Exception as error:  # of its C++ code
+        raise Unmapped(f"its attributes and inputs don't fit together ({one_line(str(error))})") from error

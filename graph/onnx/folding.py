@@ -8,7 +8,7 @@ its own in others, and what it gets wrong is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from attrs import frozen
@@ -17,7 +17,12 @@ from ...ops.values import one_line
 from ..importing.translation import FAILURES, TooLarge, Translation, Unmapped, Value, check_room
 from ..runtime.arrays import Array, data_type_of, numpy_type
 from ..runtime.libraries import library
-from .types import NUMBERS, numpy_type_of
+from .checks import KNOWN_TO_INFERENCE, inferred
+from .types import NUMBERS, STRING, is_array, numpy_type_of
+
+UNTRUSTED = (
+    "our kernels don't take it, and it is not among the ops of which ONNX's reference was seen to be right"
+)
 
 Translated = Callable[[Translation, Sequence["Value | None"]], Sequence[Value]]
 """A node's translation, of other inputs than the model's."""
@@ -26,6 +31,9 @@ RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 """Ops that draw anew at each call."""
+DRAWS = frozenset((*RANDOM, "Dropout"))
+"""Ops that draw, by the reference too where no translation takes them: of their numbers nothing is said but how they
+are distributed."""
 FOLDED_LATER = {"DequantizeLinear": 19, "QuantizeLinear": 19}
 """Ops that ONNX's reference has from this opset on only. What later versions added are types, blocks and attributes."""
 ALWAYS = """
@@ -41,8 +49,19 @@ ALWAYS = """
     Sqrt Squeeze StringSplit Sub Sum Tan Tanh TensorScatter TfIdfVectorizer Tile TopK Transpose Trilu Unique
     Unsqueeze Where Xor
 """
+SEQUENCES = """
+    ConcatFromSequence DFT ImageDecoder MaxUnpool Optional OptionalGetElement OptionalHasElement STFT SequenceAt
+    SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence StringConcat
+    StringNormalizer
+"""
+CLASSIC = (
+    "ArrayFeatureExtractor Binarizer LabelEncoder TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"
+)
 BY_REFERENCE: Mapping[str, int] = {
     **dict.fromkeys(ALWAYS.split(), 0),
+    **dict.fromkeys(SEQUENCES.split(), 0),
+    **{f"ai.onnx.ml.{name}": 0 for name in CLASSIC.split()},
+    **{f"ai.onnx.preview.training.{name}": 0 for name in ("Adagrad", "Adam", "Momentum")},
     "BitCast": 26,
     "RoiAlign": 16,
     "Softmax": 13,
@@ -57,8 +76,6 @@ SHAPES_ARITHMETIC = frozenset(
     )
 )
 """Ops that models compute shapes with, by the hundred: of integers, the reference has them in a fifth of the time."""
-KNOWN_TO_INFERENCE = 1024
-"""Elements of constants that shape inference is given the values of: sizes, counts, bounds."""
 
 
 def reference_first(kind: str, inputs: Sequence[Array | None]) -> bool:
@@ -122,6 +139,15 @@ def _computed(t: Translation, made: Sequence[Value], feeds: Mapping[str, Array],
     return [named[name] for name in names]
 
 
+def trusted(kind: str, opset: int) -> bool:
+    """Whether the results of ONNX's reference were seen to be right for an op."""
+    return opset >= BY_REFERENCE.get(kind, opset + 1)
+
+
+class Failed(Unmapped):
+    """ONNX's reference has no result for these inputs."""
+
+
 @frozen
 class Reference:
     """ONNX's reference for single nodes.
@@ -131,7 +157,7 @@ class Reference:
         imports: the op sets of the model.
         opset: the version of ONNX's own one.
         ir_version: the model's.
-        limit: bytes that a result may take.
+        limit: bytes that a constant may take.
     """
 
     onnx: Any
@@ -140,48 +166,76 @@ class Reference:
     ir_version: int
     limit: int
 
-    def __call__(self, node: Any, kind: str, inputs: Sequence[Array | None]) -> list[Array]:
-        """The outputs; those without a name are empty.
+    def __call__(self, node: Any, inputs: Sequence[Array | None]) -> list[Array]:
+        """The outputs of a node of constants; those without a name are empty.
+
+        Raises:
+            Unmapped: the reference has no result, or none that could be relied on, or one that takes too much memory.
+        """
+        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if not trusted(kind, self.opset):
+            raise Unmapped(f"its constant value can't be computed; {UNTRUSTED}")
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            raise Unmapped("its constant value is not computed, for it holds graphs of its own")
+        feeds = {name: a for name, a in zip(node.input, inputs, strict=True) if a is not None}
+        try:
+            model = self._model(node, feeds)
+            self._check_room(model, feeds)
+        except Unmapped:
+            raise
+        except Exception as error:  # types that the package does not know, and what inference raises
+            raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
+        made = self._computed(model, node, feeds)
+        if not all(isinstance(value, np.ndarray) for value in made):
+            raise Unmapped("its constant value is no tensor")
+        return made
+
+    def run(self, node: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a node, for arrays, lists of them, or None; those without a name are empty.
 
         Raises:
             Unmapped: the reference has no result, or none that could be relied on.
         """
-        if self.opset < BY_REFERENCE.get(kind, self.opset + 1):
-            raise Unmapped(
-                "its constant value can't be computed; our kernels don't take it, and it is not among the ops of which "
-                "ONNX's reference was seen to be right"
-            )
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise Unmapped("its constant value is not computed, for it holds graphs of its own")
-        feeds = {name: a for name, a in zip(node.input, inputs, strict=True) if a is not None}
-        outputs = [name for name in node.output if name]
+        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if kind not in DRAWS and not trusted(kind, self.opset):
+            raise Unmapped(UNTRUSTED)
+        feeds = {name: value for name, value in zip(node.input, inputs, strict=True) if name}
+        if all(is_array(value) and value.dtype in NUMBERS for value in feeds.values()):
+            known = {name: (value.dtype, value.shape, value) for name, value in feeds.items()}
+            inferred(self.onnx, self.imports, node, known, strict=False)
+        return self._computed(self._model(node, feeds), node, feeds)
+
+    def _computed(self, model: Any, node: Any, feeds: Mapping[str, Any]) -> list[Any]:
         try:
-            model = self._model(node, kind, feeds, outputs)
-            self._check_room(model, feeds)
             evaluator = library("onnx.reference", "onnx", "from_onnx").ReferenceEvaluator(model)
             with np.errstate(all="ignore"):
-                made = dict(zip(outputs, evaluator.run(None, feeds), strict=True))
-        except Unmapped:
+                made = iter(evaluator.run(None, dict(feeds)))
+        except MemoryError:
             raise
         except Exception as error:  # the reference raises whatever its NumPy code does
-            raise Unmapped(f"its constant value can't be computed ({one_line(error)})") from error
-        if any(not isinstance(value, np.ndarray | np.generic) for value in made.values()):
-            raise Unmapped("its constant value is no tensor")
-        return [np.asarray(made[name]) if name else np.empty(0) for name in node.output]
+            raise Failed(f"ONNX's reference can't compute it ({one_line(error)})") from error
+        return [_plain(next(made)) if name else np.empty(0) for name in node.output]
 
-    def _model(self, node: Any, kind: str, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Any:
+    def _model(self, node: Any, feeds: Mapping[str, Any]) -> Any:
         helper = self.onnx.helper
-        oldest = FOLDED_LATER.get(kind, 0)
+        oldest = FOLDED_LATER.get(node.op_type, 0)
         return helper.make_model(
             helper.make_graph(
                 [node],
-                "constant",
-                [helper.make_tensor_value_info(n, NUMBERS[a.dtype], a.shape) for n, a in feeds.items()],
-                [self.onnx.ValueInfoProto(name=name) for name in outputs],
+                "one_node",
+                [self._described(name, value) for name, value in feeds.items()],
+                [self.onnx.ValueInfoProto(name=name) for name in node.output if name],
             ),
             opset_imports=self.imports if self.opset >= oldest else [helper.make_opsetid("", oldest)],
             ir_version=self.ir_version,
         )
+
+    def _described(self, name: str, value: object) -> Any:
+        """An input, with its type where it is a tensor: functions of ONNX depend on that."""
+        if not is_array(value):
+            return self.onnx.ValueInfoProto(name=name)
+        number = STRING if value.dtype.kind in "OUST" else NUMBERS[value.dtype]
+        return self.onnx.helper.make_tensor_value_info(name, number, value.shape)
 
     def _check_room(self, model: Any, feeds: Mapping[str, Array]) -> None:
         """Checks what the results take, by ONNX's inference of shapes, before they are made."""
@@ -196,3 +250,13 @@ class Reference:
             if all(size.HasField("dim_value") for size in shape.dim):
                 dtype = numpy_type_of(info.type.tensor_type.elem_type)
                 check_room([size.dim_value for size in shape.dim], dtype, self.limit)
+
+
+def _plain(value: Any) -> Any:
+    """A value of the reference; text has one type here, and scalars are arrays."""
+    if isinstance(value, list):
+        return [_plain(one) for one in cast("list[Any]", value)]
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "UT" else array

@@ -1,17 +1,18 @@
-"""From an ONNX model to a graph: reading it, folding what is constant, and translating node by node."""
+"""From an ONNX model to a graph: folding what is constant, and translating node by node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
+from attrs import evolve, frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import (
     ArgumentError,
-    ArgumentTypeError,
+    DataTypeError,
+    OneDNNGraphError,
     UnsupportedError,
     nearest,
 )
@@ -23,58 +24,60 @@ from ..importing.translation import (
     NO_TRANSLATION,
     LeftOpen,
     Problem,
+    TooLarge,
     Translation,
     Unmapped,
     Untranslated,
     Value,
     base_of,
+    dtype_of,
     reason_of,
     shape_of,
-    sizes,
     unsupported,
 )
-from ..model.logical_tensor import LogicalTensor, as_shape, format_shape
-from ..open_graph import OpenGraph
+from ..model.logical_tensor import LogicalTensor, as_shape, foreign_tensor, format_shape
+from ..model.numpy_types import DATA_TYPES
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.libraries import library
-from .checks import NodeChecks, label_of
-from .folding import RANDOM, Reference, by_kernels, reference_first
-from .known import Schemas
+from .checks import Known, NodeChecks, inferred, label_of
+from .control import CONTROL
+from .definitions import definition
+from .evaluation import SHAPES, Evaluation, kind_of
+from .folding import DRAWS, Failed, trusted
+from .host_nodes import host_node
 from .modules import module_titles
-from .node import Node, constant_scalar
+from .node import constant_scalar
 from .patterns import Pattern, patterns
-from .reading import Model, read_model
+from .reading import Model, alive_in, captured
 from .table import TABLE
-from .types import numpy_type_of
+from .types import NUMBERS, numpy_type_of
 
-SHAPES = ("Shape", "Size")
-
-
-def import_onnx(
-    model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int
-) -> Graph | OpenGraph:
-    """See `from_onnx`."""
-    return _imported(read_model(model, positive(fold_limit)), shapes or {}, for_sizes=False)
+FOREIGN = 1 << 32
+"""Ids of inputs of types that graphs don't have begin here."""
 
 
-def positive(fold_limit: object) -> int:
-    """The limit, if it is one."""
-    if isinstance(fold_limit, bool) or not isinstance(fold_limit, int) or fold_limit < 0:
-        raise ArgumentTypeError(
-            f"from_onnx: fold_limit must be a number of bytes, an integer of at least 0, got {format_value(fold_limit)}"
-        )
-    return fold_limit
+@frozen(eq=False)
+class Waiting:
+    """A node that has not become ops.
+
+    Attributes:
+        number: its place among the nodes.
+        node: the node.
+        label: what messages call it.
+        failed: why it has no translation; empty for one that reads what is not there yet.
+        needed: how many of its outputs are.
+        defining: whether it is one of the nodes that define the one at its place.
+    """
+
+    number: int
+    node: Any
+    label: str
+    failed: str
+    needed: int
+    defining: bool = False
 
 
-def _imported(
-    model: Model, shapes: Mapping[str, Sequence[int]], *, for_sizes: bool = True
-) -> Graph | OpenGraph:
-    importer = _Importer(model, shapes)
-    graph = importer.run(for_sizes)
-    return OpenGraph(*importer.ports(), partial(_imported, model)) if graph is None else graph
-
-
-class _Importer:
+class Importer:
     """One import.
 
     Args:
@@ -85,64 +88,97 @@ class _Importer:
         open: whether a size of an input, or its rank, is not known.
         later: names of values that are computed from sizes which are not known.
         broken: names of values without a translation, or that depend on one of these.
+        waiting: the nodes that make them.
+        values: what names stand for.
     """
 
     def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
+        self.model = model
         self.onnx = model.onnx
         self.proto = model.proto
-        self.opset = model.opset
         self.constants = model.constants
         self.shapes = shapes
         self.t = Translation(model.fold_limit)
         self.values: dict[str, Value] = {}
         self.problems: list[Problem] = []
+        self.refused: list[Problem] = []
+        self.waiting: list[Waiting] = []
         self.broken: set[str] = set()
         self.inputs: list[str] = []
         self.later: set[str] = set()
         self.open = False
-        self.check_node = NodeChecks(model.onnx, model.opset)
-        self.schemas = Schemas(model.opset)
-        self.reference = Reference(
-            model.onnx, model.proto.opset_import, model.opset, model.proto.ir_version, model.fold_limit
+        self.check_node = NodeChecks(
+            model.onnx, model.opset, {o.domain: o.version for o in model.proto.opset_import}
         )
+        self.evaluation = Evaluation(model)
         self.titles = module_titles(model.proto.graph.node, model.constants)
 
-    def run(self, for_sizes: bool) -> Graph | None:
-        """The graph; None where it takes more sizes to make it. For `for_sizes` see `finished`."""
+    def translate(self) -> None:
+        """Translates all nodes that have a translation."""
         graph = self.proto.graph
         for name, array in self.constants.items():
             self._named(name, array)
         self._inputs(graph)
-        found = (
-            {}
-            if self.opset < 13
-            else patterns(
-                graph.node, lambda name: constant_scalar(self.values.get(name)), self._attributes_of
-            )
-        )
-        alive = _alive(graph, found)
+        found = {} if self.model.opset < 13 or self.model.plain else self._patterns(graph)
+        alive = alive_in(graph, found)
         for number, node in enumerate(graph.node):
-            self._node(
-                node, label_of(node, number), alive, found.get(node.output[0]) if node.output else None
-            )
-        if self.problems:
+            self._node(node, number, alive, found.get(node.output[0]) if node.output else None)
+
+    def _patterns(self, graph: Any) -> dict[str, Pattern]:
+        return patterns(
+            graph.node, lambda name: constant_scalar(self.values.get(name)), self.evaluation.attributes_of
+        )
+
+    def check(self) -> None:
+        """Checks that all nodes have a translation, or run by ONNX's reference.
+
+        Raises:
+            UnsupportedError: some don't.
+        """
+        if self.problems and not self.model.reference:
             raise unsupported(self.problems, "ONNX model")
-        if any(output.name not in self.values for output in graph.output):
+        if self.refused:
+            raise unsupported(self.refused, "ONNX model")
+
+    @property
+    def open_only(self) -> bool:
+        """Whether nodes wait only for sizes of inputs."""
+        return not self.problems and self.open
+
+    def graph(self) -> Graph | None:
+        """The graph; None where it takes more sizes to make it.
+
+        Raises:
+            UnsupportedError: an output can't be made.
+        """
+        outputs = self.proto.graph.output
+        if any(output.name not in self.values for output in outputs):
             return None
-        results = {output.name: self.values[output.name] for output in graph.output}
-        return finished(self.t, results, "from_onnx", for_sizes=for_sizes)
+        results = {output.name: self.values[output.name] for output in outputs}
+        return finished(self.t, results, "from_onnx", for_sizes=True)
 
     def ports(self) -> tuple[Sequence[LogicalTensor], Sequence[tuple[str, LogicalTensor]]]:
         """The inputs, and the outputs as the model describes them."""
-        inputs = [value for name in self.inputs if isinstance(value := self.values[name], LogicalTensor)]
+        inputs: list[LogicalTensor] = []
+        for info in self.proto.graph.input:
+            if info.name in self.inputs:
+                value = self.values.get(info.name)
+                made = value if isinstance(value, LogicalTensor) else None
+                inputs.append(made or foreign_tensor(FOREIGN + len(inputs), info.name))
         outputs: list[tuple[str, LogicalTensor]] = []
         described = self.proto.graph.output
         if not all(info.type.HasField("tensor_type") for info in described):
             inference = library("onnx.shape_inference", "onnx", "from_onnx")
             described = inference.infer_shapes(self.proto).graph.output
-        for number, info in enumerate(described, 1 + max(t.id for t in inputs)):
-            data_type, shape = self._described(info, "output")
-            outputs.append((info.name, LogicalTensor(number, data_type, shape, name=info.name)))
+        for number, info in enumerate(described, 1 + max((t.id for t in inputs), default=0)):
+            try:
+                data_type, shape = self._described(info, "output")
+                made = LogicalTensor(number, data_type, shape, name=info.name)
+            except OneDNNGraphError:
+                if not self.model.reference:
+                    raise
+                made = foreign_tensor(number, info.name)
+            outputs.append((info.name, made))
         return inputs, outputs
 
     # --- what is given ---
@@ -156,7 +192,13 @@ class _Importer:
             if info.name in self.values:  # an initializer with a place in the inputs: a default
                 continue
             self.inputs.append(info.name)
-            data_type, shape = self._described(info, "input")
+            try:
+                data_type, shape = self._described(info, "input")
+            except UnsupportedError:
+                if not self.model.reference:
+                    raise
+                self.broken.add(info.name)
+                continue
             made = self.t.input(info.name, data_type, self._fixed(info.name, shape))
             self.values[info.name] = made
             self.open = self.open or not made.is_concrete
@@ -179,7 +221,7 @@ class _Importer:
             shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
         try:
             return data_type_of(np.empty(0, numpy_type_of(kind.elem_type)), f"{what} {info.name!r}"), shape
-        except Unmapped as error:
+        except (Unmapped, DataTypeError) as error:
             raise UnsupportedError(f"from_onnx: {what} {info.name!r}: {error}") from error
 
     def _fixed(self, name: str, shape: list[int] | None) -> list[int] | None:
@@ -198,118 +240,139 @@ class _Importer:
 
     # --- node by node ---
 
-    def _node(self, node: Any, label: str, alive: set[str], pattern: Pattern | None) -> None:
+    def _node(self, node: Any, number: int, alive: set[str], pattern: Pattern | None) -> None:
+        label = label_of(node, number)
         needed = [index for index, name in enumerate(node.output) if name in alive]
         if not needed or node.output[0] in self.values:
             return
-        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        kind = kind_of(node) if pattern is None else pattern.kind
         sources = list(node.input) if pattern is None else [pattern.source]
-        if pattern is not None:
-            kind = pattern.kind
-        if any(name in self.broken or name in self.later for name in sources):
-            self._postponed(kind, node, label, sources)
+        reads = [*sources, *captured(node)] if pattern is None else sources
+        waiting = Waiting(number, node, label, "", max(needed) + 1)
+        if any(name in self.broken or name in self.later for name in reads):
+            self._postponed(kind, waiting, reads)
             return
         if pattern is None and not node.domain:
             self.check_node(node, label)
         self.t.label = self.titles.get(node.output[0], label)
+        inputs = [self.values[name] if name else None for name in sources]
         try:
-            inputs = [self.values[name] if name else None for name in sources]
-            made = self._translated(node, kind, inputs, max(needed) + 1, pattern)
+            made = self._translated(node, kind, inputs, waiting.needed, pattern)
         except FAILURES as error:
             if self.open and kind in SHAPES:
                 self.later.update(node.output)
                 return
+            by_definition = pattern is None and not self.open and not isinstance(error, TooLarge | Failed)
+            if by_definition and self._by_definition(node, number, inputs):
+                return
+            if by_definition and self._on_host(node, inputs):
+                return
             self.broken.update(node.output)
-            if not (self.open and _may_change(error, [self.values[name] for name in sources if name])):
-                self.problems.append(Problem(kind, label, reason_of(error)))
+            self.waiting.append(evolve(waiting, failed=reason_of(error)))
+            if not (self.open and _may_change(error, [value for value in inputs if value is not None])):
+                self._problem(Problem(kind, label, reason_of(error)), node, inputs, error)
             return
         for name, value in zip(node.output, made, strict=False):
             if name:
                 self.values[name] = value
 
-    def _postponed(self, kind: str, node: Any, label: str, sources: Sequence[str]) -> None:
+    def _by_definition(self, node: Any, number: int, inputs: Sequence[Value | None]) -> bool:
+        """Translates a node by what ONNX defines its op by, other ops; whether it has such a definition.
+
+        Where one of these has no translation, the node waits as a whole if the reference has it, else that one.
+        """
+        if any(value is not None and DATA_TYPES.get(dtype_of(value)) is None for value in inputs):
+            return False
+        known = {
+            name: (dtype_of(value), shape_of(value))
+            for name, value in zip(node.input, inputs, strict=True)
+            if value is not None
+        }
+        nodes = definition(self.model, node, known, f"{label_of(node, number)}.")
+        lengths = len(self.problems), len(self.refused), len(self.waiting)
+        alive = {name for one in nodes for name in one.output}
+        for one in nodes:
+            self._node(one, number, alive, None)
+        in_parts = self.model.reference and not trusted(kind_of(node), self.model.opset)
+        if len(self.waiting) == lengths[2] or (in_parts and len(self.refused) == lengths[1]):
+            self.waiting[lengths[2] :] = [evolve(one, defining=True) for one in self.waiting[lengths[2] :]]
+            return bool(nodes)
+        for found, length in zip((self.problems, self.refused, self.waiting), lengths, strict=True):
+            del found[length:]
+        self.broken.difference_update(alive)
+        for name in alive:
+            self.values.pop(name, None)
+        return False
+
+    def _on_host(self, node: Any, inputs: Sequence[Value | None]) -> bool:
+        """Has ONNX's reference run a node as an op of the graph; whether that can be."""
+        kind = kind_of(node)
+        fixed = kind not in DRAWS and kind not in CONTROL and trusted(kind, self.model.opset)
+        if not (self.model.reference and fixed and self.check_node.knows(node)):
+            return False
+        try:
+            made = host_node(self.t, self.model, node, inputs)
+        except FAILURES:
+            return False
+        self.values.update(zip(node.output, made or (), strict=False))
+        return made is not None
+
+    def _postponed(self, kind: str, waiting: Waiting, reads: Sequence[str]) -> None:
         """A node that reads what has no translation, or what is known with the sizes of the inputs only."""
-        known = [name for name in sources if name and name not in self.later]
+        known = [name for name in reads if name and name not in self.later]
         folded = all(isinstance(self.values.get(name), np.ndarray) for name in known)
         if self.open and (folded or kind in SHAPES):
-            self.later.update(node.output)
+            self.later.update(waiting.node.output)
             return
-        self.broken.update(node.output)
+        self.broken.update(waiting.node.output)
+        self.waiting.append(waiting)
         if kind not in TABLE:
-            self.problems.append(Problem(kind, label, NO_TRANSLATION))
+            inputs = [self.values.get(name) for name in waiting.node.input]
+            self._problem(Problem(kind, waiting.label, NO_TRANSLATION), waiting.node, inputs)
 
-    def _attributes_of(self, node: Any) -> dict[str, Any]:
-        return {a.name: _python(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
+    def _problem(
+        self, problem: Problem, node: Any, inputs: Sequence[Value | None], error: Exception | None = None
+    ) -> None:
+        self.problems.append(problem)
+        reason = "" if isinstance(error, TooLarge) else self._contradiction(node, inputs)
+        if isinstance(error, TooLarge | Failed) or reason or not self.evaluation.may_run(node, inputs):
+            self.refused.append(evolve(problem, reason=reason or problem.reason))
+
+    def _contradiction(self, node: Any, inputs: Sequence[Value | None]) -> str:
+        if len(inputs) < len(node.input) or any(captured(node)) or not self.check_node.knows(node):
+            return ""
+        known: dict[str, Known] = {}
+        for name, value in zip(node.input, inputs, strict=True):
+            if value is None and name:
+                return ""
+            if value is not None:
+                base = base_of(value)
+                if (isinstance(base, LogicalTensor) and base.shape is None) or dtype_of(value) not in NUMBERS:
+                    return ""
+                constant = value if isinstance(value, np.ndarray) else None
+                known[name] = (dtype_of(value), shape_of(value), constant)
+        try:
+            inferred(self.onnx, self.proto.opset_import, node, known, strict=not self.model.plain)
+        except Unmapped as error:
+            return str(error)
+        return ""
 
     def _translated(
         self, node: Any, kind: str, inputs: Sequence[Value | None], outputs: int, pattern: Pattern | None
     ) -> Sequence[Value]:
         if pattern is not None and isinstance(inputs[0], np.ndarray):
             return [pattern.folded(inputs[0])]
-        attributes = self._attributes_of(node) if pattern is None else dict(pattern.attributes)
-        if kind in SHAPES and inputs[0] is not None:
-            self.schemas.check(kind, inputs, attributes)
-            return [_shape(kind, inputs[0], attributes)]
         keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
         constant = [value for value in inputs if value is None or isinstance(value, np.ndarray)]
-        if len(constant) == len(inputs) and not keep:
-            return self._folded(node, kind, constant, outputs)
-        return self._by_table(self.t, kind, inputs, outputs, node.output, attributes, pattern is None)
-
-    def _by_table(
-        self,
-        t: Translation,
-        kind: str,
-        inputs: Sequence[Value | None],
-        needed: int,
-        outputs: Sequence[str],
-        attributes: Mapping[str, Any],
-        checked: bool = True,
-    ) -> Sequence[Value]:
-        """A node's translation.
-
-        Args:
-            needed: how many of its outputs are.
-            outputs: their names, empty for those that are not there.
-            checked: whether its attributes are those of the op.
-        """
-        translate = TABLE.get(kind)
-        if translate is None:
-            raise Untranslated(NO_TRANSLATION)
-        if checked:
-            self.schemas.check(kind, inputs, attributes)
-        made = translate(
-            t,
-            Node(
-                kind=kind,
-                opset=self.opset,
-                inputs=tuple(inputs),
-                outputs=needed,
-                listed=len(outputs),
-                attributes=attributes,
-            ),
+        if len(constant) == len(inputs) and not keep and pattern is None:
+            arrays = self.evaluation.folded(node, constant, outputs)
+            for name, array in zip(node.output, arrays, strict=False):
+                self.t.entitle(array, name)
+            return arrays
+        attributes = self.evaluation.attributes_of(node) if pattern is None else dict(pattern.attributes)
+        return self.evaluation.translated(
+            self.t, kind, inputs, outputs, node.output, attributes, pattern is None
         )
-        results: list[Value] = list(made) if isinstance(made, Sequence) else [made]
-        if len(results) < needed:
-            raise Unmapped(f"its output {outputs[needed - 1]!r}, number {needed - 1}, has no counterpart")
-        return results
-
-    def _folded(self, node: Any, kind: str, inputs: Sequence[Array | None], needed: int) -> Sequence[Value]:
-        """The outputs of a node whose inputs are all constant."""
-        attributes = self._attributes_of(node)
-        if kind in RANDOM:
-            raise Unmapped("it draws other numbers at each call, and so it has no constant value")
-
-        def translate(t: Translation, values: Sequence[Value | None]) -> Sequence[Value]:
-            return self._by_table(t, kind, values, needed, node.output, attributes)
-
-        made: list[Array] | None = None
-        if kind in TABLE and not reference_first(kind, inputs):
-            made = by_kernels(inputs, translate, self.t.limit)
-        arrays = self.reference(node, kind, inputs) if made is None else made
-        for name, array in zip(node.output, arrays, strict=False):
-            self.t.entitle(array, name)
-        return arrays
 
 
 def _may_change(error: Exception, inputs: Sequence[Value]) -> bool:
@@ -318,41 +381,6 @@ def _may_change(error: Exception, inputs: Sequence[Value]) -> bool:
         return False
     shapes = [value.shape for value in map(base_of, inputs) if isinstance(value, LogicalTensor)]
     return isinstance(error, LeftOpen) or any(shape is None or -1 in shape for shape in shapes)
-
-
-def _alive(graph: Any, found: Mapping[str, Pattern]) -> set[str]:
-    """Names that the outputs depend on."""
-    producers = {name: node for node in graph.node for name in node.output if name}
-    alive: set[str] = set()
-    waiting = [output.name for output in graph.output]
-    while waiting:
-        name = waiting.pop()
-        if name in alive:
-            continue
-        alive.add(name)
-        if name in found:
-            waiting.append(found[name].source)
-        elif name in producers:
-            waiting += [source for source in producers[name].input if source]
-    return alive
-
-
-def _python(value: Any) -> Any:
-    """An attribute's value with text as str."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, int | float | str) or not hasattr(value, "__len__"):
-        return value
-    return [_python(one) if isinstance(one, bytes) else one for one in value]
-
-
-def _shape(kind: str, value: Value, attributes: Mapping[str, Any]) -> Array:
-    if kind == "Size":
-        return np.asarray(np.prod(sizes(value), dtype=np.int64))
-    part = shape_of(value)[attributes.get("start", 0) : attributes.get("end")]
-    if -1 in part:
-        sizes(value)  # says what is missing
-    return np.asarray(part, np.int64)
 
 
 def _stays_quantized(value: Value | None) -> bool:

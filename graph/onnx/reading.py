@@ -20,7 +20,7 @@ from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .checks import check_structure, check_texts, invalid
 from .known import NEWEST_OPSET
-from .types import numpy_type_of
+from .types import STRING, numpy_type_of
 
 OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -42,6 +42,8 @@ class Model:
         opset: the version of the op set.
         constants: initializers and Constant nodes, decoded once, so that all imports share them.
         fold_limit: bytes that a constant which is computed at import may take.
+        reference: whether what has no translation is run by ONNX's reference.
+        plain: whether nodes are translated one by one, without looking for what several say together.
     """
 
     onnx: Any
@@ -49,22 +51,25 @@ class Model:
     opset: int
     constants: Mapping[str, Array]
     fold_limit: int
+    reference: bool = True
+    plain: bool = False
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:
         """Packages are imported where it is unpickled, and each weight is in there once, decoded."""
         proto = self.onnx.ModelProto()
         proto.CopyFrom(self.proto)
         light = _without_weights(self.onnx, proto)
-        return _model_from, (light.SerializeToString(), self.opset, dict(self.constants), self.fold_limit)
+        more = (self.fold_limit, self.reference, self.plain)
+        return _model_from, (light.SerializeToString(), self.opset, dict(self.constants), *more)
 
 
-def _model_from(proto: bytes, opset: int, constants: Mapping[str, Array], fold_limit: int) -> Model:
+def _model_from(proto: bytes, opset: int, constants: Mapping[str, Array], *more: Any) -> Model:
     """The model of a pickle."""
     onnx = library("onnx", "onnx", "a pickle of a model from ONNX")
-    return Model(onnx, onnx.ModelProto.FromString(proto), opset, constants, fold_limit)
+    return Model(onnx, onnx.ModelProto.FromString(proto), opset, constants, *more)
 
 
-def read_model(model: object, fold_limit: int) -> Model:
+def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Model:
     """The model, checked as far as that goes without looking at what its ops do.
 
     Raises:
@@ -77,6 +82,8 @@ def read_model(model: object, fold_limit: int) -> Model:
     check_texts([value.name for values in named for value in values], _nodes(proto))
     opset = _opset(onnx, proto)
     proto = _in_default_domain(onnx, proto)
+    if opset < OLDEST_OPSET:
+        proto, opset = _converted(onnx, proto, opset), OLDEST_OPSET
     if proto.functions:
         _count_nodes(proto)
         try:
@@ -86,22 +93,20 @@ def read_model(model: object, fold_limit: int) -> Model:
                 f"its functions can't be put in place of their calls ({one_line(error)})"
             ) from error
     check_structure(proto.graph)
-    constants = _initializers(onnx, proto.graph) | _constant_nodes(onnx, proto.graph.node)
+    constants = constants_of(onnx, proto.graph)
     if not isinstance(model, onnx.ModelProto):
         proto = _without_weights(onnx, proto)
-    return Model(onnx, proto, opset, constants, fold_limit)
+    return Model(onnx, proto, opset, constants, fold_limit, reference)
 
 
 def _opset(onnx: Any, proto: Any) -> int:
     versions = {o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS}
     if len(versions) > 1:
         raise invalid(f"it imports the versions {sorted(versions)} of ONNX's op set, and can only have one")
-    opset = next(iter(versions), 0)
-    if opset < OLDEST_OPSET:
-        raise UnsupportedError(
-            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}; "
-            "convert it with onnx.version_converter.convert_version(model, 13)"
-        )
+    own = any(node.domain in DEFAULT_DOMAINS for node in _nodes(proto))
+    opset = next(iter(versions), 0 if own else NEWEST_OPSET)
+    if opset < 1:
+        raise invalid("it has nodes of ONNX's own op set, and does not say of which version")
     newest = max(NEWEST_OPSET, onnx.defs.onnx_opset_version())
     if opset > newest:
         raise UnsupportedError(
@@ -109,6 +114,23 @@ def _opset(onnx: Any, proto: Any) -> int:
             "install a newer onnx, or convert the model with onnx.version_converter"
         )
     return opset
+
+
+def _converted(onnx: Any, proto: Any, opset: int) -> Any:
+    """A model of an older op set in the oldest that translations know."""
+    converter = library("onnx.version_converter", "onnx", "from_onnx")
+    if opset < 9 and any(node.op_type == "Scan" for node in _nodes(proto)):
+        raise UnsupportedError(
+            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}, of which nothing converts Scan; "
+            "export it anew for a later opset"
+        )
+    try:
+        return converter.convert_version(proto, OLDEST_OPSET)
+    except Exception as error:  # of its C++ code
+        raise UnsupportedError(
+            f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}, and onnx.version_converter can't "
+            f"convert it ({one_line(error)}); export it anew for a later opset"
+        ) from error
 
 
 def _in_default_domain(onnx: Any, proto: Any) -> Any:
@@ -177,6 +199,42 @@ def _tensors(proto: Any) -> Iterator[Any]:
         for one in sparse:
             yield one.values
             yield one.indices
+
+
+def captured(node: Any) -> list[str]:
+    """Names that graphs inside a node read from around it."""
+    found: list[str] = []
+    for attribute in node.attribute:
+        for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+            own = {value.name for values in (inner.input, inner.initializer) for value in values}
+            own.update(tensor.values.name for tensor in inner.sparse_initializer)
+            for one in inner.node:
+                found += [name for name in (*one.input, *captured(one)) if name and name not in own]
+                own.update(one.output)
+            found += [value.name for value in inner.output if value.name not in own]
+    return list(dict.fromkeys(found))
+
+
+def alive_in(graph: Any, found: Mapping[str, Any]) -> set[str]:
+    """Names that the outputs of a graph depend on.
+
+    Args:
+        found: patterns, by the name of what they make.
+    """
+    producers = {name: node for node in graph.node for name in node.output if name}
+    alive: set[str] = set()
+    waiting = [output.name for output in graph.output]
+    while waiting:
+        name = waiting.pop()
+        if name in alive:
+            continue
+        alive.add(name)
+        if name in found:
+            waiting.append(found[name].source)
+        elif name in producers:
+            waiting += [source for source in producers[name].input if source]
+            waiting += captured(producers[name])
+    return alive
 
 
 def _count_nodes(proto: Any) -> None:
@@ -327,6 +385,11 @@ def _without_weights(onnx: Any, proto: Any) -> Any:
     return onnx.ModelProto.FromString(proto.SerializeToString())
 
 
+def constants_of(onnx: Any, graph: Any) -> dict[str, Array]:
+    """What initializers and Constant nodes hold, by name."""
+    return _initializers(onnx, graph) | _constant_nodes(onnx, graph.node)
+
+
 def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
     if graph.sparse_initializer:
         raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
@@ -344,7 +407,7 @@ def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
 
 
 def _decoded(onnx: Any, tensor: Any) -> Array:
-    dtype = numpy_type_of(tensor.data_type)
+    dtype = np.dtype(object) if tensor.data_type == STRING else numpy_type_of(tensor.data_type)
     if min(tensor.dims, default=0) < 0:
         raise ValueError(f"its shape is {list(tensor.dims)}")
     array = cast("Array", onnx.numpy_helper.to_array(tensor).astype(dtype, copy=False))
@@ -367,7 +430,7 @@ def _constant_nodes(onnx: Any, nodes: Sequence[Any]) -> dict[str, Array]:
 
 
 def _constant(onnx: Any, node: Any) -> Array | None:
-    """The value of a Constant node; None for strings and sparse ones."""
+    """The value of a Constant node; None for a sparse one."""
     for attribute in node.attribute:
         value = onnx.helper.get_attribute_value(attribute)
         if attribute.name == "value":
@@ -376,4 +439,8 @@ def _constant(onnx: Any, node: Any) -> Array | None:
             return np.asarray(value, np.float32)
         if attribute.name in ("value_int", "value_ints"):
             return np.asarray(value, np.int64)
+        if attribute.name == "value_string":
+            return np.asarray(value.decode(), object)
+        if attribute.name == "value_strings":
+            return np.asarray([one.decode() for one in value], object)
     return None

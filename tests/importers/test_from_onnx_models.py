@@ -9,7 +9,6 @@ from onnx_oracle import (
     IMAGE,
     IR,
     NEWEST,
-    QKV,
     X,
     close,
     helper,
@@ -74,7 +73,7 @@ def test_all_that_can_not_be_mapped_is_named_at_once():
         helper.make_node("Cos", ["x"], ["dead"], name="dead"),
     ]
     with pytest.raises(og.UnsupportedError) as caught:
-        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"]))
+        og.from_onnx(model_of(nodes, {"x": X}, ["d", "w", "q"]), reference=False)
     text = str(caught.value)
     assert text.startswith("5 nodes of the ONNX model can't become ops of oneDNN Graph: ")
     assert "Einsum ×1 ('diagonal'): " in text
@@ -224,11 +223,9 @@ REFUSED = {
     "an axis that is not there": ("Flatten", [X], [], {"axis": 9}, "axis 9 of a tensor of 3 axes"),
     "a negative shape": ("Reshape", [X], [ints(-6, -4)], {}, "only -1 has a meaning"),
     "three axes": ("DepthToSpace", [X], [], {"blocksize": 2}, "don't fit together .ValueError"),
-    "celu of 0": ("Celu", [X], [], {"alpha": 0.0}, "must be above 0"),
     "a third norm": ("LpNormalization", [X], [], {"p": 3}, "a norm of order 3"),
     **(
         {
-            "a short mask": ("Attention", [*QKV, normal(5, 1)], [], {}, "a mask for fewer keys"),
             "no heads": (
                 "Attention",
                 [normal(2, 3, 16), normal(2, 5, 16), normal(2, 5, 16)],
@@ -264,7 +261,7 @@ def test_refused(name):
     values = {f"c{i}": a for i, a in enumerate(constants)}
     node = helper.make_node(kind, [*inputs, *values], ["y"], name="here", **attributes)
     with pytest.raises(og.UnsupportedError, match=message) as caught:
-        og.from_onnx(model_of([node], inputs, ["y"], values))
+        og.from_onnx(model_of([node], inputs, ["y"], values), reference=False)
     assert f"{kind} ×1 ('here')" in str(caught.value)
 
 
@@ -275,8 +272,10 @@ def test_what_is_no_model(tmp_path):
         og.from_onnx(tmp_path / "missing.onnx")
     with pytest.raises(og.ArgumentError, match="no ONNX model"):
         og.from_onnx(b"\xff\xff\xff")
-    with pytest.raises(og.UnsupportedError, match="opset 11 or later, got 9"):
-        og.from_onnx(small(opset=9))
+    without = small()
+    del without.opset_import[:]
+    with pytest.raises(og.ArgumentError, match="does not say of which version"):
+        og.from_onnx(without)
 
 
 def test_a_file_that_is_no_model(tmp_path):
@@ -359,16 +358,13 @@ def test_a_constant_without_a_counterpart():
     np.testing.assert_array_equal(
         og.from_onnx(model_of([text, relu], {"x": X}, ["y"])).compile()(X)["y"], X.clip(0)
     )
-    with pytest.raises(og.UnsupportedError, match="Constant ×1 .*element type 14"):
+    with pytest.raises(og.UnsupportedError, match="Add ×1 .*attributes and inputs don't fit together"):
         og.from_onnx(model_of([text, node_of("Add", ["x", "c"], ["y"])], {"x": X}, ["y"]))
 
 
 def test_nothing_to_compute():
     same = helper.make_node("Identity", ["x"], ["y"])
-    with pytest.raises(
-        og.UnsupportedError, match="from_onnx: the model computes nothing; its outputs 'y' are inputs"
-    ):
-        og.from_onnx(model_of([same], {"x": X}, ["y"]))
+    np.testing.assert_array_equal(og.from_onnx(model_of([same], {"x": X}, ["y"])).compile()(X)["y"], X)
 
 
 def test_an_old_op_that_the_checker_refuses():
@@ -402,19 +398,20 @@ def test_inputs_of_other_kinds():
     assert imported.input_names == ("x",)
     for kind in (onnx.TensorProto.STRING, onnx.TensorProto.COMPLEX64):
         graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", kind, [2]), default], out)
-        with pytest.raises(og.UnsupportedError, match="input 'x': element type"):
-            og.from_onnx(helper.make_model(graph, opset_imports=opsets, ir_version=IR))
+        with pytest.raises(og.UnsupportedError, match="input 'x':? "):
+            og.from_onnx(helper.make_model(graph, opset_imports=opsets, ir_version=IR), reference=False)
     sequence = helper.make_tensor_sequence_value_info("x", 1, [2])
     with pytest.raises(og.UnsupportedError, match="input 'x' is no tensor"):
         og.from_onnx(
-            helper.make_model(helper.make_graph([node], "g", [sequence, default], out), opset_imports=opsets)
+            helper.make_model(helper.make_graph([node], "g", [sequence, default], out), opset_imports=opsets),
+            reference=False,
         )
 
 
 def test_a_constant_that_can_not_be_computed():
     node = helper.make_node("Reshape", ["a", "b"], ["y"], name="bad")
     model = model_of([node], {}, ["y"], {"a": normal(3), "b": ints(2)})
-    with pytest.raises(og.UnsupportedError, match="Reshape ×1 .*constant value can't be computed"):
+    with pytest.raises(og.UnsupportedError, match="Reshape ×1 .*cannot reshape"):
         og.from_onnx(model)
 
 
@@ -423,7 +420,7 @@ def test_types_that_are_mixed():
     x = normal(3)
     node = helper.make_node("Add", ["x", "i"], ["y"])
     model = model_of([node], {"x": x, "i": np.arange(3)}, ["y"])
-    with pytest.raises(og.UnsupportedError, match="it mixes float32 with int64"):
+    with pytest.raises(og.UnsupportedError, match="Add ×1 .*don't fit together"):
         og.from_onnx(model)
 
 

@@ -112,10 +112,7 @@ def test_defaults_of_translations_are_those_of_the_definitions(monkeypatch):
     assert not wrong
 
 
-WINDOW = {"q_num_heads": 1, "kv_num_heads": 1, "left_window_size": 1}
 REFUSED = {
-    "a window of attention": (25, "Attention", [normal(1, 4, 8)] * 3, WINDOW, "left_window_size is 1"),
-    "a softcap": (23, "Attention", [normal(1, 1, 4, 8)] * 3, {"softcap": 2.0}, "softcap is 2.0"),
     "another precision of statistics": (
         17,
         "LayerNormalization",
@@ -158,14 +155,6 @@ REFUSED = {
         {},
         "training mode",
     ),
-    "NaN as a bound": (13, "Clip", [normal(3), scalar(np.nan)], {}, "one of its bounds is NaN"),
-    "a number that no double has": (
-        13,
-        "Clip",
-        [np.arange(3), np.asarray(2**62 + 1)],
-        {},
-        "which no double has",
-    ),
     "unequal parts before they were": (13, "Split", [normal(5)], {}, "5 elements into 2 equal parts"),
 }
 
@@ -179,7 +168,7 @@ def test_what_would_give_wrong_numbers_is_refused(name):
     outputs = {"Split": ["y", "z"], "BatchNormalization": ["y", "m", "v", "n", "w"]}.get(kind, ["y"])
     node = helper.make_node(kind, ["x", *constants], outputs, **attributes)
     with pytest.raises(og.UnsupportedError, match=message):
-        og.from_onnx(model_of([node], {"x": x}, ["y"], constants, opset=opset))
+        og.from_onnx(model_of([node], {"x": x}, ["y"], constants, opset=opset), reference=False)
 
 
 def test_an_op_of_another_domain_is_another_op():

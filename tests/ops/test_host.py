@@ -114,7 +114,7 @@ def test_they_are_apart():
     assert HOST.keys().isdisjoint(schema.kind for schema in og.list_ops())
     assert HOST.keys() & LOWERED.keys() == {"HostSlice", "HostStopGradient"}  # as views
     assert set(HOSTED.values()) <= HOST.keys() <= KERNELS.keys()
-    assert set(CALLS) == set(HOST)
+    assert set(CALLS) == set(HOST) - {"HostOnnx"}  # which graphs from ONNX have alone
     for kind, schema in HOST.items():
         assert kind.startswith("Host")
         assert schema.summary

@@ -95,7 +95,7 @@ def outcome(model, feeds, expected, rtol, atol):
     except Exception as error:
         return Outcome("foreign", f"{type(error).__name__}: {error}")
     for output, want in zip(model.graph.output, expected, strict=True):
-        difference = _difference(results[output.name], plain(want), rtol, atol)
+        difference = _different(results[output.name], want, rtol, atol)
         if difference:
             return Outcome("wrong", f"{output.name}: {difference}")
     return Outcome("right", "")
@@ -105,7 +105,18 @@ def plain(value):
     """An array of what a case gives."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
-    return np.asarray(value)
+    return value if isinstance(value, list) or value is None else np.asarray(value)
+
+
+def _different(result, expected, rtol, atol):
+    if isinstance(expected, list) or isinstance(result, list):
+        if not isinstance(result, list) or not isinstance(expected, list) or len(result) != len(expected):
+            return f"{type(result).__name__} for {type(expected).__name__}"
+        pairs = zip(result, expected, strict=True)
+        return next(filter(None, (_different(one, want, rtol, atol) for one, want in pairs)), "")
+    if expected is None or result is None:
+        return "" if result is expected else f"{result} for {expected}"
+    return _difference(result, plain(expected), rtol, atol)
 
 
 def _difference(result, expected, rtol, atol):

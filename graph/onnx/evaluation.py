@@ -1,0 +1,162 @@
+"""One node at a time: its translation, and its value where those of its inputs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..importing.translation import (
+    NO_TRANSLATION,
+    Translation,
+    Unmapped,
+    Untranslated,
+    Value,
+    shape_of,
+    sizes,
+)
+from ..runtime.arrays import Array
+from .control import CONTROL
+from .folding import DRAWS, RANDOM, Reference, by_kernels, reference_first, trusted
+from .known import Schemas
+from .node import Node
+from .reading import Model
+from .table import TABLE
+
+SHAPES = ("Shape", "Size")
+
+
+def kind_of(node: Any) -> str:
+    """The node's op as tables have it: the domain stands before those that are not of ONNX's own op set."""
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+class Evaluation:
+    """Translations and values of single nodes of a model.
+
+    Args:
+        model: what was read.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._onnx = model.onnx
+        self._opset = model.opset
+        self._limit = model.fold_limit
+        self._schemas = Schemas(model.opset)
+        self.reference = Reference(
+            model.onnx, model.proto.opset_import, model.opset, model.proto.ir_version, model.fold_limit
+        )
+
+    def attributes_of(self, node: Any) -> dict[str, Any]:
+        """A node's attributes as Python values."""
+        return {a.name: _python(self._onnx.helper.get_attribute_value(a)) for a in node.attribute}
+
+    def translated(
+        self,
+        t: Translation,
+        kind: str,
+        inputs: Sequence[Value | None],
+        needed: int,
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any],
+        checked: bool = True,
+    ) -> Sequence[Value]:
+        """A node's translation.
+
+        Args:
+            t: where its ops go.
+            needed: how many of its outputs are.
+            outputs: their names, empty for those that are not there.
+            checked: whether its attributes are those of the op.
+
+        Raises:
+            Unmapped: it has none.
+        """
+        if kind in SHAPES and inputs[0] is not None:
+            self._schemas.check(kind, inputs, attributes)
+            return [_shape(kind, inputs[0], attributes)]
+        translate = TABLE.get(kind)
+        if translate is None:
+            raise Untranslated(NO_TRANSLATION)
+        if checked:
+            self._schemas.check(kind, inputs, attributes)
+        made = translate(
+            t,
+            Node(
+                kind=kind,
+                opset=self._opset,
+                inputs=tuple(inputs),
+                outputs=needed,
+                listed=len(outputs),
+                attributes=attributes,
+            ),
+        )
+        results: list[Value] = list(made) if isinstance(made, Sequence) else [made]
+        if len(results) < needed:
+            raise Unmapped(f"its output {outputs[needed - 1]!r}, number {needed - 1}, has no counterpart")
+        return results
+
+    def folded(self, node: Any, inputs: Sequence[Array | None], needed: int) -> list[Array]:
+        """The outputs of a node whose inputs are all constant.
+
+        Raises:
+            Unmapped: there is none that could be relied on, or it takes more memory than it may.
+        """
+        if kind_of(node) in RANDOM:
+            raise Unmapped("it draws other numbers at each call, and so it has no constant value")
+        made = self._by_kernels(node, inputs, needed)
+        return self.reference(node, inputs) if made is None else made
+
+    def value(self, node: Any, inputs: Sequence[Any], needed: int) -> tuple[str, list[Any]]:
+        """Who has computed it, and the outputs of a node for these inputs: arrays, lists of them, or None.
+
+        Raises:
+            Unmapped: neither our kernels nor ONNX's reference have them.
+        """
+        if all(value is None or isinstance(value, np.ndarray) for value in inputs):
+            made = self._by_kernels(node, inputs, needed)
+            if made is not None:
+                return "numpy", list(made)
+        return "reference", self.reference.run(node, inputs)
+
+    def may_run(self, node: Any, inputs: Sequence[Value | None]) -> bool:
+        """Whether a node without a translation may have a value once those of its inputs are known.
+
+        Args:
+            inputs: what is known of them.
+        """
+        kind = kind_of(node)
+        if kind in CONTROL or kind in DRAWS or trusted(kind, self._opset):
+            return True
+        later = any(not isinstance(value, np.ndarray) for value in inputs[1:] if value is not None)
+        return kind in TABLE and later
+
+    def _by_kernels(self, node: Any, inputs: Sequence[Array | None], needed: int) -> list[Array] | None:
+        kind = kind_of(node)
+        if (kind not in TABLE and kind not in SHAPES) or reference_first(kind, inputs):
+            return None
+        attributes = self.attributes_of(node)
+
+        def translate(t: Translation, values: Sequence[Value | None]) -> Sequence[Value]:
+            return self.translated(t, kind, values, needed, node.output, attributes)
+
+        return by_kernels(inputs, translate, self._limit)
+
+
+def _python(value: Any) -> Any:
+    """An attribute's value with text as str."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, int | float | str) or not hasattr(value, "__len__"):
+        return value
+    return [_python(one) if isinstance(one, bytes) else one for one in value]
+
+
+def _shape(kind: str, value: Value, attributes: Mapping[str, Any]) -> Array:
+    if kind == "Size":
+        return np.asarray(np.prod(sizes(value), dtype=np.int64))
+    part = shape_of(value)[attributes.get("start", 0) : attributes.get("end")]
+    if -1 in part:
+        sizes(value)  # says what is missing
+    return np.asarray(part, np.int64)

@@ -1,0 +1,40 @@
+"""What becomes of an ONNX model: one graph, one for each set of input sizes, or stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from ...ops.errors import ArgumentTypeError
+from ...ops.values import format_value
+from ..graph import Graph
+from ..open_graph import OpenGraph
+from .importer import Importer
+from .reading import Model, read_model
+from .staged_graph import StagedGraph
+
+
+def import_onnx(
+    model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int, reference: bool
+) -> Graph | OpenGraph:
+    """See `from_onnx`."""
+    return _imported(read_model(model, positive(fold_limit), reference=reference), shapes or {})
+
+
+def positive(fold_limit: object) -> int:
+    """The limit, if it is one."""
+    if isinstance(fold_limit, bool) or not isinstance(fold_limit, int) or fold_limit < 0:
+        raise ArgumentTypeError(
+            f"from_onnx: fold_limit must be a number of bytes, an integer of at least 0, got {format_value(fold_limit)}"
+        )
+    return fold_limit
+
+
+def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> Graph | OpenGraph:
+    importer = Importer(model, shapes)
+    importer.translate()
+    importer.check()
+    if importer.waiting and not importer.open_only:
+        return StagedGraph(*importer.ports(), model)
+    graph = importer.graph()
+    return OpenGraph(*importer.ports(), partial(_imported, model)) if graph is None else graph

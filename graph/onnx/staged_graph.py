@@ -1,0 +1,307 @@
+"""StagedGraph: a model from ONNX that is no graph as a whole, because parts of it run by ONNX's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from threading import local
+from typing import Any, Unpack
+
+import numpy as np
+
+from ...ops.data_types import DataType, parse_data_type
+from ...ops.errors import ArgumentError, GraphError
+from ...ops.values import format_value, integer
+from ..compile.compiled_graph import CompiledGraph
+from ..compile.options import CompileKeywords, CompileOptions, parse_options
+from ..compile.partition import Partition
+from ..compile.record import Explanations, Placed
+from ..compile.report import Report
+from ..compile.signature import Arrays, Bound, Results, Signature, with_outputs
+from ..core.editing import reshaped_inputs
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, label
+from ..model.op import Op
+from ..open_graph import OpenGraph
+from ..pictures.profile import profile
+from ..runtime.arrays import as_array
+from ..runtime.engine import Engine, Stream, check_engine, default_engine
+from ..runtime.tensor import Tensor, check_array
+from .foreign import Foreign, foreign_of
+from .reading import Model
+from .stages import Ran, Stages, Trace
+from .types import is_array
+
+Convert = Callable[[Graph], Graph]
+"""What is done to a graph before it is compiled."""
+
+
+class StagedGraph(OpenGraph):
+    """A model that is no graph as a whole: parts of it have no ops, or sizes that depend on values.
+
+    `compile` works as ever. A call runs the model in stages, graphs of ours for the shapes that are there, and the
+    nodes between them one by one: by our kernels where they take them then, else by ONNX's reference. `explain()` and
+    `report()` of what `compile` returns name these nodes. Inputs and outputs of types that oneDNN Graph has none for
+    (16-bit integers, text, sequences) have the data type `undef`.
+
+    Args:
+        inputs, outputs: see `OpenGraph`.
+        model: what was read.
+        convert: what is done to each graph before it is compiled.
+
+    Attributes:
+        model, convert: as given.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[tuple[str, LogicalTensor]],
+        model: Model,
+        convert: Convert | None = None,
+    ) -> None:
+        super().__init__((), (), self._never)
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(t for _, t in outputs)
+        self.input_names = tuple(map(label, self.inputs))
+        self.output_names = tuple(name for name, _ in outputs)
+        self.model = model
+        self.convert = convert
+
+    @property
+    def foreign(self) -> dict[str, Foreign]:
+        """Inputs of types that graphs don't have, by name."""
+        infos = {info.name: info for info in self.model.proto.graph.input}
+        return {label(t): foreign_of(infos[label(t)]) for t in self.inputs if t.data_type is DataType.undef}
+
+    @staticmethod
+    def _never(shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+        raise GraphError(f"no graph for the shapes {dict(shapes)}")
+
+    def with_shapes(self, shapes: Mapping[str, Sequence[int]]) -> StagedGraph:
+        """The same for inputs of these shapes; it is no graph for any.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: an unknown input, or no shape.
+            ShapeError: a size that is known here is another one.
+        """
+        known = {name: shape for name, shape in shapes.items() if self._type_of(name) is not DataType.undef}
+        inputs = {label(t): t for t in reshaped_inputs(self.inputs, known)}
+        return StagedGraph(list(inputs.values()), self._named_outputs, self.model, self.convert)
+
+    def compile(self, engine: Engine | None = None, **options: Unpack[CompileKeywords]) -> CompiledGraph:
+        """Prepares it to be run in stages; see `Graph.compile`. What has shapes now is compiled at the first call.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: an unknown option, or a value that is none.
+        """
+        return CompiledStages(self, engine, parse_options(options))
+
+    def to(self, data_type: DataType | str, *, keep: Collection[str] = (), ports: bool = True) -> StagedGraph:
+        """The same with its graphs in another number format; see `OpenGraph.to`."""
+        wanted = parse_data_type(data_type, "data_type")
+        if not ports:
+            raise GraphError(f"inputs can't be given another type: {self.no_graph()}")
+        convert = partial(_converted, self.convert, wanted, tuple(keep))
+        return StagedGraph(self.inputs, self._named_outputs, self.model, convert)
+
+    def no_graph(self) -> str:
+        """Why it is no graph, for messages."""
+        return "parts of it run by ONNX's reference, or have sizes that depend on values; take it as it is, compiled"
+
+    def _type_of(self, name: str) -> DataType | None:
+        return next((t.data_type for t in self.inputs if label(t) == name), None)
+
+    def __reduce__(self) -> tuple[type[StagedGraph], tuple[object, ...]]:
+        return StagedGraph, (self.inputs, self._named_outputs, self.model, self.convert)
+
+    def __repr__(self) -> str:
+        return f"StagedGraph({', '.join(self.input_names)} → {', '.join(self.output_names)})"
+
+
+class CompiledStages(CompiledGraph):
+    """What `compile` makes of a model that runs in stages. Thread-safe.
+
+    `partitions`, `explain()` and `nodes` tell of this thread's latest call.
+
+    Args:
+        graph: the model.
+        engine: where its graphs run.
+        options: of the compilation of each graph.
+    """
+
+    def __init__(self, graph: StagedGraph, engine: Engine | None, options: CompileOptions) -> None:
+        named = list(zip(graph.output_names, graph.outputs, strict=True))
+        self._signature = Signature(graph.inputs, named, ())
+        self._compiler = partial(_prepared, graph, options.again())
+        self.engine = default_engine() if engine is None else engine
+        check_engine(self.engine)
+        self.engine.check_open()
+        self.inputs, self.outputs = graph.inputs, graph.outputs
+        self.input_names, self.output_names = self._signature.input_names, self._signature.output_names
+        self._ports = {t.id: t for t in self.inputs}
+        self._foreign = graph.foreign
+        self._stages_of_model = Stages(graph.model, partial(_compiled, self.engine, options, graph.convert))
+        self._latest = local()
+
+    def __call__(
+        self,
+        *arrays: object,
+        outputs: Arrays | Sequence[object] | None = None,
+        stream: Stream | None = None,
+        **named: object,
+    ) -> Results:
+        """Runs the model; see `CompiledGraph`. Sequences are lists of arrays, what is optional may be None.
+
+        Raises:
+            UnsupportedError: a node that neither our kernels nor ONNX's reference compute for these values.
+        """
+        del stream  # nodes between the graphs have no order but that of the calls
+        self.engine.check_open()
+        arrays, outputs = with_outputs(arrays, outputs)
+        targets = self._signature.outputs_of(outputs)
+        given = self._by_name(arrays, named)
+        trace = Trace()
+        made = self._stages_of_model.run(given, trace)
+        self._latest.trace = trace
+        results: dict[str, Any] = {}
+        for (name, tensor), value in zip(self._signature.outputs, made, strict=True):
+            if name in targets:
+                array = self._target(name, tensor, targets[name])
+                if array.shape != np.shape(value) or array.dtype != value.dtype:
+                    raise ArgumentError(
+                        f"output {name!r} has shape {list(np.shape(value))} and type {value.dtype} for these inputs, "
+                        f"got an array of shape {list(array.shape)} and type {array.dtype} for it; leave it out"
+                    )
+                np.copyto(array, value)
+                value = array
+            elif is_array(value) and any(np.may_share_memory(value, one) for one in self._held_by(given)):
+                value = value.copy()
+            results[name] = value
+        return Results(results, self._signature)
+
+    def bind(
+        self, inputs: Arrays | Sequence[object], outputs: Arrays | Sequence[object] | None = None
+    ) -> Bound:
+        """Not for models that run in stages.
+
+        Raises:
+            ArgumentError: always.
+        """
+        del inputs, outputs
+        raise ArgumentError(
+            "the model can't be bound, for it runs in stages, whose sizes depend on values; call it instead"
+        )
+
+    def _held_by(self, given: Mapping[str, Any]) -> list[Any]:
+        """Arrays that a result must not be memory of."""
+        return [
+            value for value in (*given.values(), *self._stages_of_model.held) if isinstance(value, np.ndarray)
+        ]
+
+    def _by_name(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Any]:
+        """The inputs, checked, by name."""
+        given = self._signature.inputs_of(arrays, named)
+        missing = [label(t) for t in self.inputs if t.id not in given]
+        if missing:
+            raise ArgumentError(
+                f"input {missing[0]!r} is missing; the model takes {', '.join(map(repr, self.input_names))}"
+            )
+        found: dict[str, Any] = {}
+        for number, value in given.items():
+            port = self._ports[number]
+            name, what = label(port), f"input {label(port)!r}"
+            if port.data_type is DataType.undef:
+                found[name] = self._foreign[name].checked(value, what)
+                continue
+            array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+            check_array(array, port, what)
+            found[name] = np.asarray(array, array.dtype.newbyteorder("="))
+        return found
+
+    @property
+    def _trace(self) -> Trace:
+        """What this thread's latest call has done."""
+        return getattr(self._latest, "trace", None) or Trace()
+
+    @property
+    def nodes(self) -> tuple[Ran, ...]:
+        """Nodes that this thread's latest call has evaluated by themselves, in order."""
+        return tuple(self._trace.nodes)
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """Of the graphs that this thread's latest call has run; none before."""
+        return tuple(part for graph in self._trace.graphs for part in graph.partitions)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory beside arguments, results and constants, of the graphs of this thread's latest call, in bytes."""
+        return sum(graph.memory_bytes for graph in self._trace.graphs)
+
+    def explain(self) -> Explanations:
+        """What was chosen for each partition at this thread's latest call, and which nodes ran by themselves."""
+        told = [one for graph in self._trace.graphs for one in graph.explain().values()]
+        return StagesExplained(dict(enumerate(told)), self.nodes)
+
+    def report(self, *arrays: object, repeat: int = 3, **named: object) -> Report:
+        """Runs the model on these inputs and says who did what; see `CompiledGraph`."""
+        if integer(repeat) is None or repeat < 1:
+            raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
+        self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
+        seconds: dict[str, float] = {}
+        with profile() as prof:
+            for _ in range(repeat):
+                self(*arrays, **named)  # pyright: ignore[reportArgumentType]
+                for one in self.nodes:
+                    seconds[one.by] = seconds.get(one.by, 0.0) + one.seconds / repeat
+        for line in prof.partitions:
+            seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat
+        record = [one for graph in self._trace.graphs for placed in graph.placed().values() for one in placed]
+        record += [placed_node(number, one) for number, one in enumerate(self.nodes)]
+        return Report(partitions=len(self.partitions), record=record, seconds=seconds, profile=prof)
+
+    def _repr_html_(self) -> str:
+        return repr(self)
+
+    def __repr__(self) -> str:
+        ins, outs = ", ".join(self.input_names), ", ".join(self.output_names)
+        return f"CompiledStages({ins} → {outs})"
+
+
+class StagesExplained(Explanations):
+    """What was chosen for each partition, and which nodes ran by themselves."""
+
+    def __init__(self, partitions: Mapping[int, Any], nodes: Sequence[Ran]) -> None:
+        super().__init__(partitions)
+        self.nodes = tuple(nodes)
+
+    def __str__(self) -> str:
+        lines = [
+            f"node {one.label!r} ({one.kind}) by itself, on {one.by}: {one.reason}" for one in self.nodes
+        ]
+        return "\n".join([*filter(None, [super().__str__()]), *lines])
+
+
+def placed_node(number: int, ran: Ran) -> Placed:
+    """The entry of a record for a node that ran by itself."""
+    op = Op(number, "HostOnnx", [], [], name=ran.label, op=ran.kind, node="", takes="", gives="")
+    return Placed(op=op, backend=ran.by, kernels=(ran.kind,), reason=ran.reason)
+
+
+def _prepared(graph: StagedGraph, options: Mapping[str, Any], engine: Engine | None) -> CompiledStages:
+    return CompiledStages(graph, engine, CompileOptions(**options))
+
+
+def _compiled(
+    engine: Engine, options: CompileOptions, convert: Convert | None, graph: Graph
+) -> CompiledGraph:
+    made = graph if convert is None else convert(graph)
+    return made.compile(engine, **options.again(), choices=options.choices)
+
+
+def _converted(convert: Convert | None, data_type: DataType, keep: Collection[str], graph: Graph) -> Graph:
+    """The graph in another number format; a function, so that it can be pickled."""
+    names = {op.name for op in graph.ops}
+    made = graph if convert is None else convert(graph)
+    return made.to(data_type, keep=[name for name in keep if name in names])

@@ -1,0 +1,342 @@
+"""A model that is no graph as a whole, run in stages.
+
+Of the nodes that have not run yet, a stage is what can become a graph of ours, given the shapes and types of the values
+that are there. Nodes behind it that can't be part of a graph are evaluated one by one: by our kernels where they take
+the node once the values of its inputs are known, else by ONNX's reference. Then the next stage begins. Stages are kept
+for the shapes and types that they were made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from ...ops.errors import UnsupportedError
+from ..compile.compiled_graph import CompiledGraph
+from ..graph import Graph
+from ..importing.results import finished
+from ..importing.translation import FAILURES, reason_of, unsupported
+from ..model.logical_tensor import LogicalTensor
+from ..model.numpy_types import DATA_TYPES
+from ..runtime import profiling
+from ..runtime.arrays import Array
+from ..runtime.caching import BoundedCache
+from .checks import label_of
+from .control import CONTROL
+from .evaluation import Evaluation, kind_of
+from .folding import reference_first
+from .importer import Importer, Waiting
+from .reading import Model, captured, constants_of
+from .table import TABLE
+from .types import NUMBERS, is_array
+
+MAX_STAGES = 8
+"""Stages that are kept for different shapes of what goes into them."""
+
+Values = dict[str, Any]
+"""What is there while a model runs: arrays, lists of them, or None, by name."""
+Key = tuple[object, ...]
+
+
+@frozen
+class Ran:
+    """A node that was evaluated by itself.
+
+    Attributes:
+        kind: its op.
+        label: its name.
+        by: `numpy` or `reference`.
+        reason: why it is in no graph.
+        seconds: how long it took.
+    """
+
+    kind: str
+    label: str
+    by: str
+    reason: str
+    seconds: float
+
+
+@frozen(eq=False)
+class Stage:
+    """What runs next.
+
+    Attributes:
+        compiled: a graph of ours; None where there is none.
+        feeds: names of what it takes.
+        seeds: names of inputs for the seeds of random numbers.
+        aliases: name → the name of what is there already.
+        folded: constants that were computed, by name.
+        waiting: nodes behind it.
+        next: the stages after it.
+    """
+
+    compiled: CompiledGraph | None
+    feeds: tuple[str, ...]
+    seeds: tuple[str, ...]
+    aliases: Mapping[str, str]
+    folded: Mapping[str, Array]
+    waiting: tuple[Waiting, ...]
+    next: BoundedCache[Key, Stage] = field(factory=lambda: BoundedCache[Key, "Stage"](MAX_STAGES))
+
+    def __call__(self, values: Values) -> None:
+        """Adds what it computes to the values."""
+        if self.compiled is not None:
+            feeds: dict[str, Any] = {name: values[name] for name in self.feeds}
+            feeds |= {name: np.asarray(np.random.default_rng().integers(2**62)) for name in self.seeds}
+            values.update(self.compiled(feeds))
+        values.update(self.folded)
+        for name, source in self.aliases.items():
+            values[name] = values[source]
+
+
+class Stages:
+    """A graph of an ONNX model, run in stages.
+
+    Args:
+        model: the graph with its constants.
+        compile_graph: prepares a graph of ours.
+
+    Attributes:
+        outputs: names.
+    """
+
+    def __init__(self, model: Model, compile_graph: Callable[[Graph], CompiledGraph]) -> None:
+        self._model = model
+        self._compile = compile_graph
+        self._evaluation = Evaluation(model)
+        self._inner: BoundedCache[int, Stages] = BoundedCache(1 << 20)
+        self._graphs: list[Any] = []
+        nodes = [
+            Waiting(number, node, label_of(node, number), "", len(node.output))
+            for number, node in enumerate(model.proto.graph.node)
+        ]
+        self._start = Stage(None, (), (), {}, {}, tuple(nodes))
+        self.outputs = [info.name for info in model.proto.graph.output]
+
+    @property
+    def held(self) -> list[Array]:
+        """The constants."""
+        return list(self._model.constants.values())
+
+    def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
+        """The outputs, in order.
+
+        Args:
+            given: its inputs, and for a graph inside a node what that reads from around it.
+            trace: is told what runs.
+
+        Raises:
+            UnsupportedError: a node that neither our kernels nor ONNX's reference compute.
+        """
+        values: Values = {**self._model.constants, **given}
+        stage, rest = self._start, self._start.waiting
+        while any(name not in values for name in self.outputs):
+            key, described = _key(rest, values, self.outputs)
+            before, left = stage, rest
+            stage = before.next.get(
+                key, lambda b=before, r=left, d=described, v=values: self._made(b, r, d, v)
+            )
+            trace.stage(stage.compiled)
+            stage(values)
+            rest = self._evaluated(stage.waiting, values, trace)
+        return [values[name] for name in self.outputs]
+
+    # --- stages ---
+
+    def _made(
+        self, before: Stage, rest: Sequence[Waiting], described: Mapping[str, Array], values: Values
+    ) -> Stage:
+        """The stage after another one for values of these types and shapes."""
+        folded = dict(before.folded)
+        constants = {**self._model.constants, **folded}
+        given = {name: array for name, array in described.items() if name not in constants}
+        foreign = [name for name in values if name not in given and name not in constants]
+        importer = Importer(self._part(rest, given, constants), {})
+        importer.broken.update(foreign)
+        importer.translate()
+        if importer.refused:
+            raise unsupported(importer.refused, "ONNX model")
+        wanted = {name for one in importer.waiting for name in (*one.node.input, *captured(one.node))}
+        wanted.update(self.outputs)
+        computed: dict[str, Any] = {}
+        aliases: dict[str, str] = {}
+        inputs = {t.id: t.name for t in importer.t.graph.inputs}
+        for name in sorted(wanted):
+            value = importer.values.get(name)
+            if value is None or name in given or name in constants:
+                continue
+            if isinstance(value, np.ndarray):
+                folded[name] = value
+            elif isinstance(value, LogicalTensor) and value.id in inputs:
+                aliases[name] = value.name
+            else:
+                computed[name] = value
+        compiled = None
+        feeds: tuple[str, ...] = ()
+        seeds: tuple[str, ...] = ()
+        if computed:
+            graph = finished(importer.t, computed, "from_onnx", for_sizes=True)
+            names = [t.name for t in graph.inputs]
+            feeds = tuple(name for name in names if name in given)
+            seeds = tuple(name for name in names if name not in given)
+            compiled = self._compile(graph)
+        waiting = tuple(_placed(one, rest[one.number]) for one in importer.waiting)
+        return Stage(compiled, feeds, seeds, aliases, folded, waiting)
+
+    def _part(
+        self, rest: Sequence[Waiting], given: Mapping[str, Array], constants: Mapping[str, Array]
+    ) -> Model:
+        """A model of the nodes that are left, whose inputs are the values that are there."""
+        onnx = self._model.onnx
+        info = onnx.helper.make_tensor_value_info
+        proto = onnx.ModelProto(
+            ir_version=self._model.proto.ir_version, opset_import=self._model.proto.opset_import
+        )
+        proto.graph.node.extend(one.node for one in rest)
+        proto.graph.input.extend(info(name, NUMBERS[a.dtype], a.shape) for name, a in given.items())
+        proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.outputs)
+        return evolve(self._model, proto=proto, constants=constants, plain=True)
+
+    # --- nodes by themselves ---
+
+    def _evaluated(self, waiting: Sequence[Waiting], values: Values, trace: Trace) -> tuple[Waiting, ...]:
+        """Evaluates what can be no part of a graph; the nodes that are left."""
+        rest: list[Waiting] = []
+        late: set[str] = set()
+        for one in waiting:
+            node = one.node
+            reads = [*node.input, *captured(node)]
+            if any(name in late for name in reads):
+                late.update(node.output)
+                rest.append(one)
+                continue
+            inputs = [values[name] if name else None for name in node.input]
+            if not one.failed and _may_be_translated(node, inputs):
+                late.update(node.output)
+                rest.append(one)
+                continue
+            self._evaluate(one, inputs, values, trace)
+        return tuple(rest)
+
+    def _evaluate(self, one: Waiting, inputs: Sequence[Any], values: Values, trace: Trace) -> None:
+        node, kind = one.node, kind_of(one.node)
+        start = perf_counter()
+        label = one.label
+        if kind in CONTROL:
+            made = CONTROL[kind](_Body(self, node, values, trace), inputs)
+        else:
+            try:
+                by, made = self._evaluation.value(node, inputs, one.needed)
+            except FAILURES as error:
+                raise UnsupportedError(
+                    f"node {label!r} ({kind}) of the ONNX model can't be run: {reason_of(error)}; replace it in the "
+                    "model, or cut the model there and run this part elsewhere"
+                ) from error
+            end = perf_counter()
+            if profiling.recordings:
+                profiling.record(profiling.EventKind.host, f"{kind} {label}", by, (), start, end)
+            trace.nodes.append(Ran(kind, label, by, one.failed or "its inputs are in no graph", end - start))
+        for name, value in zip(node.output, made, strict=False):
+            if name:
+                values[name] = value
+
+    def inner(self, graph: Any) -> Stages:
+        """A graph inside a node, which reads what stands around it."""
+
+        def made() -> Stages:
+            onnx = self._model.onnx
+            proto = onnx.ModelProto(
+                ir_version=self._model.proto.ir_version,
+                opset_import=self._model.proto.opset_import,
+                graph=graph,
+            )
+            # Names inside are new ones, or those of around: constants of there stay constants.
+            constants = {**self._model.constants, **constants_of(onnx, graph)}
+            self._graphs.append(graph)  # so that its id is that of no other
+            return Stages(evolve(self._model, proto=proto, constants=constants), self._compile)
+
+        return self._inner.get(id(graph), made)
+
+
+@frozen(eq=False)
+class _Body:
+    """A node with graphs inside, as control flow runs it."""
+
+    stages: Stages
+    node: Any
+    values: Values
+    trace: Trace
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute of the node."""
+        return next((_attribute(a) for a in self.node.attribute if a.name == name), default)
+
+    def run(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph inside the node."""
+        inner = self.stages.inner(graph)
+        given = {name: self.values[name] for name in captured(self.node)}
+        given |= {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
+        return inner.run(given, self.trace)
+
+
+def _attribute(attribute: Any) -> Any:
+    if attribute.HasField("g"):
+        return attribute.g
+    return list(attribute.ints) if attribute.ints else attribute.i
+
+
+class Trace:
+    """What one run of a model has done.
+
+    Attributes:
+        graphs: graphs of ours that ran, each once.
+        nodes: nodes that were evaluated by themselves.
+    """
+
+    def __init__(self) -> None:
+        self.graphs: list[CompiledGraph] = []
+        self.nodes: list[Ran] = []
+
+    def stage(self, compiled: CompiledGraph | None) -> None:
+        """Notes that a graph runs."""
+        if compiled is not None and all(compiled is not known for known in self.graphs):
+            self.graphs.append(compiled)
+
+
+def _placed(one: Waiting, before: Waiting) -> Waiting:
+    """A node that an import of what was left has left over, as what was left has it."""
+    defining = one.defining or before.defining
+    node = one.node if one.defining else before.node
+    return evolve(one, number=before.number, node=node, defining=defining)
+
+
+def _may_be_translated(node: Any, inputs: Sequence[Any]) -> bool:
+    """Whether a node may be part of a graph, given its inputs."""
+    kind = kind_of(node)
+    arrays = [value for value in inputs if value is not None]
+    if kind not in TABLE or not all(is_array(v) and v.dtype in DATA_TYPES for v in arrays):
+        return False
+    return not reference_first(kind, inputs)
+
+
+def _key(
+    rest: Sequence[Waiting], values: Mapping[str, Any], outputs: Sequence[str]
+) -> tuple[Key, dict[str, Array]]:
+    """What tells stages apart, and the values that may go into one."""
+    names = {name for one in rest for name in (*one.node.input, *captured(one.node))}
+    names.update(outputs)
+    described: dict[str, Array] = {}
+    key: list[object] = [tuple((one.number, *one.node.output[: one.defining]) for one in rest)]
+    for name in sorted(name for name in names if name in values):
+        value = values[name]
+        if is_array(value) and value.dtype in DATA_TYPES:
+            described[name] = value
+            key.append((name, value.dtype, value.shape))
+        else:
+            key.append((name, type(value).__name__))
+    return tuple(key), described

@@ -1,0 +1,185 @@
+"""`from_onnx`: nodes that ONNX's reference runs, what ONNX defines by other ops, and models that run in stages."""
+
+import pickle
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onnx_oracle import IR, NEWEST, helper, ints, model_of, normal, numpy_helper, onnx
+
+X = normal(3, 4, 4)
+TYPES = onnx.TensorProto
+
+
+def node(kind, inputs, outputs, **attributes):
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attributes)
+
+
+def whole(nodes, inputs, outputs, constants=None, opset=18):
+    """A model whose inputs and outputs are described by ONNX's own helpers."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            info if not isinstance(info, tuple) else helper.make_tensor_value_info(name, *info)
+            for name, info in inputs.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR)
+
+
+def test_a_node_of_known_sizes_is_an_op_of_the_graph():
+    nodes = [node("Relu", "x", "r"), node("Det", "r", "d", name="volume"), node("Sigmoid", "d", "y")]
+    graph = og.from_onnx(model_of(nodes, {"x": X}, ["y"]))
+    assert type(graph) is og.Graph
+    assert [op.kind for op in graph.ops] == ["ReLU", "HostOnnx", "Sigmoid"]
+    wanted = 1 / (1 + np.exp(-np.linalg.det(X.clip(0))))
+    compiled = graph.compile()
+    np.testing.assert_allclose(compiled(X)["y"], wanted, rtol=1e-5)
+    assert "Det of ONNX" in str(compiled.report(X))
+    assert pickle.loads(pickle.dumps(graph)).compile()(X)["y"].shape == (3,)
+
+
+def test_sizes_that_depend_on_values():
+    nodes = [node("Relu", "x", "r"), node("NonZero", "r", "n"), node("Cast", "n", "f", to=1)]
+    nodes.append(node("Sigmoid", "f", "y"))
+    graph = og.from_onnx(whole(nodes, {"x": (TYPES.FLOAT, ["n", 4])}, ["y"]))
+    assert isinstance(graph, og.StagedGraph)
+    compiled = graph.compile()
+    for seed in range(3):
+        x = normal(2 + seed, 4, seed=seed)
+        found = np.stack(np.nonzero(x > 0)).astype("f4")
+        np.testing.assert_allclose(compiled(x)["y"], 1 / (1 + np.exp(-found)), rtol=1e-5)
+    assert "node 'n' (NonZero) by itself, on reference: there is no translation" in str(compiled.explain())
+    report = compiled.report(x)
+    assert report.ops["reference"]
+    assert "on reference: NonZero of ONNX" in str(report)
+    assert report.seconds["reference"] > 0
+    again = pickle.loads(pickle.dumps(compiled))
+    np.testing.assert_array_equal(again(x)["y"], compiled(x)["y"])
+
+
+def test_what_onnx_defines_by_other_ops_is_these():
+    """Statistics of a normalisation are no output of LayerNorm's translation."""
+    nodes = [node("LayerNormalization", "x s", "y m v", axis=-1)]
+    graph = og.from_onnx(model_of(nodes, {"x": X}, ["y", "m", "v"], {"s": np.ones(4, np.float32)}))
+    assert type(graph) is og.Graph
+    assert not any(op.kind == "HostOnnx" for op in graph.ops)
+    made = graph.compile()(X)
+    np.testing.assert_allclose(made["m"], X.mean(-1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(made["v"], 1 / np.sqrt(X.var(-1, keepdims=True) + 1e-5), rtol=1e-5)
+
+
+def branch(name, kind):
+    return helper.make_graph(
+        [node(kind, "r", name)], name, [], [helper.make_tensor_value_info(name, 1, None)]
+    )
+
+
+def test_branches_read_what_stands_around_them():
+    nodes = [
+        node("Relu", "x", "r"),
+        node("If", "c", "b", then_branch=branch("t", "Exp"), else_branch=branch("e", "Neg")),
+        node("Abs", "b", "y"),
+    ]
+    inputs = {"x": (TYPES.FLOAT, [3, 4, 4]), "c": (TYPES.BOOL, [])}
+    compiled = og.from_onnx(whole(nodes, inputs, ["y"])).compile()
+    np.testing.assert_allclose(compiled(X, np.asarray(True))["y"], np.exp(X.clip(0)), rtol=1e-5)
+    np.testing.assert_allclose(compiled(X, np.asarray(False))["y"], X.clip(0), rtol=1e-5)
+
+
+def test_loops_carry_values_and_collect_them():
+    body = helper.make_graph(
+        [node("MatMul", "v x", "w"), node("Identity", "go", "on"), node("ReduceSum", "w", "s", keepdims=0)],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TYPES.INT64, []),
+            helper.make_tensor_value_info("go", TYPES.BOOL, []),
+            helper.make_tensor_value_info("v", 1, [4, 4]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TYPES.BOOL, []),
+            helper.make_tensor_value_info("w", 1, [4, 4]),
+            helper.make_tensor_value_info("s", 1, []),
+        ],
+    )
+    inputs = {"x": (TYPES.FLOAT, [4, 4]), "n": (TYPES.INT64, [])}
+    model = whole([helper.make_node("Loop", ["n", "", "x"], ["y", "sums"], body=body)], inputs, ["y", "sums"])
+    compiled = og.from_onnx(model).compile()
+    x = X[0] / 4
+    for count in (3, 0):
+        made = compiled(x, np.asarray(count))
+        powers = [np.linalg.matrix_power(x.astype("f8"), k + 2) for k in range(count)]
+        np.testing.assert_allclose(made["y"], powers[-1] if powers else x, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(made["sums"], [p.sum() for p in powers], rtol=1e-4, atol=1e-5)
+        assert made["sums"].shape == (count,)
+    assert any(graph.partitions for graph in compiled._trace.graphs) or not count
+
+
+def test_types_that_graphs_do_not_have():
+    model = whole([node("Add", "x x", "y")], {"x": (TYPES.UINT16, ["n"])}, ["y"])
+    graph = og.from_onnx(model)
+    assert graph.inputs[0].data_type is og.DataType.undef
+    compiled = graph.compile()
+    np.testing.assert_array_equal(compiled(np.uint16([1, 40000]))["y"], np.uint16([2, 80000 - 65536]))
+    with pytest.raises(og.DataTypeError, match="input 'x' must be an array of uint16, got float32"):
+        compiled(np.float32([1]))
+    with pytest.raises(og.ShapeError, match="input 'x' must have shape"):
+        compiled(np.uint16([[1]]))
+
+
+def test_text_and_sequences():
+    model = whole(
+        [node("StringConcat", "x t", "s"), node("SequenceConstruct", "s x", "y")],
+        {"x": (TYPES.STRING, [2])},
+        ["y"],
+        {"t": np.asarray(["!"], object)},
+        opset=20,
+    )
+    if NEWEST < 20:
+        pytest.skip("ONNX has StringConcat from opset 20 on")
+    first, second = og.from_onnx(model).compile()(np.asarray(["a", "bc"]))["y"]
+    assert first.tolist() == ["a!", "bc!"]
+    assert second.tolist() == ["a", "bc"]
+
+
+def test_constants_that_are_inputs():
+    model = whole(
+        [node("ReduceSum", "x axes", "y")],
+        {"x": (TYPES.FLOAT, [3, 4, 4]), "axes": (TYPES.INT64, ["n"])},
+        ["y"],
+    )
+    compiled = og.from_onnx(model).compile()
+    for axes in ([0], [1, 2], [-1]):
+        wanted = X.sum(tuple(axes), keepdims=True)
+        np.testing.assert_allclose(compiled(X, ints(*axes))["y"], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_contradicts_itself_is_refused_at_once():
+    for nodes, message in (
+        ([node("Add", "x i", "y")], "don't fit together"),
+        ([node("Relu", "x", "r", domain="example")], "r"),
+    ):
+        with pytest.raises(og.OneDNNGraphError, match=message):
+            og.from_onnx(model_of(nodes, {"x": X, "i": np.arange(4)}, ["y"]))
+
+
+def test_old_opsets_are_converted():
+    model = whole([node("Clip", "x", "y", min=0.0, max=1.0)], {"x": (TYPES.FLOAT, [3, 4, 4])}, ["y"], opset=7)
+    np.testing.assert_array_equal(og.from_onnx(model).compile()(X)["y"], X.clip(0, 1))
+
+
+def test_errors_of_calls():
+    compiled = og.from_onnx(whole([node("NonZero", "x", "y")], {"x": (TYPES.FLOAT, [4])}, ["y"])).compile()
+    x = np.float32([1, 0, 2, 0])
+    with pytest.raises(og.ArgumentError, match="can't be bound, for it runs in stages"):
+        compiled.bind([x])
+    with pytest.raises(og.ArgumentError, match="input 'x' is missing"):
+        compiled({})
+    with pytest.raises(og.ArgumentError, match=r"output 'y' has shape \[1, 2\]"):
+        compiled({"x": x}, {"y": np.empty((1, 3), np.int64)})
+    target = np.empty((1, 2), np.int64)
+    assert compiled({"x": x}, {"y": target})["y"] is target
+    np.testing.assert_array_equal(target, [[0, 2]])
