@@ -180,9 +180,7 @@ class Translation:
         self.label = ""
         self.drawn: dict[int, Drawn] = {}
         self._names: set[str] = set()
-        self._numbered: dict[
-            str, int
-        ] = {}  # the last number behind each name: an unrolled loop has thousands
+        self._numbered: dict[str, int] = {}  # name → the last number behind it
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}
         self._scalars: dict[tuple[str, str], LogicalTensor] = {}
         self._titles: dict[int, str] = {}
