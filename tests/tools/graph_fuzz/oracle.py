@@ -133,12 +133,17 @@ def expected(graph: og.Graph, arrays: dict[int, Array]) -> dict[int, tuple[Array
         array = arrays[tensor.id].astype(held(tensor.data_type))
         found[tensor.id] = array, np.zeros(array.shape)
     fpmath = graph.fpmath_mode.value
+    products: dict[int, tuple[og.Op, list[Array]]] = {}
     for op in graph.ops:
         ins = [found[t.id] for t in op.inputs]
         values, errors = [v for v, _ in ins], [e for _, e in ins]
         outputs = run_kernel(op, values)
         with np.errstate(all="ignore"):
             bounds = _bounds(op, values, errors, outputs, fpmath)
+            if op.kind in PRODUCTS:
+                products[op.outputs[0].id] = op, values
+            elif op.kind == "BiasAdd" and op.inputs[0].id in products:
+                bounds[0] = bounds[0] + _sums_from(values[1], *products[op.inputs[0].id])
             for tensor, value, bound in zip(op.outputs, outputs, bounds, strict=True):
                 found[tensor.id] = value, _rounded(value, bound, tensor.data_type.value)
     return found
@@ -245,6 +250,14 @@ def _linear(op: og.Op, values: list[Array], errors: list[Array], output: Array, 
     elif op.kind in PRODUCTS | {"ReduceSum", "ReduceL1", "BiasAddBackward"} and _is_exact(sizes, total):
         return bound
     return bound + F32 * _drift(_terms(op)) * total
+
+
+def _sums_from(bias: Array, product: og.Op, values: list[Array]) -> Array | float:
+    """What is rounded where a product's sums begin with its bias, which a kernel may do: each, though sums are exact."""
+    sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
+    total = run_kernel(product, sizes)[0]
+    exact = _is_exact([*sizes, bias], total + np.abs(bias).max(initial=0.0))
+    return 0.0 if exact else F32 * _drift(_terms(product)) * total
 
 
 def _infinite_linear(op: og.Op, sizes: list[Array], errors: list[Array], output: Array) -> Array:
