@@ -119,7 +119,9 @@ def test_a_remembered_implementation_that_may_not_run_is_passed_over(folder, mon
 def test_without_tuning_nothing_is_measured_or_read(folder, monkeypatch):
     monkeypatch.setattr(measured, "remembered", lambda key: pytest.fail("read"))
     network().compile()
-    assert not folder.exists()
+    assert not list(
+        folder.glob("*.json")
+    )  # verdicts may be kept beside them, of a library that no sweep has covered
 
 
 @pytest.mark.parametrize("function", ["convolution_forward", "convolution_backward_data"])

@@ -253,7 +253,7 @@ def _linear(op: og.Op, values: list[Array], errors: list[Array], output: Array, 
 
 
 def _sums_from(bias: Array, product: og.Op, values: list[Array]) -> Array | float:
-    """What is rounded where a product's sums begin with its bias, which a kernel may do: each, though sums are exact."""
+    """What is rounded where a product's sums begin with its bias, as kernels may have it: each one."""
     sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
     total = run_kernel(product, sizes)[0]
     exact = _is_exact([*sizes, bias], total + np.abs(bias).max(initial=0.0))
