@@ -29,8 +29,8 @@ from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import Array, numpy_type
 from ..runtime.libraries import library
-from ..runtime.tensor_files import MAX_HEADER_BYTES, content, write_tensors
-from ..runtime.text_files import file_error, file_name, reason_of, save_files
+from ..runtime.tensor_files import MAX_HEADER_BYTES, content, read_tensors, write_tensors
+from ..runtime.text_files import file_name, save_files
 from .document import WITHOUT_WEIGHTS, Document
 from .document_reader import load
 from .document_writer import dumps
@@ -255,13 +255,7 @@ def read_weights(path: Path, document: Document) -> Weights:
         UnsupportedError: the package safetensors is not installed.
     """
     name = file_name(path)
-    safetensors = library("safetensors", "weights", f"reading {name}")
-    try:
-        with safetensors.safe_open(os.fspath(path), framework="numpy") as file:
-            metadata: Mapping[str, str] = file.metadata() or {}
-            arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
-    except Exception as error:  # the package has an exception of its own
-        raise file_error(f"{name}: can't be read: {_reason(error)}", error) from error
+    arrays, metadata = read_tensors(path)
     text = metadata.get(KEY)
     if text is None:
         raise GraphFileError(
@@ -354,7 +348,3 @@ def _id(described: Mapping[str, Any]) -> str:
 
 def _checksum(array: Array) -> int:
     return zlib.crc32(content(array))
-
-
-def _reason(error: Exception) -> str:
-    return reason_of(error) if isinstance(error, OSError | ValueError) else one_line(cast("object", error))

@@ -1,4 +1,4 @@
-"""Tensors written to an open file in the format of safetensors, without a copy of them in memory.
+"""Files in the format of safetensors: written to an open file without a copy in memory, and read.
 
 The package writes to a path, which it cuts first, or makes one string of bytes of it all. What is written here goes
 into a file that takes its place when it is whole, and tensors are as large as memory. The package reads it.
@@ -8,12 +8,16 @@ Source: the format's description in the documentation of safetensors.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import BinaryIO
 
 import numpy as np
 
+from ...ops.values import one_line
 from .arrays import Array
+from .libraries import library
+from .text_files import file_error, file_name, reason_of
 
 _TYPES = {
     "bool": "BOOL",
@@ -77,3 +81,26 @@ def content(array: Array) -> memoryview:
     """The bytes of an array as they stand in a file: row by row, the lowest of each number first."""
     little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
     return little.reshape(-1).view(np.uint8).data
+
+
+def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Mapping[str, str]]:
+    """The tensors and the metadata of a whole file, by their names.
+
+    Raises:
+        GraphFileError: it can't be read, or is damaged.
+        UnsupportedError: the package safetensors is not installed.
+    """
+    name = file_name(path)
+    safetensors = library("safetensors", "weights", f"reading {name}")
+    try:
+        with safetensors.safe_open(os.fspath(path), framework="numpy") as file:
+            metadata: Mapping[str, str] = file.metadata() or {}
+            arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
+    except Exception as error:  # the package has an exception of its own
+        raise file_error(f"{name}: can't be read: {in_words(error)}", error) from error
+    return arrays, metadata
+
+
+def in_words(error: Exception) -> str:
+    """Why a file can't be read or written, on one line."""
+    return reason_of(error) if isinstance(error, OSError | ValueError) else one_line(error)

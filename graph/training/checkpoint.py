@@ -17,8 +17,8 @@ from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from ..runtime.replacing import replacing
-from ..runtime.tensor_files import content, write_tensors
-from ..runtime.text_files import file_error, file_name, reason_of
+from ..runtime.tensor_files import content, in_words, read_tensors, write_tensors
+from ..runtime.text_files import file_error, file_name
 
 KEY = "onednn_graph.training"
 """The entry of a file's metadata that is ours."""
@@ -73,7 +73,7 @@ def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
         with replacing(target) as (file,):
             write_tensors(file, arrays, {KEY: text, CHECKSUM: str(crc32(text.encode()))})
     except (OSError, ValueError) as error:
-        raise file_error(f"{file_name(target)}: can't be written: {_reason(error)}", error) from error
+        raise file_error(f"{file_name(target)}: can't be written: {in_words(error)}", error) from error
 
 
 def read_checkpoint(
@@ -89,13 +89,7 @@ def read_checkpoint(
         UnsupportedError: the package safetensors is not installed.
     """
     name = file_name(Path(path))
-    safetensors = library("safetensors", "weights", f"reading {name}")
-    try:
-        with safetensors.safe_open(os.fspath(path), framework="numpy") as file:
-            metadata: Mapping[str, str] = file.metadata() or {}
-            arrays: dict[str, Array] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 -- no mapping
-    except Exception as error:  # the package has an exception of its own
-        raise file_error(f"{name}: can't be read: {_reason(error)}", error) from error
+    arrays, metadata = read_tensors(path)
     said = _said(name, metadata)
     numbers, ways = _numbers(name, said, here.numbers), _texts(name, said, WAYS)
     for what, there, other in (("lacks", here.parameters, arrays), ("has", arrays, here.parameters)):
@@ -171,7 +165,3 @@ def _numbers(name: str, said: Mapping[str, Any], wanted: Iterable[str]) -> dict[
             )
         found[key] = number
     return found
-
-
-def _reason(error: Exception) -> str:
-    return reason_of(error) if isinstance(error, OSError | ValueError) else one_line(error)

@@ -175,19 +175,11 @@ class OpenMP:
         return bool(self._in_region())
 
 
-class ThreadingBuildingBlocks:
-    """TBB's, whose number is that of the calling thread's arena and can't be set.
+class _Unsettable:
+    """Threads whose number nobody sets."""
 
-    A kernel that was described in a small arena has too little memory in a larger one, so that threads which somebody
-    has put into an arena of another size are foreign.
-    """
-
-    name = TBB_NAME
-
-    def __init__(self, c: Any) -> None:
-        concurrency = _function(getattr(c, TBB_CONCURRENCY), c_void_p)
-        self.count: Callable[[], int] = lambda: concurrency(None)
-        self._own = _elsewhere(self.count, 1)
+    def __init__(self, count: Callable[[], int]) -> None:
+        self.count = count
 
     def granted(self, threads: int) -> int:
         del threads
@@ -202,30 +194,32 @@ class ThreadingBuildingBlocks:
     def everywhere(self, threads: int, function: Callable[[object], object]) -> None:
         del threads, function
 
+
+class ThreadingBuildingBlocks(_Unsettable):
+    """TBB's, whose number is that of the calling thread's arena and can't be set.
+
+    A kernel that was described in a small arena has too little memory in a larger one, so that threads which somebody
+    has put into an arena of another size are foreign.
+    """
+
+    name = TBB_NAME
+
+    def __init__(self, c: Any) -> None:
+        concurrency = _function(getattr(c, TBB_CONCURRENCY), c_void_p)
+        super().__init__(lambda: concurrency(None))
+        self._own = _elsewhere(self.count, 1)
+
     def is_foreign(self) -> bool:
         return self.count() != self._own
 
 
-class CallingThread:
+class CallingThread(_Unsettable):
     """No threads but the one that calls."""
 
     name = "the calling thread"
 
-    def count(self) -> int:
-        return 1
-
-    def granted(self, threads: int) -> int:
-        del threads
-        return 1
-
-    def hold(self, threads: int) -> None:
-        del threads
-
-    def release(self, held: Held) -> None:
-        del held
-
-    def everywhere(self, threads: int, function: Callable[[object], object]) -> None:
-        del threads, function
+    def __init__(self) -> None:
+        super().__init__(lambda: 1)
 
     def is_foreign(self) -> bool:
         return False

@@ -98,10 +98,6 @@ class Guards:
         """
         self._zone, self._fill = zone, fill
 
-    def switch_off(self) -> None:
-        """No guards for arenas that are made from now on."""
-        self._zone = 0
-
     @contextmanager
     def on(self, zone: int = 256, fill: int = NAN_BYTE) -> Generator[None, None, None]:
         """`switch_on` for a block."""
