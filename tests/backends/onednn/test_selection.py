@@ -411,7 +411,7 @@ def test_tuning_measures_remembers_and_reads_again(folder, monkeypatch):
 def test_cached_measures_nothing(folder, monkeypatch):
     monkeypatch.setattr(tuning, "measure", lambda *args: pytest.fail("nobody asked"))
     run(graph_of(DENSE).compile(tune="cached"), DENSE)
-    assert not folder.exists()
+    assert not list(folder.glob("*.json"))
 
 
 @pytest.mark.parametrize("field", ["dtype", "data_format", "batch", "threads", "isa"])
@@ -520,7 +520,7 @@ def test_the_users_own_folder_is_the_default(monkeypatch):
 
 def _tune_in_a_process(number):
     graph_of(DENSE).compile(tune="measure", tune_seconds=0.02)
-    return tuning_cache.cache_folder().exists()
+    return any(tuning_cache.cache_folder().glob("*.json"))
 
 
 def test_several_processes_at_once(folder):
