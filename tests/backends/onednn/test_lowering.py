@@ -14,7 +14,7 @@ from onednn_graph.backends.onednn.library.capabilities import Capabilities
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.lowering import lowering, table
 from onednn_graph.backends.onednn.lowering.table import LOWERED
-from onednn_graph.backends.onednn.rules.conditions import WITHOUT_VNNI
+from onednn_graph.backends.onednn.rules.features import WITHOUT_VNNI
 from op_calls import EXAMPLES
 from random_graphs import ANCHORS, arrays_for, random_graph
 from rows import each
