@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onednn_graph.backends.onednn import digest, proven
 from onednn_graph.backends.onednn.executable import PlanExecutable
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.graph.compile import building
+from onednn_graph.graph.compile import building, verification
 from onednn_graph.graph.trust.settings import VARIABLE
 from onednn_graph.graph.trust.store import STORE
 from onednn_graph.graph.trust.verdict import RIGHT, Kind, Verdict
@@ -91,12 +91,55 @@ def test_a_second_compilation_of_a_program_verifies_nothing(verified):
     assert not verified
 
 
+def layers(number):
+    graph = og.Graph()
+    x = graph.input("x", "f32", (4, 16))
+    for layer in range(number):
+        w = graph.input(f"w{layer}", "f32", (16, 16), property_type="constant")
+        x = graph.op("Tanh", graph.op("MatMul", x, w))
+    graph.output(x, name="y")
+    return graph
+
+
+def test_a_kernel_that_a_program_has_many_times_is_compared_once(monkeypatch):
+    made = []
+    real = verification._Trial._missing
+
+    def noted(trial, op):
+        missing = real(trial, op)
+        made.extend([op.kind] * (not missing))
+        return missing
+
+    monkeypatch.setattr(verification._Trial, "_missing", noted)
+    layers(12).compile()
+    few = made.count("MatMul")
+    assert 0 < few < 4
+    made.clear()
+    layers(12).compile(verify=True)
+    assert made.count("MatMul") == 12
+
+
+@pytest.mark.parametrize("size", [7, 700])
+def test_an_input_that_is_written_to(size, monkeypatch):
+    """Small ones are kept; large ones are full of a pattern."""
+    run = PlanExecutable.run
+
+    def wrong(self, inputs, outputs):
+        run(self, inputs, outputs)
+        inputs[0][-1][inputs[0][-1] < 0] -= 1  # which ReLU does not tell
+
+    monkeypatch.setattr(PlanExecutable, "run", wrong)
+    graph = og.Graph()
+    graph.output(graph.op("ReLU", graph.input("x", "f32", (size, size))), name="y")
+    assert any("is written to" in reason for reason in told(graph).rejected)
+
+
 def test_another_process_verifies_nothing():
     code = """
 import json
 import onednn_graph as og
 from onednn_graph.backends.onednn import proven
-from onednn_graph.graph.compile import building
+from onednn_graph.graph.compile import building, verification
 proven.PROVEN, verified = {}, []
 building.wrong_on_integers = lambda request, executable, *, every: verified.append(executable.explanation.strategy)
 graph = og.Graph()
