@@ -446,6 +446,7 @@ def test_too_many_tensors(monkeypatch):
         loads(text(valid()))
 
 
+@pytest.mark.no_cover
 def test_a_large_file_is_read_in_good_time():
     """Nothing is quadratic in what the limits allow; messages about long things are short."""
     number = 2**17

@@ -6,7 +6,6 @@ import gc
 import signal
 import threading
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -273,6 +272,7 @@ def test_only_what_the_loss_depends_on_is_trained() -> None:
     assert np.array_equal(graph.parameters["idle"], W)
 
 
+@pytest.mark.no_cover
 def test_a_thousand_steps_take_no_more_memory() -> None:
     graph, loss = linear()
     trainer = og.training.Trainer(graph, loss, og.training.Adam(1e-3))
@@ -280,16 +280,16 @@ def test_a_thousand_steps_take_no_more_memory() -> None:
     for _ in range(100):
         trainer.step(feeds)
     process = psutil.Process()
-    memory: list[int] = []
-    objects: list[int] = []
-    for _ in range(4):  # a leak shows between any two; other tests' memory comes and goes
+    for _ in range(3):  # a leak shows in each round; other tests' memory comes and goes
         gc.collect()
-        memory.append(process.memory_info().rss)
-        objects.append(len(gc.get_objects()))
+        memory, objects = process.memory_info().rss, len(gc.get_objects())
         for _ in range(1000):
             trainer.step(feeds)
-    assert min(after - before for before, after in pairwise(memory)) < 1 << 20
-    assert min(after - before for before, after in pairwise(objects)) < 100
+        gc.collect()
+        grown = process.memory_info().rss - memory, len(gc.get_objects()) - objects
+        if grown[0] < 1 << 20 and grown[1] < 100:
+            return
+    pytest.fail(f"each thousand steps took more: the last {grown[0]} bytes and {grown[1]} objects")
 
 
 def test_trainers_on_several_threads_do_not_disturb_each_other() -> None:
