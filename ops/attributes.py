@@ -44,7 +44,7 @@ class AttributeType(StrEnum):
     string = "string"
 
 
-class Rule(Protocol):
+class ValueRule(Protocol):
     """A rule on one scalar of a value: `describe` completes the sentence "must be …"."""
 
     @property
@@ -168,7 +168,7 @@ class AttributeSpec:
     type: AttributeType = field(converter=_attribute_type)
     required: bool = field(default=False, kw_only=True)
     default: AttributeValue | None = field(default=None, kw_only=True)
-    rule: Rule | None = field(default=None, kw_only=True)
+    rule: ValueRule | None = field(default=None, kw_only=True)
     unset_as: int | None = field(default=None, kw_only=True)
     none_as: AttributeValue | None = field(default=None, kw_only=True)
     doc: str = field(default="", kw_only=True)

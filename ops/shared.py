@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .attributes import FINITE, NON_NEGATIVE, POSITIVE, AttributeSpec, AttributeType, OneOf, Rule
+from .attributes import FINITE, NON_NEGATIVE, POSITIVE, AttributeSpec, AttributeType, OneOf, ValueRule
 from .data_types import DataType
 from .formats import DATA_FORMATS, axis_positions
 from .schema import UNKNOWN_DIM, InferenceContext, InferShapes, Shape, format_shape
@@ -20,7 +20,9 @@ SOURCE = "oneDNN Graph 3.2 to 3.9, {}"
 # --- attributes --------------------------------------------------------------------------------------
 
 
-def integers(name: str, rule: Rule | None, doc: str, *, required: bool = True, **more: Any) -> AttributeSpec:
+def integers(
+    name: str, rule: ValueRule | None, doc: str, *, required: bool = True, **more: Any
+) -> AttributeSpec:
     """A list of integers, each under `rule`: POSITIVE or `AtLeast(2)`, say; None allows every integer."""
     return AttributeSpec(name, AttributeType.s64_list, required=required, rule=rule, doc=doc, **more)
 
@@ -30,7 +32,9 @@ def flag(name: str, default: bool, doc: str) -> AttributeSpec:
     return AttributeSpec(name, AttributeType.bool, default=default, doc=doc)
 
 
-def real(name: str, doc: str, *, default: float | None = None, rule: Rule | None = FINITE) -> AttributeSpec:
+def real(
+    name: str, doc: str, *, default: float | None = None, rule: ValueRule | None = FINITE
+) -> AttributeSpec:
     """A float, required where it has no default; finite unless another rule is given."""
     return AttributeSpec(
         name, AttributeType.f32, required=default is None, default=default, rule=rule, doc=doc

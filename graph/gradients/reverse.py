@@ -24,7 +24,7 @@ from .arithmetic import Arithmetic, is_float
 from .backward_ops import by_backward_ops
 from .context import GradientContext
 from .recomputation import Recomputation
-from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Rule
+from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, KindRule
 from .table import RULES
 
 QUANTIZING = frozenset(("Quantize", "DynamicQuantize"))
@@ -174,7 +174,7 @@ class _Sweep:
                 f"the gradient by its input '{op.input_ports[position].name}' has no rule; leave out what hangs on it"
             )
 
-    def _rule(self, op: Op) -> Rule:
+    def _rule(self, op: Op) -> KindRule:
         """The rule of an op.
 
         Raises:
@@ -184,7 +184,7 @@ class _Sweep:
         if rule is not None:
             return rule
         if op.schema.backward:
-            return Rule(by_backward_ops)
+            return KindRule(by_backward_ops)
         if op.schema.family == CUSTOM:
             raise UnsupportedError(
                 f"{op}: no gradient is registered for this kind; "

@@ -21,7 +21,7 @@ GradientRule = Callable[[GradientContext], Iterable[Made]]
 
 
 @frozen
-class Rule:
+class KindRule:
     """A rule and what it takes.
 
     Attributes:
@@ -44,7 +44,7 @@ class Flow(StrEnum):
     none = "none"
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, KindRule] = {}
 """Kind → its rule; `schema.backward` is the rule of kinds that are not in here."""
 STOPS: set[str] = set()
 """Kinds whose outputs do not change with their inputs but by steps: the gradient is zero, and nothing flows."""
@@ -61,7 +61,7 @@ def rule(
 
     def register(function: GradientRule) -> GradientRule:
         for kind in kinds:
-            RULES[kind] = Rule(function, spread, every_output)
+            RULES[kind] = KindRule(function, spread, every_output)
         return function
 
     return register
@@ -95,4 +95,4 @@ def register_gradient(kind: str, rule: GradientRule) -> None:
         raise SchemaError(
             f"the gradient of '{kind}' must be a function of a GradientContext, got {format_value(rule)}"
         )
-    RULES[schema.kind] = Rule(rule, every_output=True)
+    RULES[schema.kind] = KindRule(rule, every_output=True)
