@@ -13,7 +13,7 @@ import onednn_graph
 from ..backends.onednn.library import f16c
 from ..backends.onednn.library.cpu import cpu_name
 from ..backends.onednn.library.loading import Library, load
-from ..backends.onednn.proven import swept
+from ..backends.onednn.proven import extrapolated, swept
 from ..backends.onednn.weight_gradients.machine import factors_of
 from ..graph.runtime.cache_folder import cache_folder
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
@@ -45,7 +45,7 @@ def information() -> dict[str, Any]:
             "library": str(library.path),
             "named by": library.source,
             "runs on": library.runtime.name,
-            "proven": swept(library).value,
+            "proven": _proven(library),
             "beyond 3.2": ", ".join(sorted(library.capabilities.later)) or "nothing",
             "instruction set": library.effective_isa,
             "threads": get_num_threads(),
@@ -69,6 +69,12 @@ def _verdicts() -> str:
     kinds = Counter(one.kind.value for one in STORE.rows().values())
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     return f"{STORE.path or 'in memory'} ({told}); verification: {verifying()}"
+
+
+def _proven(library: Library) -> str:
+    """How much of the library is proven, and what was taken for what."""
+    other = extrapolated(library)
+    return swept(library).value + (f" (taken: {other})" if other else "")
 
 
 def _cost_data(library: Library) -> str:

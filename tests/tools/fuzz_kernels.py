@@ -19,6 +19,7 @@ import random
 import sys
 
 from children import restarted
+from fuzz_primitives import write_tally
 from guarded import Guarded
 from wide_draws import SHARE, convolution
 
@@ -131,6 +132,7 @@ def child(args) -> None:
     from onednn_graph.backends.onednn.library.enumerators import FpmathMode
     from onednn_graph.backends.onednn.library.primitive import NativeEngine
     from onednn_graph.backends.onednn.plan.arena import GUARDS
+    from onednn_graph.backends.onednn.plan.steps import Step
     from onednn_graph.backends.onednn.weight_gradients import problem as op
     from onednn_graph.backends.onednn.weight_gradients.selection import candidates, choose
     from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
@@ -211,8 +213,14 @@ def child(args) -> None:
                 continue
             if not candidate.strategy.startswith(args.strategy):
                 continue
+            functions = {
+                step.implementation: step.desc.function
+                for step in candidate.plan.steps
+                if isinstance(step, Step)
+            }
             tag = {
                 "n": number,
+                "function": functions[candidate.implementation],
                 "impl": candidate.implementation,
                 "compute": candidate.compute.value,
                 "strategy": candidate.strategy,
@@ -268,7 +276,7 @@ def child(args) -> None:
 
 
 def parent(args) -> int:
-    counts, findings = collections.Counter(), []
+    counts, ran, findings = collections.Counter(), collections.Counter(), []
     seed, done = args.seed, 0
     environment = dict(os.environ)
     if args.isa != "default":
@@ -303,7 +311,7 @@ def parent(args) -> int:
                 ]
 
             for run in restarted(command, environment, args.timeout):
-                running = tally(args, run.lines, counts, findings, out)
+                running = tally(args, run.lines, counts, ran, findings, out)
                 if run.ended:
                     break
                 begun = run.begun
@@ -317,6 +325,7 @@ def parent(args) -> int:
                 findings.append(crash)
                 out.write(json.dumps(crash) + "\n")
                 counts[begun["impl"] if begun else "start", begun["compute"] if begun else "", "crash"] += 1
+                ran[begun["function"] if begun else "", begun["impl"] if begun else "", "crash"] += 1
                 if begun is None:
                     print(run.errors[-300:], file=sys.stderr)
                     return 2
@@ -324,10 +333,12 @@ def parent(args) -> int:
             seed += 1
             table = dict(sorted((" ".join(key), count) for key, count in counts.items()))
             print(f"{done} problems, {len(findings)} findings", table, flush=True)
+    if args.tally:
+        write_tally(args.tally, ran)
     return 1 if findings else 0
 
 
-def tally(args, lines, counts, findings, out) -> bool:
+def tally(args, lines, counts, ran, findings, out) -> bool:
     """Counts what a child says and writes its findings; whether it was running something at its end."""
     begun, running = None, False
     for line in lines:
@@ -336,6 +347,7 @@ def tally(args, lines, counts, findings, out) -> bool:
         elif "ok" in line or "bad" in line:
             running = False
             counts[line.get("ok") or line.get("bad"), begun["compute"], "ok" if "ok" in line else "bad"] += 1
+            ran[begun["function"], begun["impl"], "ok" if "ok" in line else "bad"] += 1
             if "ok" in line and args.everything:
                 out.write(json.dumps({"isa": args.isa, "ok": True, "tag": begun}) + "\n")
             if "bad" in line:
@@ -361,6 +373,7 @@ def main() -> int:
     parser.add_argument("--strategy", default="", help="beginning of the strategies' names to run")
     parser.add_argument("--only", default="", help="beginning of the implementation names to run")
     parser.add_argument("--everything", action="store_true", help="write what was right to --out too")
+    parser.add_argument("--tally", help="file for how often each kernel was right, wrong or crashed")
     parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)

@@ -20,7 +20,7 @@ import random
 import sys
 
 from children import restarted
-from guarded import GuardedMemory, offsets
+from guarded import GuardedMemory, dense, offsets
 from wide_draws import SHARE
 
 
@@ -51,10 +51,21 @@ def wrong(got, want, dtype, trial):
         return ~(close | (got == rounded) | np.isnan(want) | (np.isinf(rounded) & (np.abs(got) > 3e4)))
 
 
-def attempt(engine, maker, desc, trial):
+def packed_by(engine, plain, own, name):
+    """The reorder between two layouts of weights on an implementation of that name, whether it is barred or not."""
+    from onednn_graph.backends.onednn.library.descriptors import Reorder
+    from onednn_graph.backends.onednn.library.primitive import PrimitiveAttributes, implementations
+
+    first = Reorder(src=plain, dst=own, attributes=PrimitiveAttributes(engine.lib)).described(engine)
+    offered = () if first is None else implementations(first)
+    return next((desc for desc in offered if desc.implementation.startswith(name)), None)
+
+
+def attempt(engine, desc, trial):
     """Runs one implementation on guarded memory; what was wrong."""
     import numpy as np
     from onednn_graph.backends.onednn.library.enumerators import Arg, Query
+    from onednn_graph.backends.onednn.library.memory import MemoryDesc
     from onednn_graph.backends.onednn.plan.plan import Plan
     from onednn_graph.backends.onednn.plan.steps import Buffer, Step
 
@@ -64,7 +75,7 @@ def attempt(engine, maker, desc, trial):
     steps, arguments, memory = [], [], []
 
     def place(desc, array):
-        memory.append(GuardedMemory(desc, array))
+        memory.append(GuardedMemory(desc, array, trial.offset))
         return Buffer(desc, len(memory) - 1)
 
     for number, (where, array) in trial.inputs.items():
@@ -76,8 +87,12 @@ def attempt(engine, maker, desc, trial):
             # A layout with sums at its end, which only the library's reorder makes.
             from onednn_graph.backends.onednn.plan.chooser import Chooser
 
-            plain = maker.plain(own.shape, own.data_type, "rows")
-            how = Chooser(engine).reorder(plain, own).desc
+            plain = MemoryDesc.strided(engine.lib, own.shape, own.data_type, dense(own.shape))
+            how = (
+                packed_by(engine, plain, own, trial.pack)
+                if trial.pack
+                else Chooser(engine).reorder(plain, own).desc
+            )
             if how is None:
                 return None
             target = Buffer(own)
@@ -127,6 +142,7 @@ def child(args) -> None:
     from onednn_graph.backends.onednn.quarantine import refused, unaskable
     from onednn_graph.backends.onednn.rules.features import Features
     from onednn_graph.ops.errors import LibraryError
+    from primitive_problems import told_of
     from primitive_trials import FAMILIES, Maker, Undrawn
 
     GUARDS.switch_on()
@@ -150,6 +166,7 @@ def child(args) -> None:
         except Undrawn:
             continue
         tag = {"n": number, "seed": args.seed, "family": family, "impl": "describing", "q": trial.q}
+        tag["function"] = trial.function
         if args.which == "trusted" and unaskable(trial.descriptor):
             continue
         log.write(json.dumps({"begin": tag}) + "\n")
@@ -162,11 +179,12 @@ def child(args) -> None:
             if name.startswith("ref") and args.which != "references":
                 continue
             tag["impl"], tag["barred"] = name, refused(Features(trial.descriptor, desc))
+            tag["problem"] = told_of(trial)
             if args.which == "trusted" and tag["barred"]:
                 continue
             log.write(json.dumps({"begin": tag}) + "\n")
             try:
-                problems = attempt(engine, maker, desc, trial)
+                problems = attempt(engine, desc, trial)
             except LibraryError as error:
                 problems = [str(error)]
             if problems is not None:
@@ -179,7 +197,7 @@ def child(args) -> None:
 
 
 def parent(args) -> int:
-    counts, findings = collections.Counter(), 0
+    counts, ran, findings = collections.Counter(), collections.Counter(), 0
     seed, done = args.seed, 0
     environment = dict(os.environ, ONEDNN_MAX_CPU_ISA=args.isa.upper(), MALLOC_PERTURB_="205")
     with open(args.out, "a", buffering=1) as out:
@@ -208,7 +226,7 @@ def parent(args) -> int:
                 ]
 
             for run in restarted(command, environment, args.timeout):
-                findings += tally(args, run.lines, counts, out)
+                findings += tally(args, run.lines, counts, ran, out)
                 if run.ended:
                     break
                 begun = run.begun
@@ -216,6 +234,7 @@ def parent(args) -> int:
                 crash = {"isa": args.isa, "crash": run.code, "stderr": run.errors, "tag": begun}
                 out.write(json.dumps(crash) + "\n")
                 counts[begun["family"] if begun else "start", begun["impl"] if begun else "", "crash"] += 1
+                ran[(begun or {}).get("function", ""), begun["impl"] if begun else "", "crash"] += 1
                 if begun is None or run.code == 1:  # an exception in Python is this tool's own
                     print(run.errors, file=sys.stderr)
                     return 2
@@ -225,11 +244,19 @@ def parent(args) -> int:
                 break
     for key, number in sorted(counts.items()):
         print(args.isa, *key, number)
+    if args.tally:
+        write_tally(args.tally, ran)
     print(f"{done} trials, {findings} findings", flush=True)
     return 1 if findings else 0
 
 
-def tally(args, lines, counts, out) -> int:
+def write_tally(path, ran) -> None:
+    """Writes how often each kernel was right, wrong or crashed: lists of function, implementation, how, number."""
+    with open(path, "w") as file:
+        json.dump([[*key, number] for key, number in sorted(ran.items())], file)
+
+
+def tally(args, lines, counts, ran, out) -> int:
     """Counts what a child says and writes its findings, whose number is returned."""
     begun, findings = None, 0
     for line in lines:
@@ -238,6 +265,7 @@ def tally(args, lines, counts, out) -> int:
         elif "ok" in line or "bad" in line:
             good = "ok" in line
             counts[begun["family"], begun["impl"], "ok" if good else "bad"] += 1
+            ran[begun["function"], begun["impl"], "ok" if good else "bad"] += 1
             if not good:
                 findings += 1
                 out.write(json.dumps({"isa": args.isa, **line}) + "\n")
@@ -257,6 +285,7 @@ def main() -> int:
     parser.add_argument("--which", default="all", choices=["all", "trusted", "references"])
     parser.add_argument("--wide", type=float, default=SHARE, help="share of trials with something large")
     parser.add_argument("--only", type=int, help="number of one trial of the seed's batch")
+    parser.add_argument("--tally", help="file for how often each kernel was right, wrong or crashed")
     parser.add_argument("--timeout", type=int, default=300, help="seconds until a child counts as hung")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)

@@ -130,10 +130,10 @@ def offsets(desc):
 class GuardedMemory(Guarded):
     """An argument's memory between two guard zones, poisoned where no element lies."""
 
-    def __init__(self, desc, array=None):
+    def __init__(self, desc, array=None, offset=0):
         self.desc, self.dtype = desc, numpy_type(desc.data_type)
         size = desc.nbytes
-        super().__init__(size)
+        super().__init__(size, shift=offset * self.dtype.itemsize)
         self.elements = self.inside[: size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
         self.places, self.padding = offsets(desc)
         self.array = array

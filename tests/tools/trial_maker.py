@@ -57,6 +57,8 @@ class Trial:
         q: what it is, in words.
         before: arguments whose content the hint primitive makes: (desc, its arguments).
         keep: objects that the arguments point to.
+        offset: by how many elements what goes in and comes out lies off a cache line.
+        pack: the beginning of the name of the reorder that packs weights with their sums; what may run where None.
     """
 
     function: str
@@ -68,6 +70,8 @@ class Trial:
     absolute: float = 0.0
     keep: list = field(default_factory=list)
     workspace: object = None
+    offset: int = 0
+    pack: str | None = None
 
     @property
     def descriptor(self):
