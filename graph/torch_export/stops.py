@@ -68,7 +68,7 @@ def watched(torch: Any) -> Generator[None]:
 
     try:
         with ExitStack() as stack:
-            for patch in _patches(torch, seen):
+            for patch in (*_casting_patches(torch, seen), *_patches(torch, seen)):
                 stack.enter_context(patch)
             yield
     finally:
@@ -115,12 +115,19 @@ def _patches(torch: Any, seen: Callable[..., None]) -> Iterator[Any]:
 
         return call
 
-    begin, end, off, turn = (
-        torch.autocast.__enter__,
-        torch.autocast.__exit__,
-        torch.no_grad.__enter__,
-        torch.set_grad_enabled,
-    )
+    yield mock.patch.object(function, "apply", classmethod(applied))
+    yield mock.patch.object(torch.autograd, "grad", differentiated)
+    yield mock.patch.object(torch.inference_mode, "__enter__", entered)
+    for name in ("register_hook", "register_post_accumulate_grad_hook", "backward"):
+        original = getattr(torch.Tensor, name)
+        yield mock.patch.object(torch.Tensor, name, telling(f"{name} of a tensor", original))
+
+
+def _casting_patches(torch: Any, seen: Callable[..., None]) -> Iterator[Any]:
+    """The same for what switches gradients off inside a block of torch.autocast."""
+    turn = torch.set_grad_enabled
+    begin, end = torch.autocast.__enter__, torch.autocast.__exit__
+    off, initialise = torch.no_grad.__enter__, turn.__init__
     casting: list[Any] = []
 
     def began(mode: Any) -> Any:
@@ -146,17 +153,10 @@ def _patches(torch: Any, seen: Callable[..., None]) -> Iterator[Any]:
         inside()
         initialise(mode, on)
 
-    initialise = turn.__init__
     yield mock.patch.object(torch.autocast, "__enter__", began)
     yield mock.patch.object(torch.autocast, "__exit__", ended)
     yield mock.patch.object(torch.no_grad, "__enter__", switched_off)
     yield mock.patch.object(turn, "__init__", set_to)
-    yield mock.patch.object(function, "apply", classmethod(applied))
-    yield mock.patch.object(torch.autograd, "grad", differentiated)
-    yield mock.patch.object(torch.inference_mode, "__enter__", entered)
-    for name in ("register_hook", "register_post_accumulate_grad_hook", "backward"):
-        original = getattr(torch.Tensor, name)
-        yield mock.patch.object(torch.Tensor, name, telling(f"{name} of a tensor", original))
 
 
 # --- where gradients end ---------------------------------------------------------------------------------
