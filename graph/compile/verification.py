@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError
-from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain
+from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain
 from ..model.op import Op
 from ..runtime.arguments import Arguments
 from ..runtime.arrays import Array, address, numpy_type
@@ -30,6 +30,8 @@ POISON = 0xFF
 PERIOD = 65_521
 """Elements, a prime number: rows of a matrix that is full of a pattern of so many differ."""
 
+LOOKED_AFTER = {"MaxPool": -np.inf, "ReduceMax": -np.inf, "ReduceMin": np.inf, "SoftMax": -np.inf}
+"""Kinds whose kernels lose infinities, which others find again → which one."""
 STEPWISE = ("Round",)
 """What makes another number of one that is a rounding off."""
 UNTRIED = "it can't be tried"
@@ -219,7 +221,39 @@ class _Trial:
         for tensor, before, array in zip(self._request.inputs, kept, inputs, strict=True):
             if not _is_as_it_was(before, array):
                 self._found.append(f"its input {tensor} is written to")
+        if not self._found and executable.explanation.prepared:
+            self._try_infinities(inputs)
         return next(iter(self._found), None)
+
+    def _try_infinities(self, inputs: Sequence[Array]) -> None:
+        """Has constants be all −∞, of which some ops take kernels' results and begin them anew.
+
+        That must not be moved before the kernel, to where constants are prepared, and on integers nobody would see it.
+        """
+        request, executable = self._request, self._executable
+        given = {tensor.id: array for tensor, array in zip(request.inputs, inputs, strict=True)}
+        constant = {t.id for t in request.inputs if t.property_type is PropertyType.constant}
+        touched = set[int]()
+        for op in request.ops:
+            source = op.inputs[0].id if op.kind in LOOKED_AFTER else -1
+            if source in constant and given[source].dtype.kind not in "iub" and source not in request.values:
+                given[source] = np.full_like(given[source], LOOKED_AFTER[op.kind])
+                touched.add(op.outputs[0].id)
+            if any(tensor.id in touched for tensor in op.inputs):
+                touched |= {tensor.id for tensor in op.outputs}
+        if not touched:
+            return
+        arrays = [given[tensor.id] for tensor in request.inputs]
+        results = self._run(lambda outputs: executable.run(arrays, outputs))
+        self._values = {number: _Known(array, exact=True) for number, array in given.items()}
+        for tensor, have in zip(request.outputs, results, strict=True):
+            if tensor.id in touched and have.dtype.kind not in "iub":
+                # Where a sum has ∞ beside −∞, or a product zero, kernels make NaN of it sooner or later.
+                wrong = np.isinf(_floats(self._known(tensor).array)) & np.isfinite(_floats(have))
+                if wrong.any():
+                    self._found.append(
+                        f"{int(wrong.sum())} of {wrong.size} of {tensor} are wrong where constants are infinite"
+                    )
 
     def _run(self, run: Callable[[list[Array]], object]) -> list[Array]:
         """The outputs of one run, in plain layouts."""

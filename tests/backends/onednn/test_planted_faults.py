@@ -5,10 +5,13 @@ import ctypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.backends.onednn import proven
+from onednn_graph.backends.onednn.library.enumerators import Arg
+from onednn_graph.backends.onednn.lowering import finishing
 from onednn_graph.backends.onednn.plan import plan as plans
 from onednn_graph.backends.onednn.plan.frame import Frame
 from onednn_graph.backends.onednn.plan.hoisting import flow
-from onednn_graph.backends.onednn.plan.steps import Buffer, Step
+from onednn_graph.backends.onednn.plan.steps import Buffer, HostStep, Step
 
 pytestmark = pytest.mark.usefixtures("swept")
 
@@ -33,6 +36,16 @@ def attention():
     q, k, v = (graph.input(name, "f32", [1, 4, 64, 8]) for name in "qkv")
     scores = graph.op("SoftMax", graph.matmul(q, k, transpose_b=True), axis=3)
     graph.output(graph.matmul(scores, v), name="y")
+    return graph
+
+
+def pooled():
+    """What one kernel makes of a constant, and a look at it mends where that is −∞."""
+    graph = og.Graph()
+    c = graph.input("c", "f32", [1, 8, 12, 12], property_type="constant")
+    sizes = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    y = graph.op("MaxPool", c, data_format="NCX", **sizes)
+    graph.output(graph.op("Multiply", y, graph.input("x", "f32", y.dims)), name="y")
     return graph
 
 
@@ -97,10 +110,23 @@ def of(function):
     return lambda step, plan: step.desc.function == function
 
 
+def has_post_op(step, plan):
+    attributes = getattr(step.desc.asked, "attributes", None)
+    return step.desc.function == "convolution_forward" and bool(attributes and attributes.post_ops)
+
+
+def in_blocks(step, plan):
+    """Whether the weights of a convolution lie in blocks."""
+    given = {number: buffer.desc for number, buffer in step.arguments}
+    return step.desc.function == "convolution_forward" and bool(given[Arg.WEIGHTS].blocks)
+
+
 FAULTS = {
     "a kernel that writes nothing": (convolutions, {}, of("convolution_forward"), nothing, None),
     "a wrong element": (convolutions, {}, of("convolution_forward"), one_element, None),
     "one element beyond": (attention, {}, of("matmul"), beyond, None),
+    "with a post-op alone": (convolutions, {}, has_post_op, one_element, None),
+    "in a layout alone": (convolutions, {}, in_blocks, one_element, None),
     "in the first call": (convolutions, {}, of("convolution_forward"), one_element, lambda call: call == 1),
     "from the second call on": (convolutions, {}, of("convolution_forward"), one_element, lambda call: call > 3),
     "in the second block alone": (attention, {"scratch_limit": 0}, of("matmul"), one_element, lambda call: call == 4),
@@ -126,6 +152,24 @@ def test_it_is_found(monkeypatch, name):
         assert "failed verification" in told
         if when is None:
             np.testing.assert_allclose(model(feeds)["y"], right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_constant_that_is_prepared_before_it_is_updated(monkeypatch, verify):
+    """The look at a result is moved to where constants are prepared, where nothing has been made yet."""
+
+    def moved(steps, constant):
+        return [step for step in steps if isinstance(step, HostStep) and step.updates]
+
+    graph = pooled()
+    with monkeypatch.context() as patch:
+        patch.setattr(finishing, "made_of_constants", moved)
+        patch.setattr(proven, "PROVEN", proven.PROVEN if verify else {})
+        model = graph.compile(verify=verify)
+    told = " ".join(reason for one in model.explain().values() for reason in one.rejected)
+    assert "are wrong where constants are infinite" in told
+    feeds = {"c": np.full((1, 8, 12, 12), -np.inf, np.float32), "x": np.ones((1, 8, 6, 6), np.float32)}
+    np.testing.assert_array_equal(model(feeds)["y"], np.full((1, 8, 6, 6), -np.inf))
 
 
 def test_two_temporaries_in_one_place(monkeypatch):
