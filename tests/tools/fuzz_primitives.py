@@ -149,14 +149,12 @@ def child(args) -> None:
     engine = NativeEngine()
     log = open(args.child, "a", buffering=1)  # noqa: SIM115 -- open until the child ends or crashes
     families = args.families.split(",") if args.families else list(FAMILIES)
-    tags = {}
     for number in range(args.skip, args.trials):
         if args.only is not None and number != args.only:
             continue
         rng = random.Random(f"{args.seed} {number}")
         family = rng.choice(families)
         maker = Maker(engine, rng, args.wide)
-        maker.tags = tags
         log.write(
             json.dumps({"begin": {"n": number, "seed": args.seed, "family": family, "impl": "drawing"}})
             + "\n"

@@ -98,8 +98,10 @@ def resampling_backward(p, diff_dst):
 
 
 def softmax(p, src):
-    shifted = np.exp(src - src.max(p.descriptor.axis, keepdims=True))
-    return shifted / shifted.sum(p.descriptor.axis, keepdims=True)
+    shifted = src - src.max(p.descriptor.axis, keepdims=True)
+    total = np.exp(shifted).sum(p.descriptor.axis, keepdims=True)
+    log = p.descriptor.algorithm is Algorithm.softmax_log
+    return shifted - np.log(total) if log else np.exp(shifted) / total
 
 
 def group_normalization(p, src):

@@ -29,7 +29,7 @@ from onednn_graph.backends.onednn.library.memory import MemoryDesc
 from onednn_graph.backends.onednn.library.primitive import PostOp, PrimitiveAttributes, described
 from onednn_graph.ops.data_types import DataType as D
 from primitive_formulas import BINARY, ELTWISE, FORMULAS
-from trial_maker import Maker, Trial
+from trial_maker import Trial, blocked_tags
 
 INPUTS = {
     "src": Arg.SRC,
@@ -79,11 +79,7 @@ class PrimitiveProblem:
                 step *= shape[axis]
         if not isinstance(layout, str):
             return MemoryDesc.strided(lib, shape, kind, layout)
-        number = Maker.tags_of(self, rank)[layout]
-        new = lib.new("dnnl_memory_desc_create_with_tag", rank, dims(shape), DATA_TYPES[kind], number)
-        return MemoryDesc(lib, new)
-
-    tags: dict = {}  # noqa: RUF012 -- of `Maker.tags_of`, for the whole process
+        return in_blocks(lib, shape, kind, blocked_tags(lib, rank)[layout])
 
     @property
     def lib(self):
@@ -266,6 +262,20 @@ def told_of(trial):
     }
 
 
+def in_blocks(lib, shape, kind, number):
+    """A tensor in the blocked layout of that number."""
+    new = lib.new(
+        "dnnl_memory_desc_create_with_tag", len(shape), dims(tuple(shape)), DATA_TYPES[kind], number
+    )
+    return MemoryDesc(lib, new)
+
+
 def _tensor(desc):
     layout = list(desc.strides) if desc.strides else desc.describe()
+    if desc.blocks:  # axes of one element may stand elsewhere in the name
+        named = blocked_tags(desc.lib, len(desc.shape)).items()
+        same = (
+            name for name, number in named if in_blocks(desc.lib, desc.shape, desc.data_type, number) == desc
+        )
+        layout = next(same)
     return {"type": desc.data_type.value, "shape": list(desc.shape), "layout": layout}

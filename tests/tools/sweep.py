@@ -7,8 +7,8 @@
 It replays the reproducers of all rules, then draws trials of what nothing bars for each instruction set, all in child
 processes, and adds what came out to `sweeps/<version>-<runtime>.json` beside this file: how each reproducer ended, and
 how often each kernel was right. Of that it makes `backends/onednn/proven/<version>-<runtime>.json`, and says what the
-versions of the rules should be where the records of all builds contradict them. A kernel that was wrong once loses all
-that was counted of it, until a rule bars what it did; then it is counted anew.
+versions of the rules should be where the records of all builds contradict them. A kernel that was wrong stands in the
+record under `wrong`, and is not proven until somebody takes it out, when a rule bars what it did.
 """
 
 from __future__ import annotations
@@ -81,18 +81,15 @@ def counted(library, args, isa) -> collections.Counter:
 
 
 def add(record, isa, found) -> None:
-    """Adds counts to a record; what was wrong is taken out of it."""
-    kernels = record.setdefault("right", {})
+    """Adds counts to a record."""
+    kernels, wrong = record.setdefault("right", {}), record.setdefault("wrong", {})
     for (function, implementation, how), count in sorted(found.items()):
         if how == "ok":
             own = kernels.setdefault(function, {}).setdefault(implementation, {})
             own[isa] = own.get(isa, 0) + count
-    for function, implementation, how in sorted(found):
-        if how != "ok":
+        else:
             print(f"wrong or crashed: {function} by {implementation or '?'} with {isa}; see the findings")
-            kernels.get(function, {}).pop(implementation, None)
-            if implementation in record.get("earlier", {}).get(function, ()):
-                record["earlier"][function].remove(implementation)
+            wrong.setdefault(function, {})[implementation] = isa
 
 
 def proven_of(record) -> dict:
@@ -103,6 +100,8 @@ def proven_of(record) -> dict:
     for function, kernels in record.get("right", {}).items():
         enough = {name for name, own in kernels.items() if sum(own.values()) >= LEAST}
         names.setdefault(function, set()).update(enough)
+    for function, kernels in record.get("wrong", {}).items():
+        names.get(function, set()).difference_update(kernels)
     sets = {isa for kernels in record.get("right", {}).values() for own in kernels.values() for isa in own}
     return {
         "version": record["version"],

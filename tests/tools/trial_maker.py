@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import wide_draws
@@ -91,6 +92,21 @@ class Trial:
         return made(**dict(zip((one.name for one in fields(made)), values, strict=True)))
 
 
+@lru_cache
+def blocked_tags(lib, rank):
+    """Blocked layouts by their names, as numbers of the library."""
+    found = {}
+    for number in range(2, 700):
+        try:
+            new = lib.new("dnnl_memory_desc_create_with_tag", rank, dims((16,) * rank), 3, number)
+        except LibraryError:
+            continue
+        desc = MemoryDesc(lib, new)
+        if desc.strides is None:
+            found[desc.describe()] = number
+    return found
+
+
 class Maker:
     """Draws trials for one engine.
 
@@ -102,7 +118,6 @@ class Maker:
         self.engine, self.lib, self.rng = engine, engine.lib, rng
         self.wide = rng.random() < share
         self.data = np.random.default_rng(rng.randrange(2**31))
-        self.tags = {}
 
     # --- values and layouts ---
 
@@ -185,7 +200,7 @@ class Maker:
 
     def blocked(self, shape, dtype, *, of_weights=False):
         """A blocked layout as convolutions make it of data; of any name where it may be one of weights."""
-        names = self.tags_of(len(shape))
+        names = blocked_tags(self.lib, len(shape))
         data = [
             n
             for n in names
@@ -200,7 +215,7 @@ class Maker:
                 len(shape),
                 dims(tuple(shape)),
                 DATA_TYPES[dtype],
-                self.tags[len(shape)][self.rng.choice(list(chosen))],
+                names[self.rng.choice(list(chosen))],
             )
         except LibraryError as error:
             raise Undrawn(str(error)) from error
@@ -208,22 +223,6 @@ class Maker:
         if made.nbytes > MOST_BYTES:
             raise Undrawn("mostly padding")
         return made
-
-    def tags_of(self, rank):
-        """Blocked layouts by their names, as numbers of the library."""
-        if rank not in self.tags:
-            self.tags[rank] = {}
-            for number in range(2, 700):
-                try:
-                    new = self.lib.new(
-                        "dnnl_memory_desc_create_with_tag", rank, dims((16,) * rank), 3, number
-                    )
-                except LibraryError:
-                    continue
-                desc = MemoryDesc(self.lib, new)
-                if desc.strides is None:
-                    self.tags[rank][desc.describe()] = number
-        return self.tags[rank]
 
     def like(self, desc, dtype):
         """The plain layout of another tensor, in another type."""

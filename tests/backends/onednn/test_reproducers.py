@@ -1,11 +1,20 @@
 """Rules about wrong kernels against the kernels: each has a problem that shows what it bars, on the library itself."""
 
 import json
+import random
+from collections import Counter
 
 import pytest
+from fuzz_primitives import attempt
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.proven import PROVEN, SHIPPED, Swept, extrapolated, swept
-from onednn_graph.backends.onednn.quarantine import IMPRECISE, WRONG
+from onednn_graph.backends.onednn.library.primitive import NativeEngine, implementations
+from onednn_graph.backends.onednn.plan.arena import GUARDS
+from onednn_graph.backends.onednn.proven import PROVEN, SHIPPED, Swept, extrapolated
+from onednn_graph.backends.onednn.proven import swept as how_swept
+from onednn_graph.backends.onednn.quarantine import IMPRECISE, WRONG, refused, unaskable
+from onednn_graph.backends.onednn.rules.features import Features
+from primitive_problems import PrimitiveProblem, told_of
+from primitive_trials import FAMILIES, Maker, Undrawn
 from replay import WRONG as WRONG_ENDS
 from replay import replayed, reproducers
 from sweep import PROVEN as FILES
@@ -57,6 +66,34 @@ def test_what_rules_bar_is_wrong(onednn):
     assert checked(outcomes) >= len(ANYWHERE)
 
 
+def test_a_problem_of_a_trial_is_that_primitive_and_its_formula_is_right(onednn, swept):
+    engine, seen, number = NativeEngine(), Counter(), 0
+    with GUARDS.on():
+        while number < 500:
+            number += 1
+            maker = Maker(engine, random.Random(f"formulas {number}"), share=0)
+            try:
+                trial = FAMILIES[maker.rng.choice(list(FAMILIES))](maker)
+            except Undrawn:
+                continue
+            told = told_of(trial)
+            if told is None or unaskable(trial.descriptor) or seen[told["function"]] > 5:
+                continue
+            problem = PrimitiveProblem(engine, json.loads(json.dumps(told)))
+            for name, desc in problem.tensors.items():
+                assert desc == getattr(trial.descriptor, name), (name, told)
+            first = problem.descriptor.described(engine)
+            for desc in () if first is None else implementations(first):
+                if refused(Features(problem.descriptor, desc)) is None:
+                    assert attempt(engine, desc, problem.trial) in ([], None), (
+                        number,
+                        desc.implementation,
+                        told,
+                    )
+                    seen[told["function"]] += 1
+    assert len(seen) > 8
+
+
 def test_records_of_sweeps_tell_what_the_rules_say():
     known = records()
     assert {"3.2-gomp", "3.6-gomp"} <= set(known)
@@ -94,9 +131,9 @@ def test_what_is_extrapolated_says_so(onednn):
     assert extrapolated(Machine((3, 2, 0), "avx2")) is None
     assert extrapolated(Machine((3, 2, 1), "avx2")) == "3.2.1 for 3.2.0"
     assert extrapolated(Machine((3, 6, 2), "avx512_core_fp16")).startswith("avx512_core_fp16 for avx")
-    assert swept(Machine((3, 2, 1), "avx512_core_fp16")) is Swept.full
+    assert how_swept(Machine((3, 2, 1), "avx512_core_fp16")) is Swept.full
     assert extrapolated(Machine((3, 5, 0), "avx2")) is None
-    assert swept(Machine((3, 5, 0), "avx2")) is Swept.none
+    assert how_swept(Machine((3, 5, 0), "avx2")) is Swept.none
     assert all("instruction sets" in SHIPPED.proofs(version).extrapolated for version in SHIPPED)
 
 
