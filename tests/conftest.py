@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import threading
 import tomllib
 from pathlib import Path
 
@@ -47,6 +49,25 @@ def verdicts_of_a_test():
     """No test trusts a kernel for what another one has seen, or made it do."""
     yield
     STORE.clear()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item):
+    """Nothing traces what is marked no_cover.
+
+    In processes side by side pytest-cov measures twice, one measurement within the other: when it stops the inner one
+    for such a test, the outer one goes on, which costs as much and is thrown away.
+    """
+    if item.get_closest_marker("no_cover") is None:
+        return (yield)
+    here, in_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    try:
+        return (yield)
+    finally:
+        threading.settrace(in_threads)
+        sys.settrace(here)
 
 
 @pytest.fixture(scope="session")

@@ -367,6 +367,7 @@ def test_all_choices_meet(problem, backend):
     by_default()
 
 
+@pytest.mark.no_cover
 @each("name", TABLE)
 def test_f64_on_numpy(name):
     weights_in_f64(TABLE[name], ["NXC", "NCX"][list(TABLE).index(name) % 2], fast=True)

@@ -75,6 +75,7 @@ def assert_drawn_mean_the_same(seed, name, count):
             assert_same_meaning(og.from_onnx(model), formula, name)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", TYPES)
 def test_what_is_drawn_means_the_same(name):
     assert_drawn_mean_the_same(0, name, 20)

@@ -400,6 +400,7 @@ def compare(row, engine=None):
         )
 
 
+@pytest.mark.no_cover
 @each("row", [pytest.param(row, id=f"{i} {row.backward}") for i, row in enumerate(ROWS)])
 def test_the_gradient_is_the_derivative_of_the_forward_op(row):
     compare(row)

@@ -42,6 +42,7 @@ def step(name, data_type, layout):
     return graph, found
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 @pytest.mark.parametrize("data_type", ["f32", "bf16"])
 @pytest.mark.parametrize("name", CASES)

@@ -29,6 +29,7 @@ def test_rows_of_infinity_of_a_constant_are_zeros_in_what_follows(inputs_change)
         np.testing.assert_allclose(model(given)["y"], [[1] * 5, [0] * 5, [1] * 5], atol=1e-6)
 
 
+@pytest.mark.no_cover
 @each("example", CALLS, ids=lambda one: f"{one.kind}{one.shapes}")
 def test_an_op_of_constants_gives_what_it_gives_of_inputs(example):
     results = []

@@ -22,6 +22,7 @@ def strides_of(array):
     return tuple(step // array.itemsize for step in array.strides)
 
 
+@pytest.mark.no_cover
 @each("example", CALLS, ids=lambda one: f"{one.kind}{one.shapes}")
 def test_an_op_takes_inputs_whose_elements_share_memory(example):
     """By the same backend as others, with the same numbers."""

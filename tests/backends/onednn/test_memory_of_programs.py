@@ -51,6 +51,7 @@ def results(graph, **options):
     return [np.array(found[name]) for name in ("y0", "y1", "y2")]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(40))
 def test_programs_are_exact_with_poisoned_memory(seed):
     graph = program(seed)

@@ -33,6 +33,7 @@ def on_host(compiled):
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("example", CALLS)
 def test_what_the_library_does_in_one_layout_it_does_in_all(onednn, example):
     graph = og.Graph()
