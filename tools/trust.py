@@ -16,7 +16,15 @@ from .console import command, console, emit_json, failure, table
 from .ending import Exit
 
 trust = typer.Typer(
-    help="What verification has found of kernels on this machine: right, wrong, crashed, endless.",
+    help="""Show what verification has found of kernels on this machine: right, wrong, crashed, endless.
+
+A kernel that no sweep has proven is verified when it is first compiled, on integers and in a process of its own, and
+what was found is kept for every program of the user: what is right is not verified again, what is not is never chosen.
+Without a command the verdicts are listed.
+
+The environment variable ONEDNN_GRAPH_VERIFY says where that is done: child, the default, inline, in the process that
+compiles, or off.
+""",
     no_args_is_help=False,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -28,11 +36,7 @@ KEY_LETTERS = 12
 
 @trust.callback()
 def _trust(context: typer.Context) -> None:
-    """What verification has found of kernels on this machine: right, wrong, crashed, endless.
-
-    A kernel that no sweep has proven is verified when it is first compiled, and what was found is kept for every
-    program of the user. Without a command the verdicts are listed.
-    """
+    """Lists the verdicts where nothing else is asked for."""
     if context.invoked_subcommand is None:
         list_verdicts()
 
@@ -67,7 +71,7 @@ def list_verdicts(
 @trust.command("clear")
 @command
 def _clear(as_json: Json = False) -> None:
-    """Forget all verdicts: kernels that are not proven are verified anew.
+    """Forget all verdicts. Kernels that are not proven are verified anew.
 
     \b
     Example:
@@ -88,7 +92,7 @@ def _clear(as_json: Json = False) -> None:
 def _export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write, or - for standard output.")],
 ) -> None:
-    """Write all verdicts as JSON, for machines of the same kind: keys have the CPU and the library in them.
+    """Write all verdicts as JSON. It is for machines of the same kind: keys have the CPU and the library in them.
 
     \b
     Example:
@@ -113,7 +117,7 @@ def _import(
     ],
     as_json: Json = False,
 ) -> None:
-    """Add verdicts that another machine has exported; what is bad here stays bad. They are trusted as your own.
+    """Add verdicts of another machine. They are trusted as your own, except that what is bad here stays bad.
 
     \b
     Example:
