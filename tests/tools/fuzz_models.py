@@ -22,7 +22,7 @@ from typing import Any
 
 from children import Message, in_child
 
-WAYS = ("from_torch", "from_onnx", "inference", "training")
+WAYS = ("from_torch", "from_onnx", "inference", "training", "handed")
 IN_A_CHILD = 30
 """Modules after which a child makes way for a new one."""
 

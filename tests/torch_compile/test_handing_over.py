@@ -290,3 +290,42 @@ def test_a_sparse_parameter():
     with torch.no_grad():
         assert_near(run(x), module(x).double())
     assert "nothing was compiled" in str(report(module))  # torch traces none of it
+
+
+class Statistics(nn.Module):
+    """Saved data of a convolution may lie channels last; the statistics of its normalisation may not."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 6, 3, padding=1), nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(self.first(x)).tanh()
+
+
+@pytest.mark.parametrize("role", ["forward", "backward"])
+def test_one_pass_by_a_region_and_the_other_by_torch(role, monkeypatch):
+    """What one of them saves is what the other takes."""
+    right = region.Region.run
+    backward = []
+
+    def run(self, *given):
+        if bool(backward) == (role == "backward"):
+            raise UnheardOfError("something is the matter")
+        return right(self, *given)
+
+    monkeypatch.setattr(region.Region, "run", run)
+    cases = (
+        (Statistics, normal(2, 3, 5, 8)),
+        (Network, normal(4, 3, 8, 8)),
+    )
+    for make, x in cases:
+        torch._dynamo.reset()
+        module, eager = seeded(make), seeded(make).double()
+        backward.clear()
+        loss = torch.compile(module, backend="onednn_graph")(x).square().mean()
+        backward.append(True)
+        with pytest.warns(HandedToTorchWarning) if role == "backward" else warnings.catch_warnings():
+            loss.backward()
+        eager(x.double()).square().mean().backward()
+        assert_same_state(module, eager, 1e-4)

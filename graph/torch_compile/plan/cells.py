@@ -7,6 +7,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ...importing.translation import Value
+from ..tensors import normal
 
 
 @define(eq=False)
@@ -15,7 +16,8 @@ class Cell:
 
     Attributes:
         node: that makes it. index: which of the node's results it is.
-        shape, strides, dtype: torch's, with all sizes known.
+        shape, strides, dtype: torch's, with all sizes known; strides of axes of one element as a dense tensor has them.
+        traced: strides as torch has traced them.
         level: the first one on which torch can have it.
         home: the region that makes it, if one does.
         slot: that holds it as a tensor of torch, if one does.
@@ -38,7 +40,15 @@ class Cell:
     base: Cell | None = None
     steady: bool = False
     spatial: bool = False
+    traced: tuple[int, ...] | None = None
     values: dict[int, Value] = field(factory=dict[int, Value])
+
+    @property
+    def lying(self) -> tuple[int, ...]:
+        """The strides that torch is given, of axes of one element as well: kernels of its choose by those."""
+        if self.traced is not None and normal(self.shape, self.traced) == self.strides:
+            return self.traced
+        return self.strides
 
     @property
     def name(self) -> str:

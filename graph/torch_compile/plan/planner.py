@@ -263,7 +263,11 @@ class Planner:
             if -1 in shape or -1 in strides:
                 return None
             made.append(
-                Cell(node, shape, normal(shape, strides), one.dtype, index=index if several else None)
+                Cell(
+                    *(node, shape, normal(shape, strides), one.dtype),
+                    index=index if several else None,
+                    traced=strides,
+                )
             )
         return made
 
@@ -363,7 +367,9 @@ class Planner:
                     )
                     found.append(Slot(slot))
                     continue
-                if number in self.uses.saved and value.spatial and self.is_read_at_home_only(value):
+                # Statistics stay as they are: torch's kernels read those without a look at strides.
+                data = value.spatial and value.index in (None, 0)
+                if number in self.uses.saved and data and self.is_read_at_home_only(value):
                     value.strides = channels_last(value.shape)
                 found.append(self.slots.slot(value))
                 if number not in self.uses.passing:

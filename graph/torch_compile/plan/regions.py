@@ -251,7 +251,7 @@ class Regions:
         outputs: list[RegionOutput] = []
         for tensor in compiled.outputs:
             slot, cell = by_id[tensor.id]
-            lies = tensor.element_strides
+            lies = cell.lying if tensor.element_strides == cell.strides else tensor.element_strides
             nbytes = 0 if slot in lasting else tensor.nbytes
             outputs.append(RegionOutput(slot, cell.shape, lies, cell.dtype, nbytes))
         constant = tuple(i for i, t in enumerate(compiled.inputs) if t.property_type is PropertyType.constant)

@@ -46,7 +46,7 @@ def binary(d: Any, x: str) -> str:
     return d.choice(
         *("{x} + {y}", "{x} - {y}", "{x} * {y}.tanh()", "{x} / (1 + {y}.abs())", "torch.maximum({x}, {y})"),
         *("torch.add({x}, {y}, alpha=0.5)", "torch.lerp({x}, {x} + {y}, 0.3)", "{x} * {y}.sigmoid() + {y}"),
-        *("torch.addcmul({x}, {y}, {y}, value=0.1)", "{x}.sub({y}, alpha=2) * 0.5", "torch.hypot({x}, {y})"),
+        *("torch.addcmul({x}, {y}, {y}, value=0.1)", "{x}.sub({y}, alpha=2) * 0.5"),
     ).format(x=x, y=y)
 
 

@@ -250,7 +250,7 @@ KINDS: tuple[tuple[Kind, float, range], ...] = (
     (indexed, 1, SOME),
     (reshaped, 3, SOME),
     (in_place, 1.2, SOME),
-    (remembered, 0.3, SOME),
+    (remembered, 0.15, SOME),
     (linear, 2, SOME),
     (products, 1.5, range(2, 6)),
     (norm_last, 1, range(2, 7)),
