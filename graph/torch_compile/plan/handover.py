@@ -60,7 +60,7 @@ class ByTorch:
         for node in self._order([cell.node for cell in outputs], level):
             self._add(node)
         self._outputs = tuple(self._result(cell.node, cell.index).number for cell in outputs)
-        self._laid = tuple((cell.shape, cell.strides, cell.dtype) for cell in outputs)
+        self._laid = tuple((cell.shape, cell.lying, cell.dtype) for cell in outputs)
         self._of = dict[Any, Any]()  # holds a model's nodes and tensors no longer
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
