@@ -3,6 +3,8 @@
 The numbers are alike, so that a sum in f32 loses the same digits at each addition; results are held against f64.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import onednn_graph as og
 import pytest
@@ -147,10 +149,16 @@ def others():
     yield "MatMul", "MatMul", {}, matrix[::-1], [x.sum(0, keepdims=True, dtype=np.float64)]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@lru_cache(1)
+def rows_of(cases):
+    """Of one table at a time, whose arrays are large, for one backend after the other."""
+    return [pytest.param(*row, id=name) for name, *row in cases()]
+
+
 @pytest.mark.parametrize("cases", [reductions, others])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_digits_are_kept(cases, backend):
-    @each("kind, attributes, arrays, expected", [pytest.param(*row, id=name) for name, *row in cases()])
+    @each("kind, attributes, arrays, expected", rows_of(cases))
     def in_each_case(kind, attributes, arrays, expected):
         digits_are_kept(kind, attributes, arrays, expected, backend)
 

@@ -108,6 +108,7 @@ def known_sizes_are_not_contradicted(example, data):
         assert not contradicts(shape, concrete), (shapes, values, told)
 
 
+@pytest.mark.no_cover
 @each("example", ALL)
 @settings(max_examples=8)
 @given(data=st.data())
