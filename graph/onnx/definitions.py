@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.libraries import library
-from .reading import Model, captured
+from .reading import Model
 from .types import NUMBERS
 
 
@@ -46,19 +46,39 @@ def definition(
     for one in body.node:
         made = onnx.NodeProto()
         made.CopyFrom(one)
-        for names in (made.input, made.output):
-            names[:] = [named.get(name, prefix + name) if name else "" for name in names]
+        for inner in made.attribute:
+            if inner.HasField("g"):
+                _rename(inner.g, named, prefix)
+        _rename_in(made, named, prefix)
+        made_attributes = list(made.attribute)
         del made.attribute[:]
-        for attribute in one.attribute:
+        for attribute in made_attributes:
             if not attribute.ref_attr_name:
                 made.attribute.append(attribute)
             elif attribute.ref_attr_name in given:
                 made.attribute.append(given[attribute.ref_attr_name])
                 made.attribute[-1].name = attribute.name
         nodes.append(made)
-    if any(captured(one) or (one.domain, one.op_type) == (node.domain, node.op_type) for one in nodes):
+    if any((one.domain, one.op_type) == (node.domain, node.op_type) for one in nodes):
         return []
     return nodes
+
+
+def _rename_in(node: Any, named: Mapping[str, str], prefix: str) -> None:
+    """Gives what a node reads and makes the names that it has outside of the definition."""
+    for names in (node.input, node.output):
+        names[:] = [named.get(name, prefix + name) if name else "" for name in names]
+
+
+def _rename(graph: Any, named: Mapping[str, str], prefix: str) -> None:
+    """The same for a graph inside a node."""
+    for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        value.name = named.get(value.name, prefix + value.name)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, named, prefix)
+        _rename_in(node, named, prefix)
 
 
 def _body(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..importing.translation import (
     NO_TRANSLATION,
+    TooLarge,
     Translation,
     Unmapped,
     Untranslated,
@@ -18,9 +19,10 @@ from ..importing.translation import (
 )
 from ..runtime.arrays import Array
 from .control import CONTROL
-from .folding import DRAWS, RANDOM, Reference, by_kernels, reference_first, trusted
+from .folding import DRAWS, RANDOM, Failed, Reference, by_kernels, reference_first, trusted_node
 from .known import Schemas
 from .node import Node
+from .own import OWN, Call
 from .reading import Model
 from .table import TABLE
 
@@ -106,6 +108,13 @@ class Evaluation:
         if kind_of(node) in RANDOM:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
         made = self._by_kernels(node, inputs, needed)
+        if made is None:
+            try:
+                made = self._own(node, inputs, needed)
+            except TooLarge:
+                raise
+            except Unmapped as error:
+                raise Failed(str(error)) from error
         return self.reference(node, inputs) if made is None else made
 
     def value(self, node: Any, inputs: Sequence[Any], needed: int) -> tuple[str, list[Any]]:
@@ -114,10 +123,12 @@ class Evaluation:
         Raises:
             Unmapped: neither our kernels nor ONNX's reference have them.
         """
-        if all(value is None or isinstance(value, np.ndarray) for value in inputs):
-            made = self._by_kernels(node, inputs, needed)
-            if made is not None:
-                return "numpy", list(made)
+        arrays = all(value is None or isinstance(value, np.ndarray) for value in inputs)
+        made = self._by_kernels(node, inputs, needed) if arrays else None
+        if made is None:
+            made = self._own(node, inputs, needed)
+        if made is not None:
+            return "numpy", list(made)
         return "reference", self.reference.run(node, inputs)
 
     def may_run(self, node: Any, inputs: Sequence[Value | None]) -> bool:
@@ -127,10 +138,16 @@ class Evaluation:
             inputs: what is known of them.
         """
         kind = kind_of(node)
-        if kind in CONTROL or kind in DRAWS or trusted(kind, self._opset):
+        if kind in CONTROL or kind in DRAWS or kind in OWN or trusted_node(node, self._opset):
             return True
         later = any(not isinstance(value, np.ndarray) for value in inputs[1:] if value is not None)
         return kind in TABLE and later
+
+    def _own(self, node: Any, inputs: Sequence[Any], needed: int) -> list[Any] | None:
+        kind = kind_of(node)
+        if kind not in OWN:
+            return None
+        return OWN[kind](Call(kind, self._opset, inputs, needed, self.attributes_of(node), self._limit))
 
     def _by_kernels(self, node: Any, inputs: Sequence[Array | None], needed: int) -> list[Array] | None:
         kind = kind_of(node)

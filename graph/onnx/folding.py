@@ -50,7 +50,7 @@ ALWAYS = """
     Unsqueeze Where Xor
 """
 SEQUENCES = """
-    ConcatFromSequence DFT ImageDecoder MaxUnpool Optional OptionalGetElement OptionalHasElement STFT SequenceAt
+    ConcatFromSequence DFT ImageDecoder MaxUnpool STFT SequenceAt
     SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence StringConcat
     StringNormalizer
 """
@@ -62,7 +62,10 @@ BY_REFERENCE: Mapping[str, int] = {
     **dict.fromkeys(SEQUENCES.split(), 0),
     **{f"ai.onnx.ml.{name}": 0 for name in CLASSIC.split()},
     **{f"ai.onnx.preview.training.{name}": 0 for name in ("Adagrad", "Adam", "Momentum")},
+    "BatchNormalization": 15,
     "BitCast": 26,
+    "DeformConv": 19,
+    "QLinearMatMul": 10,
     "RoiAlign": 16,
     "Softmax": 13,
     "LogSoftmax": 13,
@@ -144,6 +147,15 @@ def trusted(kind: str, opset: int) -> bool:
     return opset >= BY_REFERENCE.get(kind, opset + 1)
 
 
+def trusted_node(node: Any, opset: int) -> bool:
+    """The same for a node: of LSTM the reference takes no lengths of sequences and one activation, but peepholes."""
+    kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    if kind != "LSTM":
+        return trusted(kind, opset)
+    more = {"direction", "hidden_size"}
+    return not any(node.input[4:5]) and {attribute.name for attribute in node.attribute} <= more
+
+
 class Failed(Unmapped):
     """ONNX's reference has no result for these inputs."""
 
@@ -172,8 +184,7 @@ class Reference:
         Raises:
             Unmapped: the reference has no result, or none that could be relied on, or one that takes too much memory.
         """
-        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        if not trusted(kind, self.opset):
+        if not trusted_node(node, self.opset):
             raise Unmapped(f"its constant value can't be computed; {UNTRUSTED}")
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise Unmapped("its constant value is not computed, for it holds graphs of its own")
@@ -197,7 +208,7 @@ class Reference:
             Unmapped: the reference has no result, or none that could be relied on.
         """
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        if kind not in DRAWS and not trusted(kind, self.opset):
+        if kind not in DRAWS and not trusted_node(node, self.opset):
             raise Unmapped(UNTRUSTED)
         feeds = {name: value for name, value in zip(node.input, inputs, strict=True) if name}
         if all(is_array(value) and value.dtype in NUMBERS for value in feeds.values()):

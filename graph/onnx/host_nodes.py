@@ -18,6 +18,9 @@ from .evaluation import kind_of
 from .reading import Model
 from .types import STRING, numpy_type_of
 
+UNSIZED = frozenset(("STFT",))
+"""Ops of which ONNX infers other sizes than its reference gives."""
+
 
 def host_node(t: Translation, model: Model, node: Any, inputs: Sequence[Value | None]) -> list[Value] | None:
     """The outputs of a node as those of an op of the graph; None where their sizes or types are not known.
@@ -27,6 +30,8 @@ def host_node(t: Translation, model: Model, node: Any, inputs: Sequence[Value | 
         model: that the node is of.
         inputs: its inputs; None for what is not there.
     """
+    if kind_of(node) in UNSIZED:
+        return None
     by_name = {name: value for name, value in zip(node.input, inputs, strict=True) if value is not None}
     known: dict[str, Known] = {}
     for name, value in by_name.items():

@@ -43,7 +43,7 @@ from .checks import Known, NodeChecks, inferred, label_of
 from .control import CONTROL
 from .definitions import definition
 from .evaluation import SHAPES, Evaluation, kind_of
-from .folding import DRAWS, Failed, trusted
+from .folding import DRAWS, Failed, trusted_node
 from .host_nodes import host_node
 from .modules import module_titles
 from .node import constant_scalar
@@ -293,7 +293,7 @@ class Importer:
         alive = {name for one in nodes for name in one.output}
         for one in nodes:
             self._node(one, number, alive, None)
-        in_parts = self.model.reference and not trusted(kind_of(node), self.model.opset)
+        in_parts = self.model.reference and not trusted_node(node, self.model.opset)
         if len(self.waiting) == lengths[2] or (in_parts and len(self.refused) == lengths[1]):
             self.waiting[lengths[2] :] = [evolve(one, defining=True) for one in self.waiting[lengths[2] :]]
             return bool(nodes)
@@ -307,7 +307,7 @@ class Importer:
     def _on_host(self, node: Any, inputs: Sequence[Value | None]) -> bool:
         """Has ONNX's reference run a node as an op of the graph; whether that can be."""
         kind = kind_of(node)
-        fixed = kind not in DRAWS and kind not in CONTROL and trusted(kind, self.model.opset)
+        fixed = kind not in DRAWS and kind not in CONTROL and trusted_node(node, self.model.opset)
         if not (self.model.reference and fixed and self.check_node.knows(node)):
             return False
         try:

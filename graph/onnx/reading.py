@@ -124,13 +124,38 @@ def _converted(onnx: Any, proto: Any, opset: int) -> Any:
             f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}, of which nothing converts Scan; "
             "export it anew for a later opset"
         )
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    # The converter wants initializers among the inputs where the format is as old as that was a rule.
+    copy.ir_version = max(copy.ir_version, 4)
+    if opset < 7:
+        _spread_slopes(onnx, copy)
     try:
-        return converter.convert_version(proto, OLDEST_OPSET)
+        return converter.convert_version(copy, OLDEST_OPSET)
     except Exception as error:  # of its C++ code
         raise UnsupportedError(
             f"from_onnx takes models of opset {OLDEST_OPSET} or later, got {opset}, and onnx.version_converter can't "
             f"convert it ({one_line(error)}); export it anew for a later opset"
         ) from error
+
+
+def _spread_slopes(onnx: Any, proto: Any) -> None:
+    """Gives slopes of PRelu, which were one for each channel before opset 7, the axes that they have since."""
+    known = library("onnx.shape_inference", "onnx", "from_onnx").infer_shapes(proto).graph
+    infos = (*known.input, *known.value_info)
+    ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in infos}
+    slopes = {
+        node.input[1]: ranks.get(node.input[0], 0) for node in proto.graph.node if node.op_type == "PRelu"
+    }
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    for holder in (*proto.graph.initializer, *proto.graph.input):
+        rank = slopes.get(holder.name, 0) if holder.name in constants else 0
+        if isinstance(holder, onnx.TensorProto):
+            if len(holder.dims) == 1 and holder.dims[0] > 1:
+                holder.dims.extend([1] * (rank - 2))
+        elif len(dims := holder.type.tensor_type.shape.dim) == 1 and dims[0].dim_value > 1:
+            for _ in range(rank - 2):
+                dims.add().dim_value = 1
 
 
 def _in_default_domain(onnx: Any, proto: Any) -> Any:
