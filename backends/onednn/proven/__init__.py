@@ -86,9 +86,10 @@ class _Shipped(Mapping[Version, Mapping[str, frozenset[str]]]):
         return len(self._versions)
 
 
-SHIPPED = _Shipped(GOMP)
-PROVEN: Mapping[Version, Mapping[str, frozenset[str]]] = SHIPPED
-"""What made the primitive → names of implementations, by version, each swept for itself."""
+SHIPPED = {runtime: _Shipped(runtime) for runtime in (GOMP, TBB)}
+"""All files by their runtimes."""
+PROVEN: Mapping[Version, Mapping[str, frozenset[str]]] = SHIPPED[GOMP]
+"""What made the primitive → names of implementations, by version, each swept for itself with OpenMP."""
 
 
 def runtime_of(lib: Library) -> str:
@@ -112,7 +113,7 @@ class Swept(enum.StrEnum):
 def swept(lib: Library) -> Swept:
     """How much of a library the fuzzers have covered."""
     covered = _covered(lib)
-    proofs = SHIPPED.proofs(lib.version[:2])
+    proofs = SHIPPED[runtime_of(lib)].proofs(lib.version[:2])
     if proofs is not None and proofs.complete and covered is proofs.implementations:
         return Swept.full
     return Swept.part if covered else Swept.none
@@ -120,7 +121,7 @@ def swept(lib: Library) -> Swept:
 
 def extrapolated(lib: Library) -> str | None:
     """In words, what about a library or its CPU is taken to be like what was swept; None where it was swept itself."""
-    proofs = SHIPPED.proofs(lib.version[:2])
+    proofs = SHIPPED[runtime_of(lib)].proofs(lib.version[:2])
     if proofs is None or not _covered(lib):
         return None
     other: list[str] = []
@@ -133,4 +134,5 @@ def extrapolated(lib: Library) -> str | None:
 
 def _covered(lib: Library) -> Mapping[str, frozenset[str]]:
     """What the fuzzers have covered of a library's version and runtime."""
-    return {} if runtime_of(lib) == TBB else PROVEN.get(lib.version[:2], {})
+    runtime = runtime_of(lib)
+    return (PROVEN if runtime == GOMP else SHIPPED[runtime]).get(lib.version[:2], {})
