@@ -63,7 +63,7 @@ def verdict_on(
         text = problems.dumps(problems.problem_of(request, backend.name, attempt, turn, explanation))
     except GraphFileError as error:
         raise NotAskedError(str(error)) from error
-    environment = backend.conditions() if isinstance(backend, Elsewhere) else {}
+    environment: Mapping[str, str] = backend.conditions() if isinstance(backend, Elsewhere) else {}
     question = {
         "problem": text,
         "backend": [kind.__module__, kind.__qualname__],
