@@ -12,6 +12,7 @@ from attrs import frozen
 
 from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
+from .detection import suppressed
 from .resize import resized, sampled
 
 
@@ -226,12 +227,26 @@ def _sampled(call: Call) -> list[Array]:
     return [sampled(call[0], call[1], call.attributes)]
 
 
+def _suppressed(call: Call) -> list[Array]:
+    most, overlap, least = (call.optional(place) for place in (2, 3, 4))
+    kept = suppressed(
+        call[0],
+        call[1],
+        0 if most is None else int(np.reshape(most, ())),
+        0.0 if overlap is None else float(np.reshape(overlap, ())),
+        None if least is None else float(np.reshape(least, ())),
+        centers=bool(call.get("center_point_box", 0)),
+    )
+    return [kept]
+
+
 OWN: Mapping[str, Callable[[Call], list[Any]]] = {
     "AveragePool": _averages,
     "Div": _divided,
     "GridSample": _sampled,
     "LpPool": _norms,
     "MaxPool": _maxima,
+    "NonMaxSuppression": _suppressed,
     "Optional": _same,
     "OptionalGetElement": _same,
     "OptionalHasElement": _is_there,

@@ -183,3 +183,45 @@ def test_errors_of_calls():
     target = np.empty((1, 2), np.int64)
     assert compiled({"x": x}, {"y": target})["y"] is target
     np.testing.assert_array_equal(target, [[0, 2]])
+
+
+def overlap(a, b):
+    sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+    shared = np.prod(np.maximum(sides, 0))
+    return shared / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - shared)
+
+
+def test_boxes_that_overlap_better_ones_are_left_out():
+    low = np.random.default_rng(0).random((1, 30, 2)).astype(np.float32)
+    boxes = np.concatenate((low, low + 0.3), -1)
+    scores = np.random.default_rng(1).random((1, 2, 30)).astype(np.float32)
+    kept = []
+    for kind in (0, 1):
+        own = []
+        for place in np.argsort(-scores[0, kind]):
+            if scores[0, kind, place] > 0.1 and all(
+                overlap(boxes[0, place], boxes[0, o]) <= 0.4 for o in own
+            ):
+                own.append(place)
+        kept += [(0, kind, place) for place in own[:5]]
+    constants = {"m": np.array([5]), "i": np.float32([0.4]), "t": np.float32([0.1])}
+    inputs = {"b": (TYPES.FLOAT, [1, "n", 4]), "s": (TYPES.FLOAT, [1, 2, "n"])}
+    model = whole([node("NonMaxSuppression", "b s m i t", "y")], inputs, ["y"], constants)
+    compiled = og.from_onnx(model).compile()
+    np.testing.assert_array_equal(compiled(boxes, scores)["y"], kept)
+    assert compiled.nodes[0].by == "numpy"
+
+
+def test_averages_of_dilated_windows_and_places_of_maxima():
+    """Windows that reach beyond the padding count what is there; the reference fails on some of them."""
+    x = normal(1, 1, 5)
+    attributes = {"kernel_shape": [2], "strides": [2], "pads": [1, 1], "ceil_mode": 1}
+    inputs = {"x": (TYPES.FLOAT, [1, 1, 5])}
+    model = whole([node("AveragePool", "x", "y", dilations=[2], **attributes)], inputs, ["y"], opset=19)
+    wanted = [x[0, 0, 1], x[0, 0, [1, 3]].mean(), x[0, 0, 3]]
+    np.testing.assert_allclose(og.from_onnx(model).compile()(x)["y"][0, 0], wanted, rtol=1e-6)
+    model = whole([node("MaxPool", "x", "y i", **attributes)], inputs, ["y", "i"])
+    made = og.from_onnx(model).compile()(x)
+    pairs = [[0], [1, 2], [3, 4]]
+    np.testing.assert_array_equal(made["i"][0, 0], [max(pair, key=lambda n: x[0, 0, n]) for pair in pairs])
+    np.testing.assert_array_equal(made["y"][0, 0], x[0, 0, made["i"][0, 0]])
