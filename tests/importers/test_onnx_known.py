@@ -11,6 +11,7 @@ from onednn_graph.graph.onnx.known import KNOWN, MANY, NEWEST_OPSET, Schemas
 from onednn_graph.graph.onnx.node import Node
 from onednn_graph.graph.onnx.table import TABLE
 from onnx_cases import cases, given
+from onnx_ops_page import PAGE, page
 from onnx_oracle import IMAGE, NEWEST, check, helper, integers, model_of, normal, onnx, scalar
 from rows import each
 
@@ -262,3 +263,8 @@ def test_a_softmax_of_8_bit_integers_is_over_the_last_axis():
     y = og.from_onnx(model).compile()(x)["y"].astype("f8") / 256
     powers = np.exp((x.astype("f8") - 3) * 0.05)
     np.testing.assert_allclose(y, powers / powers.sum(-1, keepdims=True), atol=1 / 256)
+
+
+def test_the_page_of_the_ops_is_up_to_date():
+    """`python tests/tools/onnx_ops.py` writes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()
