@@ -48,7 +48,6 @@ from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.onnx import from_onnx
-from onednn_graph.graph.onnx.staged_graph import StagedGraph
 from onednn_graph.graph.open_graph import OpenGraph
 from onednn_graph.graph.pictures.profile import profile
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
@@ -146,7 +145,6 @@ __all__ = [
     "PropertyType",
     "Results",
     "ShapeError",
-    "StagedGraph",
     "Stream",
     "Tensor",
     "Tune",
