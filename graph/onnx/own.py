@@ -64,6 +64,27 @@ def _divided(call: Call) -> list[Array]:
         return [(quotient + short).astype(a.dtype)]
 
 
+def _pieces(call: Call) -> list[Array]:
+    """Split, whose parts must be there: the reference cuts what any numbers say."""
+    data, axis = call[0], int(call.get("axis", 0))
+    if not -data.ndim <= axis < data.ndim:
+        raise Unmapped(f"axis {axis} of rank {data.ndim}")
+    size, given = data.shape[axis], call.optional(1)
+    given = call.get("split") if given is None else given
+    if given is None:
+        parts = int(call.get("num_outputs", call.outputs))
+        if not 0 < parts <= max(size, 1) or (size % parts and call.opset < 18):
+            raise Unmapped(f"a split of {size} elements into {parts} parts")
+        each = -(-size // parts)
+        counts = [min(each, size - each * i) for i in range(parts)]
+    else:
+        counts = [int(count) for count in np.ravel(given)]
+    if min(counts, default=0) < 0 or sum(counts) != size or len(counts) < call.outputs:
+        shown = counts if len(counts) <= 8 else f"{len(counts)} parts"
+        raise Unmapped(f"a split of {size} elements into {shown}")
+    return np.split(data, np.cumsum(counts[:-1]), axis)[: call.outputs]
+
+
 # --- pooling ---------------------------------------------------------------------------------------------
 
 
@@ -251,5 +272,6 @@ OWN: Mapping[str, Callable[[Call], list[Any]]] = {
     "OptionalGetElement": _same,
     "OptionalHasElement": _is_there,
     "Resize": _resized,
+    "Split": _pieces,
 }
 """ONNX op → its outputs."""
