@@ -351,6 +351,13 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
     ways: list[Callable[[Array], Array]] = [lambda v: np.where(rng.random(v.shape) < 0.5, -1.0, 1.0)] * PROBES
     # All in one at last, and all from zero or to it: numbers that are equal, or opposite, are rounded alike.
     ways += [np.ones_like, lambda v: -np.ones_like(v), np.sign, lambda v: -np.sign(v)]
+    if op.kind in ("SoftMax", "LogSoftmax"):
+        # A row's largest number against all others: two that are near each other otherwise often move as one.
+        axis = op.attributes.integer("axis")
+        ways += [
+            lambda v, sign=sign: np.where(v == v.max(axis, keepdims=True, initial=-np.inf), sign, -sign)
+            for sign in (1, -1)
+        ]
     for way in ways:
         moved = [v + s * way(v) if v.dtype.kind == "f" else v for v, s in zip(values, sizes, strict=True)]
         for spread, output, there in zip(spreads, outputs, run_kernel(op, moved), strict=True):
