@@ -40,6 +40,15 @@ def run_alone(case: Case, before: Sequence[Case] = ()) -> Outcome:
     return _outcome(ended)
 
 
+def drawn(seed: int, number: int, kinds: tuple[str, ...]) -> tuple[Case, Outcome | None]:
+    """A case; where drawing it fails, as gradients do that are not the derivative, an empty one and what was seen."""
+    try:
+        return case_of(seed, number, kinds), None
+    except Exception as error:  # of the library's own, or about it
+        detail = f"while it was drawn: {' '.join(str(error).split())}"
+        return Case(), Outcome(status=f"error:{type(error).__name__}", detail=detail)
+
+
 def _outcome(ended: Ended) -> Outcome:
     last = ended.messages[-1] if ended.messages else {}
     if "outcome" in last:
@@ -60,6 +69,7 @@ class Finding:
         seed, number: what it was drawn as.
         before: cases that must run first in the same process for it to show.
         others: what others make of the case.
+        drawn_of: where drawing it failed, so that there is no case, the kinds that it was drawn of.
     """
 
     outcome: Outcome
@@ -68,6 +78,7 @@ class Finding:
     number: int
     before: list[Case] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)
+    drawn_of: tuple[str, ...] = ()
 
     @property
     def signature(self) -> str:
@@ -92,6 +103,7 @@ class Finding:
             "seed": self.seed,
             "number": self.number,
             **({"before": [c.to_json() for c in self.before]} if self.before else {}),
+            **({"drawn_of": self.drawn_of} if self.drawn_of else {}),
             "case": self.case.to_json(),
         }
 
@@ -208,8 +220,8 @@ class Campaign:
                 watch_arenas()
                 for number in range(begin, stop):
                     send({"begin": number})
-                    case = case_of(self.settings.seed, number, self.settings.kinds)
-                    outcome = run_case(case)
+                    case, undrawn = drawn(self.settings.seed, number, self.settings.kinds)
+                    outcome = undrawn or run_case(case)
                     if outcome.ok:
                         send({"ok": number, "judged": outcome.judged, "kinds": case.kinds})
                     else:
@@ -237,15 +249,19 @@ class Campaign:
     def _found(self, number: int, outcome: Outcome, begin: int) -> None:
         """Shrinks what is not known well already."""
         settings = self.settings
-        case = case_of(settings.seed, number, settings.kinds)
+        case, undrawn = drawn(settings.seed, number, settings.kinds)
         coarse = _coarse(case, outcome)
         self.coarse[coarse] += 1
         if self.coarse[coarse] > settings.per_class:
             return
+        if undrawn is not None:
+            self._note(Finding(undrawn, case, settings.seed, number, drawn_of=settings.kinds))
+            return
         before: list[Case] = []
         alone = run_alone(case)
         if alone.status != outcome.status:
-            history = [case_of(settings.seed, n, settings.kinds) for n in range(begin, number)]
+            history = [drawn(settings.seed, n, settings.kinds)[0] for n in range(begin, number)]
+            history = [one for one in history if one.nodes]
             before = _needed(history, lambda some: run_alone(case, some).status == outcome.status)
             alone = run_alone(case, before)
             if alone.status != outcome.status:
@@ -258,10 +274,15 @@ class Campaign:
             alone = run_alone(small, before)
             if alone.status != outcome.status:  # it does not always show
                 alone = Outcome(outcome.status, f"{outcome.detail} (not always)", outcome.kernels)
-        finding = Finding(alone, small, settings.seed, number, before)
+        self._note(Finding(alone, small, settings.seed, number, before))
+
+    def _note(self, finding: Finding) -> None:
+        """Shows a finding, unless it is known, and adds it to the file."""
+        settings = self.settings
         if any(one in finding.signature for one in settings.known):
             return
-        finding.others = _others(small)
+        if finding.case.nodes:
+            finding.others = _others(finding.case)
         self.findings.append(finding)
         self.classes[finding.signature] += 1
         if self.classes[finding.signature] == 1:
@@ -278,6 +299,8 @@ class Campaign:
 
 def _coarse(case: Case, outcome: Outcome) -> str:
     """What is likely to be the same, before it is shrunk."""
+    if not case.nodes:
+        return f"{outcome.status} {outcome.detail[:60]}"
     if outcome.status.startswith("error"):
         return f"{outcome.status} {outcome.detail[-40:]}"
     crashed = outcome.status.startswith(("signal", "hang"))
@@ -318,9 +341,13 @@ def _needed(history: list[Case], shows: Callable[[list[Case]], bool]) -> list[Ca
 
 
 def replay(entries: Sequence[dict[str, Any]]) -> list[Outcome]:
-    """What came of cases that were written as JSON, each in a child of its own."""
+    """What came of cases that were written as JSON, each in a child of its own; one without a case is drawn again."""
     result: list[Outcome] = []
     for entry in entries:
+        if "drawn_of" in entry:
+            _, undrawn = drawn(entry["seed"], entry["number"], tuple(entry["drawn_of"]))
+            result.append(undrawn or Outcome())
+            continue
         before = [Case.from_json(c) for c in entry.get("before", [])]
         result.append(run_alone(Case.from_json(entry["case"]), before))
     return result
