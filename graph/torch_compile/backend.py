@@ -79,7 +79,7 @@ class CompiledFunction:
                 self._note(arguments)
         except Exception as error:
             self.mishaps.note(error, (), "preparing a call")
-            program = whole_graph(self._graph, self._module, len(arguments))
+            program = whole_graph(self._graph, self._module, self.role == "backward")
             key = None
         with torch.no_grad():
             if program.proven or key is None or self.options.strict:
@@ -88,7 +88,7 @@ class CompiledFunction:
 
     def _handed_over(self, key: tuple[Any, ...], error: Exception, arguments: list[Any]) -> list[Any]:
         """What torch makes of the whole graph, where a step of its own could not do what was planned."""
-        program = whole_graph(self._graph, self._module, len(arguments))
+        program = whole_graph(self._graph, self._module, self.role == "backward")
         made = program.run(arguments)
         self.mishaps.note(error, (), "a step that torch was to do")
         self.programs[key] = program
@@ -195,7 +195,7 @@ def _compiler(
             uses = _uses(module, role)
         except Exception as error:
             own.note(error, (), "reading what torch knows of a graph's arguments")
-            uses = Uses(frozenset(), frozenset(), frozenset())
+            uses = Uses(frozenset(), frozenset(), frozenset(), backward=role == "backward")
         function = CompiledFunction(module, role, uses, options, group, own)
         remember(function)
         return function
@@ -214,7 +214,7 @@ def _uses(module: Any, role: str) -> Uses:
             saved = frozenset(range(context.fw_metadata.num_forward_returns, _outputs(module)))
     # Gradients come and go at each step, as what is saved does.
     passing = frozenset(range(_outputs(module))) if role == "backward" else saved
-    return Uses(static, saved, passing)
+    return Uses(static, saved, passing, backward=role == "backward")
 
 
 def _outputs(module: Any) -> int:

@@ -329,3 +329,76 @@ def test_one_pass_by_a_region_and_the_other_by_torch(role, monkeypatch):
             loss.backward()
         eager(x.double()).square().mean().backward()
         assert_same_state(module, eager, 1e-4)
+
+
+class Groups(nn.Module):
+    """Torch's gradient of a group norm takes its two tensors to lie alike."""
+
+    def __init__(self, convolution):
+        super().__init__()
+        self.first, self.norm = convolution(3, 4, 1, bias=False), nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        return self.norm(self.first(x)).square()
+
+
+def _refused(self, node, *given, right=regions.Regions.translated):
+    return "it is refused" if "group_norm_backward" in str(node.target) else right(self, node, *given)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "place",
+    [
+        (region.Region, "run", failing(RuntimeError)),
+        (planner.Planner, "described", failing(RuntimeError)),
+        (backend.CompiledFunction, "_planned", failing(RuntimeError)),
+        (regions.Regions, "translated", _refused),
+    ],
+    ids=["running", "planning", "finding the program", "translating"],
+)
+@pytest.mark.parametrize(("convolution", "shape"), [(nn.Conv2d, (2, 3, 5, 6)), (nn.Conv3d, (2, 3, 4, 5, 6))])
+def test_torch_gets_what_was_saved_as_it_has_traced_it(convolution, shape, place, dynamic, monkeypatch):
+    """Forward saves channels last what torch's kernels, which do not look at strides, count on to lie as traced."""
+    module, eager = (seeded(lambda: Groups(convolution)) for _ in range(2))
+    eager.double()
+    x, exact = normal(*shape).requires_grad_(), normal(*shape).double().requires_grad_()
+    ways = normal(shape[0], 4, *shape[2:], seed=1)
+    loss = (torch.compile(module, backend="onednn_graph", dynamic=dynamic)(x) * ways).sum()
+    monkeypatch.setattr(*place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HandedToTorchWarning)
+        loss.backward()
+    (eager(exact) * ways).sum().backward()
+    assert_near(x.grad, exact.grad)
+    assert_same_state(module, eager, 1e-4)
+
+
+class Restrided(nn.Module):
+    """Looks at what a convolution makes by strides of its own, and saves it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 1, bias=False)
+
+    def forward(self, x):
+        y = self.first(x)
+        return y.as_strided((2, 120), (120, 1)).sin() * y.square().flatten(1)
+
+
+@pytest.mark.parametrize("role", ["forward", "backward"])
+def test_as_strided_of_what_is_saved(role, monkeypatch):
+    module, eager = seeded(Restrided), seeded(Restrided).double()
+    x = normal(2, 3, 5, 6)
+    run = torch.compile(module, backend="onednn_graph")
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", HandedToTorchWarning)
+        if role == "forward":
+            patch.setattr(region.Region, "run", failing(RuntimeError))
+        made = run(x)
+        patch.setattr(region.Region, "run", failing(RuntimeError))
+        made.square().sum().backward()
+    expected = eager(x.double())
+    assert_near(made, expected)
+    expected.square().sum().backward()
+    assert_same_state(module, eager, 1e-4)

@@ -17,7 +17,7 @@ class Cell:
     Attributes:
         node: that makes it. index: which of the node's results it is.
         shape, strides, dtype: torch's, with all sizes known; strides of axes of one element as a dense tensor has them.
-        traced: strides as torch has traced them.
+        traced: strides as torch has traced them, if its kernels may count on these.
         level: the first one on which torch can have it.
         home: the region that makes it, if one does.
         slot: that holds it as a tensor of torch, if one does.

@@ -78,6 +78,11 @@ class ProgramDraft:
         """A number for a size that is a symbol."""
         return self.sizes.of(value) if isinstance(value, torch.SymInt) else value
 
+    def strides(self, meta: Any) -> tuple[int, ...] | None:
+        """How torch has traced that a tensor lies; None if that is not known."""
+        found = tuple(self.sizes.of(one) for one in meta.stride())
+        return None if -1 in found else found
+
     def cells(self, node: Any) -> list[Cell]:
         """The tensors among a node's arguments."""
         found: list[Cell] = []

@@ -9,27 +9,55 @@ from typing import Any, cast
 
 from ..framework import aten, torch
 from ..run.steps import Program, Slot, TorchCall
-from ..tensors import normal, placed
+from ..tensors import is_dense, normal, placed
 from .cells import Cell
+from .nodes import may_lie_otherwise
 from .table import VIEWS
 
 
-def whole_graph(graph: Any, module: Any, count: int) -> Program:
+def whole_graph(graph: Any, module: Any, backward: bool) -> Program:
     """A program that is one call of a graph as torch runs it.
 
     Args:
         graph: of `torch.fx`.
         module: that has it.
-        count: of its arguments.
+        backward: whether its arguments are what a forward pass has saved.
     """
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    count = len(placeholders)
     listed = next(node for node in reversed(graph.nodes) if node.op == "output").args[0]
     several = isinstance(listed, list | tuple)
     results = len(cast("Sequence[Any]", listed)) if several else 1
     made = tuple(range(count, count + results))
     given = tuple(Slot(number) for number in range(count))
     why = "something of ours failed"
-    call = TorchCall("graph", module, given, {}, made, several, why, pure=False, lasting=True)
+    function = partial(_on_saved, module, [_saved_as(one) for one in placeholders]) if backward else module
+    call = TorchCall("graph", function, given, {}, made, several, why, pure=False, lasting=True)
     return Program([call], count + results, [Slot(number) for number in made], {})
+
+
+def _on_saved(module: Any, traced: Sequence[tuple[int, ...] | None], *given: Any) -> Any:
+    """A graph as torch runs it, on arguments that lie as it has traced them, but for those that it writes to."""
+    return module(*[_as_traced(one, how) for one, how in zip(given, traced, strict=True)])
+
+
+def _saved_as(node: Any) -> tuple[int, ...] | None:
+    """Strides with which an argument was traced, for the sizes it was traced with; None where it stays as it is."""
+    if not may_lie_otherwise(node):
+        return None
+    strides = node.meta["val"].stride()
+    found = [one.node.hint if isinstance(one, torch.SymInt) else one for one in strides]
+    return None if None in found else tuple(found)
+
+
+def _as_traced(given: Any, traced: tuple[int, ...] | None) -> Any:
+    """An argument with its axes in the order in which they were traced."""
+    if traced is None or given.layout is not torch.strided or given.dim() != len(traced):
+        return given
+    strides, reach = [0] * len(traced), 1
+    for axis in sorted(range(len(traced)), key=lambda axis: (traced[axis], -axis)):
+        strides[axis], reach = reach, reach * max(given.shape[axis], 1)
+    return laid_as_traced(given, tuple(strides))
 
 
 class ByTorch:
@@ -59,13 +87,18 @@ class ByTorch:
         self._count = len(inputs)
         for node in self._order([cell.node for cell in outputs], level):
             self._add(node)
+        self._given = [(cell.shape, cell.traced) for cell in inputs]
         self._outputs = tuple(self._result(cell.node, cell.index).number for cell in outputs)
         self._laid = tuple((cell.shape, cell.lying, cell.dtype) for cell in outputs)
         self._of = dict[Any, Any]()  # holds a model's nodes and tensors no longer
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
         """What the region makes of these tensors, lying as it would."""
-        slots = [*given, *[None] * (self._count - len(given))]
+        taken = [
+            one if traced is None or tuple(one.shape) != shape else laid_as_traced(one, traced)
+            for one, (shape, traced) in zip(given, self._given, strict=True)
+        ]
+        slots = [*taken, *[None] * (self._count - len(taken))]
         for step in self._steps:
             step.run(slots)
         return [laid(slots[n], *how) for n, how in zip(self._outputs, self._laid, strict=True)]
@@ -149,6 +182,15 @@ def laid(tensor: Any, shape: tuple[int, ...], strides: tuple[int, ...], dtype: A
     return placed(tensor, strides, dtype)
 
 
+def laid_as_traced(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """A tensor that lies as torch has traced it: what it has planned after that need not look at strides."""
+    if tensor.stride() == strides or not is_dense(tensor.shape, strides):
+        return tensor
+    if normal(tensor.shape, tensor.stride()) == normal(tensor.shape, strides) and not tensor.is_neg():
+        return tensor.as_strided(tensor.shape, strides)
+    return placed(tensor, strides, tensor.dtype)
+
+
 def _itself(tensor: Any) -> Any:
     return tensor
 
@@ -159,8 +201,9 @@ def _dropped(x: Any, ones: Any, p: float) -> Any:
 
 def _as_strided(base: Cell) -> Callable[..., Any]:
     """`as_strided` of a tensor that lies as it was traced."""
+    strides = base.strides if base.traced is None else base.traced
 
     def function(x: Any, *how: Any) -> Any:
-        return aten.as_strided.default(laid(x, base.shape, base.strides, base.dtype), *how)
+        return aten.as_strided.default(laid(x, base.shape, strides, base.dtype), *how)
 
     return function

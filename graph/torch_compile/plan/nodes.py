@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ...aten.schema import draws
 from ..framework import torch
+from ..tensors import CHANNELS_LAST
 from .table import VIEWS
 
 WITH_STATISTICS = frozenset(
@@ -56,6 +57,17 @@ def mutates(target: Any) -> bool:
     """Whether an op writes to an argument."""
     schema = getattr(target, "_schema", None)
     return schema is not None and schema.is_mutable
+
+
+def may_lie_otherwise(node: Any) -> bool:
+    """Whether an argument of a backward pass may have been saved channels last, however it was traced.
+
+    What the graph writes to is left out, as that is the user's.
+    """
+    meta = node.meta.get("val")
+    if not isinstance(meta, torch.Tensor) or meta.layout is not torch.strided:
+        return False
+    return len(meta.shape) in CHANNELS_LAST and not any(mutates(user.target) for user in node.users)
 
 
 def is_pure(node: Any) -> bool:

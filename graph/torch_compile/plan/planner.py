@@ -29,6 +29,7 @@ from .nodes import (
     is_pure,
     is_symbol,
     is_view,
+    may_lie_otherwise,
     mutates,
     overlaid,
     strangeness,
@@ -54,11 +55,13 @@ class Uses:
         steady: arguments that rarely change: weights, in inference.
         saved: outputs that only the backward pass will see, and that may lie as they like.
         passing: outputs whose memory is wanted again at the next step.
+        backward: whether arguments are what a forward pass has saved, which may lie in another way than traced.
     """
 
     steady: frozenset[int]
     saved: frozenset[int]
     passing: frozenset[int]
+    backward: bool = False
 
 
 def planned(
@@ -92,7 +95,7 @@ def planned(
             refused |= problem.nodes
         except Exception as error:
             mishaps.note(error, (), "planning")
-            return whole_graph(graph, module, len(arguments))
+            return whole_graph(graph, module, uses.backward)
 
 
 class Planner:
@@ -166,7 +169,10 @@ class Planner:
             return
         strides = normal(given.shape, given.stride())
         steady = number in self.uses.steady and not given.is_neg()
-        self.draft.of[node] = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
+        cell = Cell(node, tuple(given.shape), strides, given.dtype, slot=number, steady=steady)
+        if self.uses.backward and may_lie_otherwise(node):
+            cell.traced = self.draft.strides(meta)
+        self.draft.of[node] = cell
 
     def attribute(self, node: Any) -> None:
         """A constant of the module, or a graph within it."""
@@ -259,8 +265,8 @@ class Planner:
             if one.layout is not torch.strided:
                 return None
             shape = tuple(self.draft.sizes.of(size) for size in one.shape)
-            strides = tuple(self.draft.sizes.of(size) for size in one.stride())
-            if -1 in shape or -1 in strides:
+            strides = self.draft.strides(one)
+            if -1 in shape or strides is None:
                 return None
             made.append(
                 Cell(

@@ -36,7 +36,7 @@ def lay_as_kernel(node: Any, shapes: Sequence[Cell | None] | None) -> None:
     if len(cell.shape) in (4, 5):
         usual.append(normal(cell.shape, channels_last(cell.shape)))
     if cell.strides not in usual:
-        cell.strides = usual[0]
+        cell.strides, cell.traced = usual[0], None
 
 
 def check_complete(node: Any, values: Sequence[Value | None], shapes: Sequence[Cell | None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, cast
 
 from ...model.logical_tensor import PropertyType
@@ -10,8 +11,11 @@ from ..framework import torch
 from ..run.steps import Slot, TorchCall
 from .cells import Cell, NodeResults
 from .draft import ProgramDraft
+from .handover import laid_as_traced
 from .nodes import is_view
 from .table import VIEWS
+
+SAVED = "torch's kernel counts on another order of axes than it was saved in"
 
 
 class Slots:
@@ -23,6 +27,7 @@ class Slots:
 
     def __init__(self, draft: ProgramDraft) -> None:
         self.draft = draft
+        self._laid: dict[int, Slot] = {}  # by the slot of what lies otherwise
 
     def plain(self, argument: Any) -> Any:
         """An argument of a call of torch."""
@@ -32,8 +37,25 @@ class Slots:
         return self.slot(value) if isinstance(value, Cell) else value
 
     def arguments(self, node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """All arguments of a node, for a call of torch."""
-        return tuple(map(self.plain, node.args)), {name: self.plain(one) for name, one in node.kwargs.items()}
+        """All arguments of a node, for a call of torch, lying as traced: kernels of torch count on that."""
+
+        def value_of(value: Any) -> Any:
+            return self._as_traced(value) if isinstance(value, Cell) else value
+
+        args = tuple(self.draft.filled(one, value_of) for one in node.args)
+        return args, {name: self.draft.filled(one, value_of) for name, one in node.kwargs.items()}
+
+    def _as_traced(self, cell: Cell) -> Slot:
+        """Where a tensor is held that lies as traced: what a forward pass saves may lie channels last instead."""
+        slot = self.slot(cell)
+        if cell.node.op != "placeholder" or cell.traced is None:
+            return slot
+        if slot.number not in self._laid:
+            made = self._laid[slot.number] = Slot(self.draft.new_slot())
+            lay = partial(laid_as_traced, strides=cell.traced)
+            call = TorchCall("lay", lay, (slot,), {}, (made.number,), False, SAVED, is_view=True)
+            self.draft.add(call, cell.level)
+        return self._laid[slot.number]
 
     def slot(self, cell: Cell) -> Slot:
         """Where a tensor is held for torch."""
