@@ -16,6 +16,7 @@ import torch
 from attrs import define, field, frozen
 from onednn_graph.graph.aten.schema import translation_of
 from onednn_graph.graph.torch_compile.backend import CompiledFunction, _compiler
+from onednn_graph.graph.torch_compile.mishaps import Mishaps
 from onednn_graph.graph.torch_compile.options import Options
 from onednn_graph.graph.torch_compile.plan.joint import partition
 from onednn_graph.graph.torch_compile.plan.table import TABLE, VIEWS
@@ -327,10 +328,11 @@ def _gradient(output: torch.Tensor, number: int) -> torch.Tensor:
 
 def _by_backend(function: Callable[..., object], functions: list[CompiledFunction]) -> Callable[..., object]:
     numbers = itertools.count(-1, -1)
+    options, mishaps = Options(strict=True), Mishaps(strict=True)
 
     def compiled(role: str) -> Callable[..., CompiledFunction]:
         def make(module: torch.fx.GraphModule, inputs: Sequence[object]) -> CompiledFunction:
-            made = _compiler(next(numbers), Options(), role)(module, inputs)
+            made = _compiler(next(numbers), options, mishaps, role)(module, inputs)
             functions.append(made)
             return made
 
@@ -341,7 +343,7 @@ def _by_backend(function: Callable[..., object], functions: list[CompiledFunctio
         fw_compiler=compiled("forward"),
         bw_compiler=compiled("backward"),
         inference_compiler=compiled("inference"),
-        partition_fn=partition,
+        partition_fn=partial(partition, mishaps),
     )
 
 
