@@ -105,7 +105,7 @@ class OpenGraph:
         return list(zip(self.output_names, self.outputs, strict=True))
 
     def __getattr__(self, name: str) -> NoReturn:
-        told = f"'OpenGraph' has no attribute '{name}'"
+        told = f"'{type(self).__name__}' has no attribute '{name}'"
         if name.startswith("_") or not hasattr(Graph, name):
             raise AttributeError(told)
         raise AttributeError(f"{told}: {no_graph_yet(self)}")

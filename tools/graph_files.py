@@ -166,6 +166,10 @@ def with_shapes(graph: Graph | OpenGraph, shapes: dict[str, tuple[int, ...]], na
     if shapes:
         graph = graph.with_shapes(shapes)
     if isinstance(graph, OpenGraph):
+        if not _open(graph):
+            raise ArgumentError(
+                f"{name} is no graph, but runs in stages: {graph.no_graph()} by from_onnx in Python"
+            )
         raise ArgumentError(
             f"{name} leaves sizes open on which its ops depend: {_open(graph)}; give them by --shape NAME=SIZES"
         )

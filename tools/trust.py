@@ -54,7 +54,8 @@ def list_verdicts(
       onednn-graph trust list
       onednn-graph trust list --bad --json
     """
-    rows = {key: one for key, one in STORE.rows().items() if not (bad and one.right)}
+    known = STORE.rows()
+    rows = {key: one for key, one in known.items() if not (bad and one.right)}
     if as_json:
         emit_json(
             {k: {"kind": one.kind.value, "about": one.about, "seen": one.seen} for k, one in rows.items()}
@@ -64,7 +65,9 @@ def list_verdicts(
         shown = [(key[:KEY_LETTERS], one.kind.value, one.about, one.seen) for key, one in rows.items()]
         table("", ("key", "verdict", "kernel", "seen"), shown, wide=True)
     kinds = Counter(one.kind.value for one in rows.values())
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "there are no verdicts"
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or (
+        f"none of {len(known)} is bad" if known else "there are no verdicts: nothing had to be verified yet"
+    )
     console.print(f"{told}, in {STORE.path or 'memory'}", markup=False, soft_wrap=True)
 
 
@@ -131,6 +134,10 @@ def _import(
         count = STORE.imported(text)
     except ArgumentError as error:
         raise failure(f"{file}: {error}", Exit.usage) from error
+    if count and STORE.path is not None and not STORE.path.exists():
+        raise failure(
+            f"{STORE.path} can't be written; set ONEDNN_GRAPH_CACHE to a folder that can be", Exit.failed
+        )
     if as_json:
         emit_json({"imported": count})
     else:

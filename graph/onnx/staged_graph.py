@@ -107,7 +107,7 @@ class StagedGraph(OpenGraph):
 
     def no_graph(self) -> str:
         """Why it is no graph, for messages."""
-        return "parts of it run by ONNX's reference, or have sizes that depend on values; take it as it is, compiled"
+        return "parts of it run by ONNX's reference, or have sizes that depend on values; compile and call it"
 
     def _type_of(self, name: str) -> DataType | None:
         return next((t.data_type for t in self.inputs if label(t) == name), None)

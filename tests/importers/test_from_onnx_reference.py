@@ -6,6 +6,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.graph.onnx.staged_graph import StagedGraph
+from onednn_graph.tools.graph_files import with_shapes
 from onnx_oracle import IR, NEWEST, helper, ints, model_of, normal, numpy_helper, onnx
 
 X = normal(3, 4, 4)
@@ -60,6 +61,15 @@ def test_sizes_that_depend_on_values():
     assert report.seconds["reference"] > 0
     again = pickle.loads(pickle.dumps(compiled))
     np.testing.assert_array_equal(again(x)["y"], compiled(x)["y"])
+
+
+def test_what_runs_in_stages_is_no_graph_and_says_so():
+    model = model_of([helper.make_node("NonZero", ["x"], ["y"])], {"x": normal(2, 3)}, ["y"])
+    graph = og.from_onnx(model)
+    with pytest.raises(og.ArgumentError, match=r"m\.onnx is no graph, but runs in stages"):
+        with_shapes(graph, {}, "m.onnx")
+    with pytest.raises(AttributeError, match="'StagedGraph' has no attribute 'save'.*compile and call it"):
+        graph.save("m.json")
 
 
 def test_what_onnx_defines_by_other_ops_is_these():

@@ -1,6 +1,7 @@
 """`onednn-graph trust`, in processes of its own, and what `info` says of verdicts."""
 
 import json
+import os
 
 import processes
 import pytest
@@ -54,6 +55,20 @@ def test_they_are_brought_along(kept, tmp_path):
     text = (tmp_path / "v.json").read_bytes()
     call("trust", "clear")
     assert json.loads(call("trust", "import", "-", "--json", stdin=text)) == {"imported": 2}
+
+
+def test_what_can_be_kept_nowhere_is_not_imported(kept, tmp_path):
+    text = call("trust", "export", "-").encode()
+    (tmp_path / "file").touch()
+    env = {**os.environ, "ONEDNN_GRAPH_CACHE": str(tmp_path / "file" / "below")}
+    assert "can't be written; set ONEDNN_GRAPH_CACHE" in call(
+        "trust", "import", "-", stdin=text, env=env, code=1
+    )
+
+
+def test_none_may_be_bad():
+    STORE.put({"b" * 64: RIGHT})
+    assert "none of 1 is bad" in call("trust", "list", "--bad")
 
 
 def test_files_that_are_none(tmp_path):
