@@ -57,21 +57,12 @@ class CompiledGraph:
         options: CompileOptions,
         compiler: Callable[[Engine | None], CompiledGraph],
     ) -> None:
-        self._compiler = compiler
-        self.engine = default_engine() if engine is None else engine
-        check_engine(self.engine)
-        self.engine.check_open()
+        self._begin(signature, engine, compiler)
         self._partitions = tuple(partitions)
-        self.inputs = signature.inputs
-        self.outputs = tuple({t.id: t for _, t in signature.outputs}.values())
-        self.input_names = signature.input_names
-        self.output_names = signature.output_names
-        self._signature = signature
         self._held = held.arrays
         self._assigned = {held.parameters[number]: value for number, value in held.assigned.items()}
         self._changing = {number: held.parameters[number] for number in held.assigned}
         self._lock = Lock()
-        self._ports = {t.id: t for t in self.inputs}
         self._stages = [p.compile_in_graph(self.engine, options) for p in program]
         in_place = {made for stage in self._stages for made in stage.partition.in_place}
         self._copied = {one: value for one, value in self._assigned.items() if value not in in_place}
@@ -87,6 +78,24 @@ class CompiledGraph:
                 f"graph has a choice; "
                 "leave strategy out"
             )
+
+    def _begin(
+        self,
+        signature: Signature,
+        engine: Engine | None,
+        compiler: Callable[[Engine | None], CompiledGraph],
+    ) -> None:
+        """Sets what every compiled graph has, also one that is compiled further at each call."""
+        self._compiler = compiler
+        self.engine = default_engine() if engine is None else engine
+        check_engine(self.engine)
+        self.engine.check_open()
+        self.inputs = signature.inputs
+        self.outputs = tuple({t.id: t for _, t in signature.outputs}.values())
+        self.input_names = signature.input_names
+        self.output_names = signature.output_names
+        self._signature = signature
+        self._ports = {t.id: t for t in self.inputs}
 
     def __reduce__(self) -> tuple[Callable[..., CompiledGraph], tuple[object, ...]]:
         self.engine.check_open()

@@ -9,7 +9,7 @@ from ...ops.errors import ArgumentError
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
-from ..runtime.engine import Engine, Stream, check_engine, default_engine
+from ..runtime.engine import Engine, Stream
 from .compiled_graph import CompiledGraph, Report
 from .partition import Partition
 from .record import Explanations
@@ -42,16 +42,7 @@ class CompiledOpenGraph(CompiledGraph):
         make: Callable[[Mapping[str, tuple[int, ...]]], CompiledGraph],
         compiler: Callable[[Engine | None], CompiledGraph],
     ) -> None:
-        self._compiler = compiler
-        self.engine = default_engine() if engine is None else engine
-        check_engine(self.engine)
-        self.engine.check_open()
-        self.inputs = signature.inputs
-        self.outputs = tuple({t.id: t for _, t in signature.outputs}.values())
-        self.input_names = signature.input_names
-        self.output_names = signature.output_names
-        self._signature = signature
-        self._ports = {t.id: t for t in self.inputs}
+        self._begin(signature, engine, compiler)
         self._make = make
         self._made: BoundedCache[InputShapes, CompiledGraph] = BoundedCache(MAX_SIZES)
         self._latest = local()

@@ -25,7 +25,7 @@ from ..model.op import Op
 from ..open_graph import OpenGraph
 from ..pictures.profile import profile
 from ..runtime.arrays import as_array
-from ..runtime.engine import Engine, Stream, check_engine, default_engine
+from ..runtime.engine import Engine, Stream
 from ..runtime.tensor import Tensor, check_array
 from .foreign import Foreign, foreign_of
 from .reading import Model
@@ -132,14 +132,7 @@ class CompiledStages(CompiledGraph):
 
     def __init__(self, graph: StagedGraph, engine: Engine | None, options: CompileOptions) -> None:
         named = list(zip(graph.output_names, graph.outputs, strict=True))
-        self._signature = Signature(graph.inputs, named, ())
-        self._compiler = partial(_prepared, graph, options.again())
-        self.engine = default_engine() if engine is None else engine
-        check_engine(self.engine)
-        self.engine.check_open()
-        self.inputs, self.outputs = graph.inputs, graph.outputs
-        self.input_names, self.output_names = self._signature.input_names, self._signature.output_names
-        self._ports = {t.id: t for t in self.inputs}
+        self._begin(Signature(graph.inputs, named, ()), engine, partial(_prepared, graph, options.again()))
         self._foreign = graph.foreign
         self._stages_of_model = Stages(graph.model, partial(_compiled, self.engine, options, graph.convert))
         self._latest = local()

@@ -9,9 +9,21 @@ import signal
 import time
 
 import numpy as np
+import onednn_graph as og
 from attrs import evolve
 from onednn_graph.graph.compile.backend import BACKENDS, single_op
 from onednn_graph.graph.runtime.executable import ExplainedStep, Explanation
+
+
+def compiled(backend, **options):
+    """The explanation of a graph of one ReLU, compiled by a backend `faulty`."""
+    graph = og.Graph()
+    graph.output(graph.op("ReLU", graph.input("x", "f32", [2, 3])), name="y")
+    BACKENDS.register(backend, on_request=True)
+    try:
+        return next(iter(graph.compile(backend="faulty", **options).explain().values()))
+    finally:
+        BACKENDS.unregister("faulty")
 
 
 class Faulty:

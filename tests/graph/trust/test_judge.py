@@ -238,19 +238,8 @@ def test_a_fork_asks_a_process_of_its_own(judge, use):
 PROGRAM = """
 import os, sys, threading, time
 import faulty_backends
-import numpy as np
-import onednn_graph as og
-from onednn_graph.graph.compile.backend import BACKENDS
+from faulty_backends import compiled
 from onednn_graph.graph.compile.judging import JUDGE
-
-def compiled(backend, **options):
-    BACKENDS.register(backend, on_request=True)
-    graph = og.Graph()
-    graph.output(graph.op("ReLU", graph.input("x", "f32", [2, 3])), name="y")
-    try:
-        return next(iter(graph.compile(backend="faulty", **options).explain().values()))
-    finally:
-        BACKENDS.unregister("faulty")
 
 compiled(faulty_backends.Faulty())
 print(JUDGE.pid, flush=True)

@@ -12,6 +12,7 @@ import faulty_backends
 import onednn_graph as og
 import processes
 import pytest
+from faulty_backends import compiled
 from onednn_graph.graph.compile import judging
 from onednn_graph.graph.compile.backend import BACKENDS
 from onednn_graph.graph.trust.process import PYTHONS
@@ -22,17 +23,9 @@ PROGRAM = """
 import os, signal, sys, threading, time
 import faulty_backends
 import onednn_graph as og
+from faulty_backends import compiled
 from onednn_graph.graph.compile import building, judging
 from onednn_graph.graph.compile.backend import BACKENDS
-
-def compiled(backend, **options):
-    BACKENDS.register(backend, on_request=True)
-    graph = og.Graph()
-    graph.output(graph.op("ReLU", graph.input("x", "f32", [2, 3])), name="y")
-    try:
-        return next(iter(graph.compile(backend="faulty", **options).explain().values()))
-    finally:
-        BACKENDS.unregister("faulty")
 """
 
 
@@ -46,17 +39,6 @@ def judge():
     judging.JUDGE.close()
     yield judging.JUDGE
     judging.JUDGE.close()
-
-
-def compiled(backend, **options):
-    """The explanation of a graph of one ReLU, compiled by a backend `faulty`."""
-    graph = og.Graph()
-    graph.output(graph.op("ReLU", graph.input("x", "f32", (2, 3))), name="y")
-    BACKENDS.register(backend, on_request=True)
-    try:
-        return next(iter(graph.compile(backend="faulty", **options).explain().values()))
-    finally:
-        BACKENDS.unregister("faulty")
 
 
 def told(program, **options):
