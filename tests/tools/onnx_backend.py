@@ -4,21 +4,13 @@ python tests/tools/onnx_backend.py [--only softmax] [--show]
 """
 
 import argparse
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 from onnx_backend_cases import NOT_RIGHT, items
-
-
-class TooLong(BaseException):
-    """A case did not end."""
-
-
-def _stop(*_):
-    raise TooLong
+from time_limit import TooLong, time_limit
 
 
 def main():
@@ -26,22 +18,19 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--show", action="store_true", help="also those that are listed with a reason")
     options = parser.parse_args()
-    signal.signal(signal.SIGALRM, _stop)
     for category, cases in items().items():
         counts = Counter()
         for name, run in cases.items():
             if options.only not in name:
                 continue
-            signal.alarm(120)
             told = ""
             try:
-                run()
+                with time_limit(120):
+                    run()
             except AssertionError as error:
                 told = "wrong: " + " ".join(str(error).split())[:200]
             except (Exception, TooLong) as error:
                 told = f"refused: {type(error).__name__}: {error}"[:250]
-            finally:
-                signal.alarm(0)
             known = next((reason for start, reason in NOT_RIGHT.items() if name.startswith(start)), "")
             counts[f"{told.partition(':')[0] or 'right'}{' as listed' if told and known else ''}"] += 1
             if told and (options.show or not known):

@@ -4,21 +4,13 @@ python tests/tools/onnx_cases.py [--way inputs] [--only softmax] [--show wrong,r
 """
 
 import argparse
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 from onnx_cases import WAYS, Outcome, cases, given, outcome
-
-
-class TooLong(BaseException):
-    """A case did not end."""
-
-
-def _stop(*_):
-    raise TooLong
+from time_limit import TooLong, time_limit
 
 
 def main():
@@ -27,7 +19,6 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--show", default="wrong,foreign,endless")
     options = parser.parse_args()
-    signal.signal(signal.SIGALRM, _stop)
     chosen = [case for case in cases() if options.only in case.name]
     for way in options.way or WAYS:
         counts = Counter()
@@ -35,13 +26,11 @@ def main():
             made = given(case, way)
             if made is None:
                 continue
-            signal.alarm(20)
             try:
-                result = outcome(*made, case.data_sets[0][1], case.rtol, case.atol)
+                with time_limit(20):
+                    result = outcome(*made, case.data_sets[0][1], case.rtol, case.atol)
             except TooLong:
                 result = Outcome("endless", "20 s")
-            finally:
-                signal.alarm(0)
             counts[result.verdict] += 1
             if result.verdict in options.show.split(","):
                 print(f"{way} {result.verdict} {case.name}: {result.detail[:300]}", flush=True)
