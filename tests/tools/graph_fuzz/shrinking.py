@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import onednn_graph as og
+from smallest import smallest
 
 from .case import FLOATS, Case, Layout, Run, infer_again
 
@@ -20,17 +20,14 @@ def shrink(case: Case, shows: Callable[[Case], bool], seconds: float) -> Case:
         shows: whether a case does; it runs it.
         seconds: after which the best so far is taken.
     """
-    until = time.monotonic() + seconds
-    improved = True
-    while improved and time.monotonic() < until:
-        improved = False
-        for smaller in _smaller(case):
-            if time.monotonic() > until:
-                break
-            if _is_possible(smaller) and shows(smaller):
-                case, improved = _tidy(smaller), True
-                break
-    return case
+
+    def still_shows(one: Case) -> bool:
+        if not (_is_possible(one) and shows(one)):
+            return False
+        _tidy(one)
+        return True
+
+    return smallest(case, _smaller, still_shows, seconds)
 
 
 def _is_possible(case: Case) -> bool:

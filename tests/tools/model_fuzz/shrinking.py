@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+
+from smallest import smallest
 
 from .spec import Spec
 
 
 def shrunk(spec: Spec, shows: Callable[[Spec], bool], seconds: float) -> Spec:
     """The smallest module found in some time that still shows what `shows` looks for."""
-    until = time.monotonic() + seconds
-    best = spec
     tried = {spec.source()}
-    again = True
-    while again and time.monotonic() < until:
-        again = False
-        for smaller in smallers(best):
-            if time.monotonic() > until:
-                break
-            source = smaller.source()
-            if source in tried or not smaller.lines or not smaller.outputs:
-                continue
-            tried.add(source)
-            if shows(smaller):
-                best, again = smaller, True
-                break
-    return best
+
+    def is_new(one: Spec) -> bool:
+        source = one.source()
+        new = source not in tried and bool(one.lines) and bool(one.outputs)
+        tried.add(source)
+        return new
+
+    return smallest(spec, smallers, lambda one: is_new(one) and shows(one), seconds)
 
 
 def smallers(spec: Spec) -> Iterator[Spec]:
