@@ -71,9 +71,14 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a dense tensor whose channels are innermost."""
+    return in_order(shape, CHANNELS_LAST[len(shape)])
+
+
+def in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor with its axes in an order, the outermost first."""
     strides = [0] * len(shape)
     step = 1
-    for axis in reversed(CHANNELS_LAST[len(shape)]):
+    for axis in reversed(order):
         strides[axis] = step
         step *= max(shape[axis], 1)
     return tuple(strides)

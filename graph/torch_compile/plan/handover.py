@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..framework import aten, torch
 from ..run.steps import Program, Slot, TorchCall
-from ..tensors import is_dense, normal, placed
+from ..tensors import in_order, is_dense, normal, placed
 from .cells import Cell
 from .nodes import may_lie_otherwise
 from .table import VIEWS
@@ -54,10 +54,8 @@ def _as_traced(given: Any, traced: tuple[int, ...] | None) -> Any:
     """An argument with its axes in the order in which they were traced."""
     if traced is None or given.layout is not torch.strided or given.dim() != len(traced):
         return given
-    strides, reach = [0] * len(traced), 1
-    for axis in sorted(range(len(traced)), key=lambda axis: (traced[axis], -axis)):
-        strides[axis], reach = reach, reach * max(given.shape[axis], 1)
-    return laid_as_traced(given, tuple(strides))
+    order = sorted(range(len(traced)), key=lambda axis: (-traced[axis], axis))
+    return laid_as_traced(given, in_order(given.shape, order))
 
 
 class ByTorch:
