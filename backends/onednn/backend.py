@@ -238,13 +238,14 @@ def _explained(
             prepared=early,
             host=isinstance(step, HostStep) and step.is_op,
             implementation=step.implementation,
-            proven=_is_proven(step),
-            trust=_trust(keys, step),
+            proven=proven,
+            trust=keys.of(step) if isinstance(step, Step) and not proven else "",
             layout=_layout(step),
             change=_change(step),
         )
         for steps, early, keys in plans
         for step, name in zip(steps.steps, steps.implementations, strict=True)
+        for proven in (_is_proven(step),)
     )
 
 
@@ -273,11 +274,6 @@ def _is_proven(step: AnyStep) -> bool:
     return not isinstance(step, Step) or is_proven(
         step.desc.engine.lib, step.desc.function, step.implementation
     )
-
-
-def _trust(keys: Keys, step: AnyStep) -> str:
-    """The key of verdicts about a step that needs one."""
-    return keys.of(step) if isinstance(step, Step) and not _is_proven(step) else ""
 
 
 def _opaque_inputs(request: CompileRequest) -> Mapping[int, OpaqueLayout]:

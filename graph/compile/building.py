@@ -75,6 +75,7 @@ def build(
         ArgumentError: the environment says of verification what means nothing.
     """
     unverified = verifying() is Verifying.off
+    pure = all(op.schema.pure for op in request.ops)
     reasons: list[str] = []
     for backend in backends:
         known = asked and backend is backends[0]
@@ -93,7 +94,6 @@ def build(
                     continue
                 must_verify = every or not (unverified or _settled(executable, doubts))
                 wrong = None
-                pure = all(op.schema.pure for op in request.ops)
                 if must_verify and not pure and not parts:
                     must_verify = False  # nothing must happen before the first execution
                     wrong = None if explanation.trusted else "what has effects can't be tried"

@@ -86,8 +86,8 @@ def _settled(subgraph: Subgraph, tensor: LogicalTensor) -> LogicalTensor:
 def _parts_of(
     subgraph: Subgraph, request: CompileRequest, values: Mapping[int, tuple[int, ...]]
 ) -> list[RequestPart]:
-    """The joined partitions with the tensors of a request; none of one that joins none."""
-    if len(subgraph.parts) == 1:
+    """The joined partitions with the tensors of a request; none where there is one, or where they are tried at once."""
+    if len(subgraph.parts) == 1 or all(op.schema.pure for op in request.ops):
         return []
     tensors = {t.id: as_plain(t) for op in request.ops for t in (*op.inputs, *op.outputs)}
     made: list[RequestPart] = []

@@ -249,7 +249,7 @@ class _Trial:
         for tensor, have in zip(request.outputs, results, strict=True):
             if tensor.id in touched and have.dtype.kind not in "iub":
                 # Where a sum has ∞ beside −∞, or a product zero, kernels make NaN of it sooner or later.
-                wrong = np.isinf(_floats(self._known(tensor).array)) & np.isfinite(_floats(have))
+                wrong = np.isinf(self._known(tensor).array) & np.isfinite(have)
                 if wrong.any():
                     self._found.append(
                         f"{int(wrong.sum())} of {wrong.size} of {tensor} are wrong where constants are infinite"
@@ -367,7 +367,7 @@ class _Trial:
         wrong = ~((have == want) | (want != want))  # NaN tells nothing of a kernel
         if wrong.any() and not known.exact:
             wrong &= ~_close(have, want, max(known.rounding, _rounding(have)))
-            wrong &= np.isfinite(_floats(want)) | np.isfinite(_floats(have))  # ∞ or NaN, as ∞·0 was computed
+            wrong &= np.isfinite(want) | np.isfinite(have)  # ∞ or NaN, as ∞·0 was computed
         if wrong.any() and not known.vague:
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             self._found.append(
@@ -403,7 +403,7 @@ def _is_as_it_was(before: Array, array: Array) -> bool:
 
 def _is_finite(array: Array) -> bool:
     """Whether there is neither an infinity nor NaN in it."""
-    return array.dtype.kind in "iub" or bool(np.isfinite(_floats(array)).all())
+    return array.dtype.kind in "iub" or bool(np.isfinite(array).all())
 
 
 def _only_look(tensor: LogicalTensor, array: Array, writable: bool) -> None:

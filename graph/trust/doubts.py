@@ -19,13 +19,11 @@ class Doubts:
         open: key → kernel, of those that no verdict is known of.
         nameless: whether a kernel that nobody has proven has no key, so that it has to be verified each time.
         against: which kernel must not run and why; None where no verdict says so.
-        judged: how many kernels run for a verdict.
     """
 
     open: Mapping[str, str] = field(factory=dict[str, str])
     nameless: bool = False
     against: str | None = None
-    judged: int = 0
 
     @classmethod
     def about(cls, explanation: Explanation, *, afresh: bool) -> Doubts:
@@ -48,7 +46,6 @@ class Doubts:
             {key: name for key, name in keys.items() if key not in known},
             any(not step.trust for step in steps),
             against,
-            len(known),
         )
 
     @property

@@ -8,6 +8,7 @@ from ctypes import c_char_p, c_void_p
 
 from attrs import frozen
 
+from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import foreign_locks
 from .enumerators import Algorithm, FpmathMode, Query
 from .loading import (
@@ -55,7 +56,7 @@ class PrimitiveDesc:
         self.function = function
         self.asked = asked
 
-    @property
+    @cached
     def implementation(self) -> str:
         """The library's name of the implementation, `jit:avx512_core`, say."""
         text = c_char_p()
@@ -72,6 +73,7 @@ class PrimitiveDesc:
     def next_implementation(self) -> bool:
         """Moves on to the next implementation; False when there is none."""
         lib = self.engine.lib
+        self.__dict__.pop("implementation", None)
         with foreign_locks:
             status = lib.c.dnnl_primitive_desc_next_impl(self.handle)
         if status not in (SUCCESS, LAST_IMPL_REACHED):

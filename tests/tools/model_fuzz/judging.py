@@ -64,7 +64,6 @@ class Results:
     """Tensors that a run has made, by name."""
 
     tensors: dict[str, Any] = field(default_factory=dict)
-    groups: dict[str, str] = field(default_factory=dict)
 
     def add(self, group: str, name: str, tensor: Any) -> None:
         """One more."""
