@@ -147,7 +147,10 @@ class Evaluation:
         kind = kind_of(node)
         if kind not in OWN:
             return None
-        return OWN[kind](Call(kind, self._opset, inputs, needed, self.attributes_of(node), self._limit))
+        attributes = self.attributes_of(node)
+        return OWN[kind](
+            Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit)
+        )
 
     def _by_kernels(self, node: Any, inputs: Sequence[Array | None], needed: int) -> list[Array] | None:
         kind = kind_of(node)

@@ -14,6 +14,7 @@ from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
 from .detection import suppressed
 from .resize import resized, sampled
+from .shapes import split_counts
 
 
 @frozen(eq=False)
@@ -24,7 +25,8 @@ class Call:
         kind: its op.
         opset: the version of the op set.
         inputs: arrays, or lists of them; None for what is not there.
-        outputs: how many somebody needs.
+        outputs: how many of its outputs, from the first, somebody needs.
+        listed: how many outputs it has.
         attributes: Python values.
         limit: bytes that an output may take.
     """
@@ -33,6 +35,7 @@ class Call:
     opset: int
     inputs: Sequence[Any]
     outputs: int
+    listed: int
     attributes: Mapping[str, Any]
     limit: int
 
@@ -69,19 +72,11 @@ def _pieces(call: Call) -> list[Array]:
     data, axis = call[0], int(call.get("axis", 0))
     if not -data.ndim <= axis < data.ndim:
         raise Unmapped(f"axis {axis} of rank {data.ndim}")
-    size, given = data.shape[axis], call.optional(1)
+    given = call.optional(1)
     given = call.get("split") if given is None else given
-    if given is None:
-        parts = int(call.get("num_outputs", call.outputs))
-        if not 0 < parts <= max(size, 1) or (size % parts and call.opset < 18):
-            raise Unmapped(f"a split of {size} elements into {parts} parts")
-        each = -(-size // parts)
-        counts = [min(each, size - each * i) for i in range(parts)]
-    else:
-        counts = [int(count) for count in np.ravel(given)]
-    if min(counts, default=0) < 0 or sum(counts) != size or len(counts) < call.outputs:
-        shown = counts if len(counts) <= 8 else f"{len(counts)} parts"
-        raise Unmapped(f"a split of {size} elements into {shown}")
+    counts = None if given is None else [int(count) for count in np.ravel(given)]
+    parts = int(call.get("num_outputs", call.listed))
+    counts = split_counts(data.shape[axis], counts, parts, call.listed, call.opset)
     return np.split(data, np.cumsum(counts[:-1]), axis)[: call.outputs]
 
 

@@ -136,24 +136,41 @@ def _slice(t: Translation, node: Node) -> Value:
 @OPS.enter("Split")
 def _split(t: Translation, node: Node) -> Sequence[Value]:
     axis = axis_of(node[0], node.get("axis", 0))
-    size = sizes(node[0])[axis]
-    counts = node.integers("split", 1)
-    if counts is None:
-        parts = node.positive("num_outputs", node.listed)
-        if parts != node.listed:
-            raise Unmapped(f"a split into {parts} for {node.listed} outputs")
-        if size % parts and node.opset < 18:
-            raise Unmapped(f"a split of {size} elements into {parts} equal parts")
-        each = -(-size // parts)
-        counts = [min(each, size - each * i) for i in range(parts)]
-    if len(counts) != node.listed or sum(counts) != size or min(counts) < 0:
-        shown = counts if len(counts) <= 8 else f"{len(counts)} parts"
-        raise Unmapped(f"a split of {size} elements into {shown} for {node.listed} outputs")
+    parts = node.positive("num_outputs", node.listed)
+    counts = split_counts(sizes(node[0])[axis], node.integers("split", 1), parts, node.listed, node.opset)
     starts = list(accumulate(counts, initial=0))
     return [
         cut(t, node[0], axis, start, start + count)
         for start, count in zip(starts[: node.outputs], counts, strict=False)
     ]
+
+
+def split_counts(
+    size: int, counts: Sequence[int] | None, parts: int, listed: int, opset: int
+) -> Sequence[int]:
+    """How many elements each output of a Split has.
+
+    Args:
+        size: of the axis.
+        counts: what the node says; None where it leaves that to the number of parts.
+        parts: this number.
+        listed: how many outputs the node has.
+        opset: before 18, parts are equal.
+
+    Raises:
+        Unmapped: there is no such split.
+    """
+    if counts is None:
+        if parts != listed:
+            raise Unmapped(f"a split into {parts} for {listed} outputs")
+        if size % parts and opset < 18:
+            raise Unmapped(f"a split of {size} elements into {parts} equal parts")
+        each = -(-size // parts)
+        counts = [min(each, size - each * i) for i in range(parts)]
+    if len(counts) != listed or sum(counts) != size or min(counts) < 0:
+        shown = list(counts) if len(counts) <= 8 else f"{len(counts)} parts"
+        raise Unmapped(f"a split of {size} elements into {shown} for {listed} outputs")
+    return counts
 
 
 @OPS.enter("Gather")

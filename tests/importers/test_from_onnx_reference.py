@@ -6,6 +6,7 @@ import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.graph.onnx.staged_graph import StagedGraph
+from onednn_graph.graph.onnx.types import NUMBERS
 from onednn_graph.tools.graph_files import with_shapes
 from onnx_oracle import IR, NEWEST, helper, ints, model_of, normal, numpy_helper, onnx
 
@@ -236,3 +237,16 @@ def test_averages_of_dilated_windows_and_places_of_maxima():
     pairs = [[0], [1, 2], [3, 4]]
     np.testing.assert_array_equal(made["i"][0, 0], [max(pair, key=lambda n: x[0, 0, n]) for pair in pairs])
     np.testing.assert_array_equal(made["y"][0, 0], x[0, 0, made["i"][0, 0]])
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_parts_that_nobody_needs_are_parts_of_a_split(opset, dtype):
+    """Of a type that graphs have, and one that they don't."""
+    x = np.arange(6, dtype=dtype)
+    attributes = {"num_outputs": 3} if opset == 18 else {}
+    nodes = [node("Split", "x", "a b c", **attributes)]
+    proto = whole(nodes, {"x": (NUMBERS[x.dtype], [6])}, ["a", "b"], opset=opset)
+    made = og.from_onnx(proto).compile()(x)
+    np.testing.assert_array_equal(made["a"], [0, 1])
+    np.testing.assert_array_equal(made["b"], [2, 3])
