@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast
@@ -17,7 +18,7 @@ from ..pictures.profile import Profile, profile
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
-from ..runtime.tensor import Tensor, allocate, check_array
+from ..runtime.tensor import Tensor, allocate, check_array, plain_array
 from .held import Held
 from .options import CompileOptions
 from .partition import Partition
@@ -281,7 +282,7 @@ class CompiledGraph:
         for number, value in self._signature.inputs_of(arrays, named).items():
             port = self._ports[number]
             what = f"input {label(port)!r}"
-            array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+            array = plain_array(value, what)
             check_array(array, port, what)
             taken[number] = array
         return taken
@@ -318,7 +319,7 @@ class CompiledGraph:
     def _target(self, name: str, tensor: LogicalTensor, value: object) -> Array:
         """An array that an output is copied to."""
         what = f"output {name!r}"
-        array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+        array = plain_array(value, what)
         check_array(array, tensor, what)
         if not array.flags.writeable:
             raise ArgumentError(f"{what} must be writeable, got a read-only array; pass a copy")
@@ -396,14 +397,23 @@ class CompiledGraph:
         if integer(repeat) is None or repeat < 1:
             raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
         self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
+        total = Counter[str]()
         with profile() as prof:
             for _ in range(repeat):
                 self(*arrays, **named)  # pyright: ignore[reportArgumentType]
-        record = [one for placed in self.placed().values() for one in placed]
-        seconds: dict[str, float] = {}
+                total.update(self._seconds_beside())
         for line in prof.partitions:
-            seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat
-        return Report(partitions=len(self._partitions), record=record, seconds=seconds, profile=prof)
+            total.update({line.implementation: line.seconds})
+        seconds = {who: time / repeat for who, time in total.items()}
+        return Report(partitions=len(self.partitions), record=self._record(), seconds=seconds, profile=prof)
+
+    def _seconds_beside(self) -> Mapping[str, float]:
+        """Who ran what is in no partition in this thread's latest call, and how long."""
+        return {}
+
+    def _record(self) -> list[Placed]:
+        """Where each op runs."""
+        return [one for placed in self.placed().values() for one in placed]
 
     def to_html(self, path: str | os.PathLike[str], *, profile: Profile | None = None) -> None:
         """Draws what was compiled into one page of HTML, as `Graph.to_html` does.

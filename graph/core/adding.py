@@ -11,9 +11,9 @@ from ...ops.values import format_value
 from ..model.inference import merge_shapes
 from ..model.logical_tensor import LogicalTensor, PropertyType, label
 from ..model.op import Op
-from ..runtime.arrays import Array, as_array, numpy_type
+from ..runtime.arrays import Array, numpy_type
 from ..runtime.parameter import Parameter
-from ..runtime.tensor import Tensor, check_array
+from ..runtime.tensor import check_array, plain_array
 from .content import Content
 
 
@@ -53,7 +53,7 @@ def add_constant(content: Content, tensor: LogicalTensor, array: object) -> Logi
         )
     if tensor.id in content.constants:
         raise GraphError(f"{what} has a value already; give another constant an id of its own")
-    given = array.numpy() if isinstance(array, Tensor) else as_array(array, what)
+    given = plain_array(array, what)
     check_array(given, tensor, what)
     held = np.require(given, numpy_type(tensor.data_type), ["C_CONTIGUOUS", "ALIGNED"]).view()
     held.flags.writeable = False
@@ -78,7 +78,7 @@ def add_parameter(content: Content, tensor: LogicalTensor, value: object) -> Log
             raise GraphError(f"{what} would share its memory with {twin} of the same graph; use that tensor")
         held = value
     else:
-        given = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+        given = plain_array(value, what)
         check_array(given, tensor, what)
         held = Parameter(given, numpy_type(tensor.data_type))
     content.add_source(tensor.with_shape(held.array.shape), "parameter")
@@ -127,7 +127,7 @@ def set_parameters(content: Content, values: Mapping[str, object] | Mapping[int,
                 f"{', '.join(map(repr, names)) or 'none'}"
             )
         what = f"parameter {format_value(key)}"
-        array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+        array = plain_array(value, what)
         check_array(array, content.tensors[number], what)
         writes.append((content.parameters[number], array))
     for parameter, array in writes:

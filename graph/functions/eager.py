@@ -18,10 +18,10 @@ from ..graph import Graph
 from ..model.builder import schema_output_types, unpacked
 from ..model.logical_tensor import LogicalTensor, may_overlap, row_major
 from ..model.op import Op
-from ..runtime.arrays import Array, as_array, data_type_of
+from ..runtime.arrays import Array, data_type_of
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, check_engine, default_engine
-from ..runtime.tensor import Tensor
+from ..runtime.tensor import plain_array
 
 LOGGER = logging.getLogger(__name__)
 MAX_EAGER = 64
@@ -92,7 +92,7 @@ def run_op(
             raise PortError(
                 f"{kind}: input '{missing}' is missing, got None, but '{name}' after it is given; give both"
             )
-        array = value.numpy() if isinstance(value, Tensor) else as_array(value, f"{kind}: input '{name}'")
+        array = plain_array(value, f"{kind}: input '{name}'")
         arrays.append(array)
     # The schema's identity is in the key, for a user's op may be registered anew under its old name.
     frozen = tuple((name, _frozen(value)) for name, value in given.items())
@@ -113,7 +113,7 @@ def _sizes(value: object, what: str) -> object:
     """A weights shape given as an array becomes a list; anything else is checked as an attribute."""
     if isinstance(value, list | tuple) or not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
         return cast("object", value)
-    array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+    array = plain_array(value, what)
     return array.tolist()
 
 

@@ -12,6 +12,7 @@ from ...ops.values import format_value, one_line
 from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
+from .protos import inner_graphs
 from .types import NUMBERS
 
 KNOWN_TO_INFERENCE = 1024
@@ -131,7 +132,7 @@ class NodeChecks:
             return
         if schema.deprecated:  # refused altogether, although models have them
             return
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+        if any(inner_graphs(node)):
             return  # graphs in it may read what stands around it, which is not known there
         try:
             self._checker.check_node(node, self._context)
@@ -173,6 +174,10 @@ def inferred(onnx: Any, imports: Any, node: Any, inputs: Mapping[str, Known], *,
     Raises:
         Unmapped: its attributes and inputs contradict each other.
     """
+    for attribute in node.attribute:
+        # ONNX makes a list of as many sizes before it looks at the outputs: 32 GiB for 2³¹ of them.
+        if attribute.name == "num_outputs" and node.op_type == "Split" and attribute.i != len(node.output):
+            raise Unmapped(f"a split into {attribute.i} for {len(node.output)} outputs")
     alone = one_node(onnx, imports, node, inputs)
     for name, (_, _, value) in inputs.items():
         if value is not None and value.size <= KNOWN_TO_INFERENCE:

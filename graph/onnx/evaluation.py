@@ -23,15 +23,11 @@ from .folding import DRAWS, RANDOM, Failed, Reference, by_kernels, reference_fir
 from .known import Schemas
 from .node import Node
 from .own import OWN, Call
+from .protos import kind_of
 from .reading import Model
 from .table import TABLE
 
 SHAPES = ("Shape", "Size")
-
-
-def kind_of(node: Any) -> str:
-    """The node's op as tables have it: the domain stands before those that are not of ONNX's own op set."""
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
 class Evaluation:
@@ -148,9 +144,7 @@ class Evaluation:
         if kind not in OWN:
             return None
         attributes = self.attributes_of(node)
-        return OWN[kind](
-            Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit)
-        )
+        return OWN[kind](Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit))
 
     def _by_kernels(self, node: Any, inputs: Sequence[Array | None], needed: int) -> list[Array] | None:
         kind = kind_of(node)

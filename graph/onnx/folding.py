@@ -18,6 +18,7 @@ from ..importing.translation import FAILURES, TooLarge, Translation, Unmapped, V
 from ..runtime.arrays import Array, data_type_of, numpy_type
 from ..runtime.libraries import library
 from .checks import KNOWN_TO_INFERENCE, inferred
+from .protos import inner_graphs, kind_of
 from .types import NUMBERS, STRING, is_array, numpy_type_of
 
 UNTRUSTED = (
@@ -142,16 +143,14 @@ def _computed(t: Translation, made: Sequence[Value], feeds: Mapping[str, Array],
     return [named[name] for name in names]
 
 
-def trusted(kind: str, opset: int) -> bool:
-    """Whether the results of ONNX's reference were seen to be right for an op."""
-    return opset >= BY_REFERENCE.get(kind, opset + 1)
-
-
 def trusted_node(node: Any, opset: int) -> bool:
-    """The same for a node: of LSTM the reference takes no lengths of sequences and one activation, but peepholes."""
-    kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    """Whether the results of ONNX's reference were seen to be right for a node.
+
+    Of LSTM it takes no lengths of sequences and one activation, but peepholes.
+    """
+    kind = kind_of(node)
     if kind != "LSTM":
-        return trusted(kind, opset)
+        return opset >= BY_REFERENCE.get(kind, opset + 1)
     more = {"direction", "hidden_size"}
     return not any(node.input[4:5]) and {attribute.name for attribute in node.attribute} <= more
 
@@ -186,7 +185,7 @@ class Reference:
         """
         if not trusted_node(node, self.opset):
             raise Unmapped(f"its constant value can't be computed; {UNTRUSTED}")
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+        if any(inner_graphs(node)):
             raise Unmapped("its constant value is not computed, for it holds graphs of its own")
         feeds = {name: a for name, a in zip(node.input, inputs, strict=True) if a is not None}
         try:
@@ -207,7 +206,7 @@ class Reference:
         Raises:
             Unmapped: the reference has no result, or none that could be relied on.
         """
-        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        kind = kind_of(node)
         if kind not in DRAWS and not trusted_node(node, self.opset):
             raise Unmapped(UNTRUSTED)
         feeds = {name: value for name, value in zip(node.input, inputs, strict=True) if name}

@@ -14,7 +14,7 @@ from ..model.logical_tensor import LogicalTensor
 from ..model.numpy_types import DATA_TYPES
 from ..model.op import Op
 from .checks import Known, inferred, one_node
-from .evaluation import kind_of
+from .protos import kind_of
 from .reading import Model
 from .types import STRING, numpy_type_of
 

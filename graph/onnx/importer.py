@@ -38,17 +38,19 @@ from ..importing.translation import (
 from ..model.logical_tensor import LogicalTensor, as_shape, foreign_tensor, format_shape
 from ..model.numpy_types import DATA_TYPES
 from ..runtime.arrays import Array, data_type_of
+from ..runtime.cached import cached
 from ..runtime.libraries import library
 from .checks import Known, NodeChecks, inferred, label_of
 from .control import CONTROL
 from .definitions import definition
-from .evaluation import SHAPES, Evaluation, kind_of
+from .evaluation import SHAPES, Evaluation
 from .folding import DRAWS, Failed, trusted_node
 from .host_nodes import host_node
 from .modules import module_titles
 from .node import constant_scalar
 from .patterns import Pattern, patterns
-from .reading import Model, alive_in, captured
+from .protos import captured, kind_of
+from .reading import Model, alive_in
 from .table import TABLE
 from .types import NUMBERS, numpy_type_of
 
@@ -56,7 +58,7 @@ FOREIGN = 1 << 32
 """Ids of inputs of types that graphs don't have begin here."""
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class Waiting:
     """A node that has not become ops.
 
@@ -75,6 +77,26 @@ class Waiting:
     failed: str
     needed: int
     defining: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its op, as tables have it."""
+        return kind_of(self.node)
+
+    @cached
+    def place(self) -> tuple[object, ...]:
+        """What tells it from the nodes of other places, and from others that define the one at its place."""
+        return (self.number, *self.node.output[: self.defining])
+
+    @cached
+    def captured(self) -> tuple[str, ...]:
+        """Names of what graphs inside it read from around it."""
+        return tuple(captured(self.node))
+
+    @cached
+    def reads(self) -> tuple[str, ...]:
+        """Names of what it takes, and of what graphs inside it read from around it."""
+        return (*self.node.input, *self.captured)
 
 
 class Importer:
@@ -246,9 +268,9 @@ class Importer:
         if not needed or node.output[0] in self.values:
             return
         kind = kind_of(node) if pattern is None else pattern.kind
-        sources = list(node.input) if pattern is None else [pattern.source]
-        reads = [*sources, *captured(node)] if pattern is None else sources
         waiting = Waiting(number, node, label, "", max(needed) + 1)
+        sources = list(node.input) if pattern is None else [pattern.source]
+        reads = waiting.reads if pattern is None else sources
         if any(name in self.broken or name in self.later for name in reads):
             self._postponed(kind, waiting, reads)
             return

@@ -20,6 +20,7 @@ from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .checks import check_structure, check_texts, invalid
 from .known import NEWEST_OPSET
+from .protos import captured, inner_graphs
 from .types import STRING, numpy_type_of
 
 OLDEST_OPSET = 11
@@ -194,9 +195,8 @@ def _graphs(graph: Any) -> Iterator[Any]:
     """A graph, or a function, and those inside its nodes."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _graphs(inner)
+        for inner in inner_graphs(node):
+            yield from _graphs(inner)
 
 
 def _all_graphs(proto: Any) -> Iterator[Any]:
@@ -224,20 +224,6 @@ def _tensors(proto: Any) -> Iterator[Any]:
         for one in sparse:
             yield one.values
             yield one.indices
-
-
-def captured(node: Any) -> list[str]:
-    """Names that graphs inside a node read from around it."""
-    found: list[str] = []
-    for attribute in node.attribute:
-        for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-            own = {value.name for values in (inner.input, inner.initializer) for value in values}
-            own.update(tensor.values.name for tensor in inner.sparse_initializer)
-            for one in inner.node:
-                found += [name for name in (*one.input, *captured(one)) if name and name not in own]
-                own.update(one.output)
-            found += [value.name for value in inner.output if value.name not in own]
-    return list(dict.fromkeys(found))
 
 
 def alive_in(graph: Any, found: Mapping[str, Any]) -> set[str]:

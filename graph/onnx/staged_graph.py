@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from threading import local
@@ -11,22 +12,18 @@ import numpy as np
 
 from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError, GraphError
-from ...ops.values import format_value, integer
 from ..compile.compiled_graph import CompiledGraph
 from ..compile.options import CompileKeywords, CompileOptions, parse_options
 from ..compile.partition import Partition
 from ..compile.record import Explanations, Placed
-from ..compile.report import Report
 from ..compile.signature import Arrays, Bound, Results, Signature, with_outputs
 from ..core.editing import reshaped_inputs
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..open_graph import OpenGraph
-from ..pictures.profile import profile
-from ..runtime.arrays import as_array
 from ..runtime.engine import Engine, Stream
-from ..runtime.tensor import Tensor, check_array
+from ..runtime.tensor import check_array, plain_array
 from .foreign import Foreign, foreign_of
 from .reading import Model
 from .stages import Ran, Stages, Trace
@@ -157,6 +154,7 @@ class CompiledStages(CompiledGraph):
         trace = Trace()
         made = self._stages_of_model.run(given, trace)
         self._latest.trace = trace
+        held = self._held_by(given)
         results: dict[str, Any] = {}
         for (name, tensor), value in zip(self._signature.outputs, made, strict=True):
             if name in targets:
@@ -168,7 +166,7 @@ class CompiledStages(CompiledGraph):
                     )
                 np.copyto(array, value)
                 value = array
-            elif is_array(value) and any(np.may_share_memory(value, one) for one in self._held_by(given)):
+            elif is_array(value) and any(np.may_share_memory(value, one) for one in held):
                 value = value.copy()
             results[name] = value
         return Results(results, self._signature)
@@ -207,7 +205,7 @@ class CompiledStages(CompiledGraph):
             if port.data_type is DataType.undef:
                 found[name] = self._foreign[name].checked(value, what)
                 continue
-            array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+            array = plain_array(value, what)
             check_array(array, port, what)
             found[name] = np.asarray(array, array.dtype.newbyteorder("="))
         return found
@@ -237,22 +235,15 @@ class CompiledStages(CompiledGraph):
         told = [one for graph in self._trace.graphs for one in graph.explain().values()]
         return StagesExplained(dict(enumerate(told)), self.nodes)
 
-    def report(self, *arrays: object, repeat: int = 3, **named: object) -> Report:
-        """Runs the model on these inputs and says who did what; see `CompiledGraph`."""
-        if integer(repeat) is None or repeat < 1:
-            raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
-        self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
-        seconds: dict[str, float] = {}
-        with profile() as prof:
-            for _ in range(repeat):
-                self(*arrays, **named)  # pyright: ignore[reportArgumentType]
-                for one in self.nodes:
-                    seconds[one.by] = seconds.get(one.by, 0.0) + one.seconds / repeat
-        for line in prof.partitions:
-            seconds[line.implementation] = seconds.get(line.implementation, 0.0) + line.seconds / repeat
+    def _seconds_beside(self) -> Mapping[str, float]:
+        seconds = Counter[str]()
+        for one in self.nodes:
+            seconds.update({one.by: one.seconds})
+        return seconds
+
+    def _record(self) -> list[Placed]:
         record = [one for graph in self._trace.graphs for placed in graph.placed().values() for one in placed]
-        record += [placed_node(number, one) for number, one in enumerate(self.nodes)]
-        return Report(partitions=len(self.partitions), record=record, seconds=seconds, profile=prof)
+        return record + [placed_node(number, one) for number, one in enumerate(self.nodes)]
 
     def _repr_html_(self) -> str:
         return repr(self)

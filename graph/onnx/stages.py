@@ -27,10 +27,10 @@ from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from .checks import label_of
 from .control import CONTROL
-from .evaluation import Evaluation, kind_of
+from .evaluation import Evaluation
 from .folding import reference_first
 from .importer import Importer, Waiting
-from .reading import Model, captured, constants_of
+from .reading import Model, constants_of
 from .table import TABLE
 from .types import NUMBERS, is_array
 
@@ -82,6 +82,9 @@ class Stage:
     folded: Mapping[str, Array]
     waiting: tuple[Waiting, ...]
     next: BoundedCache[Key, Stage] = field(factory=lambda: BoundedCache[Key, "Stage"](MAX_STAGES))
+    _read: BoundedCache[Key, list[str]] = field(
+        init=False, factory=lambda: BoundedCache[Key, list[str]](MAX_STAGES)
+    )
 
     def __call__(self, values: Values) -> None:
         """Adds what it computes to the values."""
@@ -92,6 +95,36 @@ class Stage:
         values.update(self.folded)
         for name, source in self.aliases.items():
             values[name] = values[source]
+
+    def described(
+        self, rest: Sequence[Waiting], values: Values, constants: Mapping[str, Array], outputs: Sequence[str]
+    ) -> tuple[Key, dict[str, Array]]:
+        """What tells the stages after it apart, and the values that may go into one.
+
+        Args:
+            rest: the nodes that are left.
+            values: what is there.
+            constants: of the model; what is the same at each call tells nothing.
+            outputs: names of the model's outputs.
+        """
+
+        def names() -> list[str]:
+            found = {name for one in rest for name in one.reads}.union(outputs)
+            return sorted(found.difference(constants, self.folded))
+
+        left = tuple(one.place for one in rest)
+        described: dict[str, Array] = {}
+        key: list[object] = [left]
+        for name in self._read.get(left, names):
+            if name not in values:
+                continue
+            value = values[name]
+            if is_array(value) and value.dtype in DATA_TYPES:
+                described[name] = value
+                key.append((name, value.dtype, value.shape))
+            else:
+                key.append((name, type(value).__name__))
+        return tuple(key), described
 
 
 class Stages:
@@ -136,7 +169,7 @@ class Stages:
         values: Values = {**self._model.constants, **given}
         stage, rest = self._start, self._start.waiting
         while any(name not in values for name in self.outputs):
-            key, described = _key(rest, values, self.outputs)
+            key, described = stage.described(rest, values, self._model.constants, self.outputs)
             before, left = stage, rest
             stage = before.next.get(
                 key, lambda b=before, r=left, d=described, v=values: self._made(b, r, d, v)
@@ -149,19 +182,18 @@ class Stages:
     # --- stages ---
 
     def _made(
-        self, before: Stage, rest: Sequence[Waiting], described: Mapping[str, Array], values: Values
+        self, before: Stage, rest: Sequence[Waiting], given: Mapping[str, Array], values: Values
     ) -> Stage:
         """The stage after another one for values of these types and shapes."""
         folded = dict(before.folded)
         constants = {**self._model.constants, **folded}
-        given = {name: array for name, array in described.items() if name not in constants}
         foreign = [name for name in values if name not in given and name not in constants]
         importer = Importer(self._part(rest, given, constants), {})
         importer.broken.update(foreign)
         importer.translate()
         if importer.refused:
             raise unsupported(importer.refused, "ONNX model")
-        wanted = {name for one in importer.waiting for name in (*one.node.input, *captured(one.node))}
+        wanted = {name for one in importer.waiting for name in one.reads}
         wanted.update(self.outputs)
         computed: dict[str, Any] = {}
         aliases: dict[str, str] = {}
@@ -210,13 +242,12 @@ class Stages:
         late: set[str] = set()
         for one in waiting:
             node = one.node
-            reads = [*node.input, *captured(node)]
-            if any(name in late for name in reads):
+            if any(name in late for name in one.reads):
                 late.update(node.output)
                 rest.append(one)
                 continue
             inputs = [values[name] if name else None for name in node.input]
-            if not one.failed and _may_be_translated(node, inputs):
+            if not one.failed and _may_be_translated(one.kind, inputs):
                 late.update(node.output)
                 rest.append(one)
                 continue
@@ -224,11 +255,10 @@ class Stages:
         return tuple(rest)
 
     def _evaluate(self, one: Waiting, inputs: Sequence[Any], values: Values, trace: Trace) -> None:
-        node, kind = one.node, kind_of(one.node)
+        node, kind, label = one.node, one.kind, one.label
         start = perf_counter()
-        label = one.label
         if kind in CONTROL:
-            made = CONTROL[kind](_Body(self, node, values, trace), inputs)
+            made = CONTROL[kind](_Body(self, one, values, trace), inputs)
         else:
             try:
                 by, made = self._evaluation.value(node, inputs, one.needed)
@@ -268,18 +298,18 @@ class _Body:
     """A node with graphs inside, as control flow runs it."""
 
     stages: Stages
-    node: Any
+    waiting: Waiting
     values: Values
     trace: Trace
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the node."""
-        return next((_attribute(a) for a in self.node.attribute if a.name == name), default)
+        return next((_attribute(a) for a in self.waiting.node.attribute if a.name == name), default)
 
     def run(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of a graph inside the node."""
         inner = self.stages.inner(graph)
-        given = {name: self.values[name] for name in captured(self.node)}
+        given = {name: self.values[name] for name in self.waiting.captured}
         given |= {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
         return inner.run(given, self.trace)
 
@@ -315,28 +345,9 @@ def _placed(one: Waiting, before: Waiting) -> Waiting:
     return evolve(one, number=before.number, node=node, defining=defining)
 
 
-def _may_be_translated(node: Any, inputs: Sequence[Any]) -> bool:
+def _may_be_translated(kind: str, inputs: Sequence[Any]) -> bool:
     """Whether a node may be part of a graph, given its inputs."""
-    kind = kind_of(node)
     arrays = [value for value in inputs if value is not None]
     if kind not in TABLE or not all(is_array(v) and v.dtype in DATA_TYPES for v in arrays):
         return False
     return not reference_first(kind, inputs)
-
-
-def _key(
-    rest: Sequence[Waiting], values: Mapping[str, Any], outputs: Sequence[str]
-) -> tuple[Key, dict[str, Array]]:
-    """What tells stages apart, and the values that may go into one."""
-    names = {name for one in rest for name in (*one.node.input, *captured(one.node))}
-    names.update(outputs)
-    described: dict[str, Array] = {}
-    key: list[object] = [tuple((one.number, *one.node.output[: one.defining]) for one in rest)]
-    for name in sorted(name for name in names if name in values):
-        value = values[name]
-        if is_array(value) and value.dtype in DATA_TYPES:
-            described[name] = value
-            key.append((name, value.dtype, value.shape))
-        else:
-            key.append((name, type(value).__name__))
-    return tuple(key), described

@@ -20,7 +20,7 @@ from .arrays import Array, as_array, numpy_type, pinned
 from .engine import Engine
 from .executable import Executable
 from .layouts import LayoutHandle, check_buffer
-from .tensor import Tensor, allocate, check_array
+from .tensor import Tensor, allocate, check_array, plain_array
 
 
 class _Port:
@@ -81,7 +81,7 @@ class _Port:
             return self.constant
         if self.layout is not None:
             return self._bytes_of(value, self.layout)
-        array = value.numpy() if isinstance(value, Tensor) else as_array(value, self.what)
+        array = plain_array(value, self.what)
         if array.shape != self.shape or array.dtype != self.dtype:
             check_array(array, self.plain, self.what)
         return array
@@ -295,7 +295,7 @@ def shape_operand_value(value: object, tensor: LogicalTensor, name: PortName) ->
         DataTypeError, ShapeError: no 1-D array of the declared integer type and length.
     """
     what = f"{name}, {tensor},"
-    array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+    array = plain_array(value, what)
     if array.dtype.kind not in "iu" or array.dtype.newbyteorder("=") != numpy_type(tensor.data_type):
         raise DataTypeError(
             f"{what} must be a 1-D array of {tensor.data_type.value}, got {array.dtype}; convert it with "

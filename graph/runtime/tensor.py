@@ -48,6 +48,11 @@ def strided_view(buffer: Array, shape: tuple[int, ...], strides: tuple[int, ...]
     return as_strided(buffer, shape, steps)
 
 
+def plain_array(value: object, what: str) -> Array:
+    """What a user gave for a tensor, as an array: its elements, of a Tensor; else see `as_array`."""
+    return value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+
+
 def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
     """Raises DataTypeError or ShapeError unless `array` has the type and shape of `tensor`.
 

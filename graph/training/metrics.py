@@ -11,8 +11,8 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError
 from ...ops.values import format_value, integer
 from ..compile.signature import Results
 from ..model.logical_tensor import format_shape
-from ..runtime.arrays import Array, as_array
-from ..runtime.tensor import Tensor
+from ..runtime.arrays import Array
+from ..runtime.tensor import plain_array
 from .program import Feeds
 
 Metric = Callable[[Results, Feeds], object]
@@ -82,7 +82,7 @@ def _fed(feeds: Feeds, name: str) -> Array:
             f"Accuracy: there is no input {name!r}; the batch has {', '.join(map(repr, feeds))}"
         )
     value = feeds[name]
-    return value.numpy() if isinstance(value, Tensor) else as_array(value, f"input {name!r}")
+    return plain_array(value, f"input {name!r}")
 
 
 class Means:

@@ -14,8 +14,8 @@ from ...ops.errors import CompiledAgainWarning
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
-from ..runtime.arrays import Array, as_array
-from ..runtime.tensor import Tensor, allocate, check_array
+from ..runtime.arrays import Array
+from ..runtime.tensor import allocate, check_array, plain_array
 
 M = TypeVar("M")
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -61,7 +61,7 @@ class Program:
         for name, value in feeds.items():
             if name in self._read:
                 what = f"input {name!r}"
-                array = value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+                array = plain_array(value, what)
                 check_array(array, self._ports[name], what)
                 given[name] = array
         for name, array in given.items():

@@ -28,11 +28,11 @@ from ..compile.trials import Choices
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph, no_graph_yet
-from ..runtime.arrays import Array, as_array
+from ..runtime.arrays import Array
 from ..runtime.engine import Engine
 from ..runtime.interrupts import held_back
 from ..runtime.parameter import Parameter
-from ..runtime.tensor import Tensor
+from ..runtime.tensor import plain_array
 from .checkpoint import Contents, read_checkpoint, write_checkpoint
 from .evaluation import evaluated
 from .fitting import Batches, Epoch, batches_of, fitted
@@ -262,7 +262,7 @@ class Trainer:
                     f"the graph has no input {format_value(name)}{nearest(name, names)}; it has "
                     f"{', '.join(map(repr, names)) or 'none'}"
                 )
-            found[name] = value.numpy() if isinstance(value, Tensor) else as_array(value, f"input {name!r}")
+            found[name] = plain_array(value, f"input {name!r}")
         return found
 
     def _program(self, shapes: Shapes) -> tuple[Step, Program]:

@@ -218,6 +218,13 @@ def test_small_models_that_would_grow_are_refused(name):
         og.from_onnx(model, reference=name not in REFUSED_LATER)
 
 
+def test_onnx_is_not_asked_for_a_list_of_sizes_as_long_as_a_number_says():
+    """Its inference makes one for a Split before it looks at the outputs."""
+    node = helper.make_node("Split", ["x"], ["y"], num_outputs=2**31 - 1)
+    with pytest.raises(og.UnsupportedError, match="a split into 2147483647 for 1 outputs"):
+        og.from_onnx(model_of([node], {"x": np.zeros(4, np.float32)}, ["y"], opset=18))
+
+
 def test_attention_of_a_million_positions_is_refused():
     node = helper.make_node("Attention", ["x", "x", "x"], ["y"], is_causal=1)
     if NEWEST < 23:
