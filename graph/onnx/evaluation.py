@@ -18,13 +18,14 @@ from ..importing.translation import (
     sizes,
 )
 from ..runtime.arrays import Array
+from .calls import Call
 from .control import CONTROL
 from .folding import DRAWS, RANDOM, Failed, Reference, by_kernels, reference_first, trusted_node
 from .known import Schemas
 from .node import Node
-from .own import OWN, Call
+from .own import OWN
 from .protos import kind_of
-from .reading import Model
+from .reading import Model, decoded
 from .table import TABLE
 
 SHAPES = ("Shape", "Size")
@@ -42,6 +43,7 @@ class Evaluation:
         self._opset = model.opset
         self._limit = model.fold_limit
         self._schemas = Schemas(model.opset)
+        self._kept: dict[int, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
         self.reference = Reference(
             model.onnx, model.proto.opset_import, model.opset, model.proto.ir_version, model.fold_limit
         )
@@ -143,8 +145,18 @@ class Evaluation:
         kind = kind_of(node)
         if kind not in OWN:
             return None
-        attributes = self.attributes_of(node)
-        return OWN[kind](Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit))
+        if id(node) not in self._kept:  # held beside what is made of it, so that its id is that of no other
+            self._kept[id(node)] = (node, self._own_attributes(node), {})
+        _, attributes, kept = self._kept[id(node)]
+        return OWN[kind](
+            Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit, kept)
+        )
+
+    def _own_attributes(self, node: Any) -> dict[str, Any]:
+        """A node's attributes, its tensors as arrays."""
+        tensor = self._onnx.TensorProto
+        found = self.attributes_of(node)
+        return {name: decoded(self._onnx, v) if isinstance(v, tensor) else v for name, v in found.items()}
 
     def _by_kernels(self, node: Any, inputs: Sequence[Array | None], needed: int) -> list[Array] | None:
         kind = kind_of(node)

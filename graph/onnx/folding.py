@@ -55,13 +55,9 @@ SEQUENCES = """
     SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence StringConcat
     StringNormalizer
 """
-CLASSIC = (
-    "ArrayFeatureExtractor Binarizer LabelEncoder TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"
-)
 BY_REFERENCE: Mapping[str, int] = {
     **dict.fromkeys(ALWAYS.split(), 0),
     **dict.fromkeys(SEQUENCES.split(), 0),
-    **{f"ai.onnx.ml.{name}": 0 for name in CLASSIC.split()},
     **{f"ai.onnx.preview.training.{name}": 0 for name in ("Adagrad", "Adam", "Momentum")},
     "BatchNormalization": 15,
     "BitCast": 26,

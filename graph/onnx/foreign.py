@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ class Foreign:
     """What an input takes.
 
     Attributes:
-        form: `tensor`, `sequence`, `optional`, or another of ONNX's.
+        form: `tensor`, `sequence`, `optional`, `map`, or another of ONNX's.
         dtype: of a tensor's elements, or those of tensors in it; None for text.
         shape: of a tensor, with -1 for open sizes; None where nothing is said.
     """
@@ -34,13 +35,16 @@ class Foreign:
         """
         if self.form == "optional" and value is None:
             return None
+        if self.form == "map" and isinstance(value, Mapping):
+            return cast("Mapping[object, object]", value)
         if isinstance(value, list) and self.form in ("sequence", "optional"):
             elements = cast("list[object]", value)
             return [self._array(one, f"{what}, element {n}") for n, one in enumerate(elements)]
         given = cast("object", value)
         if self.form not in ("tensor", "optional"):
             raise ArgumentTypeError(
-                f"{what} must be a {self.form}, got {type(given).__name__}; pass a list of arrays for a sequence"
+                f"{what} must be a {self.form}, got {type(given).__name__}; pass a list of arrays for a sequence, a "
+                "dict for a map"
             )
         return self._array(given, what)
 
@@ -78,6 +82,8 @@ def foreign_of(info: Any) -> Foreign:
     inner = info.type
     while inner.WhichOneof("value") in ("sequence_type", "optional_type"):
         inner = getattr(inner, inner.WhichOneof("value")).elem_type
+    if form == "map":
+        return Foreign(form, None, None)
     tensor = inner.tensor_type
     shape = None
     if form == "tensor" and tensor.HasField("shape"):

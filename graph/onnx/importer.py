@@ -174,7 +174,7 @@ class Importer:
             UnsupportedError: an output can't be made.
         """
         outputs = self.proto.graph.output
-        if any(output.name not in self.values for output in outputs):
+        if any(output.name not in self.values for output in outputs) or (self.open and not self.t.graph.ops):
             return None
         results = {output.name: self.values[output.name] for output in outputs}
         return finished(self.t, results, "from_onnx", for_sizes=True)

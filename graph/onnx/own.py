@@ -12,46 +12,11 @@ from attrs import frozen
 
 from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
+from .calls import Call
+from .classic import CLASSIC
 from .detection import suppressed
 from .resize import resized, sampled
 from .shapes import split_counts
-
-
-@frozen(eq=False)
-class Call:
-    """A node with the values of its inputs.
-
-    Attributes:
-        kind: its op.
-        opset: the version of the op set.
-        inputs: arrays, or lists of them; None for what is not there.
-        outputs: how many of its outputs, from the first, somebody needs.
-        listed: how many outputs it has.
-        attributes: Python values.
-        limit: bytes that an output may take.
-    """
-
-    kind: str
-    opset: int
-    inputs: Sequence[Any]
-    outputs: int
-    listed: int
-    attributes: Mapping[str, Any]
-    limit: int
-
-    def __getitem__(self, index: int) -> Array:
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is None:
-            raise Unmapped(f"input {index} is missing")
-        return value
-
-    def optional(self, index: int) -> Any:
-        """An input, or None where it is not there."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An attribute."""
-        return self.attributes.get(name, default)
 
 
 def _divided(call: Call) -> list[Array]:
@@ -257,6 +222,7 @@ def _suppressed(call: Call) -> list[Array]:
 
 
 OWN: Mapping[str, Callable[[Call], list[Any]]] = {
+    **CLASSIC,
     "AveragePool": _averages,
     "Div": _divided,
     "GridSample": _sampled,

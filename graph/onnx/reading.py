@@ -19,16 +19,13 @@ from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .checks import check_structure, check_texts, invalid
+from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
-from .protos import captured, inner_graphs
+from .protos import captured
 from .types import STRING, numpy_type_of
 
 OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")
-MOST_NODES = 1_000_000
-"""Nodes that a model may have once its functions stand in the places of their calls."""
-MOST_NESTED = 100
-"""Functions that may call each other in a row."""
 EXTERNAL = 1
 """`TensorProto.EXTERNAL`, the data location of what lies in a file of its own."""
 
@@ -86,13 +83,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
     if opset < OLDEST_OPSET:
         proto, opset = _converted(onnx, proto, opset), OLDEST_OPSET
     if proto.functions:
-        _count_nodes(proto)
-        try:
-            proto = library("onnx.inliner", "onnx", "from_onnx").inline_local_functions(proto)
-        except Exception as error:  # whatever the inliner raises
-            raise invalid(
-                f"its functions can't be put in place of their calls ({one_line(error)})"
-            ) from error
+        proto = inlined(onnx, proto)
     check_structure(proto.graph)
     constants = constants_of(onnx, proto.graph)
     if not isinstance(model, onnx.ModelProto):
@@ -191,17 +182,9 @@ def _one_import(holder: Any) -> None:
 # --- nodes and tensors, wherever they are ----------------------------------------------------------------
 
 
-def _graphs(graph: Any) -> Iterator[Any]:
-    """A graph, or a function, and those inside its nodes."""
-    yield graph
-    for node in graph.node:
-        for inner in inner_graphs(node):
-            yield from _graphs(inner)
-
-
 def _all_graphs(proto: Any) -> Iterator[Any]:
     for holder in (proto.graph, *proto.functions):
-        yield from _graphs(holder)
+        yield from graphs_in(holder)
 
 
 def _nodes(proto: Any) -> Iterator[Any]:
@@ -246,45 +229,6 @@ def alive_in(graph: Any, found: Mapping[str, Any]) -> set[str]:
             waiting += [source for source in producers[name].input if source]
             waiting += captured(producers[name])
     return alive
-
-
-def _count_nodes(proto: Any) -> None:
-    """Checks that there are not too many nodes once functions stand in the places of their calls.
-
-    Raises:
-        ArgumentError: a function calls itself.
-        UnsupportedError: there are too many.
-    """
-    bodies = {(f.domain, f.name, f.overload if hasattr(f, "overload") else ""): f for f in proto.functions}
-    counts: dict[tuple[str, str, str], int] = {}
-    open_calls: set[tuple[str, str, str]] = set()
-
-    def size(graph: Any) -> int:
-        return sum(one(node) for inner in _graphs(graph) for node in inner.node)
-
-    def one(node: Any) -> int:
-        key = (node.domain, node.op_type, node.overload if hasattr(node, "overload") else "")
-        if key not in bodies:
-            return 1
-        if key in open_calls:
-            raise invalid(f"its function {node.op_type!r} calls itself")
-        if key not in counts:
-            if len(open_calls) >= MOST_NESTED:
-                raise UnsupportedError(
-                    f"from_onnx takes functions of which at most {MOST_NESTED} call each other in a row; "
-                    "put them in the places of their calls by onnx.inliner"
-                )
-            open_calls.add(key)
-            counts[key] = size(bodies[key])
-            open_calls.remove(key)
-        return counts[key]
-
-    total = size(proto.graph)
-    if total > MOST_NODES:
-        raise UnsupportedError(
-            f"from_onnx takes models of at most {MOST_NODES:,} nodes, got {total:,} with its functions in the places "
-            "of their calls; cut the model into parts"
-        )
 
 
 # --- files -----------------------------------------------------------------------------------------------
@@ -407,7 +351,7 @@ def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for tensor in graph.initializer:
         try:
-            found[tensor.name] = _decoded(onnx, tensor)
+            found[tensor.name] = decoded(onnx, tensor)
         except Unmapped as error:
             raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
         except Exception as error:  # too few bytes, negative sizes
@@ -417,7 +361,13 @@ def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
     return found
 
 
-def _decoded(onnx: Any, tensor: Any) -> Array:
+def decoded(onnx: Any, tensor: Any) -> Array:
+    """The array in a TensorProto.
+
+    Raises:
+        Unmapped: its type is none of NumPy's.
+        ValueError: it holds more or fewer elements than its shape says, and whatever the package onnx raises.
+    """
     dtype = np.dtype(object) if tensor.data_type == STRING else numpy_type_of(tensor.data_type)
     if min(tensor.dims, default=0) < 0:
         raise ValueError(f"its shape is {list(tensor.dims)}")
@@ -445,7 +395,7 @@ def _constant(onnx: Any, node: Any) -> Array | None:
     for attribute in node.attribute:
         value = onnx.helper.get_attribute_value(attribute)
         if attribute.name == "value":
-            return _decoded(onnx, value)
+            return decoded(onnx, value)
         if attribute.name in ("value_float", "value_floats"):
             return np.asarray(value, np.float32)
         if attribute.name in ("value_int", "value_ints"):

@@ -159,6 +159,10 @@ class CompiledStages(CompiledGraph):
         for (name, tensor), value in zip(self._signature.outputs, made, strict=True):
             if name in targets:
                 array = self._target(name, tensor, targets[name])
+                if not is_array(value):
+                    raise ArgumentError(
+                        f"output {name!r} is no tensor, and can't be written into an array; leave it out"
+                    )
                 if array.shape != np.shape(value) or array.dtype != value.dtype:
                     raise ArgumentError(
                         f"output {name!r} has shape {list(np.shape(value))} and type {value.dtype} for these inputs, "

@@ -9,7 +9,7 @@ import onednn_graph as og
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onednn_graph.graph.onnx.reading import MOST_NESTED
+from onednn_graph.graph.onnx.functions import MOST_NESTED
 from onnx_oracle import helper, integers, model_of, numpy_helper, onnx
 
 X, W = integers(2, 3), integers(3, seed=1)
