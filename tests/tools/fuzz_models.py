@@ -90,6 +90,7 @@ class Campaign:
                     self.take(message["found"])
                 elif "drawn" in message:
                     self.done += 1
+            print(f"… {self.done} modules, {self.findings} findings", flush=True)
             if ended.status != "ok":
                 # The same module would end the next child as well.
                 self.done = (begun["seed"] - self.seed if begun else self.done + count - 1) + 1

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
 
 from model_fuzz.drawing import Draw  # noqa: E402 -- torch comes first
+from model_fuzz.inputs import Input  # noqa: E402
 from model_fuzz.judging import built, inputs_of, judged  # noqa: E402
 from model_fuzz.shrinking import shrunk  # noqa: E402
 from model_fuzz.spec import Line, Spec  # noqa: E402
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 SPEC = Spec(
     3,
-    {"x0": (2, 4)},
+    {"x0": Input((2, 4))},
     {"m0": "nn.Linear(4, 4)", "p1": "torch.randn(4)"},
     (
         Line("v0", "v0 = self.m0(x0)", (2, 4)),

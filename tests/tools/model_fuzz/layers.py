@@ -1,25 +1,8 @@
-"""Kinds of lines that call layers, and the table of all kinds."""
+"""Kinds of lines that call layers."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from .kinds import (
-    Kind,
-    binary,
-    counted,
-    in_place,
-    indexed,
-    reduction,
-    remembered,
-    reshaped,
-    residual,
-    shifted,
-    softmax,
-    unary,
-    with_held,
-    with_number,
-)
 
 
 def linear(d: Any, x: str) -> str:
@@ -233,34 +216,3 @@ def of_images(d: Any, x: str) -> str:
                 f"{parts}.permute(0, 2, 4, 1, 3, 5).contiguous().view({n * (h // f) * (w // f)}, {c}, {f}, {f})",
             ]
     return d.random.choice(options)
-
-
-ANY = range(7)
-SOME = range(1, 7)
-KINDS: tuple[tuple[Kind, float, range], ...] = (
-    (unary, 3, ANY),
-    (binary, 3, ANY),
-    (residual, 1, ANY),
-    (with_held, 2, ANY),
-    (with_number, 0.7, ANY),
-    (counted, 0.7, SOME),
-    (reduction, 1.2, SOME),
-    (softmax, 1, SOME),
-    (shifted, 2, SOME),
-    (indexed, 1, SOME),
-    (reshaped, 3, SOME),
-    (in_place, 1.2, SOME),
-    (remembered, 0.15, SOME),
-    (linear, 2, SOME),
-    (products, 1.5, range(2, 6)),
-    (norm_last, 1, range(2, 7)),
-    (norm_channels, 1, range(2, 6)),
-    (attention, 4, range(3, 4)),
-    (sequence, 2, range(3, 4)),
-    (convolution, 4, range(3, 6)),
-    (pooling, 1.5, range(3, 6)),
-    (resized, 0.7, range(3, 6)),
-    (padded, 0.7, SOME),
-    (of_images, 3, range(4, 5)),
-)
-"""What draws a line, how often, and for which ranks."""

@@ -28,6 +28,13 @@ def smallers(spec: Spec) -> Iterator[Spec]:
     if len(spec.outputs) > 1:
         for one in spec.outputs:
             yield replace(spec, outputs=(one,)).needed()
+    plainer = ("frozen", ()), ("still", ()), ("context", ""), ("batches", ()), ("dtype", "float32")
+    for name, value in plainer:
+        if getattr(spec, name) != value:
+            yield replace(spec, **{name: value})
+    for name, one in spec.inputs.items():
+        if one.layout:
+            yield replace(spec, inputs={**spec.inputs, name: one.plain})
     outs = [line.out for line in spec.lines]
     # What lies in the middle as the output: the finding is before it or behind it.
     for part in (2, 4, 8):

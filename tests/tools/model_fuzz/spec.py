@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from .inputs import Input
 
 NAME = re.compile(r"\b(?:self\.[a-z]\d+|[vx]\d+)\b")
 """What lines call values, inputs, and what the module holds."""
@@ -20,12 +21,16 @@ class Line:
         code: Python, with `self.m0` for modules, `self.p0` for parameters and `self.b0` for buffers.
         shape: of the value.
         writes: whether it writes to what others may read.
+        below: None where the value is of floating-point numbers; what its integers are below; 2 and `mask` of booleans.
+        mask: whether they are booleans.
     """
 
     out: str
     code: str
     shape: tuple[int, ...]
     writes: bool = False
+    below: int | None = None
+    mask: bool = False
 
     @property
     def uses(self) -> set[str]:
@@ -39,17 +44,27 @@ class Spec:
 
     Attributes:
         seed: of its weights and inputs.
-        inputs: shapes, by name.
+        inputs: by name.
         held: modules, parameters and buffers: name → the expression that makes it.
         lines: of its forward.
         outputs: names of the values that it returns.
+        dtype: of its floating-point numbers.
+        context: what it is called in: `autocast`; else in inference `inference_mode`, `grad`, or nothing for no_grad.
+        batches: sizes of the first axis of the inputs whose batch is open, in the order of calls; empty where none is.
+        frozen: modules and parameters that need no gradient.
+        still: inputs that need none.
     """
 
     seed: int
-    inputs: dict[str, tuple[int, ...]]
+    inputs: dict[str, Input]
     held: dict[str, str] = field(default_factory=dict)
     lines: tuple[Line, ...] = ()
     outputs: tuple[str, ...] = ()
+    dtype: str = "float32"
+    context: str = ""
+    batches: tuple[int, ...] = ()
+    frozen: tuple[str, ...] = ()
+    still: tuple[str, ...] = ()
 
     def source(self) -> str:
         """The module as Python."""
@@ -62,7 +77,14 @@ class Spec:
             else:
                 made.append(f"self.{name} = {expression}")
         body = [part for line in self.lines for part in line.code.split("\n")]
-        text = ["class Drawn(nn.Module):", "    def __init__(self):", "        super().__init__()"]
+        head = [f"# {self.dtype}", self.context, self.batches and f"batches {self.batches}"]
+        head += [
+            self.frozen and f"frozen {', '.join(self.frozen)}",
+            self.still and f"still {', '.join(self.still)}",
+        ]
+        text = [", ".join(one for one in head if one)]
+        text += [f"# {name}: {one}" for name, one in self.inputs.items()]
+        text += ["class Drawn(nn.Module):", "    def __init__(self):", "        super().__init__()"]
         text += [f"        {one}" for one in made]
         text += ["", f"    def forward(self, {', '.join(self.inputs)}):"]
         text += [f"        {one}" for one in body]
@@ -72,7 +94,7 @@ class Spec:
     def shape_of(self, name: str) -> tuple[int, ...]:
         """Of a value or an input."""
         if name in self.inputs:
-            return self.inputs[name]
+            return self.inputs[name].shape
         return next(line.shape for line in self.lines if line.out == name)
 
     def needed(self) -> Spec:
@@ -83,18 +105,26 @@ class Spec:
             if line.out in wanted or line.writes:
                 kept.append(line)
                 wanted |= line.uses
-        inputs = {name: shape for name, shape in self.inputs.items() if name in wanted}
+        for expression in reversed(self.held.values()):
+            if any(f"self.{name}" in wanted for name, one in self.held.items() if one is expression):
+                wanted |= set(NAME.findall(expression))
+        inputs = {name: one for name, one in self.inputs.items() if name in wanted}
         held = {name: one for name, one in self.held.items() if f"self.{name}" in wanted}
         if not inputs:
             inputs = dict(list(self.inputs.items())[:1])
-        return replace(self, inputs=inputs, held=held, lines=tuple(kept[::-1]))
+        frozen = tuple(name for name in self.frozen if name in held)
+        still = tuple(name for name in self.still if name in inputs)
+        return replace(self, inputs=inputs, held=held, lines=tuple(kept[::-1]), frozen=frozen, still=still)
 
     def cut(self, outs: set[str]) -> Spec:
         """With some values as inputs instead of what lines make."""
         lines = tuple(line for line in self.lines if line.out not in outs)
         fresh = {f"x{line.out[1:]}0": line for line in self.lines if line.out in outs}
         names = {line.out: name for name, line in fresh.items()}
-        inputs = {**self.inputs, **{name: line.shape for name, line in fresh.items()}}
+        inputs = dict(self.inputs)
+        for name, line in fresh.items():
+            batched = bool(self.batches) and line.shape[:1] == self.batches[:1]
+            inputs[name] = Input(line.shape, line.below, line.mask, batched=batched)
         return replace(self, inputs=inputs, lines=lines).renamed(names).needed()
 
     def without(self, out: str, instead: str) -> Spec:
@@ -115,10 +145,15 @@ class Spec:
         """For a file."""
         return {
             "seed": self.seed,
-            "inputs": self.inputs,
+            "inputs": {name: one.to_json() for name, one in self.inputs.items()},
             "held": self.held,
-            "lines": [[one.out, one.code, one.shape, one.writes] for one in self.lines],
+            "lines": [[one.out, one.code, one.shape, one.writes, one.below, one.mask] for one in self.lines],
             "outputs": self.outputs,
+            "dtype": self.dtype,
+            "context": self.context,
+            "batches": self.batches,
+            "frozen": self.frozen,
+            "still": self.still,
         }
 
     @classmethod
@@ -126,13 +161,13 @@ class Spec:
         """From a file."""
         return cls(
             seed=data["seed"],
-            inputs={name: tuple(shape) for name, shape in data["inputs"].items()},
+            inputs={name: Input.from_json(one) for name, one in data["inputs"].items()},
             held=dict(data["held"]),
-            lines=tuple(Line(out, code, tuple(shape), writes) for out, code, shape, writes in data["lines"]),
+            lines=tuple(Line(out, code, tuple(shape), *more) for out, code, shape, *more in data["lines"]),
             outputs=tuple(data["outputs"]),
+            dtype=data["dtype"],
+            context=data["context"],
+            batches=tuple(data["batches"]),
+            frozen=tuple(data["frozen"]),
+            still=tuple(data["still"]),
         )
-
-
-def elements(shape: tuple[int, ...]) -> int:
-    """How many a tensor has."""
-    return math.prod(shape)
