@@ -6,6 +6,9 @@ import numpy as np
 
 from ..runtime.arrays import Array
 
+BLOCK = 128
+"""Boxes that are held against others at once."""
+
 
 def suppressed(
     boxes: Array, scores: Array, most: int, overlap: float, least: float | None, *, centers: bool
@@ -20,28 +23,80 @@ def suppressed(
         least: the score that a box must be above; None for any.
         centers: whether boxes are centers with sizes.
     """
-    kept: list[tuple[int, int, int]] = []
+    kept: list[Array] = []
     for batch, corners in enumerate(_corners(boxes, centers=centers)):
-        areas = (corners[2] - corners[0]) * (corners[3] - corners[1])
-        for kind, row in enumerate(scores[batch]):
-            order = np.argsort(-row, kind="stable")
-            if least is not None:
-                order = order[row[order] > np.float32(least)]
-            count = 0
-            while order.size and count < most:
-                best, order = int(order[0]), order[1:]
-                kept.append((batch, kind, best))
-                count += 1
-                low = np.maximum(corners[:2, best, None], corners[:2, order])
-                high = np.minimum(corners[2:, best, None], corners[2:, order])
-                sizes = np.maximum(high - low, 0)
-                shared = sizes[0] * sizes[1]
-                union = areas[best] + areas[order] - shared
-                real = (areas[best] > 0) & (areas[order] > 0) & (union > 0)
-                with np.errstate(all="ignore"):
-                    over = np.where(real, shared / union > np.float32(overlap), False)
-                order = order[~over]
-    return np.asarray(kept, np.int64).reshape(-1, 3)
+        rows = scores[batch]
+        able = np.ones(rows.shape, np.bool_) if least is None else rows > np.float32(least)
+        kinds, places = np.nonzero(able)
+        order = np.lexsort((-rows[kinds, places], kinds))  # what is equal stays in the order of the boxes
+        kinds, places = kinds[order], places[order]
+        chosen = _best(kinds, corners[:, places], most, overlap)
+        kept.append(np.stack((np.full(len(chosen), batch), kinds[chosen], places[chosen]), 1))
+    return np.concatenate(kept or [np.empty((0, 3))]).astype(np.int64)
+
+
+def _best(kinds: Array, corners: Array, most: int, overlap: float) -> list[int]:
+    """Places of the boxes that are kept, of boxes in the order of their classes and scores.
+
+    A block of boxes is held against all of their classes that were kept before, and then against each other: few calls
+    of NumPy, and none for boxes of a class behind the last that is kept.
+    """
+    areas = (corners[2] - corners[0]) * (corners[3] - corners[1])
+    ends = np.searchsorted(kinds, kinds, "right").tolist()
+    count = len(ends)
+    kept: list[int] = []
+    start = first = 0  # among those that were kept, where the class of the next box begins
+    while start < count and most > 0:
+        if ends[start - 1] == start:
+            first = len(kept)
+        elif len(kept) - first >= most:
+            start = ends[start]
+            continue
+        block = np.arange(start, min(start + BLOCK, count))
+        start += len(block)
+        if first < len(kept):
+            rivals, _ = _overlapping(kinds, corners, areas, block, np.asarray(kept[first:]), overlap)
+            block = np.delete(block, rivals)
+            if not block.size:
+                continue
+        better, worse = _overlapping(kinds, corners, areas, block, block, overlap)
+        bits: dict[int, int] = {}
+        for row, column in zip(better.tolist(), worse.tolist(), strict=True):
+            bits[row] = bits.get(row, 0) | 1 << column
+        gone, past = 0, -1  # a bit for each box of the block that a better one overlaps too much
+        for number, place in enumerate(block.tolist()):
+            if gone >> number & 1 or place < past:
+                continue
+            if ends[place - 1] == place:
+                first = len(kept)
+            kept.append(place)
+            gone |= bits.get(number, 0)
+            if len(kept) - first >= most:
+                past = ends[place]
+        if past >= start:
+            start = past
+    return kept
+
+
+def _overlapping(
+    kinds: Array, corners: Array, areas: Array, some: Array, others: Array, overlap: float
+) -> tuple[Array, Array]:
+    """Of boxes and others, of the same class, the pairs that share more than they may, as numbers of both."""
+    left, top, right, bottom = corners[:, some, None]
+    left2, top2, right2, bottom2 = corners[:, others]
+    touching = left < right2
+    touching &= right > left2
+    touching &= top < bottom2
+    touching &= bottom > top2
+    rows, columns = np.divmod(np.flatnonzero(touching), len(others))
+    one, two = some[rows], others[columns]
+    first, second = corners[:, one], corners[:, two]
+    sides = np.minimum(first[2:], second[2:]) - np.maximum(first[:2], second[:2])
+    shared = sides[0] * sides[1]
+    with np.errstate(all="ignore"):
+        over = (shared > 0) & (shared / (areas[one] + areas[two] - shared) > np.float32(overlap))
+    over &= (kinds[one] == kinds[two]) & (one != two)
+    return rows[over], columns[over]
 
 
 def _corners(boxes: Array, *, centers: bool) -> Array:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from ..importing.translation import (
     NO_TRANSLATION,
@@ -24,6 +26,7 @@ from .folding import DRAWS, RANDOM, Failed, Reference, by_kernels, reference_fir
 from .known import Schemas
 from .node import Node
 from .own import OWN
+from .plain import plainly
 from .protos import kind_of
 from .reading import Model, decoded
 from .table import TABLE
@@ -105,7 +108,9 @@ class Evaluation:
         """
         if kind_of(node) in RANDOM:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
-        made = self._by_kernels(node, inputs, needed)
+        made = plainly(self._call(node, inputs, needed))
+        if made is None:
+            made = self._by_kernels(node, inputs, needed)
         if made is None:
             try:
                 made = self._own(node, inputs, needed)
@@ -121,8 +126,10 @@ class Evaluation:
         Raises:
             Unmapped: neither our kernels nor ONNX's reference have them.
         """
+        made = plainly(evolve(self._call(node, inputs, needed), limit=sys.maxsize))
         arrays = all(value is None or isinstance(value, np.ndarray) for value in inputs)
-        made = self._by_kernels(node, inputs, needed) if arrays else None
+        if made is None and arrays:
+            made = self._by_kernels(node, inputs, needed)
         if made is None:
             made = self._own(node, inputs, needed)
         if made is not None:
@@ -142,15 +149,15 @@ class Evaluation:
         return kind in TABLE and later
 
     def _own(self, node: Any, inputs: Sequence[Any], needed: int) -> list[Any] | None:
-        kind = kind_of(node)
-        if kind not in OWN:
-            return None
+        kernel = OWN.get(kind_of(node))
+        return None if kernel is None else kernel(self._call(node, inputs, needed))
+
+    def _call(self, node: Any, inputs: Sequence[Any], needed: int) -> Call:
         if id(node) not in self._kept:  # held beside what is made of it, so that its id is that of no other
             self._kept[id(node)] = (node, self._own_attributes(node), {})
         _, attributes, kept = self._kept[id(node)]
-        return OWN[kind](
-            Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit, kept)
-        )
+        kind = kind_of(node)
+        return Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit, kept)
 
     def _own_attributes(self, node: Any) -> dict[str, Any]:
         """A node's attributes, its tensors as arrays."""

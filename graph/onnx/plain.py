@@ -1,0 +1,298 @@
+"""NumPy for nodes that move, choose or compare elements, and for arithmetic of integers: their results are exact.
+
+Between the stages of a model, and among constants, there are hundreds of them on a few numbers each: sizes, indices,
+masks. A kernel here gives None for what it does not take, and others have the node then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from ..importing.translation import TooLarge, Unmapped, check_room
+from ..runtime.arrays import Array
+from .calls import Call
+from .types import numpy_type_of
+
+Outputs = list[Array] | None
+MANY_ROWS = 64
+"""Rows from which on sorting all of each is quicker than looking for the first of one after the other."""
+
+
+def _axes(call: Call) -> list[int] | None:
+    """The attribute that became an input in opset 13."""
+    given = call.get("axes") if call.optional(1) is None else call[1]
+    return None if given is None else [int(axis) for axis in np.ravel(given)]
+
+
+def _transposed(call: Call) -> Outputs:
+    return [np.transpose(call[0], call.get("perm"))]
+
+
+def _squeezed(call: Call) -> Outputs:
+    axes = _axes(call)
+    return [np.squeeze(call[0], None if axes is None else tuple(axes))]
+
+
+def _unsqueezed(call: Call) -> Outputs:
+    axes = _axes(call)
+    return None if axes is None else [np.expand_dims(call[0], tuple(axes))]
+
+
+def _reshaped(call: Call) -> Outputs:
+    x, wanted = call[0], [int(size) for size in np.ravel(call[1])]
+    if not call.get("allowzero", 0):
+        wanted = [x.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+    return [x.reshape(wanted)]
+
+
+def _same(call: Call) -> Outputs:
+    return [call[0]]
+
+
+def _shape(call: Call) -> Outputs:
+    return [np.asarray(call[0].shape[call.get("start", 0) : call.get("end")], np.int64)]
+
+
+def _size(call: Call) -> Outputs:
+    return [np.asarray(call[0].size, np.int64)]
+
+
+def _concatenated(call: Call) -> Outputs:
+    parts: list[Array] = [call[place] for place in range(len(call.inputs))]
+    return [np.concatenate(parts, call.get("axis", 1))] if len({a.dtype for a in parts}) == 1 else None
+
+
+def _gathered(call: Call) -> Outputs:
+    return [np.take(call[0], call[1], int(call.get("axis", 0)))]
+
+
+def _gathered_elements(call: Call) -> Outputs:
+    axis = int(call.get("axis", 0))
+    data, index = np.moveaxis(call[0], axis, -1), np.moveaxis(call[1], axis, -1)
+    if data.shape[:-1] != index.shape[:-1]:
+        return None
+    return [np.moveaxis(np.take_along_axis(data, index, -1), -1, axis)]
+
+
+def _sliced(call: Call) -> Outputs:
+    x = call[0]
+    if call.opset < 10:
+        starts, ends, axes, steps = call.get("starts"), call.get("ends"), call.get("axes"), None
+    else:
+        starts, ends, axes, steps = call[1], call[2], call.optional(3), call.optional(4)
+    starts, ends = np.ravel(starts), np.ravel(ends)
+    places = range(len(starts)) if axes is None else np.ravel(axes)
+    strides = np.ones(len(starts), np.int64) if steps is None else np.ravel(steps)
+    cuts = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(places, starts, ends, strides, strict=True):
+        if step < 0 and start < -x.shape[axis]:
+            return None  # which NumPy takes for no element, and ONNX for the first
+        cuts[axis] = slice(int(start), int(end), int(step))
+    return [x[tuple(cuts)]]
+
+
+def _expanded(call: Call) -> Outputs:
+    shape = np.broadcast_shapes(call[0].shape, tuple(int(size) for size in np.ravel(call[1])))
+    check_room(shape, call[0].dtype, call.limit)
+    return [np.array(np.broadcast_to(call[0], shape))]
+
+
+def _tiled(call: Call) -> Outputs:
+    counts = [int(count) for count in np.ravel(call[1])]
+    if call.opset < 6 or len(counts) != call[0].ndim or min(counts, default=0) < 0:
+        return None
+    check_room([a * b for a, b in zip(call[0].shape, counts, strict=True)], call[0].dtype, call.limit)
+    return [np.tile(call[0], counts)]
+
+
+def _filled(call: Call) -> Outputs:
+    value = call.get("value")
+    fill = np.zeros(1, np.float32) if value is None else value
+    shape = [int(size) for size in np.ravel(call[0])]
+    check_room(shape, fill.dtype, call.limit)
+    return [np.full(shape, fill.reshape(-1)[0], fill.dtype)]
+
+
+def _range(call: Call) -> Outputs:
+    start, limit, delta = (np.reshape(call[place], ()) for place in range(3))
+    if start.dtype.kind not in "iu" or not delta:
+        return None
+    count = max(0, -((int(start) - int(limit)) // int(delta)))
+    check_room([count], start.dtype, call.limit)
+    return [int(start) + np.arange(count, dtype=start.dtype) * delta]
+
+
+def _chosen(call: Call) -> Outputs:
+    if call[1].dtype != call[2].dtype:
+        return None
+    check_room(np.broadcast_shapes(*(call[n].shape for n in range(3))), call[1].dtype, call.limit)
+    return [np.where(call[0], call[1], call[2])]
+
+
+def _places(call: Call) -> Outputs:
+    """NonZero, whose scalars have one place of no coordinates."""
+    if not call[0].ndim:
+        return None
+    return [np.stack(np.nonzero(call[0])).astype(np.int64, copy=False)]
+
+
+def _compressed(call: Call) -> Outputs:
+    axis = call.get("axis")
+    places = np.flatnonzero(call[1])
+    size = call[0].size if axis is None else call[0].shape[axis]
+    return [np.take(call[0], places[places < size], axis)]
+
+
+def _cast(call: Call) -> Outputs:
+    x = call[0]
+    to = numpy_type_of(call.get("to"))
+    exact = x.dtype.kind in "biu" and to.kind in "biuf"
+    return [x.astype(to)] if exact or (x.dtype.kind == "f" and to.kind in "fb") else None
+
+
+def _computed(call: Call, function: Callable[..., Array]) -> Outputs:
+    a, b = call[0], call[1]
+    if a.dtype != b.dtype or a.dtype.kind not in "iu":
+        return None
+    check_room(np.broadcast_shapes(a.shape, b.shape), a.dtype, call.limit)
+    return [np.asarray(function(a, b))]
+
+
+def _compared(call: Call, function: Callable[..., Array]) -> Outputs:
+    a, b = call[0], call[1]
+    if a.dtype != b.dtype or a.dtype.kind not in "biuf":
+        return None
+    check_room(np.broadcast_shapes(a.shape, b.shape), np.dtype(np.bool_), call.limit)
+    return [np.asarray(function(a, b))]
+
+
+def _logical(call: Call, function: Callable[..., Array]) -> Outputs:
+    arrays = [call[place] for place in range(len(call.inputs))]
+    if any(a.dtype != np.bool_ for a in arrays):
+        return None
+    check_room(np.broadcast_shapes(*(a.shape for a in arrays)), np.dtype(np.bool_), call.limit)
+    return [np.asarray(function(*arrays))]
+
+
+def _scattered(call: Call) -> Outputs:
+    """ScatterND, without a reduction."""
+    data, index, updates = call[0], call[1], call[2]
+    if call.get("reduction", "none") != "none" or not index.shape[-1] or data.dtype != updates.dtype:
+        return None
+    if updates.shape != (*index.shape[:-1], *data.shape[index.shape[-1] :]):
+        return None
+    made = data.copy()
+    made[tuple(np.moveaxis(index, -1, 0))] = updates
+    return [made]
+
+
+def _gathered_places(call: Call) -> Outputs:
+    """GatherND, without axes of batches."""
+    if call.get("batch_dims", 0) or not call[1].shape[-1]:
+        return None
+    return [np.asarray(call[0][tuple(np.moveaxis(call[1], -1, 0))])]
+
+
+def _largest(call: Call) -> Outputs:
+    """TopK: what is equal comes in the order of its places."""
+    x, axis = call[0], int(call.get("axis", -1))
+    if call.optional(1) is None or not call.get("sorted", 1) or x.dtype.kind not in "fiu" or not x.ndim:
+        return None
+    k = int(np.reshape(call[1], ()))
+    if not 0 <= k <= x.shape[axis] or (x.dtype.kind == "f" and np.isnan(x).any()):
+        return None
+    rows = np.moveaxis(x, axis, -1)
+    keys = (-rows if x.dtype.kind == "f" else ~rows) if call.get("largest", 1) else rows
+    size = keys.shape[-1]
+    if 0 < k < size // 4 and keys.size // size <= MANY_ROWS:
+        order = np.stack([_first(row, k) for row in keys.reshape(-1, size)]).reshape(*keys.shape[:-1], k)
+    else:
+        order = np.argsort(keys, -1, kind="stable")[..., :k]
+    values = np.take_along_axis(rows, order, -1)
+    return [np.moveaxis(values, -1, axis), np.moveaxis(order, -1, axis).astype(np.int64, copy=False)]
+
+
+def _first(keys: Array, k: int) -> Array:
+    """Places of the k least, in order."""
+    limit = np.partition(keys, k - 1)[k - 1]
+    below = np.flatnonzero(keys < limit)
+    places = np.concatenate((below, np.flatnonzero(keys == limit)[: k - below.size]))
+    places.sort()
+    return places[np.argsort(keys[places], kind="stable")]
+
+
+PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
+    **{
+        kind: partial(_computed, function=function)
+        for kind, function in {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}.items()
+    },
+    **{
+        kind: partial(_compared, function=function)
+        for kind, function in {
+            "Equal": np.equal,
+            "Greater": np.greater,
+            "GreaterOrEqual": np.greater_equal,
+            "Less": np.less,
+            "LessOrEqual": np.less_equal,
+        }.items()
+    },
+    **{
+        kind: partial(_logical, function=function)
+        for kind, function in {
+            "And": np.logical_and,
+            "Not": np.logical_not,
+            "Or": np.logical_or,
+            "Xor": np.logical_xor,
+        }.items()
+    },
+    "Cast": _cast,
+    "Compress": _compressed,
+    "Concat": _concatenated,
+    "ConstantOfShape": _filled,
+    "Expand": _expanded,
+    "Gather": _gathered,
+    "GatherElements": _gathered_elements,
+    "GatherND": _gathered_places,
+    "Identity": _same,
+    "NonZero": _places,
+    "Range": _range,
+    "Reshape": _reshaped,
+    "ScatterND": _scattered,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _sliced,
+    "Squeeze": _squeezed,
+    "Tile": _tiled,
+    "TopK": _largest,
+    "Transpose": _transposed,
+    "Unsqueeze": _unsqueezed,
+    "Where": _chosen,
+}
+"""ONNX op → its outputs."""
+
+
+def plainly(call: Call) -> Outputs:
+    """A node's outputs; None where it is none of these, or its inputs are none that they take.
+
+    Args:
+        call: the node with the values of its inputs, which are arrays or None.
+
+    Raises:
+        TooLarge: an output would take more memory than it may.
+    """
+    kernel = PLAIN.get(call.kind)
+    if kernel is None or any(
+        value is not None and not isinstance(value, np.ndarray) for value in call.inputs
+    ):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            made = kernel(call)
+    except TooLarge:
+        raise
+    except (ArithmeticError, IndexError, TypeError, ValueError, Unmapped):
+        return None  # it breaks a rule: what has the node then says so
+    return None if made is None else [np.asarray(array, order="C") for array in made]
