@@ -128,6 +128,19 @@ def _slice(
     return cut(t, x, axis, 0 if start is None else start, size if end is None else end, step)
 
 
+@OPS.enter("roll")
+def _roll(t: Translation, x: Value, shifts: Sequence[int], axes: Sequence[int] = ()) -> Value:
+    """The last elements along each axis before the first ones; with no axes, of all elements in a row."""
+    if not axes:
+        return reshape(t, _roll(t, reshape(t, x, [-1]), shifts, [0]), sizes(x))
+    for axis, shift in zip(axes, shifts, strict=True):
+        size = sizes(x)[axis]
+        start = -shift % size if size else 0
+        if start:
+            x = concat(t, [cut(t, x, axis, start, size), cut(t, x, axis, 0, start)], axis)
+    return x
+
+
 @OPS.enter("narrow")
 def _narrow(t: Translation, x: Value, axis: int, start: int, length: int) -> Value:
     start = start + shape_of(x)[axis] if start < 0 else start

@@ -1,4 +1,7 @@
-"""Ops of which torch does a part and a region another one: random numbers are torch's, what becomes of them is not."""
+"""Ops of which torch does a part and a region another one: random numbers are torch's, what becomes of them is not.
+
+And ops that read nothing of an argument but how it lies.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ...importing.expressions import binary, reshape, transpose
+from ...importing.expressions import binary, cast, expand, reshape, transpose
 from ...importing.translation import Translation, Value
+from ...model.logical_tensor import row_major
+from ...runtime.arrays import numpy_type
 from ..framework import torch
 from ..run.steps import TorchCall
 from ..tensors import DATA_TYPES, is_dense
@@ -110,6 +115,41 @@ def _as_strided(regions: Regions, node: Any, results: Sequence[Cell | None]) -> 
     return regions.in_region(node, results, [x], build) is None
 
 
+def _copy(regions: Regions, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`copy`: of what is written to there is only the shape and the type, so that nobody need make it."""
+    source, cell = regions.draft.of[node.args[1]], results[0]
+    if not isinstance(source, Cell) or source.home is None or cell is None or cell.dtype not in DATA_TYPES:
+        return False
+    dtype = numpy_type(DATA_TYPES[cell.dtype])
+
+    def build(t: Translation, level: int) -> Value:
+        return expand(t, cast(t, regions.value(source, level), dtype), cell.shape)
+
+    return regions.in_region(node, results, [source], build) is None
+
+
+def _as_strided_scatter(regions: Regions, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`as_strided_scatter` that writes to all elements: what was there before nobody reads."""
+    x, source, cell = regions.draft.of[node.args[0]], regions.draft.of[node.args[1]], results[0]
+    if not isinstance(x, Cell) or not isinstance(source, Cell) or source.home is None or cell is None:
+        return False
+    size, strides, first = (regions.draft.filled(one, _same) for one in [*node.args[2:], None][:3])
+    seen = Cell(node, tuple(size), tuple(strides), x.dtype)
+    if first not in (0, None) or x.strides != row_major(x.shape) or source.dtype != x.dtype:
+        return False
+    if source.shape != seen.shape or math.prod(seen.shape) != math.prod(x.shape) or not is_packed(seen):
+        return False
+
+    def build(t: Translation, level: int) -> Value:
+        return reshape(t, transpose(t, regions.value(source, level), order_of(seen)), x.shape)
+
+    return regions.in_region(node, results, [source], build) is None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
 def _bernoulli(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, ones: float) -> Any:
     return torch.empty_strided(shape, strides, dtype=dtype).bernoulli_(ones)
 
@@ -123,5 +163,7 @@ SPECIAL: dict[str, Callable[[Regions, Any, Sequence[Cell | None]], bool]] = {
     "aten.native_dropout_backward.default": _dropout_backward,
     "aten.bernoulli.p": _drawn_alone,
     "aten.as_strided.default": _as_strided,
+    "aten.as_strided_scatter.default": _as_strided_scatter,
+    "aten.copy.default": _copy,
 }
 """Ops of which torch does a part and a region another one."""

@@ -1,0 +1,55 @@
+"""What regions do themselves that torch would cut them in pieces for."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
+
+from onednn_graph.torch import report  # noqa: E402
+from torch_compiled import assert_near, assert_same_state, normal, seeded  # noqa: E402
+
+nn = torch.nn
+
+
+class Windows(nn.Module):
+    """Shifts windows and back, as transformers over images do, and all elements in a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(6, 6)
+
+    def forward(self, x):
+        y = self.inner(torch.roll(x, (-3, 2), (1, 2)))
+        y = torch.roll(torch.tanh(y), (3, -2), (1, 2)) + x.roll((5, 0, 9), (0, 1, -2))
+        return torch.roll(y, 7) * y.roll(-11, -1)
+
+
+class ChannelsFirstNorm(nn.Module):
+    """A layer norm of channels, an activation written over it, and a pooled classifier."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Conv2d(6, 8, 1), nn.LayerNorm(8), nn.Linear(8, 4)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+
+    def forward(self, x):
+        y = self.norm(self.first(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.last(self.pool(nn.functional.silu(y, inplace=True)).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"), [(Windows, (2, 7, 5, 6)), (ChannelsFirstNorm, (2, 6, 5, 3))], ids=["roll", "copy"]
+)
+def test_one_region_each_way(make, shape):
+    module = seeded(make)
+    exact = copy.deepcopy(module).double()
+    x = normal(*shape)
+    made = torch.compile(module, backend="onednn_graph", options={"strict": True})(x)
+    made.square().mean().backward()
+    expected = exact(x.double())
+    expected.square().mean().backward()
+    assert_near(made, expected)
+    assert_same_state(module, exact)
+    found = report(module).functions
+    assert [(one.regions, one.torch_steps) for one in found] == [(1, {})] * 2, found
