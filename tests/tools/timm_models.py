@@ -12,6 +12,7 @@ memory, and each way becomes a line of JSON; what has its line already is not ru
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import random
 import sys
@@ -98,8 +99,9 @@ def drawn(args: argparse.Namespace) -> list[str]:
     """Names of models, one of each family."""
 
     def work(send: Any) -> None:
-        import torchvision_anywhere  # noqa: F401 -- before torchvision is imported
-        import timm
+        import torchvision_anywhere  # noqa: F401 -- before torchvision is imported, which timm does
+
+        timm = importlib.import_module("timm")
         from timm_model_runs import smallest
 
         draw = random.Random(args.seed)
