@@ -126,7 +126,11 @@ def run(name: str, way: str, threads: int, seconds: float) -> dict[str, Any]:
     except og.UnsupportedError as error:
         entry |= {"status": "refused", "detail": str(error)[:1500]}
     except Exception as error:
-        entry |= {"status": "error", "detail": f"{type(error).__name__}: {str(error)[:800]}", "trace": traced(error)}
+        entry |= {
+            "status": "error",
+            "detail": f"{type(error).__name__}: {str(error)[:800]}",
+            "trace": traced(error),
+        }
     entry["took"] = time.perf_counter() - begin
     gc.collect()
     return entry
@@ -153,7 +157,10 @@ def of_training(model: Any, x: Any, seconds: float) -> dict[str, Any]:
         runs = [trained(copy.deepcopy(model), dtype, x) for dtype in (torch.float64, torch.float32)]
         rows = compared(runs[1], runs[1], runs[0])
         whole = next(row.ours for row in rows if row.name == "all gradients")
-        if max(row.ours for row in rows if row.name.startswith("outputs")) <= STEADY[0] and whole <= STEADY[1]:
+        if (
+            max(row.ours for row in rows if row.name.startswith("outputs")) <= STEADY[0]
+            and whole <= STEADY[1]
+        ):
             break
     return judged(model, x, trained) | {"batch": len(x)}
 
@@ -220,7 +227,10 @@ def judged(model: Any, x: Any, runs: Callable[..., Run]) -> dict[str, Any]:
         rows = [
             Compared(
                 name,
-                *(median(getattr(one[name], what) for one in by_name) for what in ("ours", "eagers", "apart")),
+                *(
+                    median(getattr(one[name], what) for one in by_name)
+                    for what in ("ours", "eagers", "apart")
+                ),
             )
             for name in by_name[0]
         ]
@@ -236,7 +246,9 @@ def is_good(row: Compared) -> bool:
 
 def summed(rows: Sequence[Compared]) -> dict[str, Any]:
     """The line of some distances: those of what is wrong most, and of all gradients or outputs."""
-    bad = sorted((row for row in rows if not is_good(row)), key=lambda row: -row.ours / max(row.eagers, 1e-12))
+    bad = sorted(
+        (row for row in rows if not is_good(row)), key=lambda row: -row.ours / max(row.eagers, 1e-12)
+    )
     whole = next((row for row in rows if row.name == "all gradients"), rows[0])
     return {
         "status": "wrong" if bad else "ok",
@@ -322,5 +334,3 @@ def timed(eager: Callable[[], Any], ours: Callable[[], Any], seconds: float, mod
         "turns": len(found["ours"]),
         **{name: one for name, one in reported(model).items() if name in ("report", "handed")},
     }
-
-
