@@ -1,11 +1,15 @@
-"""Graph: ops over logical tensors, and the builder over it."""
+"""Graph: ops over logical tensors, and the builder over it.
+
+What only some programs use of it (gradients, files, pictures, other number formats) is imported where it is used:
+who runs a model has the first result the sooner.
+"""
 
 from __future__ import annotations
 
 import copy
 import os
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from ..ops.data_types import DataType
 from .compile.compiled_graph import CompiledGraph
@@ -14,16 +18,12 @@ from .compile.partition import Partition
 from .compile.record import Explanations
 from .compile.whole import compile_graph, partitions_of, tune_graph
 from .core.building import GraphCore
-from .gradients.reverse import gradients
-from .io.serialization import graph_in_file, graph_in_text, save_graph, write_graph
 from .model.logical_tensor import LogicalTensor
-from .pictures.drawing import graph_in_notebook, graph_to_dot, graph_to_html
-from .pictures.profile import Profile
-from .precision.bfloat16 import to_data_type
-from .precision.inference import for_inference
-from .precision.quantization import quantize
-from .precision.ranges import Method
 from .runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from .pictures.profile import Profile
+    from .precision.ranges import Method
 
 
 class Graph(GraphCore):
@@ -128,6 +128,8 @@ class Graph(GraphCore):
             ArgumentError, ArgumentTypeError: another type; an unknown name in `keep`.
             GraphError: a cycle.
         """
+        from .precision.bfloat16 import to_data_type
+
         return to_data_type(self, data_type, keep=keep, ports=ports)
 
     def for_inference(self, outputs: Sequence[str | LogicalTensor] | None = None) -> Self:
@@ -150,13 +152,15 @@ class Graph(GraphCore):
             UnsupportedError: what is left needs something that there is in training alone, as a mask is.
             GraphError: a cycle.
         """
+        from .precision.inference import for_inference
+
         return for_inference(self, outputs)
 
     def quantize_static(
         self,
         calibration_feeds: Iterable[object],
         *,
-        method: Method | Literal["minmax", "percentile", "mse"] = Method.minmax,
+        method: Method | Literal["minmax", "percentile", "mse"] = "minmax",
         keep: Collection[str] = (),
     ) -> Self:
         """The same f32 graph whose convolutions and matmuls run on 8-bit integers; this one stays as it is.
@@ -182,6 +186,8 @@ class Graph(GraphCore):
                 an infinity in a tensor to be quantised; an unknown method, or name in `keep`.
             GraphError, ShapeError: see `finalize`.
         """
+        from .precision.quantization import quantize
+
         return quantize(self, calibration_feeds, method=method, keep=keep)
 
     def gradients(
@@ -218,6 +224,8 @@ class Graph(GraphCore):
             UnsupportedError: an op between `wrt` and `loss` that has no gradient, or whose gradient needs sizes that
                 are not known. The graph is as it was then.
         """
+        from .gradients.reverse import gradients
+
         self._check_open("gradients")
         trial = copy.copy(self)  # an error half way leaves this graph as it was
         found = gradients(trial, loss, wrt, seed, recompute, straight_through=straight_through)
@@ -241,6 +249,8 @@ class Graph(GraphCore):
             OneDNNGraphError: what the file describes breaks a rule; likewise.
             WeightsLeftOutWarning: it was saved with weights, which are not there, and `weights` is None.
         """
+        from .io.serialization import graph_in_file
+
         return graph_in_file(Graph, path, weights=weights)
 
     def save(self, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
@@ -263,15 +273,21 @@ class Graph(GraphCore):
             WeightsLeftOutWarning: see above.
             UnsupportedError: the package safetensors is not installed.
         """
+        from .io.serialization import save_graph
+
         save_graph(self, path, weights=weights)
 
     @classmethod
     def from_json(cls, text: str) -> Graph:
         """A graph from the text of such a file; see `load`."""
+        from .io.serialization import graph_in_text
+
         return graph_in_text(Graph, text)
 
     def to_json(self) -> str:
         """The text that `save` writes."""
+        from .io.serialization import write_graph
+
         return write_graph(self)
 
     # --- pictures ---
@@ -298,6 +314,8 @@ class Graph(GraphCore):
             GraphFileError: the file can't be written.
             GraphError, ShapeError, UnsupportedError: see `finalize` and `get_partitions`.
         """
+        from .pictures.drawing import graph_to_html
+
         graph_to_html(self, path, policy=policy, backend=backend, profile=profile)
 
     def to_dot(
@@ -317,8 +335,12 @@ class Graph(GraphCore):
             GraphFileError: the file can't be written.
             GraphError, ShapeError, UnsupportedError: see `finalize` and `get_partitions`.
         """
+        from .pictures.drawing import graph_to_dot
+
         graph_to_dot(self, path, policy=policy, backend=backend)
 
     def _repr_html_(self) -> str:
         """For notebooks: the page of `to_html` in a frame. The graph stays open, and may be incomplete or wrong."""
+        from .pictures.drawing import graph_in_notebook
+
         return graph_in_notebook(self)

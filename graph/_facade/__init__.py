@@ -10,7 +10,7 @@ import logging as _logging
 import signal as _signal
 import sys as _sys
 import typing as _typing
-from importlib.metadata import version as _version
+from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
 if __name__ != "onednn_graph":  # a checkout offers this folder by its path too, and backends register once
@@ -27,14 +27,11 @@ if (
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
-from onednn_graph import _renamed, errors, extend, profiling, training
+from onednn_graph import _renamed, errors
 from onednn_graph import backends as _backends
 from onednn_graph import ops as _ops
-from onednn_graph.backends.native.backend import NativeBackend as _NativeBackend
-from onednn_graph.backends.numpy.backend import NumpyBackend as _NumpyBackend
-from onednn_graph.backends.onednn.backend import OnednnBackend as _OnednnBackend
-from onednn_graph.backends.onednn.library.loading import use_library
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
+from onednn_graph.graph.compile.backend import Backend as _Backend
 from onednn_graph.graph.compile.compiled_graph import CompiledGraph
 from onednn_graph.graph.compile.compiled_partition import CompiledPartition
 from onednn_graph.graph.compile.options import CompileOptions, Policy, Tune
@@ -49,7 +46,6 @@ from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, P
 from onednn_graph.graph.model.op import Op
 from onednn_graph.graph.onnx import from_onnx
 from onednn_graph.graph.open_graph import OpenGraph
-from onednn_graph.graph.pictures.profile import profile
 from onednn_graph.graph.runtime.engine import Engine, Stream, default_engine
 from onednn_graph.graph.runtime.tensor import Tensor
 from onednn_graph.graph.runtime.threads import get_num_threads, set_num_threads
@@ -68,12 +64,35 @@ from onednn_graph.ops.errors import (
 from onednn_graph.ops.registry import REGISTRY as _REGISTRY
 from onednn_graph.ops.schema import OpSchema as _OpSchema
 
+_LATER = {
+    "extend": "onednn_graph.extend",
+    "profile": "onednn_graph.graph.pictures.profile",
+    "profiling": "onednn_graph.profiling",
+    "training": "onednn_graph.training",
+    "use_library": "onednn_graph.backends.onednn.library.loading",
+}
+"""Public name → its module. Who only runs a model needs none of them, and its first result comes the sooner."""
+
 if _typing.TYPE_CHECKING:
+    from onednn_graph import extend, profiling, training
+    from onednn_graph.backends.onednn.library.loading import use_library
+    from onednn_graph.graph.pictures.profile import profile
+
+    __version__: str
     from onednn_graph.graph.functions.op_functions import *  # noqa: F403 -- one function for each op # pyright: ignore[reportWildcardImportFromLibrary]
 else:
 
     def __getattr__(name: str) -> object:
-        """The function of an op, made at its first use; a user's op has its own too. Former names warn."""
+        """What is imported or made at its first use: `_LATER`, functions of ops, the version. Former names warn."""
+        if name in _LATER:
+            module = _import_module(_LATER[name])
+            found = getattr(module, name, module)
+            globals()[name] = found
+            return found
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("onednn-graph")
         if name in _renamed.RENAMED:
             return _renamed.former(name)
         function = getattr(_functions, name)
@@ -84,18 +103,35 @@ else:
         return function
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *dir(_functions)})
+        return sorted({*globals(), *_LATER, "__version__", *dir(_functions)})
 
 
 # Says at DEBUG what runs where, why, and what is kept; silent until a program asks for it.
 _logging.getLogger(__name__).addHandler(_logging.NullHandler())
 
-__version__ = _version("onednn-graph")
+
+def _onednn() -> _Backend:
+    from onednn_graph.backends.onednn.backend import OnednnBackend
+
+    return OnednnBackend()
+
+
+def _numpy() -> _Backend:
+    from onednn_graph.backends.numpy.backend import NumpyBackend
+
+    return NumpyBackend()
+
+
+def _native() -> _Backend:
+    from onednn_graph.backends.native.backend import NativeBackend
+
+    return NativeBackend()
+
 
 # In order of preference where priorities are equal; NumPy comes last and takes the rest.
-_BACKENDS.register(_OnednnBackend())
-_BACKENDS.register(_NumpyBackend())
-_BACKENDS.register(_NativeBackend(), on_request=True)
+_BACKENDS.register_later("onednn", _onednn)
+_BACKENDS.register_later("numpy", _numpy)
+_BACKENDS.register_later("native", _native, on_request=True)
 
 
 def list_ops() -> tuple[_OpSchema, ...]:

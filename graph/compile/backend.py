@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
 from ...ops.values import format_value
@@ -19,6 +19,7 @@ from ..model.op import Op
 from ..model.topology import Topology
 from ..runtime.engine import Engine
 from ..runtime.executable import Executable
+from ..runtime.locking import Lock
 from .options import CompileOptions
 
 SINGLE_OP_PRIORITY = 0.0
@@ -132,8 +133,10 @@ class Elsewhere(Protocol):
 class BackendRegistry:
     """The backends, in order of registration; partitions go to the pattern of the highest priority."""
 
-    _backends: dict[str, Backend] = field(default=Factory(dict[str, Backend]))
-    _on_request: set[str] = field(default=Factory(set[str]))
+    _backends: dict[str, Backend | None] = field(factory=dict[str, "Backend | None"])
+    _makers: dict[str, Callable[[], Backend]] = field(factory=dict[str, "Callable[[], Backend]"])
+    _on_request: set[str] = field(factory=set[str])
+    _lock: Lock = field(factory=Lock)
 
     def register(self, backend: Backend, *, on_request: bool = False) -> None:
         """Adds a backend.
@@ -145,15 +148,26 @@ class BackendRegistry:
         Raises:
             SchemaError: the name is taken.
         """
-        if backend.name in self._backends:
-            raise SchemaError(f"backend '{backend.name}' is already registered; choose another name")
-        self._backends[backend.name] = backend
-        if on_request:
-            self._on_request.add(backend.name)
+        self._enter(backend.name, backend, on_request)
+
+    def register_later(self, name: str, make: Callable[[], Backend], *, on_request: bool = False) -> None:
+        """Adds a backend that is made, and imported, when it is first asked for.
+
+        Args:
+            name: of the backend.
+            make: gives it.
+            on_request: see `register`.
+
+        Raises:
+            SchemaError: the name is taken.
+        """
+        self._enter(name, None, on_request)
+        self._makers[name] = make
 
     def unregister(self, name: str) -> None:
         """Removes a backend, for tests and interactive work."""
         del self._backends[name]
+        self._makers.pop(name, None)
         self._on_request.discard(name)
 
     def get(self, name: object) -> Backend:
@@ -172,14 +186,31 @@ class BackendRegistry:
                 f"backend must be one of {', '.join(self._backends)}, got {format_value(name)}"
                 f"{nearest(name, self._backends)}"
             )
-        return self._backends[name]
+        return self._made(name)
 
     def candidates(self) -> tuple[Backend, ...]:
         """The backends that take part where no one is forced."""
-        return tuple(b for name, b in self._backends.items() if name not in self._on_request)
+        return tuple(self._made(name) for name in tuple(self._backends) if name not in self._on_request)
 
     def __iter__(self) -> Iterator[Backend]:
-        return iter(tuple(self._backends.values()))
+        return iter([self._made(name) for name in tuple(self._backends)])
+
+    def _enter(self, name: str, backend: Backend | None, on_request: bool) -> None:
+        if name in self._backends:
+            raise SchemaError(f"backend '{name}' is already registered; choose another name")
+        self._backends[name] = backend
+        if on_request:
+            self._on_request.add(name)
+
+    def _made(self, name: str) -> Backend:
+        found = self._backends[name]
+        if found is not None:
+            return found
+        with self._lock:  # two threads must not have two of a name
+            found = self._backends[name]
+            if found is None:
+                found = self._backends[name] = self._makers.pop(name)()
+        return found
 
 
 BACKENDS = BackendRegistry()

@@ -10,13 +10,8 @@ from attrs import evolve, frozen
 from ...ops.errors import LibraryError, UnsupportedError
 from ..runtime.executable import Executable, Explanation, Generated, InTurns
 from ..trust.doubts import Doubts
-from ..trust.judge import UnfinishedError
-from ..trust.process import NotAskedError
 from ..trust.settings import Verifying, verifying
-from ..trust.verdict import RIGHT, Kind, Verdict
 from .backend import Backend, CompileRequest
-from .judging import JUDGE, verdict_on
-from .verification import UNTRIED, wrong_on_integers
 
 LOGGER = logging.getLogger(__name__)
 
@@ -100,7 +95,9 @@ def build(
                 elif must_verify and not pure:
                     wrong = _wrong_in_parts(executable, parts, every=every)
                 elif must_verify:
-                    wrong = _wrong_in_some_turn(request, backend, attempt, executable)
+                    from .trying import wrong_in_some_turn  # the judge; where all is proven nobody needs it
+
+                    wrong = wrong_in_some_turn(request, backend, attempt, executable)
                 lacks = _not_generated(executable) if wrong is None else None
                 if lacks is not None:
                     failures.append(f"{explanation.strategy} has no code, {lacks}")
@@ -137,59 +134,6 @@ def _not_generated(executable: Executable) -> str | None:
         except LibraryError as error:
             return str(error)
     return None
-
-
-def _wrong_in_some_turn(
-    request: CompileRequest, backend: Backend, attempt: int, executable: Executable
-) -> str | None:
-    """What is wrong with an executable on integers, whichever way it goes, or None."""
-    every = executable.turns() if isinstance(executable, InTurns) else (executable,)
-    for turn, one in enumerate(every):
-        verdict = _judged(request, backend, attempt, turn, one)
-        if not verdict.right:
-            return verdict.seen if verdict.kind is Kind.wrong else str(verdict)
-    return None
-
-
-def _judged(
-    request: CompileRequest, backend: Backend, attempt: int, turn: int, executable: Executable
-) -> Verdict:
-    """What is found of an executable; what that tells of its kernels is kept."""
-    doubts = Doubts.about(executable.explanation, afresh=request.options.verify)
-    verdict = _found(request, backend, attempt, turn, executable)
-    if verdict.right:
-        doubts.found_right()
-    elif not verdict.seen.startswith(UNTRIED):
-        doubts.found_wrong(verdict.seen, verdict.kind)
-    return verdict
-
-
-def _found(
-    request: CompileRequest, backend: Backend, attempt: int, turn: int, executable: Executable
-) -> Verdict:
-    """What another process finds of an executable, or this one where that can't or must not."""
-    if verifying() is not Verifying.inline:
-        try:
-            return verdict_on(request, backend, attempt, turn, executable.explanation)
-        except NotAskedError as error:
-            _say_inline(str(error))
-        except UnfinishedError as error:
-            return Verdict(Kind.wrong, f"{UNTRIED}, for {error}")
-    wrong = wrong_on_integers(request, executable, every=request.options.verify)
-    return RIGHT if wrong is None else Verdict(Kind.wrong, wrong)
-
-
-def _say_inline(why: str) -> None:
-    """Says that this process verifies: to the user, once, where it is so for all that is compiled."""
-    always = JUDGE.impossible
-    if always and always not in _said:
-        _said.add(always)
-        LOGGER.warning("kernels that nobody has proven are verified in this process, for %s", always)
-    else:
-        LOGGER.debug("verified in this process, for %s", why)
-
-
-_said: set[str] = set()
 
 
 def _wrong_in_parts(executable: Executable, parts: Sequence[RequestPart], *, every: bool) -> str | None:

@@ -6,15 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ...ops.errors import ArgumentError
 from ...ops.values import format_value, integer
 from ..model.logical_tensor import LogicalTensor, label
-from ..pictures.drawing import compiled_in_notebook, compiled_to_html
-from ..pictures.profile import Profile, profile
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
@@ -23,8 +21,11 @@ from .held import Held
 from .options import CompileOptions
 from .partition import Partition
 from .record import Explanations, Placed
-from .report import Report
 from .signature import Arrays, Bound, Results, Signature, with_outputs
+
+if TYPE_CHECKING:
+    from ..pictures.profile import Profile
+    from .report import Report
 
 
 def _compiled_anew(
@@ -394,6 +395,9 @@ class CompiledGraph:
         Raises:
             ArgumentError and others: as for a call.
         """
+        from ..pictures.profile import profile
+        from .report import Report
+
         if integer(repeat) is None or repeat < 1:
             raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
         self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
@@ -426,10 +430,14 @@ class CompiledGraph:
             GraphFileError: the file can't be written.
             ArgumentTypeError: no path.
         """
+        from ..pictures.drawing import compiled_to_html
+
         compiled_to_html(self, path, profile=profile)
 
     def _repr_html_(self) -> str:
         """For notebooks: what was compiled, as `Graph.to_html` draws it."""
+        from ..pictures.drawing import compiled_in_notebook
+
         return compiled_in_notebook(self)
 
     def __repr__(self) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import local
+from typing import TYPE_CHECKING
 
 from ...ops.errors import ArgumentError
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
-from .compiled_graph import CompiledGraph, Report
+from .compiled_graph import CompiledGraph
 from .partition import Partition
 from .record import Explanations
 from .signature import Arrays, Bound, Results, Signature, with_outputs
+
+if TYPE_CHECKING:
+    from .report import Report
 
 MAX_SIZES = 8
 """Compiled graphs that are kept for different input sizes; each has prepared the weights for itself."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 VARIABLE = "ONEDNN_GRAPH_CACHE"
 """Environment variable that names another folder."""
 
@@ -16,6 +14,8 @@ def cache_folder() -> Path | None:
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen)
+    from platformdirs import user_cache_path  # few need it
+
     try:
         folder = user_cache_path("onednn_graph") / "tuned"
     except RuntimeError:  # of platformdirs; its older versions leave `~` as it is

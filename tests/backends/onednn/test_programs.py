@@ -6,7 +6,7 @@ import pytest
 from onednn_graph.backends.numpy import kernels
 from onednn_graph.backends.onednn import proven
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.graph.compile import building
+from onednn_graph.graph.compile import trying
 
 SAME = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 WHOLE = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
@@ -349,7 +349,7 @@ def test_doubts_of_one_gradient_leave_the_others_their_best_kernels(onednn, monk
                 names = swept["convolution_backward_weights"]
                 rest = frozenset(name for name in names if not name.startswith("jit_dw"))
                 patch.setitem(swept, "convolution_backward_weights", rest)
-                patch.setattr(building, "wrong_on_integers", lambda request, executable, every: "it is wrong")
+                patch.setattr(trying, "wrong_on_integers", lambda request, executable, every: "it is wrong")
             told = graph.compile().explain()
         found = {}
         for op in graph.ops:

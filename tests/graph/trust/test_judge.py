@@ -13,7 +13,7 @@ import numpy as np
 import onednn_graph as og
 import processes
 import pytest
-from onednn_graph.graph.compile import building, judging
+from onednn_graph.graph.compile import judging, trying
 from onednn_graph.graph.compile.backend import BACKENDS
 from onednn_graph.graph.runtime import progress
 from onednn_graph.graph.trust import judge as judge_module
@@ -190,7 +190,7 @@ def test_ops_of_the_user_are_verified_here(judge, use, caplog):
 @pytest.mark.parametrize("program", ["", "/bin/uwsgi", "/nowhere/python3"])
 def test_where_no_process_can_be_started_it_is_said_once(program, use, monkeypatch, caplog):
     monkeypatch.setattr(judging, "JUDGE", judge_module.Judge(judging.__name__))
-    monkeypatch.setattr(building, "JUDGE", judging.JUDGE)
+    monkeypatch.setattr(trying, "JUDGE", judging.JUDGE)
     monkeypatch.setattr(sys, "executable", program)
     backend = faulty_backends.Wrong()
     for _ in range(2):

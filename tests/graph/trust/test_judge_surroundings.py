@@ -24,7 +24,7 @@ import os, signal, sys, threading, time
 import faulty_backends
 import onednn_graph as og
 from faulty_backends import compiled
-from onednn_graph.graph.compile import building, judging
+from onednn_graph.graph.compile import judging, trying
 from onednn_graph.graph.compile.backend import BACKENDS
 """
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onednn_graph.backends.onednn import digest, proven
 from onednn_graph.backends.onednn.executable import PlanExecutable
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.graph.compile import building, verification
+from onednn_graph.graph.compile import trying, verification
 from onednn_graph.graph.trust.settings import VARIABLE
 from onednn_graph.graph.trust.store import STORE
 from onednn_graph.graph.trust.verdict import RIGHT, Kind, Verdict
@@ -30,11 +30,11 @@ def verified(monkeypatch):
     """Which executables were verified, in order, by strategy."""
     found = []
 
-    def noted(request, executable, *, every, verify=building.wrong_on_integers):
+    def noted(request, executable, *, every, verify=trying.wrong_on_integers):
         found.append(executable.explanation.strategy)
         return verify(request, executable, every=every)
 
-    monkeypatch.setattr(building, "wrong_on_integers", noted)
+    monkeypatch.setattr(trying, "wrong_on_integers", noted)
     return found
 
 
@@ -139,9 +139,9 @@ def test_another_process_verifies_nothing():
 import json
 import onednn_graph as og
 from onednn_graph.backends.onednn import proven
-from onednn_graph.graph.compile import building, verification
+from onednn_graph.graph.compile import trying, verification
 proven.PROVEN, verified = {}, []
-building.wrong_on_integers = lambda request, executable, *, every: verified.append(executable.explanation.strategy)
+trying.wrong_on_integers = lambda request, executable, *, every: verified.append(executable.explanation.strategy)
 graph = og.Graph()
 graph.op("SoftMax", graph.input("x", "f32", (4, 16)), axis=-1, name="y")
 told = graph.compile(threads=1).explain()[0]
@@ -262,9 +262,9 @@ def test_what_has_ended_a_process_is_not_run_again(verified, kind, options):
 
 def test_data_that_numpy_refuses_say_nothing_of_a_kernel(monkeypatch):
     monkeypatch.setattr(
-        building,
+        trying,
         "wrong_on_integers",
-        lambda *_, **__: f"{building.UNTRIED}, for it refuses the data",
+        lambda *_, **__: f"{trying.UNTRIED}, for it refuses the data",
     )
     told(softmax())
     assert STORE.rows() == {}
