@@ -213,13 +213,16 @@ def as_array(value: object, what: str) -> Array:
         DataTypeError: a data type without a counterpart.
     """
     if isinstance(value, np.ndarray):
+        if (
+            type(value) is np.ndarray
+        ):  # before the look at a module that NumPy itself imports when it is asked for
+            return cast("Array", value)
         if isinstance(value, np.ma.MaskedArray):
             raise ArgumentTypeError(
                 f"{what} must be a plain array, got a MaskedArray, whose mask would be lost; pass .filled(0)"
             )
         # What a subclass says of its shape or address may be anything; NumPy's own view of it is the memory's.
-        array = cast("Array", value)
-        return array if type(array) is np.ndarray else np.asarray(array)
+        return np.asarray(cast("Array", value))
     # A class has the methods of its instances, and calling them unbound was seen to crash NumPy.
     is_class = isinstance(value, type)
     if not is_class and hasattr(value, "__dlpack__"):
