@@ -17,6 +17,7 @@ from ..graph.graph import Graph
 from ..graph.model.logical_tensor import LogicalTensor, label
 from ..graph.model.numpy_types import itemsize
 from ..graph.model.op import Op
+from ..graph.onnx.staged_graph import StagedGraph
 from ..graph.pictures.profile import Profile, profile
 from ..graph.runtime.arrays import Array
 from ..graph.runtime.tensor import allocate
@@ -117,7 +118,7 @@ def timed(call: Callable[[], object], seconds: float) -> Timing:
 
 
 def bench(
-    graph: Graph,
+    graph: Graph | StagedGraph,
     model: CompiledGraph,
     inputs: Mapping[str, Array],
     *,
@@ -127,10 +128,13 @@ def bench(
     """Times a compiled graph.
 
     Args:
-        graph: finalized. model: what it was compiled to. inputs: by name.
+        graph: finalized, or a model in stages, whose work is that of the graphs that a call runs. model: what it was
+            compiled to. inputs: by name.
         seconds: how long to call it.
         peak: whether to measure what the machine can do.
     """
+    if isinstance(graph, StagedGraph):
+        return _bench_stages(model, inputs, seconds=seconds, peak=peak)
     outputs: dict[Key, object] = {t: allocate(t) for t in graph.outputs if t.is_concrete}
     timing = timed(lambda: model(inputs, outputs), seconds)
     with profile() as prof:
@@ -143,6 +147,25 @@ def bench(
         flops=sum(map(flops, graph.ops)),
         nbytes=nbytes,
         peak_flops=_peak_of(graph) if peak else None,
+        peak_bandwidth=peak_bandwidth(nbytes) if peak else None,
+        profile=prof,
+    )
+
+
+def _bench_stages(
+    model: CompiledGraph, inputs: Mapping[str, Array], *, seconds: float, peak: bool
+) -> Benchmark:
+    timing = timed(lambda: model(inputs), seconds)
+    with profile() as prof:
+        for _ in range(LEAST_RUNS):
+            results = model(inputs)
+    values = [*inputs.values(), *dict(results).values()]
+    nbytes = sum(one.nbytes for one in values if isinstance(one, np.ndarray))
+    return Benchmark(
+        timing=timing,
+        flops=sum(flops(op) for partition in model.partitions for op in partition.ops),
+        nbytes=nbytes,
+        peak_flops=None,
         peak_bandwidth=peak_bandwidth(nbytes) if peak else None,
         profile=prof,
     )

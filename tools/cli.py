@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.markdown import Markdown
 
+from ..graph.graph import Graph
 from ..graph.model.logical_tensor import label
 from ..graph.pictures.description import describe
 from ..graph.pictures.profile import profile
@@ -28,9 +29,10 @@ from .console import (
 )
 from .data_files import given_arrays, inputs_of, save_outputs
 from .ending import Exit
-from .graph_files import GraphFile, check_sizes, loaded, parse_shapes, with_shapes
+from .graph_files import GraphFile, check_sizes, loaded, parse_shapes
 from .information import information
 from .op_page import has_primitive, kind_of, op_data, op_page
+from .staging import nodes_of, runnable, summary
 from .tables import (
     lines_of,
     print_benchmark,
@@ -258,8 +260,8 @@ def _run(
         sizes = {
             label(t): given[label(t)].shape for t in read.inputs if label(t) in given and not t.is_concrete
         }
-        graph = with_shapes(read, sizes | parse_shapes(shapes or ()), str(file))
-        if len(given) < len(graph.inputs):
+        graph = runnable(read, sizes | parse_shapes(shapes or ()), str(file))
+        if len(given) < len(graph.inputs) and isinstance(graph, Graph):
             check_sizes(graph)
         feeds = inputs_of(graph, given, seed)
     if feeds.made_up:
@@ -274,18 +276,11 @@ def _run(
         save_outputs(outputs, results)
     if trace is not None:
         prof.save_trace(trace)
-    summary = {
-        name: {
-            "data_type": str(array.dtype),
-            "shape": list(array.shape),
-            "min": float(array.min()) if array.size else None,
-            "max": float(array.max()) if array.size else None,
-            "mean": float(array.astype("f8").mean()) if array.size else None,
-        }
-        for name, array in results.items()
-    }
+    told = {name: summary(value) for name, value in results.items()}
+    nodes = nodes_of(model)
     if as_json:
-        emit_json({"outputs": summary, "partitions": [str(partition) for partition in model.partitions]})
+        data = {"outputs": told, "partitions": [str(partition) for partition in model.partitions]}
+        emit_json(data | ({"nodes": nodes} if nodes else {}))
         return
     table(
         "outputs",
@@ -294,13 +289,15 @@ def _run(
             (
                 name,
                 s["data_type"],
-                short(s["shape"]) or "scalar",
+                "" if s["shape"] is None else short(s["shape"]) or "scalar",
                 *("" if number is None else f"{number:g}" for number in (s["min"], s["max"], s["mean"])),
             )
-            for name, s in summary.items()
+            for name, s in told.items()
         ],
         right=("min", "max", "mean"),
     )
+    if nodes:
+        table("nodes that ran by themselves", ("node", "times"), list(nodes.items()), right=("times",))
     if prof.events:
         print_profile(prof)
 
@@ -358,10 +355,11 @@ def _bench(
         raise failure(f"--seconds must be above 0, got {seconds}", Exit.usage)
     with working(f"reading {file}" if op is None else f"making {op}"):
         if file is not None:
-            graph = loaded(file, shapes or ())
+            graph = runnable(GraphFile.at(file).graph(), parse_shapes(shapes or ()), str(file))
         else:
             graph = single_op_graph(str(op), inputs or [], attributes or [])
-        check_sizes(graph)
+        if isinstance(graph, Graph):
+            check_sizes(graph)
         feeds = inputs_of(graph, {}, seed)
     model = graph.compile(backend=backend, tune="measure" if tune else None)
     with working("timing"):

@@ -15,11 +15,13 @@ from numpy.lib.npyio import NpzFile
 
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import label
+from ..graph.onnx.staged_graph import StagedGraph
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..graph.runtime.replacing import replacing
 from ..ops.errors import ArgumentError, nearest
 from .benchdnn.filling import fill
+from .staging import made_up
 
 
 @frozen(kw_only=True, eq=False)
@@ -58,23 +60,26 @@ def given_arrays(graph: Graph | OpenGraph, path: Path | None) -> dict[str, Array
                 f"{path} has an array '{key}', and the graph has no such input{nearest(key, tensors)}; its inputs are "
                 f"{', '.join(tensors)}"
             )
-        dtype = numpy_type(tensors[name].data_type)
-        raw = array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize
-        given[name] = array.view(dtype) if raw else array
+        given[name] = array
+        if array.dtype.kind == "V":
+            dtype = numpy_type(tensors[name].data_type)
+            given[name] = array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array
     return given
 
 
-def inputs_of(graph: Graph, given: Mapping[str, Array], seed: int) -> Inputs:
+def inputs_of(graph: Graph | StagedGraph, given: Mapping[str, Array], seed: int) -> Inputs:
     """Arrays for all inputs: those that are given, and made up for the others.
 
     Args:
-        graph: finalized, with all shapes known where arrays are made up.
+        graph: finalized, with all shapes known where arrays are made up; or a model in stages.
         given: by name.
         seed: of what is made up.
     """
     missing = [label(t) for t in graph.inputs if label(t) not in given]
     if not missing:
         return Inputs(arrays=dict(given), made_up=())
+    if isinstance(graph, StagedGraph):
+        return Inputs(arrays={**given, **made_up(graph, missing, seed)}, made_up=tuple(missing))
     made = fill(graph, seed)
     arrays = {label(t): given.get(label(t), made[t.id]) for t in graph.inputs}
     return Inputs(arrays=arrays, made_up=tuple(missing))
@@ -108,8 +113,14 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
     """Writes arrays by name.
 
     Raises:
-        ArgumentError: the file can't be written.
+        ArgumentError: the file can't be written, or one is no array of numbers.
     """
+    for name, array in arrays.items():
+        kept = cast("object", array)  # of a model in stages it may be anything
+        if not isinstance(kept, np.ndarray) or kept.dtype.kind == "O":
+            raise ArgumentError(
+                f"output '{name}' is no array of numbers, which files of arrays have no place for"
+            )
     try:
         # np.savez has parameters of its own, whose names an array can't have then.
         with replacing(path) as (file,), zipfile.ZipFile(file, "w") as archive:

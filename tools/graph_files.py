@@ -168,7 +168,8 @@ def with_shapes(graph: Graph | OpenGraph, shapes: dict[str, tuple[int, ...]], na
     if isinstance(graph, OpenGraph):
         if not _open(graph):
             raise ArgumentError(
-                f"{name} is no graph, but runs in stages: {graph.no_graph()} by from_onnx in Python"
+                f"{name} is no graph, but runs in stages: {graph.no_graph()} by from_onnx in Python, or by "
+                "onednn-graph run and bench"
             )
         raise ArgumentError(
             f"{name} leaves sizes open on which its ops depend: {_open(graph)}; give them by --shape NAME=SIZES"

@@ -22,6 +22,7 @@ from ...graph.io.serialization import Document, from_graph, load
 from ...graph.io.weights import Weights
 from ...graph.model.logical_tensor import LogicalTensor, may_overlap
 from ...graph.model.numpy_types import itemsize
+from ...graph.onnx.staged_graph import StagedGraph
 from ...graph.runtime.arrays import Array, numpy_type
 from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
@@ -158,7 +159,13 @@ def _loaded(file: Path, changed: float, content: bytes | None) -> _Source:
     found = GraphFile.at(file) if content is None else GraphFile(str(file), None, content)
     if not found.is_onnx:
         return _Source(load(file) if content is None else read_bytes(content, str(file)), None)
-    model = with_shapes(found.graph(), {}, str(file))
+    graph = found.graph()
+    if isinstance(graph, StagedGraph):
+        raise _Skipped(
+            "it runs in stages, for parts of it have no ops or sizes that depend on values, and so has no results in "
+            "double precision; onednn-graph run runs it"
+        )
+    model = with_shapes(graph, {}, str(file))
     return _Source(evolve(from_graph(model), source=str(file)), model)
 
 
