@@ -30,9 +30,11 @@ class FunctionReport:
         torch_steps: ATen op → how many calls of torch the latest program has, views apart.
         reasons: ATen op → why it is torch's; several reasons are joined.
         handed: error of ours → how often it came; torch did the ops then.
+        compared: results of regions that were held against torch's under the option `compare`, all calls together;
+            None without it.
         differing: result of a region → how far it is from torch's, as a part of its norm, under the option `compare`.
-        seconds: mean time of a call, but for the first one: of regions under `regions`, of views under `views`, of
-            torch's ops under their names.
+        seconds: mean time of a call, but for the first one, without comparisons: of regions under `regions`, of views
+            under `views`, of torch's ops under their names.
     """
 
     role: str
@@ -45,6 +47,7 @@ class FunctionReport:
     torch_steps: dict[str, int]
     reasons: dict[str, str]
     handed: dict[str, int]
+    compared: int | None
     differing: dict[str, float]
     seconds: dict[str, float]
 
@@ -65,6 +68,12 @@ class FunctionReport:
             why = f": {self.reasons[name]}" if self.reasons.get(name) else ""
             lines.append(_line(self.seconds.get(name, 0.0), total, f"torch: {name} ×{count}{why}"))
         lines += [f"  handed to torch ×{count}: {reason}" for reason, count in self.handed.items()]
+        if self.compared is not None:
+            differing = len(self.differing) or "none"
+            verb = "differ" if len(self.differing) > 1 else "differs"
+            lines.append(
+                f"  {_counted(self.compared, 'result')} compared with torch's, of which {differing} {verb}"
+            )
         lines += [
             f"  differs from torch's by {by:.1e} of its norm: {name}" for name, by in self.differing.items()
         ]
@@ -175,6 +184,7 @@ def _told(function: Any) -> FunctionReport:
         torch_steps=dict(calls),
         reasons={name: "; ".join(one for one in given if one) for name, given in reasons.items()},
         handed=dict(function.mishaps.noted),
+        compared=function.differences.compared if function.differences.asked else None,
         differing=dict(function.differences.noted),
         seconds=dict(seconds),
     )

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
 
 from onednn_graph.graph.torch_compile.plan import regions  # noqa: E402
+from onednn_graph.graph.torch_compile.run import steps  # noqa: E402
 from onednn_graph.graph.torch_compile.run.comparing import Differences  # noqa: E402
 from onednn_graph.torch import RegionDiffersWarning, report  # noqa: E402
 from torch_compiled import Network, assert_near, assert_same_state, compiled, in_double, normal, seeded  # noqa: E402
@@ -37,6 +38,27 @@ def test_nothing_differs():
     eager(x.double()).square().mean().backward()
     assert_same_state(module, eager, 1e-4)
     assert not any(one.differing for one in report(module).functions)
+    assert all(one.compared for one in report(module).functions)
+    assert str(report(module)).count("compared with torch's, of which none differs") == 2
+
+
+def test_times_are_without_comparisons(monkeypatch):
+    clock = [0.0]
+    settled = Differences.settled
+
+    def slowly(*given):
+        clock[0] += 1.0
+        return settled(*given)
+
+    monkeypatch.setattr(Differences, "settled", slowly)
+    monkeypatch.setattr(steps, "perf_counter", lambda: clock[0])
+    run = compiled(seeded(TwoRegions).eval(), options={"compare": True})
+    with torch.no_grad():
+        run(normal(3, 6))
+        run(normal(3, 6))
+    (function,) = report(run).functions
+    assert clock[0] == 2.0 * function.regions
+    assert function.seconds["regions"] == 0.0
 
 
 def test_the_first_that_differs_is_named_and_torchs_is_used(monkeypatch):
@@ -53,6 +75,7 @@ def test_the_first_that_differs_is_named_and_torchs_is_used(monkeypatch):
             assert_near(run(exact.float()), expected(exact))
     (function,) = report(run).functions
     assert list(function.differing) == ["tanh"]
+    assert "of which 1 differs" in str(report(run))
     assert "differs from torch's" in str(report(run))
 
 

@@ -28,10 +28,12 @@ class Differences:
 
     Attributes:
         asked: whether anything is compared.
+        compared: how many results were, all calls together.
         noted: result → by how much, in the order in which they came.
     """
 
     asked: bool = False
+    compared: int = 0
     noted: dict[str, float] = field(factory=dict[str, float])
 
     def settled(
@@ -50,6 +52,7 @@ class Differences:
             made, torchs: ours and torch's.
             ops: of the region.
         """
+        self.compared += len(made)
         least = LEAST * max([_size(one) for one in (*given, *torchs)], default=0.0)
         for name, ours, wanted in zip(names, made, torchs, strict=True):
             by, limit = _distance(ours, wanted, least), LIMITS.get(wanted.dtype, 0.0)
