@@ -14,6 +14,8 @@ TABLE: dict[str, Translate] = merged(elementwise.OPS, shapes.OPS, layers.OPS, ho
 TRAINING: dict[str, Translate] = merged(replaced(TABLE, training.INSTEAD), training.OPS)
 """Of a module in training."""
 del TRAINING["aten.instance_norm"]  # it falls into ops that move its running statistics
+TRAINING_SINCE_2_14: dict[str, Translate] = replaced(TRAINING, training.SINCE_2_14)
+"""The same, with the gradients that torch has had since 2.14."""
 AUTOGRAD: dict[str, Translate] = merged(
     replaced(TRAINING, kept.INSTEAD),
     elementwise_backward.OPS,

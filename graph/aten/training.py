@@ -23,6 +23,8 @@ OPS = Entries[Translate]("aten.")
 """Op → its translation, by its name with the overload or without."""
 INSTEAD = Entries[Translate]("aten.")
 """The same for ops that are others in inference mode."""
+SINCE_2_14 = Entries[Translate]("aten.")
+"""The same for ops whose gradients torch 2.14 has changed."""
 STOP = "detach_copy"
 """ATen's op that stands for the end of a gradient."""
 SATURATION = 1.7580993408473766
@@ -147,12 +149,17 @@ def _embedding(
 # --- what gradients flow through at a bound -----------------------------------------------------------------
 
 
-def _bounded(t: Translation, x: Value, low: Operand | None, high: Operand | None) -> Value:
-    """Bounds of floating-point numbers, at which the gradient is still that of x, unlike Clamp's and ReLU's."""
+def _bounded(
+    t: Translation, x: Value, low: Operand | None, high: Operand | None, beyond: str = "Greater"
+) -> Value:
+    """Bounds of floating-point numbers, at which the gradient is still that of x, unlike Clamp's and ReLU's.
+
+    With "GreaterEqual" for `beyond` it is that of the bound.
+    """
     if low is not None and not _is_number(low, -math.inf):
-        x = where(t, compared(t, "Greater", low, x), *promoted(t, low, x))
+        x = where(t, compared(t, beyond, low, x), *promoted(t, low, x))
     if high is not None and not _is_number(high, math.inf):
-        x = where(t, compared(t, "Greater", x, high), *promoted(t, high, x))
+        x = where(t, compared(t, beyond, x, high), *promoted(t, high, x))
     return x
 
 
@@ -172,6 +179,28 @@ def _clamp(t: Translation, x: Value, low: Operand | None = None, high: Operand |
 @INSTEAD.enter("clamp_max.default")
 def _clamp_max(t: Translation, x: Value, high: float) -> Value:
     return _clamp(t, x, None, high)
+
+
+@SINCE_2_14.enter("clamp.default", "clamp_min.default")
+def _clamp_apart(t: Translation, x: Value, low: float | None = None, high: float | None = None) -> Value:
+    """Between numbers, at which there is no gradient."""
+    if dtype_of(x) in FLOATS and (low is None or high is None or low > high):
+        return _bounded(t, x, low, high, "GreaterEqual")
+    return clamp(t, x, low, high)
+
+
+@SINCE_2_14.enter("clamp_max.default")
+def _clamp_max_apart(t: Translation, x: Value, high: float) -> Value:
+    return _clamp_apart(t, x, None, high)
+
+
+@SINCE_2_14.enter("clamp.Tensor")
+def _clamp_halved(t: Translation, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    """Between tensors, which at a bound have half of the gradient, but none where both are equal."""
+    made = clamp_between(t, x, low, high)
+    if low is None or high is None or dtype_of(x) not in FLOATS:
+        return made
+    return where(t, compared(t, "Equal", low, high), *promoted(t, _bounded(t, x, low, high), made))
 
 
 # --- what is dropped at random ---------------------------------------------------------------------------

@@ -80,6 +80,11 @@ def quiet() -> Generator[None]:
     """Without the warnings that torch's own code gives itself while it exports or copies a program."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+        # Torch 2.6 gives these, of tensors that a module makes in its forward.
+        warnings.filterwarnings(
+            "ignore", r"Attempted to insert a get_attr Node with no underlying", UserWarning
+        )
+        warnings.filterwarnings("ignore", r"Node .* does not reference an nn\.Module", UserWarning)
         # Its recurrent layers give this one.
         warnings.filterwarnings("ignore", r"The tensor attributes? .*\._flat_weights", UserWarning)
         yield

@@ -14,7 +14,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, Unsuppor
 from ...ops.values import format_value, one_line
 from ..aten.schema import Translate, bound, draws, numpy_type_of, translation_of
 from ..aten.symbols import Sizes, example_shape, open_shape
-from ..aten.table import TABLE, TRAINING
+from ..aten.table import TABLE, TRAINING, TRAINING_SINCE_2_14
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
 from ..importing.results import finished
@@ -73,7 +73,7 @@ def import_torch(
     if training:
         with quiet():
             program = with_stops(torch, program)
-    table = TRAINING if training else TABLE
+    table = _table(torch, training)
     try:
         with quiet():
             program = program.run_decompositions(decompositions(export, table))
@@ -100,6 +100,12 @@ def import_torch(
     )
 
 
+def _table(torch: Any, training: bool) -> Table:
+    if not training:
+        return TABLE
+    return TRAINING if torch.__version__ < (2, 14) else TRAINING_SINCE_2_14
+
+
 @frozen(eq=False)
 class _Imported:
     """Makes the graphs for all sizes of an exported program.
@@ -116,7 +122,7 @@ class _Imported:
 
     def __call__(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
         """The graph for inputs of these shapes, by name; none where the program leaves no size open."""
-        table = TABLE if self.held is None else TRAINING
+        table = _table(self.torch, self.held is not None)
         return _Importer(self.torch, self.program, shapes, table, self.held).run(for_sizes=bool(shapes))
 
     def __reduce__(self) -> tuple[Callable[..., _Imported], tuple[object, ...]]:

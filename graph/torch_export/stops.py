@@ -79,7 +79,7 @@ def watched(torch: Any) -> Generator[None]:
 def _patches(torch: Any, seen: Callable[..., None]) -> Iterator[Any]:
     """Puts functions of torch that tell of it in the place of its own."""
     function = torch.autograd.Function
-    apply = function.__dict__["apply"].__func__
+    apply = function.__dict__["apply"]  # a method of the class in Python, and since torch 2.15 one in C
     grad, enter = torch.autograd.grad, torch.inference_mode.__enter__
 
     def applied(cls: Any, *args: Any, **named: Any) -> Any:
@@ -93,7 +93,7 @@ def _patches(torch: Any, seen: Callable[..., None]) -> Iterator[Any]:
                 f"the module calls the autograd.Function {cls.__name__} with a backward of its own",
                 f"write it with detach(), as in x + (f(x) - x).detach(), or {WAY_OUT}",
             )
-        return apply(cls, *args, **named)
+        return apply.__get__(None, cls)(*args, **named)
 
     def differentiated(*args: Any, **named: Any) -> Any:
         if not (named.get("create_graph") or args[4:5] == (True,)):
