@@ -108,9 +108,10 @@ class Evaluation:
         """
         if kind_of(node) in RANDOM:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
-        made = plainly(self._call(node, inputs, needed))
-        if made is None:
-            made = self._by_kernels(node, inputs, needed)
+        plain = plainly(self._call(node, inputs, needed))
+        if plain is not None:
+            return [np.array(array, order="C") for array in plain]  # of their own, for whoever keeps them
+        made = self._by_kernels(node, inputs, needed)
         if made is None:
             try:
                 made = self._own(node, inputs, needed)
@@ -126,7 +127,7 @@ class Evaluation:
         Raises:
             Unmapped: neither our kernels nor ONNX's reference have them.
         """
-        made = plainly(evolve(self._call(node, inputs, needed), limit=sys.maxsize))
+        made = plainly(evolve(self._call(node, inputs, needed), limit=sys.maxsize), near=True)
         arrays = all(value is None or isinstance(value, np.ndarray) for value in inputs)
         if made is None and arrays:
             made = self._by_kernels(node, inputs, needed)

@@ -6,15 +6,17 @@ masks. A kernel here gives None for what it does not take, and others have the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..importing.translation import TooLarge, Unmapped, check_room
 from ..runtime.arrays import Array
 from .calls import Call
-from .types import numpy_type_of
+from .types import is_array, numpy_type_of
 
 Outputs = list[Array] | None
 MANY_ROWS = 64
@@ -97,7 +99,7 @@ def _sliced(call: Call) -> Outputs:
 def _expanded(call: Call) -> Outputs:
     shape = np.broadcast_shapes(call[0].shape, tuple(int(size) for size in np.ravel(call[1])))
     check_room(shape, call[0].dtype, call.limit)
-    return [np.array(np.broadcast_to(call[0], shape))]
+    return [np.broadcast_to(call[0], shape)]
 
 
 def _tiled(call: Call) -> Outputs:
@@ -153,9 +155,9 @@ def _cast(call: Call) -> Outputs:
     return [x.astype(to)] if exact or (x.dtype.kind == "f" and to.kind in "fb") else None
 
 
-def _computed(call: Call, function: Callable[..., Array]) -> Outputs:
+def _computed(call: Call, function: Callable[..., Array], kinds: str = "iuf") -> Outputs:
     a, b = call[0], call[1]
-    if a.dtype != b.dtype or a.dtype.kind not in "iu":
+    if a.dtype != b.dtype or a.dtype.kind not in kinds or len(call.inputs) > 2:
         return None
     check_room(np.broadcast_shapes(a.shape, b.shape), a.dtype, call.limit)
     return [np.asarray(function(a, b))]
@@ -175,6 +177,52 @@ def _logical(call: Call, function: Callable[..., Array]) -> Outputs:
         return None
     check_room(np.broadcast_shapes(*(a.shape for a in arrays)), np.dtype(np.bool_), call.limit)
     return [np.asarray(function(*arrays))]
+
+
+def _of_one(call: Call, function: Callable[..., Array], kinds: str) -> Outputs:
+    return [np.asarray(function(call[0]))] if call[0].dtype.kind in kinds else None
+
+
+def _clipped(call: Call) -> Outputs:
+    x, low, high = call[0], call.optional(1), call.optional(2)
+    if call.opset < 11 or x.dtype.kind not in "iuf":
+        return None
+    x = x if low is None else np.maximum(x, np.reshape(low, ()))
+    return [x if high is None else np.minimum(x, np.reshape(high, ()))]
+
+
+def _extreme(call: Call, function: Callable[..., Array]) -> Outputs:
+    """ReduceMax and ReduceMin."""
+    x, axes = call[0], _axes(call)
+    if x.dtype.kind not in "iuf" or not x.size or (not axes and call.get("noop_with_empty_axes", 0)):
+        return None
+    return [np.asarray(function(x, tuple(axes) if axes else None, keepdims=bool(call.get("keepdims", 1))))]
+
+
+def _flattened(call: Call) -> Outputs:
+    shape, axis = call[0].shape, int(call.get("axis", 1))
+    if not -len(shape) <= axis <= len(shape):
+        return None
+    axis = axis + len(shape) if axis < 0 else axis
+    return [call[0].reshape(math.prod(shape[:axis]), math.prod(shape[axis:]))]
+
+
+def _scattered_elements(call: Call) -> Outputs:
+    """ScatterElements, without a reduction."""
+    data, index, updates, axis = call[0], call[1], call[2], int(call.get("axis", 0))
+    if call.get("reduction", "none") != "none" or not index.size or data.dtype != updates.dtype:
+        return None
+    axis += data.ndim * (axis < 0)
+    outer = index.shape[:axis] + index.shape[axis + 1 :]
+    if outer != data.shape[:axis] + data.shape[axis + 1 :] or index.shape != updates.shape:
+        return None
+    made = data.copy()
+    if all(stride == 0 for a, stride in enumerate(index.strides) if a != axis):  # whole parts, by an Expand
+        places = index[tuple(slice(None) if a == axis else 0 for a in range(index.ndim))]
+        made[(*[slice(None)] * axis, places)] = updates
+    else:
+        np.put_along_axis(made, index, updates, axis)
+    return [made]
 
 
 def _scattered(call: Call) -> Outputs:
@@ -227,7 +275,24 @@ def _first(keys: Array, k: int) -> Array:
 PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
     **{
         kind: partial(_computed, function=function)
-        for kind, function in {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}.items()
+        for kind, function in {
+            "Add": np.add,
+            "Max": np.maximum,
+            "Min": np.minimum,
+            "Mul": np.multiply,
+            "Sub": np.subtract,
+        }.items()
+    },
+    "Div": partial(_computed, function=np.divide, kinds="f"),
+    **{
+        kind: partial(_of_one, function=function, kinds=kinds)
+        for kind, function, kinds in (
+            ("Abs", np.abs, "if"),
+            ("Ceil", np.ceil, "f"),
+            ("Floor", np.floor, "f"),
+            ("Neg", np.negative, "if"),
+            ("Sqrt", np.sqrt, "f"),
+        )
     },
     **{
         kind: partial(_compared, function=function)
@@ -249,17 +314,22 @@ PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
         }.items()
     },
     "Cast": _cast,
+    "Clip": _clipped,
     "Compress": _compressed,
     "Concat": _concatenated,
     "ConstantOfShape": _filled,
     "Expand": _expanded,
+    "Flatten": _flattened,
     "Gather": _gathered,
     "GatherElements": _gathered_elements,
     "GatherND": _gathered_places,
     "Identity": _same,
     "NonZero": _places,
     "Range": _range,
+    "ReduceMax": partial(_extreme, function=np.max),
+    "ReduceMin": partial(_extreme, function=np.min),
     "Reshape": _reshaped,
+    "ScatterElements": _scattered_elements,
     "ScatterND": _scattered,
     "Shape": _shape,
     "Size": _size,
@@ -273,26 +343,57 @@ PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
 }
 """ONNX op → its outputs."""
 
+NEAR: Mapping[str, Callable[..., Array]] = {"Exp": np.exp, "Log": np.log}
+"""Functions whose last bit depends on who computes them, which constants are not computed by."""
 
-def plainly(call: Call) -> Outputs:
+SMALL = 1 << 22
+"""Bytes of inputs up to which arithmetic of floats is done before a graph for it would be made."""
+
+
+ARITHMETIC = frozenset(
+    (
+        *("Abs", "Add", "Ceil", "Clip", "Concat", "Div", "Floor", "Max", "Min", "Mul", "Neg"),
+        *("ReduceMax", "ReduceMin", "Sqrt", "Sub", "Tile", "Transpose"),
+    )
+)
+"""What graphs do by more than NumPy."""
+
+
+def at_once(kind: str, inputs: Sequence[Any]) -> bool:
+    """Whether a node whose inputs are there is better computed now than by a graph: nothing is gained by fusing it.
+
+    A graph is made for the sizes of its inputs, which come from values here, and are others at the next call.
+    """
+    if kind not in PLAIN and kind not in NEAR and kind != "Split":
+        return False
+    if kind in ARITHMETIC or kind in NEAR:
+        return sum(value.nbytes for value in inputs if is_array(value)) <= SMALL
+    return True
+
+
+def plainly(call: Call, *, near: bool = False) -> Outputs:
     """A node's outputs; None where it is none of these, or its inputs are none that they take.
+
+    They may be views of its inputs, and not to be written to.
 
     Args:
         call: the node with the values of its inputs, which are arrays or None.
+        near: whether functions are computed whose last bit may be another than that of a graph's op.
 
     Raises:
         TooLarge: an output would take more memory than it may.
     """
     kernel = PLAIN.get(call.kind)
+    if kernel is None and near and call.kind in NEAR:
+        kernel = partial(_of_one, function=NEAR[call.kind], kinds="f")
     if kernel is None or any(
         value is not None and not isinstance(value, np.ndarray) for value in call.inputs
     ):
         return None
     try:
         with np.errstate(all="ignore"):
-            made = kernel(call)
+            return kernel(call)
     except TooLarge:
         raise
     except (ArithmeticError, IndexError, TypeError, ValueError, Unmapped):
         return None  # it breaks a rule: what has the node then says so
-    return None if made is None else [np.asarray(array, order="C") for array in made]

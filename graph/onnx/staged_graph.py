@@ -154,7 +154,6 @@ class CompiledStages(CompiledGraph):
         trace = Trace()
         made = self._stages_of_model.run(given, trace)
         self._latest.trace = trace
-        held = self._held_by(given)
         results: dict[str, Any] = {}
         for (name, tensor), value in zip(self._signature.outputs, made, strict=True):
             if name in targets:
@@ -170,8 +169,8 @@ class CompiledStages(CompiledGraph):
                     )
                 np.copyto(array, value)
                 value = array
-            elif is_array(value) and any(np.may_share_memory(value, one) for one in held):
-                value = value.copy()
+            elif is_array(value) and not (value.flags.writeable and value.flags.c_contiguous):
+                value = np.array(value, order="C")  # of inputs and constants there are only such views
             results[name] = value
         return Results(results, self._signature)
 
@@ -187,12 +186,6 @@ class CompiledStages(CompiledGraph):
         raise ArgumentError(
             "the model can't be bound, for it runs in stages, whose sizes depend on values; call it instead"
         )
-
-    def _held_by(self, given: Mapping[str, Any]) -> list[Any]:
-        """Arrays that a result must not be memory of."""
-        return [
-            value for value in (*given.values(), *self._stages_of_model.held) if isinstance(value, np.ndarray)
-        ]
 
     def _by_name(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Any]:
         """The inputs, checked, by name."""

@@ -30,6 +30,7 @@ from .control import CONTROL
 from .evaluation import Evaluation
 from .folding import reference_first
 from .importer import Importer, Waiting
+from .plain import at_once
 from .reading import Model, constants_of
 from .table import TABLE
 from .types import NUMBERS, is_array
@@ -89,7 +90,7 @@ class Stage:
     def __call__(self, values: Values) -> None:
         """Adds what it computes to the values."""
         if self.compiled is not None:
-            feeds: dict[str, Any] = {name: values[name] for name in self.feeds}
+            feeds: dict[str, Any] = {name: np.asarray(values[name], order="C") for name in self.feeds}
             feeds |= {name: np.asarray(np.random.default_rng().integers(2**62)) for name in self.seeds}
             values.update(self.compiled(feeds))
         values.update(self.folded)
@@ -141,6 +142,7 @@ class Stages:
     def __init__(self, model: Model, compile_graph: Callable[[Graph], CompiledGraph]) -> None:
         self._model = model
         self._compile = compile_graph
+        self._constants = {name: _read_only(array) for name, array in model.constants.items()}
         self._evaluation = Evaluation(model)
         self._inner: BoundedCache[int, Stages] = BoundedCache(1 << 20)
         self._graphs: list[Any] = []
@@ -150,11 +152,6 @@ class Stages:
         ]
         self._start = Stage(None, (), (), {}, {}, tuple(nodes))
         self.outputs = [info.name for info in model.proto.graph.output]
-
-    @property
-    def held(self) -> list[Array]:
-        """The constants."""
-        return list(self._model.constants.values())
 
     def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
         """The outputs, in order.
@@ -166,7 +163,7 @@ class Stages:
         Raises:
             UnsupportedError: a node that neither our kernels nor ONNX's reference compute.
         """
-        values: Values = {**self._model.constants, **given}
+        values: Values = {**self._constants, **{name: _read_only(value) for name, value in given.items()}}
         stage, rest = self._start, self._start.waiting
         while any(name not in values for name in self.outputs):
             key, described = stage.described(rest, values, self._model.constants, self.outputs)
@@ -203,7 +200,7 @@ class Stages:
             if value is None or name in given or name in constants:
                 continue
             if isinstance(value, np.ndarray):
-                folded[name] = value
+                folded[name] = _read_only(value)
             elif isinstance(value, LogicalTensor) and value.id in inputs:
                 aliases[name] = value.name
             else:
@@ -247,7 +244,7 @@ class Stages:
                 rest.append(one)
                 continue
             inputs = [values[name] if name else None for name in node.input]
-            if not one.failed and _may_be_translated(one.kind, inputs):
+            if not one.failed and _may_be_translated(one.kind, inputs) and not at_once(one.kind, inputs):
                 late.update(node.output)
                 rest.append(one)
                 continue
@@ -312,6 +309,15 @@ class _Body:
         given = {name: self.values[name] for name in self.waiting.captured}
         given |= {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
         return inner.run(given, self.trace)
+
+
+def _read_only(value: Any) -> Any:
+    """An array as one that is not to be written to, so that a result which is memory of it tells."""
+    if not is_array(value):
+        return value
+    view = value.view()
+    view.flags.writeable = False
+    return view
 
 
 def _attribute(attribute: Any) -> Any:

@@ -11,7 +11,7 @@ OPSET = 18
 TRIALS = 40
 TYPES = [np.dtype(name) for name in ("f4", "f8", "f2", "i8", "i4", "i2", "u1", "?")]
 NUMBERS = TYPES[:-1]
-INTEGERS = TYPES[3:7]
+FLOATS = TYPES[:3]
 ENDS = [2**63 - 1, -(2**63), 0, 1, -1, 2, -2, 5, -5, 100, -100]
 COMPARED = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 
@@ -147,6 +147,30 @@ class Draw:
         x = self.array(shape, self.one(["f4", "f8", "i8", "i4"]))
         return [x, ints(self.below(shape[axis] + 1))], {"axis": axis, "largest": self.below(2)}
 
+    def clip(self):
+        x = self.array(self.shape(), self.one(NUMBERS))
+        return [x, np.asarray(-2).astype(x.dtype), np.asarray(1).astype(x.dtype)][: self.below(4, 2)], {}
+
+    def extreme(self):
+        x = self.array(self.shape(1, empty=0), self.one(NUMBERS))
+        axes = [ints(self.below(x.ndim))] * self.below(2)
+        return [x, *axes], {"keepdims": self.below(2)}
+
+    def flatten(self):
+        shape = self.shape(1, empty=0)
+        return [self.array(shape)], {"axis": self.below(len(shape) + 1)}
+
+    def scatter_elements(self):
+        shape, dtype = self.shape(1, empty=0), self.one(TYPES)
+        axis = self.axis(shape)
+        index = np.asarray(self.rng.permutation(shape[axis])[: self.below(shape[axis] + 1, 1)])
+        index = index.reshape([-1 if a == axis % len(shape) else 1 for a in range(len(shape))])
+        wide = [index.size if a == axis % len(shape) else size for a, size in enumerate(shape)]
+        index = np.broadcast_to(index, wide)
+        return [self.array(shape, dtype), index.copy() if self.flip() else index, self.array(wide, dtype)], {
+            "axis": axis
+        }
+
     def transpose(self):
         shape = self.shape(1)
         order = self.rng.permutation(len(shape)).tolist()
@@ -158,22 +182,29 @@ class Draw:
 
 
 DRAWN = {
-    **dict.fromkeys(("Add", "Sub", "Mul"), lambda d: d.pair(d.one(INTEGERS))),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Max", "Min"), lambda d: d.pair(d.one(NUMBERS))),
+    "Div": lambda d: d.pair(d.one(FLOATS)),
+    **dict.fromkeys(("Ceil", "Floor", "Sqrt"), lambda d: ([d.array(d.shape(), d.one(FLOATS))], {})),
+    **dict.fromkeys(("Abs", "Neg"), lambda d: ([d.array(d.shape(), d.one(NUMBERS[:6]))], {})),
     **dict.fromkeys(COMPARED, lambda d: d.pair(d.one(NUMBERS))),
     **dict.fromkeys(("And", "Or", "Xor"), lambda d: d.pair("?")),
     "Not": lambda d: ([d.array(d.shape(), "?")], {}),
     **dict.fromkeys(("Identity", "Shape", "Size"), Draw.whole),
     "Cast": Draw.cast,
+    "Clip": Draw.clip,
     "Compress": Draw.compress,
     "Concat": Draw.concat,
     "ConstantOfShape": Draw.filled,
     "Expand": Draw.expand,
+    "Flatten": Draw.flatten,
     "Gather": Draw.gather,
     "GatherElements": Draw.gather_elements,
     "GatherND": Draw.gather_nd,
     "NonZero": lambda d: ([d.array([2, *d.shape()])], {}),
     "Range": Draw.range,
     "Reshape": Draw.reshape,
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), Draw.extreme),
+    "ScatterElements": Draw.scatter_elements,
     "ScatterND": Draw.scatter_nd,
     "Slice": Draw.slice,
     "Squeeze": Draw.squeeze,
@@ -230,7 +261,7 @@ def test_what_breaks_a_rule_is_left_to_others():
         ("Range", [np.asarray(1), np.asarray(2), np.asarray(0)], {}),
         ("Transpose", [x], {"perm": [0, 2]}),
         ("TopK", [x, ints(4)], {}),
-        ("Add", [x, x], {}),
+        ("Add", [x, x.astype("f8")], {}),
         ("Where", [x > 0, x, x.astype("f8")], {}),
     ):
         assert plainly(called(kind, arrays, 1, attributes)) is None, kind
