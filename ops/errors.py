@@ -107,6 +107,14 @@ class CompiledAgainWarning(UserWarning):
     """Said once where input shapes come by turns that are more than are kept compiled."""
 
 
+class VerdictStoreWarning(UserWarning):
+    """The file of verdicts can't be used; what was verified before is verified once more."""
+
+
+class TuningCacheWarning(UserWarning):
+    """A file of remembered times can't be read or written; compilation goes on without."""
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the known name closest to `name`, or an empty string."""
     if not isinstance(name, str):

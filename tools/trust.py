@@ -19,7 +19,8 @@ trust = typer.Typer(
     help="""Show what verification has found of kernels on this machine: right, wrong, crashed, endless.
 
 A kernel that no sweep has proven is verified when it is first compiled, on integers and in a process of its own, and
-what was found is kept for every program of the user: what is right is not verified again, what is not is never chosen.
+what was found is kept for every program of the user: what is right is not verified again, and what is not is not
+chosen, but that compile(verify=True) verifies all anew, and keeps out only what crashed or never ended.
 Without a command the verdicts are listed.
 
 The environment variable ONEDNN_GRAPH_VERIFY says where that is done: child, the default, inline, in the process that
@@ -73,21 +74,44 @@ def list_verdicts(
 
 @trust.command("clear")
 @command
-def _clear(as_json: Json = False) -> None:
-    """Forget all verdicts. Kernels that are not proven are verified anew.
+def _clear(
+    key: Annotated[
+        str | None,
+        typer.Argument(metavar="[KEY]", help="The beginning of a key, as `list` shows it; all if left out."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Forget all verdicts, or one. Kernels that are not proven are verified anew.
 
     \b
-    Example:
+    Examples:
       onednn-graph trust clear
+      onednn-graph trust clear 6a1d149947fa
     """
     try:
-        count = STORE.clear()
+        if key is None:
+            count = STORE.clear()
+        else:
+            STORE.forget(_whole_key(key))
+            count = 1
     except OSError as error:
-        raise failure(f"{STORE.path} can't be removed: {error}", Exit.failed) from error
+        raise failure(f"{STORE.path} can't be removed: {error.strerror or error}", Exit.failed) from error
     if as_json:
         emit_json({"forgotten": count})
     else:
         console.print(f"{count} forgotten", markup=False)
+
+
+def _whole_key(begin: str) -> str:
+    """The key that begins so."""
+    keys = [key for key in STORE.rows() if key.startswith(begin)]
+    if len(keys) != 1 or not begin:
+        many = f"{len(keys)} keys begin" if keys else "no key begins"
+        raise failure(
+            f"{many} with '{begin}'; give letters of one key, as `onednn-graph trust list` shows them",
+            Exit.usage,
+        )
+    return keys[0]
 
 
 @trust.command("export")
@@ -109,7 +133,7 @@ def _export(
         with replacing(file) as (target,):
             target.write(text.encode())
     except OSError as error:
-        raise failure(f"{file} can't be written: {error}", Exit.failed) from error
+        raise failure(f"{file} can't be written: {error.strerror or error}", Exit.failed) from error
 
 
 @trust.command("import")
@@ -129,7 +153,7 @@ def _import(
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise failure(f"{file} can't be read: {error}", Exit.usage) from error
+        raise failure(f"{file} can't be read: {error.strerror or error}", Exit.usage) from error
     try:
         count = STORE.imported(text)
     except ArgumentError as error:

@@ -16,14 +16,11 @@ from typing import Any
 
 from ...graph.runtime.cache_folder import cache_folder
 from ...graph.runtime.replacing import replacing
+from ...ops.errors import TuningCacheWarning
 
 MAX_BYTES = 2**20
 """Of a file; what is longer is none of ours."""
 LOGGER = logging.getLogger(__name__)
-
-
-class TuningCacheWarning(UserWarning):
-    """A file of remembered times can't be read or written; compilation goes on without."""
 
 
 def digest(key: dict[str, Any]) -> str:

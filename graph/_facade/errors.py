@@ -21,9 +21,11 @@ from onednn_graph.ops.errors import (
     SchemaError,
     ShapeError,
     SkippedStepWarning,
+    TuningCacheWarning,
     UnknownAttributeError,
     UnknownOpError,
     UnsupportedError,
+    VerdictStoreWarning,
     WeightsLeftOutWarning,
 )
 
@@ -48,8 +50,10 @@ __all__ = [
     "SchemaError",
     "ShapeError",
     "SkippedStepWarning",
+    "TuningCacheWarning",
     "UnknownAttributeError",
     "UnknownOpError",
     "UnsupportedError",
+    "VerdictStoreWarning",
     "WeightsLeftOutWarning",
 ]

@@ -23,17 +23,20 @@ class Built:
     Attributes:
         passed_over: reasons.
         verified: whether it was checked on integer data, now: what runs for verdicts of before was not.
+        exactly: whether it had to make the same numbers there.
     """
 
     executable: Executable
     passed_over: tuple[str, ...]
     verified: bool
+    exactly: bool
 
     @property
     def explanation(self) -> Explanation:
         """The executable's as it stands now, with everything that was passed over before it."""
         told = self.executable.explanation
-        return evolve(told, rejected=(*self.passed_over, *told.rejected), verified=self.verified)
+        rejected = (*self.passed_over, *told.rejected)
+        return evolve(told, rejected=rejected, verified=self.verified, exactly=self.exactly)
 
 
 @frozen
@@ -103,7 +106,8 @@ def build(
                     failures.append(f"{explanation.strategy} has no code, {lacks}")
                     continue
                 if wrong is None:
-                    built = Built(executable, (*reasons, *failures), must_verify)
+                    exactly = all(op.schema.exact_on_integers for op in request.ops)
+                    built = Built(executable, (*reasons, *failures), must_verify, exactly)
                     first = request.ops[0]
                     LOGGER.debug("compiled %d ops from %s on: %s", len(request.ops), first, built.explanation)
                     return built

@@ -11,6 +11,8 @@ from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from .arrays import Array
 
+REFERENCE = "numpy"
+"""The backend that others are verified by, and that nothing verifies."""
 SHOWN = 5
 """Candidates that the text of an explanation shows."""
 
@@ -127,6 +129,8 @@ class Explanation:
         prepared_bytes: memory of what they make.
         steps: every kernel, with the op that it belongs to and whether it is proven.
         verified: whether it was checked on integer data, for `verify=True` or a kernel of unknown standing.
+        exactly: whether its ops add and multiply only, so that it had to make the same numbers; others, such as
+            exponentials, may differ by some roundings.
         threads: how many threads its kernels run on; None where the backend does not say.
         online: what executions have tried, for `tune="online"`.
     """
@@ -137,6 +141,7 @@ class Explanation:
     scratch_bytes: int | None
     rejected: tuple[str, ...] = ()
     verified: bool = False
+    exactly: bool = False
     considered: tuple[Considered, ...] = ()
     prepared: tuple[str, ...] = ()
     prepared_bytes: int = 0
@@ -209,8 +214,9 @@ class Explanation:
         if len(self.considered) > SHOWN:
             lines.append(f"  … and {len(self.considered) - SHOWN} more candidates")
         lines += map(str, self.online)
-        if self.verified:
-            lines.append("  verified exactly on integer data")
+        if self.verified and self.backend != REFERENCE:
+            how = "exactly" if self.exactly else "within roundings"
+            lines.append(f"  verified on integer data, {how}")
         lines += [f"  passed over: {reason}" for reason in self.rejected]
         return "\n".join(lines)
 

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ...ops.errors import ArgumentError
+from ...ops.errors import ArgumentError, VerdictStoreWarning
 from ..runtime.cache_folder import cache_folder
 from ..runtime.locking import Lock, foreign_locks
 from ..runtime.replacing import undisturbed
@@ -59,10 +59,6 @@ CREATE INDEX by_use ON verdicts (used);
 CREATE TABLE files (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, digest TEXT NOT NULL);
 """
 LOGGER = logging.getLogger(__name__)
-
-
-class VerdictStoreWarning(UserWarning):
-    """The file of verdicts can't be used; what was verified before is verified once more."""
 
 
 class VerdictStore:
@@ -138,6 +134,11 @@ class VerdictStore:
                 with suppress(FileNotFoundError, NotADirectoryError):
                     name.unlink()
         return count
+
+    def forget(self, key: str) -> None:
+        """Forgets one of them."""
+        self._here().pop(key, None)
+        self._write(lambda file: _remove(file, key), None)
 
     def exported(self) -> str:
         """All verdicts as JSON, for `imported` on a machine of the same kind."""
@@ -340,6 +341,10 @@ def _add(file: Connection, verdicts: Mapping[str, Verdict]) -> list[tuple[str, V
                 (count - MOST,),
             )
         return _asked(file, list(verdicts))
+
+
+def _remove(file: Connection, key: str) -> None:
+    file.execute("DELETE FROM verdicts WHERE key = ?", (key,))
 
 
 def _touch(file: Connection, keys: list[tuple[str]]) -> None:

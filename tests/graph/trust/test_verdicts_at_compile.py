@@ -77,6 +77,24 @@ def test_a_second_compilation_verifies_nothing(verified):
     assert set(STORE.rows().values()) == {Verdict(Kind.right, "", first.steps[0].name)}
 
 
+@pytest.mark.parametrize(
+    ("kind", "attributes", "how"),
+    [
+        ("BiasAddBackward", {}, "exactly"),
+        ("SoftMax", {"axis": -1}, "within roundings"),
+        ("BiasAddBackward", {}, "by nobody: NumPy is what others are verified by"),
+    ],
+)
+def test_how_it_was_verified_is_told(kind, attributes, how):
+    graph = og.Graph()
+    graph.op(kind, graph.input("x", "f32", (2, 4, 4, 8)), **attributes)
+    backend = {"backend": "numpy"} if "NumPy" in how else {}
+    explanation = told(graph, verify=True, **backend)
+    assert explanation.verified
+    lines = [line.strip() for line in str(explanation).splitlines() if "verified" in line]
+    assert lines == ([] if backend else [f"verified on integer data, {how}"])
+
+
 def test_a_second_compilation_of_a_program_verifies_nothing(verified):
     graph = og.Graph()
     x = graph.input("x", "f32", (4, 16))
