@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from ...ops.errors import OneDNNGraphError
+from ...ops.values import one_line
 from ..importing.translation import (
     NO_TRANSLATION,
     TooLarge,
@@ -151,7 +153,20 @@ class Evaluation:
 
     def _own(self, node: Any, inputs: Sequence[Any], needed: int) -> list[Any] | None:
         kernel = OWN.get(kind_of(node))
-        return None if kernel is None else kernel(self._call(node, inputs, needed))
+        if kernel is None:
+            return None
+        try:
+            return kernel(self._call(node, inputs, needed))
+        except (Unmapped, OneDNNGraphError, MemoryError):
+            raise
+        except (
+            Exception
+        ) as error:  # nobody has looked whether the inputs fit: that may be it, or a defect here
+            given = ", ".join(map(_described, inputs))
+            raise Unmapped(
+                f"its NumPy kernel in onednn_graph ends in {type(error).__name__}: {one_line(error)}, for inputs of "
+                f"{given}"
+            ) from error
 
     def _call(self, node: Any, inputs: Sequence[Any], needed: int) -> Call:
         if id(node) not in self._kept:  # held beside what is made of it, so that its id is that of no other
@@ -176,6 +191,13 @@ class Evaluation:
             return self.translated(t, kind, values, needed, node.output, attributes)
 
         return by_kernels(inputs, translate, self._limit)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        array: Array = value
+        return f"{array.dtype} {list(array.shape)}"
+    return "nothing" if value is None else type(value).__name__
 
 
 def _python(value: Any) -> Any:

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.onnx import own
 from onednn_graph.graph.onnx.staged_graph import StagedGraph
 from onednn_graph.graph.onnx.types import NUMBERS
 from onednn_graph.tools.graph_files import with_shapes
@@ -249,3 +250,27 @@ def test_parts_that_nobody_needs_are_parts_of_a_split(opset, dtype):
     made = og.from_onnx(proto).compile()(x)
     np.testing.assert_array_equal(made["a"], [0, 1])
     np.testing.assert_array_equal(made["b"], [2, 3])
+
+
+def test_what_a_kernel_of_ours_ends_in_is_told_as_that(monkeypatch):
+    def broken(call):
+        raise KeyError("weights")
+
+    monkeypatch.setitem(own.OWN, "NonMaxSuppression", broken)
+    model = whole(
+        [node("NonMaxSuppression", "boxes scores most", "y")],
+        {
+            "boxes": (TYPES.FLOAT, [1, 2, 4]),
+            "scores": (TYPES.FLOAT, [1, 1, 2]),
+            "most": (TYPES.INT64, [1]),
+        },
+        ["y"],
+    )
+    call = og.from_onnx(model).compile()
+    with pytest.raises(og.UnsupportedError) as caught:
+        call(np.zeros((1, 2, 4), np.float32), np.zeros((1, 1, 2), np.float32), np.array([1]))
+    assert (
+        "its NumPy kernel in onednn_graph ends in KeyError: 'weights', for inputs of float32 [1, 2, 4]"
+        in str(caught.value)
+    )
+    assert "don't fit together" not in str(caught.value)
