@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,11 @@ def check_texts(values: Iterable[object], nodes: Iterable[Any]) -> None:
             raise invalid(f"the name {format_value(text)} is not text in UTF-8")
 
 
-def check_structure(graph: Any) -> None:
-    """Checks that all that nodes and outputs read is there, made by one, and in order.
+def check_structure(graph: Any, around: Collection[str] = ()) -> None:
+    """Checks that all that nodes and outputs read is there, made by one, and in order; in graphs inside nodes, too.
+
+    Args:
+        around: names that a graph inside a node may read.
 
     Raises:
         ArgumentError: it is not.
@@ -80,7 +83,7 @@ def check_structure(graph: Any) -> None:
     for number, node in enumerate(graph.node):
         label = label_of(node, number)
         for name in node.input:
-            if not name or name in known:
+            if not name or name in known or name in around:
                 continue
             if name in makers:
                 raise invalid(
@@ -90,18 +93,116 @@ def check_structure(graph: Any) -> None:
             raise invalid(
                 f"node {label!r} ({node.op_type}) reads {name!r}, which no input, initializer or node makes"
             )
+        for inner in inner_graphs(node):
+            check_structure(inner, {*known, *around})
         for name in node.output:
             if name in known:
                 raise invalid(f"node {label!r} ({node.op_type}) makes {name!r}, which is there already")
             if name:
                 known.add(name)
+    if not graph.output and not around:
+        raise invalid("it has no outputs")
     marked: set[str] = set()
     for output in graph.output:
-        if output.name not in known:
+        if output.name not in known and output.name not in around:
             raise invalid(f"its output {output.name!r} is made by no node")
-        if output.name in marked:
+        if output.name in marked and not around:
             raise invalid(f"two outputs have the name {output.name!r}")
         marked.add(output.name)
+
+
+class Forms:
+    """What ONNX's documents say of ops: how many inputs and outputs, which attributes.
+
+    What the package onnx computes of a node, its shapes, its version in a later op set, may end the process where a
+    node has not this form.
+    """
+
+    def __init__(self) -> None:
+        self._defs = library("onnx.defs", "onnx", "from_onnx")
+        self._found: dict[tuple[str, str, int], Any] = {}
+
+    def _schema(self, node: Any, versions: Mapping[str, int]) -> Any:
+        key = node.domain, node.op_type, versions.get(node.domain, 0)
+        if key not in self._found:
+            try:
+                self._found[key] = self._defs.get_schema(node.op_type, key[2], node.domain)
+            except self._defs.SchemaError:  # of another library, or newer than the package onnx
+                self._found[key] = None
+        return self._found[key]
+
+    def check(self, graph: Any, versions: Mapping[str, int]) -> None:
+        """Checks the nodes of a graph, or of a function.
+
+        Args:
+            versions: of op sets, by domain.
+
+        Raises:
+            ArgumentError: a node is not of its op's form.
+        """
+        for number, node in enumerate(graph.node):
+            schema = self._schema(node, versions)
+            if schema is not None:
+                wrong = _unlike(schema, node)
+                if wrong:
+                    raise invalid(f"node {label_of(node, number)!r} ({node.op_type}): {wrong}")
+
+
+def _unlike(schema: Any, node: Any) -> str:
+    """What a node has other than its op; empty where it is right."""
+    for what, count, least, most in (
+        ("inputs", len(node.input), schema.min_input, schema.max_input),
+        ("outputs", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            return (
+                f"it has {count} {what}, and its op takes {least} to {most}"
+                if least < most
+                else (f"it has {count} {what}, and its op takes {least}")
+            )
+    known = schema.attributes
+    there: set[str] = set()
+    for attribute in node.attribute:
+        if attribute.name in there:
+            return f"its attribute {attribute.name!r} appeared multiple times"
+        there.add(attribute.name)
+        if attribute.name in known and attribute.type != known[attribute.name].type.value:
+            return (
+                f"its attribute {attribute.name!r} is of another type than {known[attribute.name].type.name}"
+            )
+        if attribute.type == GRAPH and not (attribute.HasField("g") or attribute.ref_attr_name):
+            return f"its attribute {attribute.name!r} holds no graph"
+    missing = [name for name, one in known.items() if one.required and name not in there]
+    if missing:
+        return f"its attribute {missing[0]!r} is missing"
+    return _unlike_its_graphs(node)
+
+
+GRAPH = 5
+"""`AttributeProto.GRAPH`."""
+
+
+def _unlike_its_graphs(node: Any) -> str:
+    """What the graphs inside a node of control flow have other than the node."""
+    graphs = {attribute.name: attribute.g for attribute in node.attribute if attribute.type == GRAPH}
+    made, taken = len(node.output), len(node.input)
+    wanted: dict[str, tuple[int, int]] = {}
+    if node.domain == "" and node.op_type == "If":
+        wanted = dict.fromkeys(("then_branch", "else_branch"), (0, made))
+    elif node.domain == "" and node.op_type == "Loop":
+        wanted = {"body": (max(taken, 2), 1 + made)}
+        if made < taken - 2:
+            return f"it has {made} outputs for {taken - 2} values that it carries"
+    elif node.domain == "" and node.op_type == "Scan":
+        wanted = {"body": (taken, made)}
+    for name, (inputs, outputs) in wanted.items():
+        graph = graphs.get(name)
+        if graph is not None and (len(graph.input), len(graph.output)) != (inputs, outputs):
+            return (
+                f"its {name} has {len(graph.input)} inputs and {len(graph.output)} outputs, and must have {inputs} "
+                f"and {outputs}"
+            )
+    return ""
 
 
 class NodeChecks:

@@ -34,6 +34,8 @@ from .reading import Model, decoded
 from .table import TABLE
 
 SHAPES = ("Shape", "Size")
+OF_ITS_OWN = 16
+"""How often as much as a model holds its computed constants may take: weights of 4 bits become f32, transposed."""
 
 
 class Evaluation:
@@ -48,6 +50,8 @@ class Evaluation:
         self._opset = model.opset
         self._limit = model.fold_limit
         self._schemas = Schemas(model.opset)
+        self._bytes = 0
+        self._held = sum(value.nbytes for value in model.constants.values())
         self._kept: dict[int, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
         self.reference = Reference(
             model.onnx, model.proto.opset_import, model.opset, model.proto.ir_version, model.fold_limit
@@ -112,7 +116,12 @@ class Evaluation:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
         plain = plainly(self._call(node, inputs, needed))
         if plain is not None:
-            return [np.array(array, order="C") for array in plain]  # of their own, for whoever keeps them
+            shared = [value for value in inputs if value is not None]
+            kept = [
+                np.array(array, order="C", copy=True if _shares(array, shared) else None) for array in plain
+            ]  # of their own, for whoever keeps them
+            self._account(kept, inputs)
+            return kept
         made = self._by_kernels(node, inputs, needed)
         if made is None:
             try:
@@ -121,7 +130,29 @@ class Evaluation:
                 raise
             except Unmapped as error:
                 raise Failed(str(error)) from error
-        return self.reference(node, inputs) if made is None else made
+        if made is None:
+            made = self.reference(node, inputs)
+        self._account(made, inputs)
+        return made
+
+    @property
+    def _room(self) -> int:
+        """Bytes that a constant may take now: all together have a limit, too."""
+        return min(self._limit, self._limit + OF_ITS_OWN * self._held - self._bytes)
+
+    def _account(self, made: Sequence[Array], inputs: Sequence[Array | None]) -> None:
+        """Counts what constants take together.
+
+        Raises:
+            TooLarge: they take more than they may.
+        """
+        given = [value for value in inputs if value is not None]
+        self._bytes += sum(a.nbytes for a in made if not _shares(a, given))
+        if self._bytes > self._limit + OF_ITS_OWN * self._held:
+            raise TooLarge(
+                f"the constants that are computed at import take {self._bytes:,} bytes until here, and may take "
+                f"{self._limit:,} and {OF_ITS_OWN} times what the model holds; raise fold_limit of from_onnx"
+            )
 
     def value(self, node: Any, inputs: Sequence[Any], needed: int) -> tuple[str, list[Any]]:
         """Who has computed it, and the outputs of a node for these inputs: arrays, lists of them, or None.
@@ -173,7 +204,7 @@ class Evaluation:
             self._kept[id(node)] = (node, self._own_attributes(node), {})
         _, attributes, kept = self._kept[id(node)]
         kind = kind_of(node)
-        return Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._limit, kept)
+        return Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._room, kept)
 
     def _own_attributes(self, node: Any) -> dict[str, Any]:
         """A node's attributes, its tensors as arrays."""
@@ -190,7 +221,12 @@ class Evaluation:
         def translate(t: Translation, values: Sequence[Value | None]) -> Sequence[Value]:
             return self.translated(t, kind, values, needed, node.output, attributes)
 
-        return by_kernels(inputs, translate, self._limit)
+        return by_kernels(inputs, translate, self._room)
+
+
+def _shares(array: Array, others: Sequence[Array]) -> bool:
+    """Whether an array may be memory of others, or has its elements more than once."""
+    return 0 in array.strides or any(np.may_share_memory(array, other) for other in others)
 
 
 def _described(value: Any) -> str:

@@ -45,6 +45,7 @@ from .control import CONTROL
 from .definitions import definition
 from .evaluation import SHAPES, Evaluation
 from .folding import DRAWS, Failed, trusted_node
+from .foreign import foreign_of
 from .host_nodes import host_node
 from .modules import module_titles
 from .node import constant_scalar
@@ -179,8 +180,12 @@ class Importer:
         results = {output.name: self.values[output.name] for output in outputs}
         return finished(self.t, results, "from_onnx", for_sizes=True)
 
-    def ports(self) -> tuple[Sequence[LogicalTensor], Sequence[tuple[str, LogicalTensor]]]:
-        """The inputs, and the outputs as the model describes them."""
+    def ports(self, *, typed: bool) -> tuple[Sequence[LogicalTensor], Sequence[tuple[str, LogicalTensor]]]:
+        """The inputs, and the outputs as the model describes them.
+
+        Args:
+            typed: whether every output must have a type: that which ONNX infers, where the model says none.
+        """
         inputs: list[LogicalTensor] = []
         for info in self.proto.graph.input:
             if info.name in self.inputs:
@@ -189,19 +194,27 @@ class Importer:
                 inputs.append(made or foreign_tensor(FOREIGN + len(inputs), info.name))
         outputs: list[tuple[str, LogicalTensor]] = []
         described = self.proto.graph.output
-        if not all(info.type.HasField("tensor_type") for info in described):
+        if typed and not all(info.type.HasField("tensor_type") for info in described):
             inference = library("onnx.shape_inference", "onnx", "from_onnx")
             described = inference.infer_shapes(self.proto).graph.output
         for number, info in enumerate(described, 1 + max((t.id for t in inputs), default=0)):
-            try:
-                data_type, shape = self._described(info, "output")
-                made = LogicalTensor(number, data_type, shape, name=info.name)
-            except OneDNNGraphError:
-                if not self.model.reference:
-                    raise
-                made = foreign_tensor(number, info.name)
-            outputs.append((info.name, made))
+            outputs.append((info.name, self._output(number, info)))
         return inputs, outputs
+
+    def _output(self, number: int, info: Any) -> LogicalTensor:
+        """An output as far as the model, or else its translation, says what it is."""
+        value = self.values.get(info.name)
+        if not info.type.HasField("tensor_type") and value is not None:
+            data_type = DATA_TYPES.get(dtype_of(value))
+            if data_type is not None:
+                return LogicalTensor(number, data_type, shape_of(value), name=info.name)
+        try:
+            data_type, shape = self._described(info, "output")
+            return LogicalTensor(number, data_type, shape, name=info.name)
+        except OneDNNGraphError:
+            if not self.model.reference:
+                raise
+            return foreign_tensor(number, info.name)
 
     # --- what is given ---
 
@@ -219,6 +232,10 @@ class Importer:
             except UnsupportedError:
                 if not self.model.reference:
                     raise
+                try:
+                    foreign_of(info)
+                except Unmapped as error:
+                    raise UnsupportedError(f"from_onnx: input {info.name!r}: {error}") from error
                 self.broken.add(info.name)
                 continue
             made = self.t.input(info.name, data_type, self._fixed(info.name, shape))

@@ -35,6 +35,8 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> Graph | Open
     importer.translate()
     importer.check()
     if importer.waiting and not importer.open_only:
-        return StagedGraph(*importer.ports(), model)
+        return StagedGraph(*importer.ports(typed=False), model)
     graph = importer.graph()
-    return OpenGraph(*importer.ports(), partial(_imported, model)) if graph is None else graph
+    if graph is not None:
+        return graph
+    return OpenGraph(*importer.ports(typed=True), partial(_imported, model))

@@ -64,7 +64,10 @@ def _size(call: Call) -> Outputs:
 
 def _concatenated(call: Call) -> Outputs:
     parts: list[Array] = [call[place] for place in range(len(call.inputs))]
-    return [np.concatenate(parts, call.get("axis", 1))] if len({a.dtype for a in parts}) == 1 else None
+    if len({a.dtype for a in parts}) != 1:
+        return None
+    check_room([sum(a.size for a in parts)], parts[0].dtype, call.limit)
+    return [np.concatenate(parts, call.get("axis", 1))]
 
 
 def _gathered(call: Call) -> Outputs:

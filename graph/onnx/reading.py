@@ -18,7 +18,7 @@ from ..importing.translation import FAILURES, Unmapped
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.text_files import file_error
-from .checks import check_structure, check_texts, invalid
+from .checks import Forms, check_structure, check_texts, invalid
 from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
 from .protos import captured
@@ -80,6 +80,11 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
     check_texts([value.name for values in named for value in values], _nodes(proto))
     opset = _opset(onnx, proto)
     proto = _in_default_domain(onnx, proto)
+    forms = Forms()
+    for holder in (proto, *proto.functions):
+        versions = {o.domain: o.version for o in holder.opset_import}
+        for graph in graphs_in(getattr(holder, "graph", holder)):
+            forms.check(graph, versions)
     if opset < OLDEST_OPSET:
         proto, opset = _converted(onnx, proto, opset), OLDEST_OPSET
     if proto.functions:
@@ -120,9 +125,9 @@ def _converted(onnx: Any, proto: Any, opset: int) -> Any:
     copy.CopyFrom(proto)
     # The converter wants initializers among the inputs where the format is as old as that was a rule.
     copy.ir_version = max(copy.ir_version, 4)
-    if opset < 7:
-        _spread_slopes(onnx, copy)
     try:
+        if opset < 7:
+            _spread_slopes(onnx, copy)
         return converter.convert_version(copy, OLDEST_OPSET)
     except Exception as error:  # of its C++ code
         raise UnsupportedError(

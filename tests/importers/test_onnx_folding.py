@@ -308,3 +308,16 @@ def test_the_reference_is_right_where_it_is_relied_on():
                 ):
                     wrong.setdefault((kind, opset), []).append(case.name)
     assert not wrong
+
+
+def test_constants_together_take_no_more_than_they_may():
+    nodes = [helper.make_node("Concat", [f"a{i}", f"a{i}"], [f"a{i + 1}"], axis=0) for i in range(16)]
+    nodes += [
+        helper.make_node("ReduceSum", ["a16"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["x", "sum"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": X}, ["y"], {"a0": np.ones(2, np.float32)}, opset=17)
+    # The largest has 512 KiB, all together nearly 1 MiB.
+    assert og.from_onnx(model, fold_limit=1 << 20).compile()(X)["y"].shape == X.shape
+    with pytest.raises(og.UnsupportedError, match="raise fold_limit"):
+        og.from_onnx(model, fold_limit=3 << 18)

@@ -239,3 +239,59 @@ def test_models_with_wrong_bytes_end_in_our_errors(changes, cut_off):
         content[place] = value
     with contextlib.suppress(og.OneDNNGraphError):
         og.from_onnx(bytes(content[: changes[0][0]] if cut_off else content))
+
+
+# --- nodes that onnx's own C++ code ends the process for, or that end a run in an error of Python's ------
+
+
+def _branch(output, *nodes):
+    return helper.make_graph(list(nodes), "branch", [], [onnx.ValueInfoProto(name=output)])
+
+
+def _body(inputs, outputs):
+    names = [onnx.ValueInfoProto(name=name) for name in (*inputs, *outputs)]
+    nodes = [helper.make_node("Identity", ["x"], [name]) for name in outputs]
+    return helper.make_graph(nodes, "body", names[: len(inputs)], names[len(inputs) :])
+
+
+def _held(kind, inputs, outputs=("y",), **attributes):
+    return helper.make_node(kind, list(inputs), list(outputs), **attributes)
+
+
+THEN = _branch("t", helper.make_node("Identity", ["x"], ["t"]))
+
+
+@pytest.mark.parametrize(
+    ("node", "match"),
+    [
+        (_held("If", ["c"], then_branch=THEN), "attribute 'else_branch' is missing"),
+        (_held("If", ["c"], ["y", "z"], then_branch=THEN, else_branch=THEN), "must have 0 and 2"),
+        (
+            _held(
+                "If", ["c"], then_branch=THEN, else_branch=_branch("e", helper.make_node("Neg", ["q"], ["e"]))
+            ),
+            r"node 'e' \(Neg\) reads 'q', which no input",
+        ),
+        (_held("If", ["c"], then_branch=THEN, else_branch=_branch("e")), "output 'e' is made by no node"),
+        (_held("Loop", ["", "c", "x"], body=_body(["n", "k"], ["k2", "v"])), "must have 3 and 2"),
+        (_held("Loop", ["", "c", "x"], body=_body(["n", "k", "v"], ["k2"])), "must have 3 and 2"),
+        (_held("Scan", ["x"], num_scan_inputs=1, body=_body([], ["v"])), "must have 1 and 1"),
+        (_held("Relu", ["x", "x"]), "has 2 inputs, and its op takes 1"),
+        (_held("Concat", ["x"]), "attribute 'axis' is missing"),
+        (_held("Concat", ["x"], axis=0.5), "another type than INT"),
+    ],
+)
+def test_nodes_that_are_not_of_their_ops_form(node, match):
+    inputs = {"x": integers(2, 3), "c": np.asarray(True)}
+    with pytest.raises(og.ArgumentError, match=match):
+        og.from_onnx(model_of([node], inputs, ["y"], opset=17).SerializeToString())
+
+
+def test_inputs_and_outputs_that_are_none():
+    model = model_of([helper.make_node("StringNormalizer", ["x"], ["y"])], {"x": X}, ["y"], opset=17)
+    model.graph.input[0].type.tensor_type.elem_type = 99
+    with pytest.raises(og.UnsupportedError, match="input 'x': element type 99 of ONNX has no counterpart"):
+        og.from_onnx(model)
+    del model.graph.output[:]
+    with pytest.raises(og.ArgumentError, match="it has no outputs"):
+        og.from_onnx(model)
