@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
+from ...ops.values import counted
 from ..pictures.profile import Profile
 from .record import HOST, REFERENCE, Placed, told
 
@@ -45,7 +46,9 @@ class Report:
             f"{ops[name]} of {total} ops and {self.seconds.get(name, 0.0) * 1e3:.2f} ms on {name}"
             for name in sorted(ops, key=lambda name: name != "onednn")
         )
-        head = f"{self.partitions} partitions: {parts}; {self.onednn_share:.0%} of the time on oneDNN"
+        head = (
+            f"{counted(self.partitions, 'partition')}: {parts}; {self.onednn_share:.0%} of the time on oneDNN"
+        )
         elsewhere = [(name, line) for name in (HOST, REFERENCE) for line in told(self.record, name)]
         lines = [f"  on {name}: {line}" for name, line in elsewhere if len(ops) > 1 or name == REFERENCE]
         return "\n".join([head, *lines])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import count
 from typing import Any
 
 from ...ops.data_types import parse_enum
@@ -22,8 +23,10 @@ from .record import Explanations
 from .signature import Signature
 
 
-def partitions_of(graph: GraphCore, policy: Policy | str, *, backend: str | None) -> list[Partition]:
-    """See `Graph.get_partitions`."""
+def partitions_of(
+    graph: GraphCore, policy: Policy | str, *, backend: str | None, numbers: Iterator[int] | None = None
+) -> list[Partition]:
+    """See `Graph.get_partitions`; they are numbered from 0 on where no numbers are given."""
     content = content_of(graph)
     if not graph.finalized:
         raise GraphError("the graph must be finalized before get_partitions; call finalize()")
@@ -43,18 +46,22 @@ def partitions_of(graph: GraphCore, policy: Policy | str, *, backend: str | None
             constants=held,
             steady=steady,
         )
-        for number, (claim, ids) in enumerate(zip(claims, read, strict=True))
+        for claim, ids, number in zip(claims, read, numbers or count(), strict=False)
     ]
 
 
 def compile_graph(
-    graph: GraphCore, engine: Engine | None = None, options: CompileOptions | None = None
+    graph: GraphCore,
+    engine: Engine | None = None,
+    options: CompileOptions | None = None,
+    *,
+    numbers: Iterator[int] | None = None,
 ) -> CompiledGraph:
-    """See `Graph.compile`."""
+    """See `Graph.compile`; and for `numbers`, `partitions_of`."""
     options = CompileOptions() if options is None else options
     graph = finalized(graph)
     content = content_of(graph)
-    partitions = partitions_of(graph, options.policy, backend=options.backend)
+    partitions = partitions_of(graph, options.policy, backend=options.backend, numbers=numbers)
     together = options.policy is Policy.fusion
     return CompiledGraph(
         partitions,

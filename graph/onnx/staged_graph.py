@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from threading import local
 from typing import Any, Unpack
 
@@ -17,6 +18,7 @@ from ..compile.options import CompileKeywords, CompileOptions, parse_options
 from ..compile.partition import Partition
 from ..compile.record import Explanations, Placed
 from ..compile.signature import Arrays, Bound, Results, Signature, with_outputs
+from ..compile.whole import compile_graph
 from ..core.editing import reshaped_inputs
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
@@ -131,7 +133,8 @@ class CompiledStages(CompiledGraph):
         named = list(zip(graph.output_names, graph.outputs, strict=True))
         self._begin(Signature(graph.inputs, named, ()), engine, partial(_prepared, graph, options.again()))
         self._foreign = graph.foreign
-        self._stages_of_model = Stages(graph.model, partial(_compiled, self.engine, options, graph.convert))
+        compiled = partial(_compiled, self.engine, options, graph.convert, count())
+        self._stages_of_model = Stages(graph.model, compiled)
         self._latest = local()
 
     def __call__(
@@ -229,8 +232,8 @@ class CompiledStages(CompiledGraph):
 
     def explain(self) -> Explanations:
         """What was chosen for each partition at this thread's latest call, and which nodes ran by themselves."""
-        told = [one for graph in self._trace.graphs for one in graph.explain().values()]
-        return StagesExplained(dict(enumerate(told)), self.nodes)
+        told = {number: one for graph in self._trace.graphs for number, one in graph.explain().items()}
+        return StagesExplained(told, self.nodes, called=hasattr(self._latest, "trace"))
 
     def _seconds_beside(self) -> Mapping[str, float]:
         seconds = Counter[str]()
@@ -251,13 +254,28 @@ class CompiledStages(CompiledGraph):
 
 
 class StagesExplained(Explanations):
-    """What was chosen for each partition, and which nodes ran by themselves."""
+    """What was chosen for each partition, and which nodes ran by themselves.
 
-    def __init__(self, partitions: Mapping[int, Any], nodes: Sequence[Ran]) -> None:
+    Args:
+        partitions: number → what was chosen.
+        nodes: in the order in which they ran.
+        called: whether there was a call to tell of.
+
+    Attributes:
+        nodes, called: as given.
+    """
+
+    def __init__(self, partitions: Mapping[int, Any], nodes: Sequence[Ran], *, called: bool) -> None:
         super().__init__(partitions)
         self.nodes = tuple(nodes)
+        self.called = called
 
     def __str__(self) -> str:
+        if not self.called:
+            return (
+                "the model runs in stages, which are made and compiled at its first call; call it once before "
+                "explain(), on the same thread"
+            )
         lines = [
             f"node {one.label!r} ({one.kind}) by itself, on {one.by}: {one.reason}" for one in self.nodes
         ]
@@ -275,10 +293,11 @@ def _prepared(graph: StagedGraph, options: Mapping[str, Any], engine: Engine | N
 
 
 def _compiled(
-    engine: Engine, options: CompileOptions, convert: Convert | None, graph: Graph
+    engine: Engine, options: CompileOptions, convert: Convert | None, numbers: Iterator[int], graph: Graph
 ) -> CompiledGraph:
+    """A stage's graph, whose partitions have numbers that none of another stage has."""
     made = graph if convert is None else convert(graph)
-    return made.compile(engine, **options.again(), choices=options.choices)
+    return compile_graph(made, engine, options, numbers=numbers)
 
 
 def _converted(convert: Convert | None, data_type: DataType, keep: Collection[str], graph: Graph) -> Graph:

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ...ops.errors import UnsupportedError
 from ..compile.compiled_graph import CompiledGraph
@@ -255,7 +255,15 @@ class Stages:
         node, kind, label = one.node, one.kind, one.label
         start = perf_counter()
         if kind in CONTROL:
-            made = CONTROL[kind](_Body(self, one, values, trace), inputs)
+            body, place = _Body(self, one, values, trace), len(trace.nodes)
+            made = CONTROL[kind](body, inputs)
+            times = (
+                f"its graphs ran {body.runs} times, in stages"
+                if body.runs != 1
+                else "its graph ran in stages"
+            )
+            ran = Ran(kind, label, "numpy", times, perf_counter() - start - body.seconds)
+            trace.nodes.insert(place, ran)
         else:
             try:
                 by, made = self._evaluation.value(node, inputs, one.needed)
@@ -290,14 +298,21 @@ class Stages:
         return self._inner.get(id(graph), made)
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Body:
-    """A node with graphs inside, as control flow runs it."""
+    """A node with graphs inside, as control flow runs it.
+
+    Attributes:
+        runs: how often one of them ran.
+        seconds: how long that took.
+    """
 
     stages: Stages
     waiting: Waiting
     values: Values
     trace: Trace
+    runs: int = 0
+    seconds: float = 0.0
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the node."""
@@ -308,7 +323,11 @@ class _Body:
         inner = self.stages.inner(graph)
         given = {name: self.values[name] for name in self.waiting.captured}
         given |= {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
-        return inner.run(given, self.trace)
+        start = perf_counter()
+        made = inner.run(given, self.trace)
+        self.seconds += perf_counter() - start
+        self.runs += 1
+        return made
 
 
 def _read_only(value: Any) -> Any:
