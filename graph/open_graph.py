@@ -12,6 +12,7 @@ from .compile.compiled_graph import CompiledGraph
 from .compile.compiled_open_graph import CompiledOpenGraph, open_ports
 from .compile.options import CompileKeywords, CompileOptions, parse_options
 from .compile.signature import Signature
+from .compile.whole import compile_graph
 from .core.editing import reshaped_inputs
 from .graph import Graph
 from .model.logical_tensor import LogicalTensor, evolve_tensor, format_shape, label
@@ -136,7 +137,10 @@ def _open(graph: OpenGraph) -> str:
 
 def _prepared(graph: OpenGraph, options: CompileOptions, engine: Engine | None) -> CompiledOpenGraph:
     def made(shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
-        return graph.with_shapes(shapes).compile(compiled.engine, **options.again(), choices=options.choices)
+        found = graph.with_shapes(shapes)
+        if isinstance(found, Graph):
+            return compile_graph(found, compiled.engine, options)  # shares what is made of constants
+        return found.compile(compiled.engine, **options.again(), choices=options.choices)
 
     signature = Signature(graph.inputs, list(zip(graph.output_names, graph.outputs, strict=True)), ())
     compiled = CompiledOpenGraph(signature, engine, made, partial(_prepared_again, graph, options.again()))

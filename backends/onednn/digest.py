@@ -7,22 +7,15 @@ nothing of their content: kernels are made without knowing it.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Sequence
-from enum import Enum
-from typing import Any, cast
-
-from attrs import fields
 
 from ...graph.runtime.cached import cached
 from ...graph.trust.store import STORE
 from .library.cpu import cpu_kind
-from .library.descriptors import Descriptor
 from .library.loading import Library
-from .library.memory import MemoryDesc
-from .library.primitive import PostOp, PrimitiveAttributes, PrimitiveDesc
+from .library.telling import told
 from .plan.plan import Plan
 from .plan.steps import Buffer, Step
 
@@ -47,12 +40,12 @@ class Keys:
         """The key of verdicts about a step; empty where not all is known that it depends on."""
         if step.desc.asked is None or self._circumstances is None:
             return ""
-        told = [
-            _told(step.desc),
+        all_of_it = [
+            told(step.desc),
             self._plan.scratchpad(step).nbytes,
             _arguments(self._plan, step, self._blocks),
         ]
-        return hashlib.sha256(f"{self._circumstances}{json.dumps(told)}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._circumstances}{json.dumps(all_of_it)}".encode()).hexdigest()
 
     @cached
     def _circumstances(self) -> str | None:
@@ -75,37 +68,6 @@ def _hints(lib: Library) -> int:
     return int(lib.c.dnnl_get_cpu_isa_hints()) if hasattr(lib.c, "dnnl_get_cpu_isa_hints") else 0
 
 
-def _told(value: object) -> Any:
-    """Something that primitives are described by, as JSON has it: what differs there differs here.
-
-    Raises:
-        TypeError: nothing that is known here.
-    """
-    if isinstance(value, MemoryDesc):
-        return ["memory", value.facts, *map(_told, value.hidden)]
-    if isinstance(value, Enum):
-        return cast("Any", value).value
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_told(one) for one in cast("Sequence[object]", value)]
-    if isinstance(value, PrimitiveDesc):
-        return ["primitive", value.function, value.implementation, _told(value.asked)]
-    if isinstance(value, PrimitiveAttributes):
-        masks = [sorted(value.scales.items()), sorted(value.zero_points.items())]
-        return ["attributes", int(value.fpmath), _told(value.post_ops), _told(masks)]
-    if isinstance(value, PostOp):
-        return ["post-op", int(value.algorithm), value.alpha, value.beta, _told(value.operand)]
-    if isinstance(value, Descriptor):
-        return [value.function, *(_told(getattr(value, name)) for name in _names(type(value)))]
-    raise TypeError(f"{type(value).__name__} is not part of what a primitive is described by")
-
-
-@functools.cache
-def _names(descriptor: type[Descriptor]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(descriptor))
-
-
 def _arguments(plan: Plan, step: Step, blocks: Sequence[Sequence[int]]) -> list[object]:
     """Of each argument: its number, what it is, whose memory it lies in, and where in that."""
     first: dict[object, tuple[int, int]] = {}
@@ -117,7 +79,7 @@ def _arguments(plan: Plan, step: Step, blocks: Sequence[Sequence[int]]) -> list[
         if buffer.root.argument is not None:
             lines = {(start + offsets[buffer.root.argument]) % LINE for offsets in blocks} or lines
         found.append(
-            [int(number), _told(buffer.desc), _kind(buffer.root), which, start - begin, sorted(lines)]
+            [int(number), told(buffer.desc), _kind(buffer.root), which, start - begin, sorted(lines)]
         )
     return found
 

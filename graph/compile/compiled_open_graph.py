@@ -108,7 +108,10 @@ class CompiledOpenGraph(CompiledGraph):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory beside arguments, results and constants, for all sizes that are kept, in bytes."""
+        """Memory beside arguments, results and constants, for all sizes that are kept, in bytes.
+
+        What was made of constants is counted for each size, although sizes share what they make alike.
+        """
         return sum(made.memory_bytes for made in self._made.values().values())
 
     def explain(self) -> Explanations:

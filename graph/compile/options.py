@@ -12,6 +12,7 @@ from attrs import field, fields_dict, frozen
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.values import format_value, integer
+from ..runtime.shared_constants import SharedConstants
 from ..runtime.threads import checked_threads
 from .trials import Choices
 
@@ -82,10 +83,12 @@ class CompileOptions:
     scratch_limit: int | None = None
     threads: int | None = field(default=None, converter=checked_threads)
     choices: Choices = field(factory=Choices, converter=_choices, eq=False, repr=False)
+    shared: SharedConstants = field(init=False, factory=SharedConstants, eq=False, repr=False)
 
     def again(self) -> dict[str, Any]:
-        """The options by name for another compilation, which is to have `choices` of its own."""
-        return {name: getattr(self, name) for name in fields_dict(CompileOptions) if name != "choices"}
+        """The options by name for another compilation, which is to share nothing with this one."""
+        own = ("choices", "shared")
+        return {name: getattr(self, name) for name in fields_dict(CompileOptions) if name not in own}
 
     def __attrs_post_init__(self) -> None:
         seconds = self.tune_seconds

@@ -213,16 +213,15 @@ def as_array(value: object, what: str) -> Array:
         DataTypeError: a data type without a counterpart.
     """
     if isinstance(value, np.ndarray):
-        if (
-            type(value) is np.ndarray
-        ):  # before the look at a module that NumPy itself imports when it is asked for
-            return cast("Array", value)
-        if isinstance(value, np.ma.MaskedArray):
+        array = cast("Array", value)
+        if type(array) is np.ndarray:  # before NumPy is asked for masked ones, whose module it then imports
+            return array
+        if isinstance(array, np.ma.MaskedArray):
             raise ArgumentTypeError(
                 f"{what} must be a plain array, got a MaskedArray, whose mask would be lost; pass .filled(0)"
             )
         # What a subclass says of its shape or address may be anything; NumPy's own view of it is the memory's.
-        return np.asarray(cast("Array", value))
+        return np.asarray(array)
     # A class has the methods of its instances, and calling them unbound was seen to crash NumPy.
     is_class = isinstance(value, type)
     if not is_class and hasattr(value, "__dlpack__"):

@@ -13,6 +13,7 @@ from ..library.memory import OpaqueLayout
 from ..plan.constants import ConstantPlan
 from ..plan.hoisting import flow, made_of_constants
 from ..plan.plan import Plan
+from ..plan.recipes import recipes
 from ..plan.steps import AnyStep, Buffer, Tap, in_place, instead
 from .lowering import Lowering
 from .tensors import label_of
@@ -121,7 +122,10 @@ def prepared(low: Lowering) -> ConstantPlan | None:
     _move(low, moved)
     plan = Plan(low.engine, [_moved(step, moved) for step in early])
     sizes = tuple(buffer.desc.nbytes for buffer in kept)
-    return ConstantPlan(plan, sizes, tuple(sorted(constant)), low.request.version)
+    made_by = recipes(early, kept)
+    return ConstantPlan(
+        plan, sizes, tuple(sorted(constant)), made_by, low.request.options.shared, low.request.version
+    )
 
 
 def taps(low: Lowering) -> tuple[Tap, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
 
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.locking import Lock
+from ....graph.runtime.shared_constants import MadeConstant, SharedConstants
 from .arena import ALIGNMENT, aligned
 from .plan import Plan
+from .recipes import Recipe
 
 
 @frozen(eq=False)
@@ -21,17 +23,20 @@ class PreparedConstants:
         arrays: the constant arrays by their number among the arguments.
         key: their addresses.
         version: of their content.
-        made: memory of what was made, kept alive.
-        addresses: of that.
+        made: what was made of them, kept alive.
         numbers: of the arguments that stay where they are as long as this is used: the constants and what was made.
     """
 
     arrays: Mapping[int, Array]
     key: tuple[int, ...]
     version: int
-    made: tuple[Array, ...]
-    addresses: tuple[int, ...]
+    made: tuple[MadeConstant, ...]
     numbers: frozenset[int]
+
+    @property
+    def addresses(self) -> list[int]:
+        """Of what was made."""
+        return [one.place for one in self.made]
 
     def are(self, arrays: Sequence[Array]) -> bool:
         """Whether it was made of these very arrays, so that nothing need be looked up."""
@@ -47,6 +52,8 @@ class ConstantPlan:
         plan: from the constant arguments to further ones, which stand behind all others.
         sizes: bytes of these further arguments.
         constants: numbers of the constant arguments.
+        made_by: how each is made, where another plan may have made the same.
+        shared: where that is to be found.
         version: grows when an array's content has changed in its place; None where that never happens.
     """
 
@@ -55,6 +62,8 @@ class ConstantPlan:
         plan: Plan,
         sizes: tuple[int, ...],
         constants: tuple[int, ...],
+        made_by: Sequence[Recipe | None],
+        shared: SharedConstants,
         version: Callable[[], int] | None = None,
     ) -> None:
         self.plan = plan
@@ -62,6 +71,8 @@ class ConstantPlan:
         self.nbytes = sum(sizes)
         self._sizes = sizes
         self._constants = constants
+        self._made_by = made_by
+        self._shared = shared
         self._latest: PreparedConstants | None = None
         self._lock = Lock()
 
@@ -99,18 +110,46 @@ class ConstantPlan:
 
         Args:
             addresses: of all arguments; only those of constants are read.
-            arrays: the constants by number, to be kept alive.
+            arrays: the constants by number, to be kept alive; none where whoever asks sees to that.
             version: of their content.
         """
-        made = tuple(np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes)
-        places = tuple(aligned(address(array)) for array in made)
-        self.plan.run([*addresses, *places])
-        further = range(len(addresses), len(addresses) + len(places))
+        keys = [self._key(recipe, arrays) for recipe in self._made_by]
+        found = [None if key is None else self._shared.get(key) for key in keys]
+        if any(one is None for one in found):
+            found = self._run(addresses, arrays, keys, found)
+        made = tuple(one for one in found if one is not None)
+        further = range(len(addresses), len(addresses) + len(made))
         return PreparedConstants(
             arrays,
             tuple(addresses[number] for number in self._constants),
             version,
             made,
-            places,
             frozenset((*self._constants, *further)),
         )
+
+    def _key(self, recipe: Recipe | None, arrays: Mapping[int, Array]) -> Hashable | None:
+        """What tells what is made of these arrays from all else; None for what others must not have.
+
+        What changes in its place, as a parameter does, is a plan's own: versions of two plans can't be compared.
+        """
+        if recipe is None or not arrays or self.version is not None:
+            return None
+        return recipe.text, tuple(address(arrays[number]) for number in recipe.constants)
+
+    def _run(
+        self,
+        addresses: Sequence[int],
+        arrays: Mapping[int, Array],
+        keys: Sequence[Hashable | None],
+        found: Sequence[MadeConstant | None],
+    ) -> list[MadeConstant | None]:
+        """Runs the plan into new memory; what was there before stays what all use."""
+        memory = [np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes]
+        places = [aligned(address(one)) for one in memory]
+        self.plan.run([*addresses, *places])
+        made: list[MadeConstant | None] = []
+        for one, place, key, known, recipe in zip(memory, places, keys, found, self._made_by, strict=True):
+            numbers = self._constants if recipe is None else recipe.constants
+            new = known or MadeConstant(one, place, tuple(arrays[n] for n in numbers if n in arrays))
+            made.append(new if key is None else self._shared.keep(key, new))
+        return made

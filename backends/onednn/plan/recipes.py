@@ -1,0 +1,69 @@
+"""How a plan makes what it makes of constants alone, so that another plan that makes the same finds it made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ..library.telling import told
+from .hoisting import flow
+from .steps import AnyStep, Buffer, HostStep
+
+
+@frozen
+class Recipe:
+    """How a buffer is made.
+
+    Attributes:
+        text: a hash of all steps, with everything on which their results depend but the constants.
+        constants: numbers of the constant arguments, in the order in which the steps read them.
+    """
+
+    text: str
+    constants: tuple[int, ...]
+
+
+def recipes(steps: Sequence[AnyStep], made: Sequence[Buffer]) -> list[Recipe | None]:
+    """How steps make buffers; None for one that code on the host has a part in, of which nothing is known.
+
+    Args:
+        steps: whose results are the same at every execution.
+        made: what they make.
+    """
+    makers = {buffer.root: step for step in steps for buffer in flow(step).writes}
+    return [_recipe(buffer, makers) for buffer in made]
+
+
+def _recipe(buffer: Buffer, makers: Mapping[Buffer, AnyStep]) -> Recipe | None:
+    constants: list[int] = []
+    text = _origin(buffer.root, makers, constants)
+    if text is None:
+        return None
+    told_all = json.dumps([told(buffer.desc), buffer.place, text])
+    return Recipe(hashlib.sha256(told_all.encode()).hexdigest(), tuple(constants))
+
+
+def _origin(root: Buffer, makers: Mapping[Buffer, AnyStep], constants: list[int]) -> list[Any] | None:
+    """Where the content of a buffer comes from; None where that can't be told."""
+    if root.argument is not None:
+        if root.argument not in constants:
+            constants.append(root.argument)
+        return ["constant", constants.index(root.argument)]
+    if root.constant is not None:
+        array = root.constant
+        return ["content", str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
+    step = makers.get(root)
+    if step is None or isinstance(step, HostStep) or step.desc.asked is None:
+        return None
+    found: list[Any] = [told(step.desc)]
+    written = {buffer.root for buffer in flow(step).writes}
+    for number, buffer in step.arguments:
+        origin = ["result"] if buffer.root in written else _origin(buffer.root, makers, constants)
+        if origin is None:
+            return None
+        found.append([int(number), told(buffer.desc), buffer.place, origin])
+    return found

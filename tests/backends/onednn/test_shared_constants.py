@@ -1,0 +1,132 @@
+"""What is made of constants is made, and held, once for all shapes that a model is compiled for."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onednn_graph.graph.runtime.shared_constants import MadeConstant, SharedConstants
+
+WINDOW = {"strides": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1), "dilations": (1, 1)}
+LAYOUT = {"data_format": "NCX", "weights_format": "OIX"}
+CHANNELS, SIZE = 128, 5
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """How often something was looked up, and how often it was there."""
+    counts = {"there": 0, "new": 0}
+
+    def get(self, key, real=SharedConstants.get):
+        found = real(self, key)
+        counts["new" if found is None else "there"] += 1
+        return found
+
+    monkeypatch.setattr(SharedConstants, "get", get)
+    return counts
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32)
+
+
+def built(*weights, shape=(-1, CHANNELS, SIZE, SIZE)):
+    graph = og.Graph()
+    y = graph.input("x", "f32", shape)
+    for array in weights:
+        y = graph.relu(graph.convolution(y, graph.constant(array), **WINDOW, **LAYOUT))
+    return graph
+
+
+def reordered(compiled):
+    return any(told.prepared for told in compiled.explain().values() if told is not None)
+
+
+def test_a_size_more_takes_no_memory_for_weights(known):
+    weights = drawn(CHANNELS, CHANNELS, 3, 3)
+    compiled = built(weights).compile(backend="onednn")
+    first = compiled(drawn(1, CHANNELS, SIZE, SIZE))
+    if not reordered(compiled):
+        pytest.skip("this CPU's kernels take weights as they lie")
+    for batch in range(2, 8):
+        compiled(drawn(batch, CHANNELS, SIZE, SIZE))
+    assert known == {"new": 1, "there": 6}
+    again = compiled(drawn(1, CHANNELS, SIZE, SIZE))
+    for name, value in first.items():
+        np.testing.assert_array_equal(again[name], value)
+
+
+def test_memory_is_that_of_one_size():
+    weights = drawn(CHANNELS, CHANNELS, 3, 3)
+    compiled = built(weights).compile(backend="onednn")
+    tracemalloc.start()
+    try:
+        compiled(drawn(1, CHANNELS, SIZE, SIZE))
+        before = tracemalloc.get_traced_memory()[0]
+        for batch in range(2, 8):
+            compiled(drawn(batch, CHANNELS, SIZE, SIZE))
+        more = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert more < 3 * weights.nbytes  # buffers of six sizes; each size's own weights would be six times
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_layers_of_the_same_weights_and_of_others(same):
+    first = drawn(CHANNELS, CHANNELS, 3, 3)
+    second = first if same else drawn(CHANNELS, CHANNELS, 3, 3, seed=1)
+    graph = built(first, second)
+    x = drawn(2, CHANNELS, SIZE, SIZE)
+    (got,) = graph.compile(backend="onednn")(x).values()
+    (want,) = graph.compile(backend="numpy")(x).values()
+    np.testing.assert_array_equal(got, want)
+
+
+def test_ops_make_their_own_of_the_same_weights():
+    weights = drawn(CHANNELS, CHANNELS, 3, 3)
+    graph = og.Graph()
+    x = graph.input("x", "f32", (-1, CHANNELS, SIZE, SIZE))
+    held = graph.constant(weights)
+    y = graph.convolution(x, held, **WINDOW, **LAYOUT)
+    graph.conv_transpose(y, held, **WINDOW, data_format="NCX", weights_format="IOX")
+    array = drawn(2, CHANNELS, SIZE, SIZE)
+    (got,) = graph.compile(backend="onednn")(array).values()
+    (want,) = graph.compile(backend="numpy")(array).values()
+    np.testing.assert_array_equal(got, want)
+
+
+def test_models_of_their_own_share_nothing():
+    """Who has dropped one model may write into the array, and make another of it."""
+    weights = drawn(CHANNELS, CHANNELS, 3, 3)
+    x = drawn(1, CHANNELS, SIZE, SIZE)
+    kept = built(weights).compile(backend="onednn")
+    (first,) = kept(x).values()
+    np.negative(weights, out=weights)
+    graph = built(weights)
+    (got,) = graph.compile(backend="onednn")(x).values()
+    (want,) = graph.compile(backend="numpy")(x).values()
+    np.testing.assert_array_equal(got, want)
+    assert not np.array_equal(got, first)
+
+
+def test_parameters_are_made_anew_for_each_size():
+    graph = og.Graph()
+    weights = graph.parameter(drawn(CHANNELS, CHANNELS, 3, 3), name="w")
+    graph.convolution(graph.input("x", "f32", (-1, CHANNELS, SIZE, SIZE)), weights, **WINDOW, **LAYOUT)
+    compiled, reference = graph.compile(backend="onednn"), graph.compile(backend="numpy")
+    for round_ in range(3):
+        graph.set_parameters({"w": drawn(CHANNELS, CHANNELS, 3, 3, seed=round_)})
+        for batch in (1, 2, 3):
+            x = drawn(batch, CHANNELS, SIZE, SIZE)
+            np.testing.assert_array_equal([*compiled(x).values()], [*reference(x).values()])
+
+
+def test_what_nobody_uses_is_gone():
+    shared = SharedConstants()
+    made = shared.keep("a", MadeConstant(np.empty(1), 0, ()))
+    assert shared.keep("a", MadeConstant(np.empty(1), 0, ())) is made
+    assert shared.get("a") is made
+    del made
+    gc.collect()
+    assert shared.get("a") is None
