@@ -116,8 +116,9 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
         ArgumentError: the file can't be written, or one is no array of numbers.
     """
     for name, array in arrays.items():
-        kept = cast("object", array)  # of a model in stages it may be anything
-        if not isinstance(kept, np.ndarray) or kept.dtype.kind == "O":
+        if (
+            type(array) is not np.ndarray or array.dtype.kind == "O"
+        ):  # of a model in stages it may be anything
             raise ArgumentError(
                 f"output '{name}' is no array of numbers, which files of arrays have no place for"
             )

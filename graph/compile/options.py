@@ -70,6 +70,9 @@ class CompileOptions:
             number, or what `get_num_threads` tells.
         choices: what `tune="online"` has settled and tries; compilations that are to choose alike share one.
 
+    Attributes:
+        shared: what backends have made of constants, for all compilations with these very options.
+
     Raises:
         ArgumentError, ArgumentTypeError: a value that is none.
     """
