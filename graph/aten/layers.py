@@ -360,6 +360,23 @@ def attended(
     return attention(t, query, key, value, mask, causal=causal, scale=scale, grouped=grouped, drop=dropped)
 
 
+@OPS.enter("_scaled_dot_product_flash_attention_for_cpu")
+def _attended_on_cpu(
+    t: Translation,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout: float,
+    causal: bool,
+    mask: Value | None,
+    scale: float | None,
+) -> list[Value]:
+    """What torch makes of attention on the CPU where gradients are not asked for: those read the second result too."""
+    if dtype_of(query) != np.float32:
+        raise Unmapped(f"attention of {dtype_of(query)}, which torch rounds once")
+    return [attended(t, query, key, value, mask, dropout, causal, scale, grouped=True)]
+
+
 def _wanted(x: Value, given: Sequence[int] | None, scales: Sequence[float | None] | None) -> list[int]:
     """Spatial sizes of the output; what scales leave over would change the coordinates."""
     have = sizes(x)[2:]

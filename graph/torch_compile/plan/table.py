@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...aten.schema import Translate
 from ...aten.table import AUTOGRAD
+from ...importing.translation import Translation, Unmapped, Value, shape_of
 from ..framework import aten
 
 LEFT_TO_TORCH = frozenset(
@@ -27,11 +29,29 @@ INEXACT = frozenset(
 )
 """Ops whose primitives take logarithms that are right to 4e-6, not to their last digit: torch's have all digits of
 what is near 0."""
+MOST_SCORES = 1 << 22
+"""Scores of an attention that a region makes at most; torch's kernel makes more of them in blocks."""
+
+
+def _attention(t: Translation, query: Value, key: Value, *more: Any) -> Any:
+    """Attention where its scores may all be there at once.
+
+    Raises:
+        Unmapped: they may not.
+    """
+    scores = math.prod(shape_of(query)[:-1]) * shape_of(key)[-2]
+    if scores > MOST_SCORES:
+        raise Unmapped(f"its {scores:,} scores are more than are made at once")
+    return AUTOGRAD[ATTENTION](t, query, key, *more)
+
+
+ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu"
+"""What torch makes of attention on the CPU."""
 TABLE: dict[str, Translate] = {
     name: function
     for name, function in AUTOGRAD.items()
     if not any(name == left or name.startswith(f"{left}.") for left in LEFT_TO_TORCH | INEXACT)
-}
+} | {ATTENTION: _attention}
 """Name, with the overload or without → translation."""
 VIEWS: dict[str, Any] = {
     f"aten.{name}": function
