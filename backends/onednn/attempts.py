@@ -31,12 +31,14 @@ class Outcome:
         fuses: whether a primitive of it takes others along.
         unproven: ids of the ops that run something unproven.
         choices: op id → how many candidates it has.
+        wrong: op id and implementation, of those that were found wrong.
     """
 
     trusted: bool
     fuses: bool
     unproven: frozenset[int]
     choices: Mapping[int, int]
+    wrong: frozenset[tuple[int, str]] = frozenset()
 
     def then(self, later: Outcome) -> Outcome:
         """Of the same attempt made once more, which doubts about the first one are true of too."""
@@ -54,7 +56,8 @@ WAYS = (
 class Attempts:
     """Iterates over the attempts at a request.
 
-    First comes each choice that some op in doubt has, then proven implementations alone, then primitives that take
+    What was found wrong stays out, for the op for which it was, and all others stay as they are. Else first comes each
+    choice that some op in doubt has, then proven implementations alone, then primitives that take
     nothing along:
 
         attempts = Attempts(every=False)
@@ -75,6 +78,7 @@ class Attempts:
         self._every = every
         self._way = 0
         self._next: Attempt | None = None
+        self._barred: frozenset[tuple[int, str]] = frozenset()
         self._begin(0, "")
 
     def __iter__(self) -> Attempts:
@@ -92,6 +96,10 @@ class Attempts:
         self.doubted |= not outcome.trusted
         self._fused |= outcome.fuses
         self._in_doubt |= outcome.unproven
+        if outcome.wrong - self._barred:
+            self._barred |= outcome.wrong
+            self._next = self._attempt(f"{len(self._barred)} kernels left out that were found wrong")
+            return
         counts = [n for op, n in outcome.choices.items() if self._every or op in self._in_doubt]
         self._choice += 1
         if self._choice < max(counts, default=1):
@@ -118,4 +126,5 @@ class Attempts:
 
     def _attempt(self, why: str) -> Attempt:
         choosing = None if self._every else self._in_doubt
-        return Attempt(evolve(WAYS[self._way][0], choice=self._choice, choosing=choosing), why)
+        limits = evolve(WAYS[self._way][0], choice=self._choice, choosing=choosing, barred=self._barred)
+        return Attempt(limits, why)

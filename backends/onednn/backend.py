@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
@@ -16,6 +16,7 @@ from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, address, numpy_type
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
+from ...graph.trust.store import STORE
 from ...ops.errors import LibraryError, UnsupportedError
 from .attempts import Attempts, Outcome
 from .digest import Keys
@@ -109,7 +110,7 @@ class OnednnBackend:
                     continue
                 raise
             yield planner.learning(attempt.limits, opaque, _made(low, executable, version))
-            attempts.made(outcome)
+            attempts.made(evolve(outcome, wrong=_found_wrong(executable.explanation)))
 
 
 @frozen
@@ -154,6 +155,16 @@ def _outcome(low: Lowering, executable: PlanExecutable) -> Outcome:
         fuses=bool(low.notes.fused),
         unproven=frozenset(step.op for step in told.steps if step.op is not None and not step.proven),
         choices=low.chooser.choices,
+    )
+
+
+def _found_wrong(told: Explanation) -> frozenset[tuple[int, str]]:
+    """The op and the implementation of each kernel of a plan that a verdict stands against by now."""
+    asked = [step for step in told.steps if step.trust and step.op is not None]
+    known = STORE.known(step.trust for step in asked)
+    bad = {key for key, one in known.items() if not one.right}
+    return frozenset(
+        (step.op, step.implementation) for step in asked if step.trust in bad and step.op is not None
     )
 
 

@@ -88,7 +88,9 @@ def build(
                 every = request.options.verify
                 doubts = Doubts.about(explanation, afresh=every)
                 if doubts.against is not None:
-                    failures.append(f"{explanation.strategy} was verified before, {doubts.against}")
+                    # Under the name of its op it is told of the partition that has the op, and of no other.
+                    accused = next((f"{op}: " for op in request.ops if op.id == doubts.accused), "")
+                    failures.append(f"{accused}{doubts.against}")
                     continue
                 must_verify = every or not (unverified or _settled(executable, doubts))
                 wrong = None

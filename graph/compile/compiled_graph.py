@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from ...ops.errors import ArgumentError
-from ...ops.values import format_value, integer
+from ...ops.values import counted, format_value, integer
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
@@ -442,4 +442,4 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         ins, outs = ", ".join(self.input_names), ", ".join(self.output_names)
-        return f"CompiledGraph({ins} → {outs}; {len(self.partitions)} partitions)"
+        return f"CompiledGraph({ins} → {outs}; {counted(len(self.partitions), 'partition')})"

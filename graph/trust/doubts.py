@@ -19,11 +19,13 @@ class Doubts:
         open: key → kernel, of those that no verdict is known of.
         nameless: whether a kernel that nobody has proven has no key, so that it has to be verified each time.
         against: which kernel must not run and why; None where no verdict says so.
+        accused: id of the op that the kernel belongs to, where that is one.
     """
 
     open: Mapping[str, str] = field(factory=dict[str, str])
     nameless: bool = False
     against: str | None = None
+    accused: int | None = None
 
     @classmethod
     def about(cls, explanation: Explanation, *, afresh: bool) -> Doubts:
@@ -40,12 +42,19 @@ class Doubts:
         if afresh:
             known = {key: one for key, one in known.items() if one.kind in (Kind.crashed, Kind.endless)}
         against = next(
-            (f"{keys[key]} was found {verdict}" for key, verdict in known.items() if not verdict.right), None
+            (
+                (f"{keys[key]} was verified before and found {verdict}", key)
+                for key, verdict in known.items()
+                if not verdict.right
+            ),
+            None,
         )
+        accused = None if against is None else next(step.op for step in steps if step.trust == against[1])
         return cls(
             {key: name for key, name in keys.items() if key not in known},
             any(not step.trust for step in steps),
-            against,
+            None if against is None else against[0],
+            accused,
         )
 
     @property

@@ -143,7 +143,8 @@ class Walk:
         try:
             with low.attempt(way):
                 low.notes.done.update(one.id for one in (op, *along))
-                how.lower(low, op, links)
+                with low.chooser.choosing_for(op.id):
+                    how.lower(low, op, links)
         except (Unfit, LibraryError) as error:
             low.notes.reasons.append(f"{op}: {error}")
             if isinstance(error, NoKernel):

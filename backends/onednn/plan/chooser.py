@@ -6,7 +6,8 @@ chosen here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from attrs import frozen
@@ -42,12 +43,14 @@ class Limits:
         proven_only: whether implementations stay out that no fuzzer has covered.
         choice: which candidate an op takes that has several; the last one where there are fewer.
         choosing: ids of the ops that do so, while all others keep their first candidate; None for all.
+        barred: implementations that stay out, each for one op, by its id: they were found wrong there.
     """
 
     fuses: bool = True
     proven_only: bool = False
     choice: int = 0
     choosing: frozenset[int] | None = None
+    barred: frozenset[tuple[int, str]] = frozenset()
 
     def choice_of(self, op: int) -> int:
         """Which candidate an op takes, by its id."""
@@ -82,6 +85,7 @@ class Chooser:
 
     Attributes:
         references: whether the library's reference loops may run.
+        op: id of the op that is being lowered; None between ops.
         choices: op → how many candidates it has.
     """
 
@@ -97,8 +101,18 @@ class Chooser:
         self.limits = limits
         self.fpmath = fpmath
         self.references = False
+        self.op: int | None = None
         self.choices: JournalledDict[int, int] = JournalledDict(journal or Journal())
         self._wanted = wanted
+
+    @contextmanager
+    def choosing_for(self, op: int) -> Generator[None]:
+        """Implementations are chosen for this op within the block; another's may be lowered meanwhile."""
+        outer, self.op = self.op, op
+        try:
+            yield
+        finally:
+            self.op = outer
 
     # --- implementations -----------------------------------------------------------------------------
 
@@ -130,6 +144,8 @@ class Chooser:
         """Why an implementation may not run, or None."""
         reason = refused(features, references=self.references)
         name = features.implementation
+        if reason is None and (self.op, name) in self.limits.barred:
+            return f"{name} was found wrong for this op"
         proven_only = self.limits.proven_only
         if reason is None and proven_only and not is_proven(self.engine.lib, features.function, name):
             return f"no fuzzer has covered {name} of {features.function}"

@@ -3,6 +3,7 @@
 from itertools import islice
 
 import pytest
+from attrs import evolve
 from onednn_graph.backends.onednn.attempts import Attempts, Outcome
 
 
@@ -76,6 +77,24 @@ def test_nothing_comes_after_an_attempt_that_was_told_nothing_of():
     attempts = Attempts(every=False)
     assert next(attempts).why == "the first choice"
     assert list(attempts) == []
+
+
+def test_what_was_found_wrong_stays_out_and_all_else_stays():
+    attempts, found = Attempts(every=False), []
+    first, second = (1, "jit:a"), (1, "jit:b")
+    wrong = iter([{first}, {first, second}, {second}, set()])
+    for attempt in islice(attempts, 9):
+        limits = attempt.limits
+        found.append((limits.barred, limits.fuses, limits.proven_only, limits.choice))
+        made = outcome(trusted=False, fuses=True, unproven={1}, choices={1: 2})
+        attempts.made(evolve(made, wrong=frozenset(next(wrong, ()))))
+    assert found[:4] == [
+        (frozenset(), True, False, 0),
+        (frozenset({first}), True, False, 0),
+        (frozenset({first, second}), True, False, 0),
+        (frozenset({first, second}), True, False, 1),
+    ]
+    assert all(barred == {first, second} for barred, *_ in found[4:])
 
 
 def test_the_reason_of_each_attempt():

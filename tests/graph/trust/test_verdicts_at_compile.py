@@ -213,8 +213,37 @@ def test_one_wrong_kernel_is_kept_and_passed_over(verified, monkeypatch):
     assert explanation.backend == "numpy"
     assert not verified
     assert any("was verified before" in reason and "elements" in reason for reason in explanation.rejected)
-    with pytest.raises(og.UnsupportedError, match="was verified before"):
-        softmax().compile(backend="onednn")
+    forced = told(softmax(), backend="onednn")  # a slow kernel is better than none
+    assert verdict.about not in forced.implementations
+
+
+def test_one_wrong_kernel_of_a_program_leaves_all_others_as_they_are(onednn):
+    """It is left out for its op; what others fuse stays fused, and nobody else is told of it."""
+    graph = og.Graph()
+    y = graph.input("x", "f32", [1, 6, 6, 8])
+    for number in range(2):
+        weights = graph.constant(np.ones((3, 3, 8, 8), np.float32), name=f"w{number}")
+        y = graph.op("ReLU", graph.op("Convolution", y, weights, **SAME))
+        y = graph.op("SoftMax", y, axis=-1) if not number else y
+    before = graph.compile().explain()
+    (wrong,) = (s for one in before.values() for s in one.steps if s.name.startswith("softmax"))
+    STORE.clear()
+    STORE.put({wrong.trust: Verdict(Kind.wrong, "3 of 20 elements are wrong", wrong.name)})
+    after = graph.compile().explain()
+    assert [one.strategy for one in after.values()][::2] == ["fused Convolution+ReLU"] * 2
+    assert [one.implementations for one in after.values()][::2] == [
+        one.implementations for one in before.values()
+    ][::2]
+    assert wrong.name not in after[1].implementations
+    assert [any("found wrong" in reason for reason in one.rejected) for one in after.values()] == [
+        False,
+        True,
+        False,
+    ]
+    assert (
+        f"SoftMax 'softmax_{wrong.op}': {wrong.name} was verified before and found wrong: 3 of 20 elements are wrong"
+        in after[1].rejected
+    )
 
 
 def test_several_kernels_in_doubt_share_the_blame(monkeypatch):
@@ -247,7 +276,7 @@ def test_the_one_that_is_left_in_doubt_is_to_blame(monkeypatch):
     assert set(STORE.rows()) == {"a"}
     doubts("a", "proven", "b").found_wrong("somehow")
     assert STORE.rows()["b"] == Verdict(Kind.wrong, "somehow", "a step (b)")
-    assert doubts("a", "b").against == "a step (b) was found wrong: somehow"
+    assert doubts("a", "b").against == "a step (b) was verified before and found wrong: somehow"
     assert doubts("a", "b", afresh=True).against is None
     assert not doubts("a", "b").settled
     assert doubts("a").settled
