@@ -116,9 +116,8 @@ def save_outputs(path: Path, arrays: Mapping[str, Array]) -> None:
         ArgumentError: the file can't be written, or one is no array of numbers.
     """
     for name, array in arrays.items():
-        if (
-            type(array) is not np.ndarray or array.dtype.kind == "O"
-        ):  # of a model in stages it may be anything
+        # Of a model in stages it may be anything.
+        if not isinstance(cast("object", array), np.ndarray) or array.dtype.kind == "O":
             raise ArgumentError(
                 f"output '{name}' is no array of numbers, which files of arrays have no place for"
             )

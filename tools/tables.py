@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import PropertyType, label
+from ..graph.open_graph import OpenGraph
 from ..graph.pictures.description import DescribedOp, DescribedPartition, GraphDescription
 from ..graph.pictures.profile import Profile
 from ..graph.runtime.profiling import Line
@@ -106,7 +107,7 @@ def _first_kinds(label: str) -> str:
     return label if len(kinds) <= KINDS + 1 else f"{'+'.join(kinds[:KINDS])} + {len(kinds) - KINDS} more"
 
 
-def say_made_up(graph: Graph, names: Sequence[str], seed: int) -> None:
+def say_made_up(graph: Graph | OpenGraph, names: Sequence[str], seed: int) -> None:
     """Says on standard error which inputs have no data of the user's, weights before all."""
     constant = {label(t) for t in graph.inputs if t.property_type is PropertyType.constant}
     weights = [name for name in names if name in constant]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from attrs import evolve
@@ -231,7 +231,7 @@ def _shares(array: Array, others: Sequence[Array]) -> bool:
 
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        array: Array = value
+        array = cast("Array", value)
         return f"{array.dtype} {list(array.shape)}"
     return "nothing" if value is None else type(value).__name__
 
