@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 from attrs import frozen
@@ -31,23 +32,29 @@ class _Axis:
 
 def _axes(op: Op, small: tuple[int, ...], large: tuple[int, ...]) -> Iterator[_Axis]:
     """From the forward op's input shape to its output shape."""
-    # The coordinates are part of the op, in f32 as the library has them; f64 is for f64 tensors only.
-    dtype = np.float64 if op.inputs[0].data_type is DataType.f64 else np.float32
+    double = op.inputs[0].data_type is DataType.f64
     align = op.attributes.string("coordinate_transformation_mode") == "align_corners"
+    nearest = op.attributes.string("mode") == "nearest"
     for axis in axis_positions(op.attributes.string("data_format"), len(small) - 2)["X"]:
-        source, target = small[axis], large[axis]
-        position = np.arange(target, dtype=dtype)
-        if align:
-            at = position * dtype(source - 1) / dtype(max(target - 1, 1))
-        else:
-            at = (position + dtype(0.5)) * dtype(source) / dtype(target) - dtype(0.5)
-        if op.attributes.string("mode") == "nearest":
-            nearest = np.clip(np.floor(at + 0.5), 0, source - 1).astype(np.intp)
-            yield _Axis(axis, nearest, nearest, np.zeros(target, dtype))
-        else:
-            low = np.floor(at)
-            left, right = (np.clip(i, 0, source - 1).astype(np.intp) for i in (low, low + 1))
-            yield _Axis(axis, left, right, at - low)
+        yield _Axis(axis, *_places(small[axis], large[axis], double, align, nearest))
+
+
+@lru_cache(maxsize=64)
+def _places(source: int, target: int, double: bool, align: bool, nearest: bool) -> tuple[Array, Array, Array]:
+    """The indices and the weights of an axis, for all who ask for the same."""
+    # The coordinates are part of the op, in f32 as the library has them; f64 is for f64 tensors only.
+    dtype = np.float64 if double else np.float32
+    position = np.arange(target, dtype=dtype)
+    if align:
+        at = position * dtype(source - 1) / dtype(max(target - 1, 1))
+    else:
+        at = (position + dtype(0.5)) * dtype(source) / dtype(target) - dtype(0.5)
+    if nearest:
+        place = np.clip(np.floor(at + 0.5), 0, source - 1).astype(np.intp)
+        return place, place, np.zeros(target, dtype)
+    low = np.floor(at)
+    left, right = (np.clip(i, 0, source - 1).astype(np.intp) for i in (low, low + 1))
+    return left, right, at - low
 
 
 def _weights(axis: _Axis, like: Array) -> tuple[Array, Array]:

@@ -52,9 +52,13 @@ def kernel(*kinds: str) -> Callable[[Kernel], Kernel]:
     return register
 
 
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+"""What kernels compute in. Types are compared with these: to make the name of one takes longer than a small kernel."""
+
+
 def wide(array: Array) -> Array:
     """The array in the type that kernels compute in: f64 for f64 and s32, f32 for everything smaller."""
-    if array.dtype.name in ("float32", "float64"):
+    if array.dtype in (SINGLE, DOUBLE):
         return array
     return array.astype(np.float64 if array.dtype.name in ("int32", "int64") else np.float32)
 
@@ -62,6 +66,9 @@ def wide(array: Array) -> Array:
 def store(target: Array, values: Array | float) -> None:
     """Writes `values` with one rounding; integers are rounded half to even and saturated, 8-bit floats saturated."""
     dtype = target.dtype
+    if dtype in (SINGLE, DOUBLE):
+        np.copyto(target, values, casting="unsafe")
+        return
     if dtype.kind in "iu" or dtype.name in ("int4", "uint4"):
         low, high = _range(dtype)
         values = np.clip(np.rint(values), low, high)
@@ -93,7 +100,7 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 def total(values: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """The sum in f64: in f32 each addition to a long sum would lose digits of what is added."""
-    return np.asarray(np.sum(values, axis=axis, keepdims=keepdims, dtype=np.float64))
+    return np.asarray(np.add.reduce(values, axis=axis, keepdims=keepdims, dtype=DOUBLE))
 
 
 def mean(values: Array, axis: int | tuple[int, ...], keepdims: bool = False) -> Array:

@@ -9,6 +9,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -213,12 +214,19 @@ def judged(model: Any, x: Any, runs: Callable[..., Run]) -> dict[str, Any]:
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         exact, single = (runs(copy.deepcopy(base), dtype, x) for dtype in (torch.float64, torch.float32))
+        # Eager torch adds up a norm's statistics in double precision, but not channels last, as ours lie.
+        last = runs(
+            copy.deepcopy(base).to(memory_format=torch.channels_last), torch.float32, channels_last(x)
+        )
         mine = copy.deepcopy(base)
         call = torch.compile(mine, backend="onednn_graph", options={"strict": True})
         have = runs(mine, torch.float32, x, call)
         if not told:
             told.update(reported(mine))
-        return compared(have, single, exact)
+        return [
+            replace(row, eagers=max(row.eagers, other.eagers))
+            for row, other in zip(compared(have, single, exact), compared(have, last, exact), strict=True)
+        ]
 
     rows = beside(model)
     if not all(is_good(row) for row in rows):
@@ -236,6 +244,11 @@ def judged(model: Any, x: Any, runs: Callable[..., Run]) -> dict[str, Any]:
         ]
         told["sampled"] = True
     return summed(rows) | told
+
+
+def channels_last(x: Any) -> Any:
+    """Images that lie so."""
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 def is_good(row: Compared) -> bool:

@@ -53,3 +53,17 @@ def test_one_region_each_way(make, shape):
     assert_same_state(module, exact)
     found = report(module).functions
     assert [(one.regions, one.torch_steps) for one in found] == [(1, {})] * 2, found
+
+
+def test_all_that_is_written_is_one_call():
+    module = seeded(lambda: nn.Sequential(nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4)))
+    module.register_buffer("turn", torch.zeros(()))
+    exact = copy.deepcopy(module).double()
+    run = torch.compile(lambda x: module(x), backend="onednn_graph", options={"strict": True})
+    versions = [one._version for one in module.buffers()]
+    x = normal(2, 4, 5, 3)
+    assert_near(run(x), exact(x.double()))
+    assert_same_state(module, exact)
+    assert report(module).functions[0].torch_steps == {"aten.copy_.default": 1}
+    changed = [one._version > before for one, before in zip(module.buffers(), versions, strict=True)]
+    assert changed == [name != "turn" for name, _ in module.named_buffers()]

@@ -178,12 +178,13 @@ def shares_of_rows(low: Lowering, op: Op, src: Buffer, result: Buffer, axis: int
     """
     floor = -np.inf if op.kind == "LogSoftmax" else 0.0
     empty_is_zero = op.attributes.get("mode") == "inf_as_zero"
+    first = (*(slice(None),) * axis, 0)
 
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        if (outputs[0][first] > floor).all():
+            return
         elements, shares = (np.moveaxis(one, axis, -1) for one in (inputs[0], outputs[0]))
         doubtful = ~(shares[..., 0] > floor)
-        if not doubtful.any():
-            return
         doubtful &= ~(shares[..., -1] > floor)
         rows = elements[doubtful]
         with np.errstate(invalid="ignore"):  # bf16's maximum warns of a NaN

@@ -390,7 +390,7 @@ class Planner:
 
     def steps(self) -> list[Step]:
         """Regions from the last to the first, for they say what those before them hand out; then all in order."""
-        writes = [self.write(node) for node in self.writes]
+        writes = [self.write(self.writes)] if self.writes else []
         made: dict[int, RegionCall] = {}
         for level in sorted(self.draft.regions, reverse=True):
             call = self.regions.compiled(level, self.lasting)
@@ -403,11 +403,15 @@ class Planner:
                 steps.append(made[level])
         return [*steps, *writes]
 
-    def write(self, node: Any) -> TorchCall:
-        """What writes to an argument, which is done when everybody has read it."""
-        args = tuple(self.slots.plain(one) for one in node.args)
-        name = str(node.target)
-        return TorchCall(name, node.target, args, {}, (None,), False, EFFECTS, pure=False, lasting=True)
+    def write(self, nodes: Sequence[Any]) -> TorchCall:
+        """What writes to arguments, one after the other, which is done when everybody has read them."""
+        into, given = ([self.slots.plain(node.args[place]) for node in nodes] for place in (0, 1))
+        return TorchCall(
+            *("aten.copy_.default", torch._foreach_copy_, (into, given), {}, (None,), False),
+            *(f"it writes to {len(nodes)} arguments",),
+            pure=False,
+            lasting=True,
+        )
 
 
 def _known(value: Any) -> Any:
