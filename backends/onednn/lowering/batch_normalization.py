@@ -134,6 +134,8 @@ def _relu(low: Lowering, op: Op) -> Op | None:
     users = low.edges.users(output)
     if low.edges.is_port(output) or len(users) != 1 or users[0].kind != "ReLU":
         return None
+    if users[0].id in low.notes.done:  # it is what reads this
+        return None
     return users[0]
 
 
@@ -317,6 +319,8 @@ def _through_both(low: Lowering, op: Op) -> bool:
         return False
     (normalised,) = users
     if normalised.kind != "BatchNormTrainingBackward" or normalised.inputs[1].id != op.outputs[0].id:
+        return False
+    if normalised.id in low.notes.done:  # it is what reads this
         return False
     given = [t.id for t in (normalised.inputs[0], *normalised.inputs[2:])]
     made = found.op

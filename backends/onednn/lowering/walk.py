@@ -35,6 +35,10 @@ OTHERS = (Lies.result, Lies.dense, Lies.last, Lies.first)
 """Layouts that are tried where the library has no kernel for those that are given; the last two are of images."""
 
 
+def _is_lazy(op: Op) -> bool:
+    return op.kind in LAZY or is_part(op)
+
+
 class Walk:
     """Lowers ops, each once.
 
@@ -52,7 +56,7 @@ class Walk:
         """Lowers every op."""
         waiting: dict[int, int] = {}  # tensor → how many lazy ops make it, one after another
         for op in progressing(self._low.request.ops, "compiling op"):
-            if op.kind in LAZY or is_part(op):
+            if _is_lazy(op):
                 depth = 1 + max(waiting.get(t.id, 0) for t in op.inputs)
                 waits = depth < MOST_WAITING and not any(map(self._low.edges.is_port, op.outputs))
                 waiting.update((t.id, depth if waits else 0) for t in op.outputs)
@@ -70,10 +74,28 @@ class Walk:
         Raises:
             Unfit: there is none, or it is being lowered.
         """
-        producer = self._low.edges.producer(tensor)
-        if producer is None or producer.id in self._low.notes.done:
+        producer, done = self._low.edges.producer(tensor), self._low.notes.done
+        if producer is None or producer.id in done:
             raise Unfit(f"{tensor} is not computed")
-        self.lower(producer)
+        for op in self._before(producer):
+            self.lower(op)
+        if producer.id not in done:
+            self.lower(producer)
+
+    def _before(self, last: Op) -> list[Op]:
+        """The ops that one needs and that nobody has done, but for lazy ones, in order.
+
+        Asked for from the last one on, none of them could take along what follows it.
+        """
+        found: dict[int, Op] = {}
+        waiting = [last]
+        while waiting:
+            for tensor in waiting.pop().inputs:
+                op = self._low.edges.producer(tensor)
+                if op is not None and op.id not in found and op.id not in self._low.notes.done:
+                    found[op.id] = op
+                    waiting.append(op)
+        return [op for op in self._low.request.ops if op.id in found and not _is_lazy(op)]
 
     def lower(self, op: Op) -> None:
         """Lowers one op, with as much of what follows as the library takes along, or as a step on the host."""

@@ -361,3 +361,32 @@ def test_doubts_of_one_gradient_leave_the_others_their_best_kernels(onednn, monk
     assert any(name.startswith("jit_dw") for name in before["deep"])
     assert not any(name.startswith("jit_dw") for name in after["deep"])
     assert after["dense"] == before["dense"]
+
+
+def halved(graph, x, seed, *, relu):
+    """A convolution of eight channels that halves images, and what follows it."""
+    weights = graph.constant(integers(8, 8, 3, 3, seed=seed, low=-1, high=2))
+    window = {"strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    y = graph.op("Convolution", x, weights, **window, data_format="NCX", weights_format="OIX")
+    vectors = [graph.constant(integers(8, seed=seed + i, low=1, high=3)) for i in range(3)]
+    variance = graph.constant(4.0 ** integers(8, seed=seed, low=-1, high=2))
+    y = graph.op("BatchNormInference", y, *vectors, variance, epsilon=0.0, data_format="NCX")
+    return graph.op("ReLU", y) if relu else y
+
+
+def test_what_a_sum_waits_for_is_made_from_its_beginning(onednn):
+    """The first branch takes the sum along, and with it asks for the others: they must not be made end first."""
+    graph = og.Graph()
+    images = [graph.input("x", "f32", (1, 8, 16, 16))]
+    for _ in range(2):
+        window = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
+        images.append(graph.op("MaxPool", images[-1], **window, data_format="NCX"))
+    branches = []
+    for number, x in enumerate(images):
+        for more in range(3 - number):
+            x = halved(graph, x, 10 * number + more, relu=number + more < 2)
+        branches.append(x)
+    total = graph.op("Add", graph.op("Add", branches[0], branches[1]), branches[2])
+    graph.output(graph.op("ReLU", total))
+    model = compared(graph)
+    assert "batch normalization" not in kernels_of(model), kernels_of(model)
