@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError
 from ...ops.values import counted, format_value, integer
 from ..model.logical_tensor import LogicalTensor, label
@@ -321,7 +322,10 @@ class CompiledGraph:
         """An array that an output is copied to."""
         what = f"output {name!r}"
         array = plain_array(value, what)
-        check_array(array, tensor, what)
+        if (
+            tensor.data_type is not DataType.undef
+        ):  # else known with the value alone, which it is held against then
+            check_array(array, tensor, what)
         if not array.flags.writeable:
             raise ArgumentError(f"{what} must be writeable, got a read-only array; pass a copy")
         return array
