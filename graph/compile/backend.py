@@ -209,7 +209,7 @@ class BackendRegistry:
         with self._lock:  # two threads must not have two of a name
             found = self._backends[name]
             if found is None:
-                found = self._backends[name] = self._makers.pop(name)()
+                found = self._backends[name] = self._makers[name]()  # asked again where it fails
         return found
 
 

@@ -6,6 +6,7 @@ import sys
 
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.compile.backend import BackendRegistry
 
 LISTED = """
 import json, sys
@@ -76,3 +77,22 @@ with ThreadPoolExecutor(8) as threads:
 print(len(set(made)), og.list_backends()["native"])
 """
     assert printed(code).split()[0] == "1"
+
+
+def test_a_backend_that_could_not_be_made_is_asked_for_again():
+    answers = [ImportError("the disk is full"), "made"]
+
+    def make():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    backends = BackendRegistry()
+    backends.register_later("b", make)
+    with pytest.raises(ImportError, match="the disk is full"):
+        backends.get("b")
+    assert backends.get("b") == backends.get("b") == "made"
+    backends.unregister("b")
+    with pytest.raises(og.ArgumentError, match="backend must be one of"):
+        backends.get("b")
