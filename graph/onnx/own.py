@@ -15,6 +15,7 @@ from ..runtime.arrays import Array
 from .calls import Call
 from .classic import CLASSIC
 from .detection import suppressed
+from .regions import region_averages
 from .resize import resized, sampled
 from .shapes import split_counts
 
@@ -32,7 +33,7 @@ def _divided(call: Call) -> list[Array]:
         return [(quotient + short).astype(a.dtype)]
 
 
-def _pieces(call: Call) -> list[Array]:
+def pieces(call: Call) -> list[Array]:
     """Split, whose parts must be there: the reference cuts what any numbers say."""
     data, axis = call[0], int(call.get("axis", 0))
     if not -data.ndim <= axis < data.ndim:
@@ -221,7 +222,7 @@ def _suppressed(call: Call) -> list[Array]:
     return [kept]
 
 
-OWN: Mapping[str, Callable[[Call], list[Any]]] = {
+OWN: Mapping[str, Callable[[Call], list[Any] | None]] = {
     **CLASSIC,
     "AveragePool": _averages,
     "Div": _divided,
@@ -233,6 +234,7 @@ OWN: Mapping[str, Callable[[Call], list[Any]]] = {
     "OptionalGetElement": _same,
     "OptionalHasElement": _is_there,
     "Resize": _resized,
-    "Split": _pieces,
+    "RoiAlign": region_averages,
+    "Split": pieces,
 }
-"""ONNX op → its outputs."""
+"""ONNX op → its outputs; None for a node that ONNX's reference has."""

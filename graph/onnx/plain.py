@@ -16,6 +16,7 @@ import numpy as np
 from ..importing.translation import TooLarge, Unmapped, check_room
 from ..runtime.arrays import Array
 from .calls import Call
+from .own import pieces
 from .types import is_array, numpy_type_of
 
 Outputs = list[Array] | None
@@ -337,6 +338,7 @@ PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
     "Shape": _shape,
     "Size": _size,
     "Slice": _sliced,
+    "Split": pieces,
     "Squeeze": _squeezed,
     "Tile": _tiled,
     "TopK": _largest,
@@ -367,7 +369,7 @@ def at_once(kind: str, inputs: Sequence[Any]) -> bool:
 
     A graph is made for the sizes of its inputs, which come from values here, and are others at the next call.
     """
-    if kind not in PLAIN and kind not in NEAR and kind != "Split":
+    if kind not in PLAIN and kind not in NEAR:
         return False
     if kind in ARITHMETIC or kind in NEAR:
         return sum(value.nbytes for value in inputs if is_array(value)) <= SMALL
@@ -395,8 +397,9 @@ def plainly(call: Call, *, near: bool = False) -> Outputs:
         return None
     try:
         with np.errstate(all="ignore"):
-            return kernel(call)
+            made = kernel(call)
     except TooLarge:
         raise
     except (ArithmeticError, IndexError, TypeError, ValueError, Unmapped):
         return None  # it breaks a rule: what has the node then says so
+    return None if made is None else [np.asarray(value) for value in made]  # of NumPy's scalars, too

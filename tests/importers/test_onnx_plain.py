@@ -5,6 +5,7 @@ import pytest
 from onednn_graph.graph.onnx.calls import Call
 from onednn_graph.graph.onnx.detection import suppressed
 from onednn_graph.graph.onnx.plain import PLAIN, plainly
+from onednn_graph.graph.onnx.regions import region_averages
 from onnx_oracle import helper, ints, numpy_helper, onnx, reference, rng
 
 OPSET = 18
@@ -127,6 +128,12 @@ class Draw:
         given = [self.array(shape), starts, ends, axes - len(shape) * self.below(2)]
         return given + [ints(*[self.one([-2, -1, 1, 2, 3]) for _ in axes])] * self.below(2), {}
 
+    def split(self):
+        shape = self.shape(1)
+        axis = self.axis(shape)
+        first = self.below(shape[axis] + 1)
+        return [self.array(shape), ints(first, shape[axis] - first)], {"axis": axis}
+
     def squeeze(self):
         shape = [1, *self.shape()]
         self.rng.shuffle(shape)
@@ -207,6 +214,7 @@ DRAWN = {
     "ScatterElements": Draw.scatter_elements,
     "ScatterND": Draw.scatter_nd,
     "Slice": Draw.slice,
+    "Split": Draw.split,
     "Squeeze": Draw.squeeze,
     "Tile": Draw.tile,
     "TopK": Draw.topk,
@@ -231,7 +239,7 @@ def test_results_are_those_of_the_reference(kind):
     taken = 0
     for seed in range(TRIALS):
         arrays, attributes = DRAWN[kind](Draw(seed))
-        count = 2 if kind == "TopK" else 1
+        count = 2 if kind in ("TopK", "Split") else 1
         names, results = [f"i{n}" for n in range(len(arrays))], [f"o{n}" for n in range(count)]
         node = helper.make_node(kind, names, results, **attributes)
         infos = [
@@ -296,3 +304,41 @@ def test_boxes_are_kept_as_one_after_the_other(kinds, count, most):
     scores = np.round(random.standard_normal((2, kinds, count)), 1).astype("f4")
     made = suppressed(boxes, scores, most, 0.3, -0.5, centers=False)
     np.testing.assert_array_equal(made, greedy(boxes, scores, most, 0.3, -0.5))
+
+
+def sampled(image, y, x):
+    """A bilinear sample of (C, H, W), whose border goes on for one element."""
+    rows, columns = image.shape[1:]
+    if not (-1 <= y <= rows and -1 <= x <= columns):
+        return np.zeros(len(image))
+    y, x = np.clip(y, 0, rows - 1), np.clip(x, 0, columns - 1)
+    low, left = int(y), int(x)
+    high, right = min(low + 1, rows - 1), min(left + 1, columns - 1)
+    above = (1 - (x - left)) * image[:, low, left] + (x - left) * image[:, low, right]
+    below = (1 - (x - left)) * image[:, high, left] + (x - left) * image[:, high, right]
+    return (1 - (y - low)) * above + (y - low) * below
+
+
+@pytest.mark.parametrize("opset", [10, 16])
+@pytest.mark.parametrize("samples", [0, 2])
+def test_regions_are_averages_of_samples(opset, samples):
+    random = rng(opset + samples)
+    images = random.standard_normal((2, 3, 6, 9)).astype("f4")
+    corner = random.random((5, 2)) * 20 - 4
+    regions = np.concatenate((corner, corner + [[9, 9], [30, 3], [0.2, 0.3], [5, 12], [0, 0]]), 1).astype(
+        "f4"
+    )
+    batches = ints(0, 1, 1, 0, 1)
+    given = {"output_height": 2, "output_width": 3, "sampling_ratio": samples, "spatial_scale": 0.5}
+    (made,) = region_averages(Call("RoiAlign", opset, [images, regions, batches], 1, 1, given, 1 << 30))
+    offset, least = (0.5, 0) if opset > 15 else (0, 1)
+    for number, (left, top, right, bottom) in enumerate(regions.astype("f8") * 0.5 - offset):
+        height, width = max(bottom - top, least) / 2, max(right - left, least) / 3
+        down, over = (samples or int(np.ceil(side)) for side in (height, width))
+        for row, column in np.ndindex(2, 3):
+            wanted = np.zeros(3)
+            for a, b in np.ndindex(down, over):
+                y = top + (row + (a + 0.5) / down) * height
+                x = left + (column + (b + 0.5) / over) * width
+                wanted += sampled(images[batches[number]].astype("f8"), y, x) / (down * over)
+            np.testing.assert_allclose(made[number, :, row, column], wanted, atol=1e-5)
