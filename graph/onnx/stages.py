@@ -134,13 +134,17 @@ class Stages:
     Args:
         model: the graph with its constants.
         compile_graph: prepares a graph of ours.
+        inside: whether it is a graph inside a node.
 
     Attributes:
         outputs: names.
     """
 
-    def __init__(self, model: Model, compile_graph: Callable[[Graph], CompiledGraph]) -> None:
+    def __init__(
+        self, model: Model, compile_graph: Callable[[Graph], CompiledGraph], *, inside: bool = False
+    ) -> None:
         self._model = model
+        self._inside = inside
         self._compile = compile_graph
         self._constants = {name: _read_only(array) for name, array in model.constants.items()}
         self._evaluation = Evaluation(model)
@@ -165,6 +169,8 @@ class Stages:
         """
         values: Values = {**self._constants, **{name: _read_only(value) for name, value in given.items()}}
         stage, rest = self._start, self._start.waiting
+        if self._inside:  # what goes into a loop's body has other sizes each time, as often as not
+            rest = self._evaluated(rest, values, trace)
         while any(name not in values for name in self.outputs):
             key, described = stage.described(rest, values, self._model.constants, self.outputs)
             before, left = stage, rest
@@ -293,7 +299,7 @@ class Stages:
             # Names inside are new ones, or those of around: constants of there stay constants.
             constants = {**self._model.constants, **constants_of(onnx, graph)}
             self._graphs.append(graph)  # so that its id is that of no other
-            return Stages(evolve(self._model, proto=proto, constants=constants), self._compile)
+            return Stages(evolve(self._model, proto=proto, constants=constants), self._compile, inside=True)
 
         return self._inner.get(id(graph), made)
 

@@ -325,9 +325,8 @@ def test_regions_are_averages_of_samples(opset, samples):
     random = rng(opset + samples)
     images = random.standard_normal((2, 3, 6, 9)).astype("f4")
     corner = random.random((5, 2)) * 20 - 4
-    regions = np.concatenate((corner, corner + [[9, 9], [30, 3], [0.2, 0.3], [5, 12], [0, 0]]), 1).astype(
-        "f4"
-    )
+    sides = np.array([[9, 9], [31, 3], [0.2, 0.3], [5, 13], [0, 0]])
+    regions = np.concatenate((corner, corner + sides), 1).astype("f4")
     batches = ints(0, 1, 1, 0, 1)
     given = {"output_height": 2, "output_width": 3, "sampling_ratio": samples, "spatial_scale": 0.5}
     (made,) = region_averages(Call("RoiAlign", opset, [images, regions, batches], 1, 1, given, 1 << 30))

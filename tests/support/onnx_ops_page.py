@@ -6,6 +6,7 @@ from onednn_graph.graph.onnx.control import CONTROL
 from onednn_graph.graph.onnx.folding import BY_REFERENCE, DRAWS
 from onednn_graph.graph.onnx.known import KNOWN
 from onednn_graph.graph.onnx.own import OWN
+from onednn_graph.graph.onnx.plain import NEAR, PLAIN
 
 PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "onnx-ops.md"
 HEAD = """# Ops of ONNX
@@ -26,7 +27,9 @@ not here runs where ONNX defines it by others that are, and is refused by name e
 
 def page():
     """The whole page."""
-    kinds = sorted({*KNOWN, *OWN, *CONTROL, *DRAWS, *BY_REFERENCE}, key=lambda kind: ("." in kind, kind))
+    kinds = sorted(
+        {*KNOWN, *OWN, *PLAIN, *NEAR, *CONTROL, *DRAWS, *BY_REFERENCE}, key=lambda kind: ("." in kind, kind)
+    )
     return HEAD + "".join(f"| {' | '.join(_row(kind))} |\n" for kind in kinds)
 
 
@@ -37,4 +40,10 @@ def _row(kind):
     elif kind in DRAWS:
         reference = "draws"
     versions = ", ".join(map(str, KNOWN[kind].versions)) if kind in KNOWN else ""
-    return f"`{kind}`", versions, "yes" if kind in OWN else "", "yes" if kind in CONTROL else "", reference
+    return (
+        f"`{kind}`",
+        versions,
+        "yes" if kind in {*OWN, *PLAIN, *NEAR} else "",
+        "yes" if kind in CONTROL else "",
+        reference,
+    )
