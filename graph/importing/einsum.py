@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from string import ascii_letters
 
 from attrs import frozen
 
@@ -20,12 +21,13 @@ class _Labelled:
 
 
 def einsum(t: Translation, equation: str, values: Sequence[Value]) -> Value:
-    """The sum that `equation` says, as `bij,bjk->bik`.
+    """The sum that `equation` says, as `bij,bjk->bik`, or `...ij,...jk->...ik`.
 
     Raises:
-        Unmapped: an ellipsis, a letter twice in one operand, or sizes that contradict each other.
+        Unmapped: a letter twice in one operand, or sizes that contradict each other.
     """
-    left, arrow, right = equation.replace(" ", "").partition("->")
+    equation = _spelled_out(equation.replace(" ", ""), values)
+    left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if "." in equation or len(terms) != len(values):
         raise Unmapped(f"the equation {equation!r} for {len(values)} operands; each axis must have a letter")
@@ -48,6 +50,30 @@ def einsum(t: Translation, equation: str, values: Sequence[Value]) -> Value:
         other = _only(t, other, rest + result.labels)
         result = _product(t, _only(t, result, rest + other.labels), other, rest, known)
     return _ordered(t, _only(t, result, wanted), wanted)
+
+
+def _spelled_out(equation: str, values: Sequence[Value]) -> str:
+    """An equation with letters for the axes that an ellipsis stands for, of which the last one is the same in all."""
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if "..." not in equation or len(terms) != len(values) or (arrow and "..." not in right):
+        return equation
+    free = [letter for letter in ascii_letters if letter not in equation]
+    counts = [
+        len(sizes(value)) - len(term.replace("...", "")) if "..." in term else 0
+        for term, value in zip(terms, values, strict=True)
+    ]
+    if not 0 <= min(counts) <= max(counts) <= len(free):
+        return equation
+    letters = ["".join(free[max(counts) - count : max(counts)]) for count in counts]
+    longest = "".join(free[: max(counts)])
+    spelled = [term.replace("...", own) for term, own in zip(terms, letters, strict=True)]
+    if not arrow:  # the letters of an ellipsis come first, then those that are there once
+        bare = left.replace("...", "").replace(",", "")
+        return (
+            ",".join(spelled) + "->" + longest + "".join(sorted(c for c in set(bare) if bare.count(c) == 1))
+        )
+    return ",".join(spelled) + "->" + right.replace("...", longest)
 
 
 def _only(t: Translation, x: _Labelled, needed: str) -> _Labelled:

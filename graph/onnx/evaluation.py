@@ -116,10 +116,11 @@ class Evaluation:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
         plain = plainly(self._call(node, inputs, needed))
         if plain is not None:
-            shared = [value for value in inputs if value is not None]
+            given = [value for value in inputs if value is not None]
+            # Of their own, for whoever keeps them.
             kept = [
-                np.array(array, order="C", copy=True if _shares(array, shared) else None) for array in plain
-            ]  # of their own, for whoever keeps them
+                a.copy() if _shares(a, given) else np.ascontiguousarray(a).reshape(a.shape) for a in plain
+            ]
             self._account(kept, inputs)
             return kept
         made = self._by_kernels(node, inputs, needed)

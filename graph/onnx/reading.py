@@ -19,6 +19,7 @@ from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .checks import Forms, check_structure, check_texts, invalid
+from .contrib import rewritten
 from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
 from .protos import captured
@@ -78,6 +79,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
     proto = _loaded(onnx, model)
     named = (proto.graph.input, proto.graph.output, proto.graph.initializer)
     check_texts([value.name for values in named for value in values], _nodes(proto))
+    _check_versions(proto)
     opset = _opset(onnx, proto)
     proto = _in_default_domain(onnx, proto)
     forms = Forms()
@@ -91,9 +93,22 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
         proto = inlined(onnx, proto)
     check_structure(proto.graph)
     constants = constants_of(onnx, proto.graph)
+    try:
+        proto = rewritten(onnx, proto, opset, constants, fold_limit)
+    except Unmapped as error:
+        raise UnsupportedError(f"from_onnx: {error}") from error
     if not isinstance(model, onnx.ModelProto):
         proto = _without_weights(onnx, proto)
     return Model(onnx, proto, opset, constants, fold_limit, reference)
+
+
+def _check_versions(proto: Any) -> None:
+    for holder in (proto, *proto.functions):
+        for entry in holder.opset_import:
+            if not 0 <= entry.version < 1 << 31:
+                raise invalid(
+                    f"it imports version {entry.version} of the op set {format_value(entry.domain)}"
+                )
 
 
 def _opset(onnx: Any, proto: Any) -> int:

@@ -78,7 +78,9 @@ def resized(
                     "places of its result lie half-way between two elements, as near as f32 can tell"
                 )
         if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-            outside.append((axis, (at < 0) | (at > length - 1)))
+            # In f32, as those who crop by it have it: a box may end a rounding error behind the last element.
+            narrow = _coordinates(length, size, factor, region, attributes, np.float32)
+            outside.append((axis, (narrow < 0) | (narrow > length - 1)))
         y = _along(y, axis, at, min(factor, 1.0), attributes)
     for axis, mask in outside:
         shape = [1] * x.ndim
@@ -106,6 +108,8 @@ def _coordinates(
     if mode == "half_pixel_symmetric":
         exact = length * factor
         return length / 2 * (1 - size / exact) + (at + 0.5) / factor - 0.5
+    if mode == "tf_half_pixel_for_nn":  # of opset 11 and 12, which tf2onnx writes for later ones, too
+        return (at + 0.5) / factor
     if mode == "pytorch_half_pixel":
         return (at + 0.5) / factor - 0.5 if size > 1 else np.zeros(size)
     if mode == "align_corners":

@@ -272,6 +272,23 @@ def test_an_einstein_sum_takes_matrices_as_they_lie(equation):
     check(model_of([node], inputs, ["y"]), inputs, exact=True, kinds=["MatMul"])
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("...ij,...kj->...ik", [(2, 3, 4, 5), (2, 3, 6, 5)]),
+        ("...ij,jk", [(2, 4, 5), (5, 6)]),
+        ("i...,i...->...", [(3, 2, 4), (3, 2, 4)]),
+        ("...i->...", [(2, 3)]),
+        ("...,...->...", [(2, 3), (3,)]),
+    ],
+)
+def test_an_ellipsis_stands_for_the_other_axes(equation, shapes):
+    inputs = {f"x{n}": integers(*shape, seed=n) for n, shape in enumerate(shapes)}
+    node = helper.make_node("Einsum", list(inputs), ["y"], equation=equation)
+    graph = check(model_of([node], inputs, ["y"]), inputs, exact=True)
+    assert "HostOnnx" not in [op.kind for op in graph.ops]
+
+
 def test_what_an_einstein_sum_can_not_be():
     for equation, arrays, message in (
         ("ii->i", [integers(3, 3)], "a letter of its own"),

@@ -143,6 +143,26 @@ def test_resizing_of_constants_is_right_or_refused(attributes):
     np.testing.assert_allclose(graph.compile()(np.asarray(True))["y"], expected, rtol=1e-4, atol=1e-6)
 
 
+def test_a_box_that_ends_a_rounding_error_behind_the_last_element():
+    """In f32, 0.2 · 7 + 3 · (1 − 0.2) · 7 / 3 is above 7: onnxruntime and TensorFlow see nothing there."""
+    x, roi = normal(1, 1, 8, 8), np.float32([0, 0, 0.2, 0.3, 1, 1, 1, 1])
+    constants = {"roi": roi, "none": np.float32([]), "sizes": np.asarray([1, 1, 4, 4])}
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    node = helper.make_node("Resize", ["x", *constants], ["y"], **attributes)
+    y = og.from_onnx(model_of([node], {"x": x}, ["y"], constants, opset=13)).compile()(x)["y"]
+    assert not y[0, 0, 3].any()
+    assert y[0, 0, :3].all()
+
+
+def test_places_of_nearest_elements_as_tensorflow_has_them():
+    x = np.arange(8, dtype=np.float32).reshape(1, 1, 1, 8)
+    constants = {"none": np.float32([]), "no": np.float32([]), "sizes": np.asarray([1, 1, 1, 3])}
+    attributes = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}
+    node = helper.make_node("Resize", ["x", *constants], ["y"], **attributes)
+    y = og.from_onnx(model_of([node], {"x": x}, ["y"], constants, opset=11)).compile()(x)["y"]
+    np.testing.assert_array_equal(y.reshape(-1), np.floor((np.arange(3) + 0.5) * 8 / 3))
+
+
 # --- random numbers --------------------------------------------------------------------------------------
 
 DRAWN = {

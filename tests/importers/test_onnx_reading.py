@@ -295,3 +295,13 @@ def test_inputs_and_outputs_that_are_none():
     del model.graph.output[:]
     with pytest.raises(og.ArgumentError, match="it has no outputs"):
         og.from_onnx(model)
+
+
+def test_versions_that_are_none():
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": X}, ["y"], opset=17)
+    for domain, version in (("", -3), ("", 1 << 40), ("ai.onnx.ml", 1 << 31)):
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        changed.opset_import.append(helper.make_opsetid(domain, version))
+        with pytest.raises(og.ArgumentError, match=f"version {version} of the op set '{domain}'"):
+            og.from_onnx(changed)
