@@ -300,8 +300,9 @@ class CompiledGraph:
     def _returned(
         self, values: Mapping[int, Array], targets: Mapping[str, object], written: Mapping[int, object]
     ) -> dict[str, Array]:
-        """The results by name; inputs and constants that are returned as they are, are copied."""
+        """The results by name, each memory of its own: inputs, constants and what has two names are copied."""
         returned: dict[str, Array] = {}
+        taken = set(written)
         for name, tensor in self._signature.outputs:
             if name in targets and targets[name] is not written.get(tensor.id):
                 array = self._target(name, tensor, targets[name])
@@ -309,7 +310,9 @@ class CompiledGraph:
                 value = targets[name]
                 returned[name] = value if isinstance(value, np.ndarray) else array
             elif tensor.id in self._produced:
-                returned[name] = values[tensor.id]
+                array = values[tensor.id]
+                returned[name] = array if name in targets or tensor.id not in taken else array.copy()
+                taken.add(tensor.id)
             else:
                 returned[name] = self._plain(values, tensor.id).astype(numpy_type(tensor.data_type))
         return returned

@@ -172,8 +172,11 @@ class CompiledStages(CompiledGraph):
                     )
                 np.copyto(array, value)
                 value = array
-            elif is_array(value) and not (value.flags.writeable and value.flags.c_contiguous):
-                value = np.array(value, order="C")  # of inputs and constants there are only such views
+            elif is_array(value):
+                # Of inputs and constants there are only views that can't be written to.
+                view = not (value.flags.writeable and value.flags.c_contiguous)
+                if view or any(is_array(one) and np.may_share_memory(value, one) for one in results.values()):
+                    value = np.array(value, order="C")
             results[name] = value
         return Results(results, self._signature)
 

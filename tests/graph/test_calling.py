@@ -97,6 +97,8 @@ def test_outputs_of_all_sorts(backend, policy):
     for name, expected in ALL.items():
         np.testing.assert_array_equal(results[name], expected)
     assert not np.shares_memory(results["same"], A)
+    arrays = [*results.values()]
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
     assert not np.shares_memory(results["w"], W)
     assert results["w"].flags.writeable
     for given in (tuple(ALL), ("second",), ("same", "first"), ("w", "y")):

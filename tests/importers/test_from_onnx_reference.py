@@ -274,3 +274,15 @@ def test_what_a_kernel_of_ours_ends_in_is_told_as_that(monkeypatch):
         in str(caught.value)
     )
     assert "don't fit together" not in str(caught.value)
+
+
+@pytest.mark.parametrize("first", ["Relu", "NonZero"])
+def test_results_of_two_names_are_two_arrays(first):
+    """Who writes into one does not change the other; of a graph, and of a model in stages."""
+    nodes = [node(first, "x", "a"), node("Identity", "a", "b"), node("Reshape", "a flat", "c")]
+    proto = whole(nodes, {"x": (TYPES.FLOAT, ["n", 4])}, ["a", "b", "c"], {"flat": np.int64([-1])})
+    made = og.from_onnx(proto).compile()(np.float32([[1, 0, 2, 0]]))
+    names = ["a", "b", "c"]
+    assert not any(np.may_share_memory(made[a], made[b]) for a in names for b in names if a < b)
+    np.testing.assert_array_equal(made["a"], made["b"])
+    np.testing.assert_array_equal(made["a"].reshape(-1), made["c"])
