@@ -419,6 +419,10 @@ def judged_whole(spec: Spec, way: str) -> Found:
         return Found("ok", "near a kink")
     except Unusable as error:
         return Found("skipped", str(error)[:80])
+    except og.ShapeError as error:
+        if "as the module was exported" in str(error):
+            return Found("skipped", "torch's export does not take this batch")
+        return blamed(spec, way, Found("error", f"ShapeError: {short(error)}", traced(error)))
     except Mismatch as error:
         return blamed(spec, way, Found("wrong", "mismatch", str(error)))
     except og.UnsupportedError as error:
