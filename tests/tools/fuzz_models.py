@@ -83,7 +83,9 @@ class Campaign:
                 lambda send, a=first, n=count, e=ends: judge_all(send, a, n, self.ways, e), self.args.timeout
             )
             begun: Message | None = None
+            doing = ""
             for message in ended.messages:
+                doing = message.get("doing", "")
                 if "begin" in message:
                     begun = message["begin"]
                 elif "found" in message:
@@ -95,6 +97,8 @@ class Campaign:
                 # The same module would end the next child as well.
                 self.done = (begun["seed"] - self.seed if begun else self.done + count - 1) + 1
                 entry = {"way": begun["way"] if begun else "start", "status": "crash", "what": ended.status}
+                if doing:
+                    entry |= {"status": "skipped", "what": f"{doing}: {ended.status}"}
                 self.take({**entry, "detail": ended.errors, "spec": begun and begun["spec"]})
 
     def take(self, found: dict[str, Any]) -> None:
@@ -149,8 +153,9 @@ def judge_all(send: Any, first: int, count: int, ways: list[str], until: float |
     """Draws and judges modules; runs in a child."""
     prepared()
     from model_fuzz.drawing import Draw
-    from model_fuzz.judging import judged
+    from model_fuzz.judging import TELL, judged
 
+    TELL.append(lambda what: send({"doing": what}))
     for seed in range(first, first + count):
         if until is not None and time.monotonic() > until:
             return

@@ -41,6 +41,8 @@ FEW = {"from_torch": 8, "from_onnx": 16}
 """Lines of a module that is not taken in halves; torch's export to ONNX takes its time."""
 CORNERS = re.compile(r"scale_factor=(0\.5|1\.5).*align_corners=True")
 """Where ONNX's own tests differ from torch and onnxruntime: they want sizes that a scale makes, before rounding."""
+TELL: list[Callable[[str], None]] = [lambda what: None]
+"""The last one is told who else is at work, so that a crash is none of ours; empty for nobody."""
 SAMPLES = 3
 """Inputs and weights by which a wrong number is told from a rounding at a kink."""
 
@@ -315,6 +317,7 @@ def exported(module: Any, given: Sequence[Any], sizes: Any) -> Any:
         Unusable: torch can't export it.
     """
     try:
+        TELL[-1]("torch.onnx")  # it may end the process
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
@@ -324,6 +327,8 @@ def exported(module: Any, given: Sequence[Any], sizes: Any) -> Any:
         program.save(data)
     except Exception as error:
         raise Unusable(f"torch.onnx: {type(error).__name__}") from error
+    finally:
+        TELL[-1]("")
     return data.getvalue()
 
 
