@@ -88,6 +88,9 @@ KNOWN: Mapping[str, Known] = {
     "Clip": Known((11, 12, 13), 3),
     "Concat": Known((11, 13), MANY, "axis"),
     "Conv": Known((11, 22), 3, "auto_pad dilations group kernel_shape pads strides", {"auto_pad": AUTO_PAD}),
+    "ConvInteger": Known(
+        (10,), 4, "auto_pad dilations group kernel_shape pads strides", {"auto_pad": AUTO_PAD}
+    ),
     "ConvTranspose": Known(
         (11, 22),
         3,
@@ -103,6 +106,7 @@ KNOWN: Mapping[str, Known] = {
     ),
     "Div": Known((7, 13, 14), 2),
     "Dropout": Known((10, 12, 13, 22), 3, "ratio seed"),
+    "DynamicQuantizeLinear": Known((11,), 1),
     "Einsum": Known((12, 28), MANY, "equation"),
     "Elu": Known((6, 22), 1, "alpha"),
     "Equal": Known((11, 13, 19), 2),
@@ -155,6 +159,7 @@ KNOWN: Mapping[str, Known] = {
         (11, 18, 22), 1, "auto_pad ceil_mode dilations kernel_shape p pads strides", {"auto_pad": AUTO_PAD}
     ),
     "MatMul": Known((9, 13), 2),
+    "MatMulInteger": Known((10,), 4),
     "Max": Known((8, 12, 13), MANY),
     "MaxPool": Known(
         (11, 12, 22),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -57,21 +58,22 @@ def _check_kernel(node: Node, kernel: Sequence[int]) -> None:
 
 @OPS.enter("Conv")
 def _conv(t: Translation, node: Node) -> Value:
+    return convolution(t, node[0], node[1], node.optional(2), **convolution_attributes(node))
+
+
+def convolution_attributes(node: Node) -> dict[str, Any]:
+    """What a convolution's node says, as `convolution` takes it."""
     spatial = len(shape_of(node[1])) - 2
     _check_kernel(node, shape_of(node[1])[2:])
     begin, end = _halves(node.get("pads", []), spatial)
-    return convolution(
-        t,
-        node[0],
-        node[1],
-        node.optional(2),
-        strides=node.get("strides", [1] * spatial),
-        begin=begin,
-        end=end,
-        dilations=node.get("dilations", [1] * spatial),
-        groups=node.get("group", 1),
-        auto_pad=_auto_pad(node),
-    )
+    return {
+        "strides": node.get("strides", [1] * spatial),
+        "begin": begin,
+        "end": end,
+        "dilations": node.get("dilations", [1] * spatial),
+        "groups": node.get("group", 1),
+        "auto_pad": _auto_pad(node),
+    }
 
 
 @OPS.enter("ConvTranspose")

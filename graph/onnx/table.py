@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..importing.tables import merged, replaced
-from . import elementwise, hosted, layers, quantized, recurrent, sampling, shapes
+from . import elementwise, hosted, integers, layers, quantized, recurrent, sampling, shapes
 from .node import Translate
 
 PLAIN: dict[str, Translate] = merged(
@@ -14,6 +14,7 @@ PLAIN: dict[str, Translate] = merged(
     sampling.OPS,
     recurrent.OPS,
     quantized.OPS,
+    integers.OPS,
 )
 """Without what 8-bit integers make of it."""
 TABLE: dict[str, Translate] = merged(
