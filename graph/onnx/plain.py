@@ -55,6 +55,22 @@ def _same(call: Call) -> Outputs:
     return [call[0]]
 
 
+def _constant(call: Call) -> Outputs:
+    """A node in a loop's body, say; text and sparse ones are left to others."""
+    value = call.get("value")
+    if value is not None:
+        return [value]
+    for name, dtype in (
+        ("value_float", "f4"),
+        ("value_floats", "f4"),
+        ("value_int", "i8"),
+        ("value_ints", "i8"),
+    ):
+        if name in call.attributes:
+            return [np.asarray(call.attributes[name], dtype)]
+    return None
+
+
 def _shape(call: Call) -> Outputs:
     return [np.asarray(call[0].shape[call.get("start", 0) : call.get("end")], np.int64)]
 
@@ -321,6 +337,7 @@ PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
     "Clip": _clipped,
     "Compress": _compressed,
     "Concat": _concatenated,
+    "Constant": _constant,
     "ConstantOfShape": _filled,
     "Expand": _expanded,
     "Flatten": _flattened,

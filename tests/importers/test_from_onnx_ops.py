@@ -396,6 +396,7 @@ def test_every_op_of_the_table_is_tried():
         "MeanVarianceNormalization",
     }
     elsewhere |= layers  # test_from_onnx_sampling.py
+    elsewhere |= {"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"}  # test_onnx_integers.py
     newer = {"Swish"} if NEWEST < 24 else set()
     newer |= {"RMSNormalization", "Attention"} if NEWEST < 23 else set()
     quantized = {

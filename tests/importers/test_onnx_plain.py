@@ -78,6 +78,18 @@ class Draw:
         value = {} if self.flip(0.3) else {"value": numpy_helper.from_array(self.array([1]))}
         return [ints(*self.shape())], value
 
+    def constant(self):
+        many = [self.below(9) for _ in range(3)]
+        given = {
+            "value": numpy_helper.from_array(self.array(self.shape())),
+            "value_float": 1.5,
+            "value_floats": [0.5, *map(float, many)],
+            "value_int": 7,
+            "value_ints": many,
+        }
+        name = self.one(list(given))
+        return [], {name: given[name]}
+
     def expand(self):
         shape = self.shape()
         first = [size if self.flip() else 1 for size in shape]
@@ -201,6 +213,7 @@ DRAWN = {
     "Clip": Draw.clip,
     "Compress": Draw.compress,
     "Concat": Draw.concat,
+    "Constant": Draw.constant,
     "ConstantOfShape": Draw.filled,
     "Expand": Draw.expand,
     "Flatten": Draw.flatten,
