@@ -18,6 +18,7 @@ from .detection import suppressed
 from .regions import region_averages
 from .resize import resized, sampled
 from .shapes import split_counts
+from .signals import recurrent, spectra
 
 
 def _divided(call: Call) -> list[Array]:
@@ -226,14 +227,18 @@ OWN: Mapping[str, Callable[[Call], list[Any] | None]] = {
     **CLASSIC,
     "AveragePool": _averages,
     "Div": _divided,
+    "GRU": recurrent,
     "GridSample": _sampled,
+    "LSTM": recurrent,
     "LpPool": _norms,
     "MaxPool": _maxima,
     "NonMaxSuppression": _suppressed,
     "Optional": _same,
     "OptionalGetElement": _same,
     "OptionalHasElement": _is_there,
+    "RNN": recurrent,
     "Resize": _resized,
+    "STFT": spectra,
     "RoiAlign": region_averages,
     "Split": pieces,
 }

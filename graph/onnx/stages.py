@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from ...ops.errors import UnsupportedError
+from ...ops.errors import OneDNNGraphError, UnsupportedError
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..importing.results import finished
@@ -262,7 +262,12 @@ class Stages:
         start = perf_counter()
         if kind in CONTROL:
             body, place = _Body(self, one, values, trace), len(trace.nodes)
-            made = CONTROL[kind](body, inputs)
+            try:
+                made = CONTROL[kind](body, inputs)
+            except OneDNNGraphError:
+                raise
+            except FAILURES as error:
+                raise _cannot_run(label, kind, error) from error
             times = (
                 f"its graphs ran {body.runs} times, in stages"
                 if body.runs != 1
@@ -274,10 +279,7 @@ class Stages:
             try:
                 by, made = self._evaluation.value(node, inputs, one.needed)
             except FAILURES as error:
-                raise UnsupportedError(
-                    f"node {label!r} ({kind}) of the ONNX model can't be run: {reason_of(error)}; replace it in the "
-                    "model, or cut the model there and run this part elsewhere"
-                ) from error
+                raise _cannot_run(label, kind, error) from error
             end = perf_counter()
             if profiling.recordings:
                 profiling.record(profiling.EventKind.host, f"{kind} {label}", by, (), start, end)
@@ -349,6 +351,13 @@ def _attribute(attribute: Any) -> Any:
     if attribute.HasField("g"):
         return attribute.g
     return list(attribute.ints) if attribute.ints else attribute.i
+
+
+def _cannot_run(label: str, kind: str, error: Exception) -> UnsupportedError:
+    return UnsupportedError(
+        f"node {label!r} ({kind}) of the ONNX model can't be run: {reason_of(error)}; replace it in the "
+        "model, or cut the model there and run this part elsewhere"
+    )
 
 
 class Trace:

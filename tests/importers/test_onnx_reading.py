@@ -305,3 +305,17 @@ def test_versions_that_are_none():
         changed.opset_import.append(helper.make_opsetid(domain, version))
         with pytest.raises(og.ArgumentError, match=f"version {version} of the op set '{domain}'"):
             og.from_onnx(changed)
+
+
+def test_a_loop_that_is_told_no_number_of_rounds():
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Abs", ["v"], ["v2"])],
+        "body",
+        [onnx.ValueInfoProto(name=name) for name in ("n", "c", "v")],
+        [onnx.ValueInfoProto(name=name) for name in ("c2", "v2")],
+    )
+    node = helper.make_node("Loop", ["t", "go", "x"], ["y"], body=body)
+    given = {"t": np.asarray([3, 4]), "go": np.asarray(True), "x": X}
+    model = model_of([node], given, ["y"], opset=17, shapes={"t": ("n",)})
+    with pytest.raises(og.OneDNNGraphError, match="Loop"):
+        og.from_onnx(model).compile()(given)

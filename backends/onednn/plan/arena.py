@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from ....graph.runtime.arrays import Array, address
-from ....ops.errors import ResourceError
+from ....ops.errors import OutOfMemoryError, ResourceError
 
 ALIGNMENT = 64
 """Temporaries start at a cache line."""
@@ -109,9 +109,18 @@ class Guards:
             self._zone, self._fill = before
 
     def arena(self, size: int) -> Arena:
-        """Memory, with guards where they are on."""
+        """Memory, with guards where they are on.
+
+        Raises:
+            OutOfMemoryError: there is not so much.
+        """
         zone = self._zone
-        memory = np.empty(size + ALIGNMENT + 2 * zone, np.uint8)
+        try:
+            memory = np.empty(size + ALIGNMENT + 2 * zone, np.uint8)
+        except (MemoryError, ValueError) as error:  # the latter for sizes that no array has
+            raise OutOfMemoryError(
+                f"what a plan computes in between takes {size} bytes of memory, more than there is; use smaller inputs"
+            ) from error
         arena = Arena(memory, aligned(address(memory) + zone), size, zone, self._fill)
         if zone:
             memory.fill(ZONE_BYTE)

@@ -10,6 +10,7 @@ import pytest
 from compile_requests import request_of
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.lowering import blocks
+from onednn_graph.backends.onednn.plan.arena import GUARDS
 from onednn_graph.graph.compile import verification
 from strategies import has_isa
 
@@ -653,3 +654,9 @@ def test_how_far_off_verification_lets_a_number_be(dtype, step):
     assert verification._close(np.int8([3, 4, -5]), np.int8([4, 4, -5]), step).all()
     assert not verification._close(np.int8([3]), np.int8([5]), step).any()
     assert not verification._close(np.uint8([0]), np.uint8([255]), step).any()
+
+
+@pytest.mark.parametrize("size", [1 << 60, 1 << 63])
+def test_temporaries_that_no_memory_holds(size):
+    with pytest.raises(og.errors.OutOfMemoryError, match=f"takes {size} bytes of memory"):
+        GUARDS.arena(size)

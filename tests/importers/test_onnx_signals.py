@@ -1,0 +1,84 @@
+"""`from_onnx`: recurrent layers that become no ops, with lengths for each row, and short-time spectra."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+from onnx_oracle import expected_of, helper, model_of, normal
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+LENGTHS = np.asarray([5, 2, 0], np.int32)
+
+
+def layer(kind, ways, lengths, **attributes):
+    """A layer of three outputs for five steps of three rows, and its inputs."""
+    gates = GATES[kind] * 4
+    inputs = {
+        "x": normal(5, 3, 2),
+        "w": normal(ways, gates, 2, seed=1),
+        "r": normal(ways, gates, 4, seed=2),
+        "b": normal(ways, 2 * gates, seed=3),
+        "l": lengths,
+        "h": normal(ways, 3, 4, seed=4),
+        **({"c": normal(ways, 3, 4, seed=5)} if kind == "LSTM" else {}),
+    }
+    outputs = ["y", "last", *(["cell"] if kind == "LSTM" else [])]
+    names = [name if inputs[name] is not None else "" for name in inputs]
+    node = helper.make_node(kind, names, outputs, hidden_size=4, **attributes)
+    given = {name: value for name, value in inputs.items() if value is not None}
+    constants = {name: given.pop(name) for name in "wrb"}
+    return model_of([node], given, outputs, constants, opset=17), given
+
+
+def rows_one_by_one(kind, ways, given, **attributes):
+    """What layers without lengths give for the rows by themselves, cut to their lengths."""
+    y = np.zeros((5, ways, 3, 4), np.float32)
+    ends = [given["h"].copy(), *([given["c"].copy()] if kind == "LSTM" else [])]
+    for row, length in enumerate(LENGTHS):
+        if length == 0:
+            continue
+        model, alone = layer(kind, ways, None, **attributes)
+        alone = {name: value[:, row : row + 1] for name, value in alone.items()}
+        alone["x"] = given["x"][:length, row : row + 1]
+        for info in model.graph.input:
+            info.type.tensor_type.shape.dim[0].dim_value = alone[info.name].shape[0]
+            info.type.tensor_type.shape.dim[1].dim_value = 1
+        made = list(og.from_onnx(model).compile()(alone).values())
+        y[:length, :, row : row + 1] = made[0]
+        for end, own in zip(ends, made[1:], strict=True):
+            end[:, row : row + 1] = own
+    return [y, *ends]
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_rows_of_their_own_length(kind, direction):
+    more = {"linear_before_reset": 1} if (kind, direction) == ("GRU", "reverse") else {}
+    ways = 2 if direction == "bidirectional" else 1
+    model, given = layer(kind, ways, LENGTHS, direction=direction, **more)
+    made = og.from_onnx(model).compile()(given)
+    want = rows_one_by_one(kind, ways, given, direction=direction, **more)
+    for value, expected in zip(made.values(), want, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [[5, 2], [6, 1, 1], [-1, 1, 1]])
+def test_lengths_that_are_none(wrong):
+    model, given = layer("GRU", 1, LENGTHS)
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_value = len(wrong)
+    with pytest.raises(og.OneDNNGraphError):
+        og.from_onnx(model).compile()({**given, "l": np.asarray(wrong, np.int32)})
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_spectra(rank, onesided):
+    x = normal(2, 40) if rank == 2 else normal(2, 40, 1)
+    constants = {"step": np.asarray(6), "window": np.hanning(12).astype(np.float32), "length": np.asarray(12)}
+    node = helper.make_node("STFT", ["x", *constants], ["y"], onesided=onesided)
+    model = model_of([node], {"x": x}, ["y"], constants, opset=17)
+    y = og.from_onnx(model).compile()(x)["y"]
+    frames = np.stack([x.reshape(2, 40)[:, i * 6 : i * 6 + 12] for i in range(5)], 1) * constants["window"]
+    want = np.fft.fft(frames.astype("f8"))[..., : 7 if onesided else 12]
+    np.testing.assert_allclose(y, np.stack([want.real, want.imag], -1), rtol=1e-4, atol=1e-4)
+    if rank == 3 and not onesided:
+        np.testing.assert_allclose(y, expected_of(model, {"x": x})["y"], rtol=1e-4, atol=1e-4)
