@@ -116,7 +116,7 @@ def _gather(t: Translation, x: Value, axis: int, indices: Value, *_: object) -> 
 
 
 def _extreme(t: Translation, x: Value, axis: int | None = None, keep: bool = False, *, kind: str) -> Value:
-    return extreme(t, kind, x, axis, keep)
+    return cast(t, extreme(t, kind, x, axis, keep), np.dtype(np.int64))
 
 
 OPS.add({f"arg{word}": partial(_extreme, kind=f"Arg{word.capitalize()}") for word in ("max", "min")})

@@ -95,3 +95,11 @@ def test_attention_of_halves_stays_with_torch():
     with torch.no_grad():
         compiled(module)(torch.randn(2, 10, 32, dtype=torch.bfloat16))
     assert FLASH in steps(module)
+
+
+@pytest.mark.parametrize(("length", "torchs"), [(1, True), (8, False)])
+def test_attention_of_few_positions_stays_with_torch(length, torchs):
+    module = seeded(Attention).eval()
+    with torch.no_grad():
+        compiled(module)(torch.randn(2, length, 32))
+    assert (FLASH in steps(module)) == torchs

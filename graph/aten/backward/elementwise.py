@@ -11,12 +11,14 @@ from ...importing.expressions import (
     binary,
     cast,
     concat,
+    cut,
     negative,
     pad,
+    reshape,
     unsqueeze,
 )
 from ...importing.tables import Entries
-from ...importing.translation import Translation, Unmapped, Value, sizes
+from ...importing.translation import Translation, Unmapped, Value, shape_of, sizes
 from ..elementwise import halves, slopes_of
 from ..schema import Translate, numpy_type_of
 from .by_rules import by_rule
@@ -157,11 +159,17 @@ OPS.add(
 def _slice(
     t: Translation, gradient: Value, shape: Sequence[int], axis: int, start: int, end: int, step: int
 ) -> Value:
-    if step != 1:
-        raise Unmapped(f"a step of {step}")
     rank = len(shape)
     axis %= rank
     first, last, _ = slice(start, end, step).indices(shape[axis])
+    if step > 1:  # between its elements there are zeros
+        count = shape_of(gradient)[axis]
+        none = [0] * (rank + 1)
+        between = [*none[: axis + 1], step - 1, *none[axis + 2 :]]
+        spread = pad(t, unsqueeze(t, gradient, [axis + 1]), none, between, 0.0)
+        whole = reshape(t, spread, [*shape[:axis], count * step, *shape[axis + 1 :]])
+        last = min(first + count * step, shape[axis])
+        gradient = cut(t, whole, axis, 0, last - first, 1)
     begin, after = [0] * rank, [0] * rank
     begin[axis], after[axis] = first, shape[axis] - max(first, last)
     return pad(t, gradient, begin, after, 0.0)

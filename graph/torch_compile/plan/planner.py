@@ -20,6 +20,7 @@ from ..options import Options
 from ..run.comparing import Differences
 from ..run.steps import Program, RegionCall, Slot, Step, TorchCall, slots_of, without_unread
 from ..tensors import channels_last, normal
+from .at_once import IN_PLACE, written_at_once
 from .cells import Cell, NodeResults
 from .draft import ProgramDraft
 from .handover import whole_graph
@@ -125,6 +126,7 @@ class Planner:
         self.regions = Regions(self.slots, options, mishaps, differences)
         self.lasting: set[int] = set()  # slots that users see
         self.writes: list[Any] = []
+        self.replaced: set[Any] = set()  # nodes that make what they make in an argument
 
     def program(self) -> Program:
         """Everything in order."""
@@ -208,6 +210,8 @@ class Planner:
             if number is not None:
                 self.draft.of[node] = number
                 return
+        if (held := written_at_once(node)) is not None and self.at_once(node, self.draft.of[held]):
+            return
         if node.target is aten._assert_scalar.default and self.slots.plain(node.args[0]) is True:
             return  # sizes are known by now, and stay so for the program
         shapes = self.described(node, meta)
@@ -307,6 +311,27 @@ class Planner:
 
     # --- torch's part ---
 
+    def at_once(self, node: Any, held: Any) -> bool:
+        """Has torch replace elements of an argument where it lies, and not in a copy."""
+        (cell,) = self.described(node, node.meta.get("val")) or [None]
+        if cell is None or not isinstance(held, Cell) or held.slot is None:
+            return False
+        if (cell.shape, cell.strides, cell.dtype) != (held.shape, held.strides, held.dtype):
+            return False
+        cell.level, cell.slot = max(one.level for one in self.draft.cells(node)), held.slot
+        args, kwargs = self.slots.arguments(node)
+        self.draft.add(
+            TorchCall(
+                *(str(node.target), IN_PLACE[node.target], args, kwargs, (None,), False, EFFECTS),
+                pure=False,
+                lasting=True,
+            ),
+            cell.level,
+        )
+        self.replaced.add(node)
+        self.draft.put(node, [cell], several=False)
+        return True
+
     def call(
         self,
         node: Any,
@@ -318,7 +343,8 @@ class Planner:
     ) -> None:
         """Has torch do an op."""
         if node.target is aten.copy_.default and not node.users and node.args[0].op == "placeholder":
-            self.writes.append(node)
+            if node.args[1] not in self.replaced:
+                self.writes.append(node)
             return
         level = max((cell.level for cell in cells), default=0)
         if not pure:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ...importing.expressions import binary, cast, expand, reshape, transpose
+from ...importing.expressions import binary, cast, concat, expand, reshape, transpose
 from ...importing.translation import Translation, Value
 from ...model.logical_tensor import row_major
 from ...runtime.arrays import numpy_type
@@ -92,6 +92,25 @@ def _drawn_alone(regions: Regions, node: Any, results: Sequence[Cell | None]) ->
     return True
 
 
+def _cat(regions: Regions, node: Any, results: Sequence[Cell | None]) -> bool:
+    """`cat` of some tensors without elements, as caches begin: of the others."""
+    tensors: Any
+    axis: Any
+    tensors, axis = [*node.args, 0][:2]
+    parts: list[Any] = [regions.draft.of[one] for one in tensors]
+    some = [one for one in parts if 0 not in one.shape]
+    cell = results[0]
+    if cell is None or not 0 < len(some) < len(parts) or any(one.dtype != cell.dtype for one in parts):
+        return False
+    if cell.dtype not in DATA_TYPES:
+        return False
+
+    def build(t: Translation, level: int) -> Value:
+        return concat(t, [regions.value(one, level) for one in some], axis)
+
+    return regions.in_region(node, results, some, build) is None
+
+
 def _as_strided(regions: Regions, node: Any, results: Sequence[Cell | None]) -> bool:
     """`as_strided` where all elements of a dense tensor are seen in another order, or under another shape."""
     x, cell = regions.draft.of[node.args[0]], results[0]
@@ -163,6 +182,7 @@ SPECIAL: dict[str, Callable[[Regions, Any, Sequence[Cell | None]], bool]] = {
     "aten.native_dropout_backward.default": _dropout_backward,
     "aten.bernoulli.p": _drawn_alone,
     "aten.as_strided.default": _as_strided,
+    "aten.cat.default": _cat,
     "aten.as_strided_scatter.default": _as_strided_scatter,
     "aten.copy.default": _copy,
 }

@@ -33,12 +33,20 @@ MOST_SCORES = 1 << 22
 """Scores of an attention that a region makes at most; torch's kernel makes more of them in blocks."""
 
 
+FEWEST_QUERIES = 8
+"""Positions that ask at least: products of fewer rows, as at each step of a generation, take several times as long as
+torch's kernel."""
+
+
 def _attention(t: Translation, query: Value, key: Value, *more: Any) -> Any:
-    """Attention where its scores may all be there at once.
+    """Attention where it takes no longer than torch's kernel.
 
     Raises:
-        Unmapped: they may not.
+        Unmapped: it would.
     """
+    asking = shape_of(query)[-2]
+    if asking < FEWEST_QUERIES:
+        raise Unmapped(f"{asking} positions ask, for which torch's kernel is faster")
     scores = math.prod(shape_of(query)[:-1]) * shape_of(key)[-2]
     if scores > MOST_SCORES:
         raise Unmapped(f"its {scores:,} scores are more than are made at once")
