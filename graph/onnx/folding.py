@@ -47,7 +47,7 @@ ALWAYS = """
     Pow QuantizeLinear Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean
     ReduceMin ReduceProd ReduceSum ReduceSumSquare RegexFullMatch Reshape ReverseSequence RotaryEmbedding
     Round ScatterElements ScatterND Shape Sign Sin Sinh Size Slice SoftmaxCrossEntropyLoss SpaceToDepth Split
-    Sqrt Squeeze StringSplit Sub Sum Tan Tanh TensorScatter TfIdfVectorizer Tile TopK Transpose Trilu Unique
+    Sqrt Squeeze StringSplit Sub Sum Tan Tanh TensorScatter Tile TopK Transpose Trilu Unique
     Unsqueeze Where Xor
 """
 SEQUENCES = """

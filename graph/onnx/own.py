@@ -19,6 +19,7 @@ from .regions import region_averages
 from .resize import resized, sampled
 from .shapes import split_counts
 from .signals import recurrent, spectra
+from .text import counts, tokens
 
 
 def _divided(call: Call) -> list[Array]:
@@ -241,5 +242,7 @@ OWN: Mapping[str, Callable[[Call], list[Any] | None]] = {
     "STFT": spectra,
     "RoiAlign": region_averages,
     "Split": pieces,
+    "TfIdfVectorizer": counts,
+    "com.microsoft.Tokenizer": tokens,
 }
 """ONNX op → its outputs; None for a node that ONNX's reference has."""

@@ -73,7 +73,12 @@ def recurrent(call: Call) -> list[Array]:
     width = call[2].shape[-1]
     rows = GATES[call.kind] * width
     shapes = [(len(ways), rows, x.shape[-1]), (len(ways), rows, width)]
-    if x.ndim != 3 or [call[1].shape, call[2].shape] != shapes or call.get("hidden_size", width) != width:
+    if (
+        width < 1
+        or x.ndim != 3
+        or [call[1].shape, call[2].shape] != shapes
+        or call.get("hidden_size", width) != width
+    ):
         raise Unmapped(
             f"weights of {list(call[1].shape)} and {list(call[2].shape)} for an input of {list(x.shape)}"
         )

@@ -82,3 +82,11 @@ def test_spectra(rank, onesided):
     np.testing.assert_allclose(y, np.stack([want.real, want.imag], -1), rtol=1e-4, atol=1e-4)
     if rank == 3 and not onesided:
         np.testing.assert_allclose(y, expected_of(model, {"x": x})["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_without_units_is_refused_when_it_is_called():
+    weights = {"w": np.zeros((1, 0, 3), np.float32), "r": np.zeros((1, 0, 0), np.float32)}
+    node = helper.make_node("RNN", ["x", *weights], ["y"], hidden_size=0)
+    x = normal(2, 1, 3)
+    with pytest.raises(og.UnsupportedError, match="RNN"):
+        og.from_onnx(model_of([node], {"x": x}, ["y"], weights, opset=16)).compile()(x)
