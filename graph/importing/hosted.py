@@ -78,12 +78,15 @@ def cumulative(
 def extreme(
     t: Translation, kind: str, x: Value, axis: int | None, keep: bool, *, last: bool = False
 ) -> Value:
-    """Where the largest or smallest element is, by `ArgMax` or `ArgMin`; of all elements if no axis is given."""
+    """Where the largest or smallest element is, by `ArgMax` or `ArgMin`; of all elements if no axis is given.
+
+    In s64 whatever x is: indices have that type in other frameworks.
+    """
     if axis is None:
         flat = reshape(t, x, [-1])
-        found = t.op(f"Host{kind}", flat, axis=0, keep_dims=False, last=last)
+        found = t.op(f"Host{kind}", flat, axis=0, keep_dims=False, last=last, output_type="s64")
         return reshape(t, found, [1] * len(shape_of(x))) if keep else found
-    return t.op(f"Host{kind}", x, axis=axis_of(x, axis), keep_dims=keep, last=last)
+    return t.op(f"Host{kind}", x, axis=axis_of(x, axis), keep_dims=keep, last=last, output_type="s64")
 
 
 def bordered(t: Translation, x: Value, begin: Sequence[int], end: Sequence[int], mode: str) -> Value:

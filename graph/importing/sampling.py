@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .expressions import FLOATS, axis_of, binary, reduce, reshape, squeeze, unsqueeze, where
+from .expressions import FLOATS, axis_of, binary, cast, reduce, reshape, squeeze, unsqueeze, where
 from .hosted import TRUTH, compared, logical
 from .layers import pooling
 from .translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
@@ -17,7 +17,7 @@ def top_k(t: Translation, x: Value, count: int, axis: int, *, largest: bool = Tr
     if not shape_of(x):
         raise Unmapped("an order of the elements of a tensor without axes")
     values, places = t.ops("HostTopK", x, axis=axis_of(x, axis), k=count, largest=largest)
-    return values, places
+    return values, cast(t, places, np.dtype(np.int64))  # which are of the type of x where that is s32
 
 
 def scattered(

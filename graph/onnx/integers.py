@@ -15,6 +15,7 @@ from ..importing.hosted import compared
 from ..importing.layers import convolution
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..runtime.arrays import Array
 from .layers import convolution_attributes
 from .node import Node, Translate
 
@@ -117,7 +118,7 @@ def _parts(weight: Value, axis: int) -> list[tuple[int, int]]:
     start = 0
     while start < size:
         before = reach[:, start - 1 : start] if start else np.zeros((1, 1))
-        fits = ((reach[:, start:] - before) * LARGEST <= EXACT).all(0)
+        fits: Array = np.asarray(((reach[:, start:] - before) * LARGEST <= EXACT).all(0))
         count = int(fits.argmin()) if not fits.all() else len(fits)
         if not count or len(parts) == PARTS:
             raise Unmapped("an inner axis of so many elements")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..importing.expressions import binary, concat, cut, reshape, select, transpose, unsqueeze
+from ..importing.expressions import binary, cast, concat, cut, reshape, select, transpose, unsqueeze
+from ..importing.hosted import compared, logical
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, sizes
 from .node import Node, Translate
@@ -35,8 +37,6 @@ def _part(t: Translation, x: Value, axis: int, number: int, width: int) -> Value
 @OPS.enter("LSTM", "GRU", "RNN")
 def _recurrent(t: Translation, node: Node) -> Sequence[Value]:
     """The whole layer, both directions of it."""
-    if node.optional(4) is not None:
-        raise Unmapped("sequences of different lengths")
     x = transpose(t, node[0], (1, 0, 2)) if node.get("layout", 0) else node[0]
     direction = node.get("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
@@ -92,12 +92,36 @@ def _one_way(
     weights = _weights(t, node.kind, recurrent, halves[1], width)
     step: Callable[..., State] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}[node.kind]
     more = {"before": bool(node.get("linear_before_reset", 0))} if node.kind == "GRU" else {}
+    masks = _masks(t, node.optional(4), steps, batch, dtype_of(x))
     outputs: list[Value] = []
     for time in reversed(range(steps)) if backwards else range(steps):
         gates = reshape(t, cut(t, projected, 0, time, time + 1), (batch, GATES[node.kind] * width))
-        state = step(t, gates, state, weights, functions, **more)
-        outputs.append(unsqueeze(t, state[0], [0]))
+        made = step(t, gates, state, weights, functions, **more)
+        if masks is None:
+            state, output = made, made[0]
+        else:
+            there, gone = (reshape(t, cut(t, mask, 0, time, time + 1), (batch, 1)) for mask in masks)
+            output = binary(t, "Multiply", made[0], there)
+            kept = [binary(t, "Multiply", value, gone) for value in state]
+            first = [output, *(binary(t, "Multiply", value, there) for value in made[1:])]
+            state = tuple(binary(t, "Add", *pair) for pair in zip(first, kept, strict=True))
+        outputs.append(unsqueeze(t, output, [0]))
     return concat(t, outputs[::-1] if backwards else outputs, 0), state
+
+
+def _masks(
+    t: Translation, lengths: Value | None, steps: int, batch: int, dtype: np.dtype[Any]
+) -> tuple[Value, Value] | None:
+    """Which sequences are there at each time, and which have ended, (T, N, 1); None where all have all times.
+
+    Behind its end a sequence has zeros, and keeps its state; backwards, it keeps its first state until then.
+    """
+    if lengths is None or (isinstance(lengths, np.ndarray) and (lengths >= steps).all()):
+        return None
+    times = np.arange(steps).astype(dtype_of(lengths)).reshape(steps, 1, 1)
+    there = compared(t, "Greater", reshape(t, lengths, (1, batch, 1)), times)
+    ended = logical(t, "Xor", there, np.ones((1, 1, 1), np.bool_))
+    return cast(t, there, dtype), cast(t, ended, dtype)
 
 
 def _first(t: Translation, given: Value, number: int, node: Node) -> Value:

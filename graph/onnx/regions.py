@@ -75,7 +75,10 @@ def _weights(start: Array, end: Array, size: int, cells: int, samples: int, leas
 
 def _spans(weights: Array) -> list[tuple[int, int]]:
     """Of each region the first element that counts and the one behind the last."""
-    used = weights.any(1)
+    used: Array = np.asarray(weights.any(1))
     first = used.argmax(1)
     last = used.shape[1] - used[:, ::-1].argmax(1)
-    return [(int(a), int(b) if some else int(a)) for a, b, some in zip(first, last, used.any(1), strict=True)]
+    return [
+        (int(a), int(b) if some else int(a))
+        for a, b, some in zip(first, last, np.asarray(used.any(1)), strict=True)
+    ]

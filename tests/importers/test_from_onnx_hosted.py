@@ -108,6 +108,7 @@ HOSTED = {
         for kind in ("ArgMax", "ArgMin")
         for name, x, attributes in (
             ("s64", WHOLE, {}),
+            ("s32", WHOLE.astype(np.int32), {}),
             ("last", WHOLE % 2, {"axis": 1, "select_last_index": 1}),
             ("f32", FLOATS, {"axis": -1, "keepdims": 0}),
         )

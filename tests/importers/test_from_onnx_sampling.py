@@ -15,6 +15,7 @@ IMAGE = integers(2, 7, 4, 3)
 # op, inputs, constants, attributes, kinds of the graph; None where it does not matter
 EXACT = {
     "top-k": ("TopK", [X], [ints(2)], {"axis": 1}, ["HostTopK"]),
+    "top-k-s32": ("TopK", [WHOLE.astype(np.int32)], [ints(2)], {}, ["HostTopK", "HostCast"]),
     "top-k-smallest": ("TopK", [X], [ints(3)], {"largest": 0}, ["HostTopK"]),
     "top-k-equal": ("TopK", [WHOLE], [ints(5)], {}, ["HostTopK"]),
     "top-k-equal-smallest": ("TopK", [WHOLE], [ints(4)], {"largest": 0}, ["HostTopK"]),
@@ -323,8 +324,33 @@ def test_a_recurrent_layer_with_batches_first():
     close(last, h[:, None].astype(np.float32))
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequences_of_different_lengths(kind, direction):
+    """Each as it is alone, with zeros behind it."""
+    gates, ways = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind], 2 if direction == "bidirectional" else 1
+    x, lengths = normal(5, 3, 4), np.int32([5, 2, 3])
+    constants = {"w": normal(ways, gates * 6, 4), "r": normal(ways, gates * 6, 6, seed=1)}
+    first = {"h": normal(ways, 3, 6, seed=2)} | ({"c": normal(ways, 3, 6, seed=3)} if kind == "LSTM" else {})
+    made = ["y", "yh", "yc"][: 3 if kind == "LSTM" else 2]
+    attributes = {"hidden_size": 6, "direction": direction}
+    node = helper.make_node(kind, ["x", "w", "r", "", "n", *first], made, **attributes)
+    inputs = {"x": x, "n": lengths, **first}
+    every = og.from_onnx(model_of([node], inputs, made, constants)).compile()(inputs)
+    alone = helper.make_node(kind, ["x", "w", "r", "", "", *first], made, **attributes)
+    for number, length in enumerate(lengths):
+        own = {
+            "x": x[:length, number : number + 1],
+            **{k: v[:, number : number + 1] for k, v in first.items()},
+        }
+        wanted = og.from_onnx(model_of([alone], own, made, constants)).compile()(own)
+        np.testing.assert_allclose(every["y"][:length, :, number], wanted["y"][:, :, 0], atol=1e-6)
+        assert not every["y"][length:, :, number].any()
+        for name in made[1:]:
+            np.testing.assert_allclose(every[name][:, number], wanted[name][:, 0], atol=1e-6)
+
+
 REFUSED = {
-    "lengths": ("LSTM", [normal(2, 1, 3)], {"hidden_size": 4}, ["w", "r", "", "l"], "different lengths"),
     "a clip": (
         "RNN",
         [normal(2, 1, 3)],
@@ -345,7 +371,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_recurrent_layers_that_are_not_taken(name):
     kind, (x,), attributes, more, message = REFUSED[name]
-    constants = {"w": normal(1, 16, 3), "r": normal(1, 16, 4), "l": np.int32([2])}
+    constants = {"w": normal(1, 16, 3), "r": normal(1, 16, 4)}
     node = helper.make_node(kind, ["x", *more], ["y"], **attributes)
     used = {key: value for key, value in constants.items() if key in more}
     with pytest.raises(og.UnsupportedError, match=message):
