@@ -432,12 +432,9 @@ class Planner:
     def write(self, nodes: Sequence[Any]) -> TorchCall:
         """What writes to arguments, one after the other, which is done when everybody has read them."""
         into, given = ([self.slots.plain(node.args[place]) for node in nodes] for place in (0, 1))
-        return TorchCall(
-            *("aten.copy_.default", torch._foreach_copy_, (into, given), {}, (None,), False),
-            *(f"it writes to {len(nodes)} arguments",),
-            pure=False,
-            lasting=True,
-        )
+        why = f"it writes to {len(nodes)} arguments"
+        name, function = "aten.copy_.default", torch._foreach_copy_
+        return TorchCall(name, function, (into, given), {}, (None,), False, why, pure=False, lasting=True)
 
 
 def _known(value: Any) -> Any:
