@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
-from ..importing.expressions import binary, cast, concat, cut, reshape, select, transpose, unsqueeze
+from ..importing.expressions import binary, cast, concat, cut, reshape, select, transpose, unsqueeze, where
 from ..importing.hosted import compared, logical
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, sizes
@@ -72,6 +73,11 @@ def _one_way(
     if not steps:
         raise Unmapped("a sequence of no steps")
     t.check_ops(OPS_PER_STEP * steps)
+    masks = _masks(t, node.optional(4), steps, batch, dtype_of(x))
+    if (
+        masks is not None
+    ):  # what lies behind the end of a sequence may be NaN, which a product with 0 would keep
+        x = where(t, masks.inside, x, 0.0)
     weight, recurrent = (select(t, node[index], 0, number) for index in (1, 2))
     width = sizes(recurrent)[1]
     bias = node.optional(3)
@@ -92,7 +98,6 @@ def _one_way(
     weights = _weights(t, node.kind, recurrent, halves[1], width)
     step: Callable[..., State] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}[node.kind]
     more = {"before": bool(node.get("linear_before_reset", 0))} if node.kind == "GRU" else {}
-    masks = _masks(t, node.optional(4), steps, batch, dtype_of(x))
     outputs: list[Value] = []
     for time in reversed(range(steps)) if backwards else range(steps):
         gates = reshape(t, cut(t, projected, 0, time, time + 1), (batch, GATES[node.kind] * width))
@@ -100,7 +105,9 @@ def _one_way(
         if masks is None:
             state, output = made, made[0]
         else:
-            there, gone = (reshape(t, cut(t, mask, 0, time, time + 1), (batch, 1)) for mask in masks)
+            there, gone = (
+                reshape(t, cut(t, mask, 0, time, time + 1), (batch, 1)) for mask in (masks.there, masks.ended)
+            )
             output = binary(t, "Multiply", made[0], there)
             kept = [binary(t, "Multiply", value, gone) for value in state]
             first = [output, *(binary(t, "Multiply", value, there) for value in made[1:])]
@@ -109,19 +116,34 @@ def _one_way(
     return concat(t, outputs[::-1] if backwards else outputs, 0), state
 
 
+@frozen(eq=False)
+class Masks:
+    """Of sequences of their own lengths, (T, N, 1).
+
+    Attributes:
+        inside: whether a time is one of the sequence's.
+        there, ended: the same and the opposite, as numbers 0 and 1.
+    """
+
+    inside: Value
+    there: Value
+    ended: Value
+
+
 def _masks(
     t: Translation, lengths: Value | None, steps: int, batch: int, dtype: np.dtype[Any]
-) -> tuple[Value, Value] | None:
-    """Which sequences are there at each time, and which have ended, (T, N, 1); None where all have all times.
+) -> Masks | None:
+    """Which sequences are there at each time; None where all have all times.
 
-    Behind its end a sequence has zeros, and keeps its state; backwards, it keeps its first state until then.
+    Behind its end a sequence has zeros, and keeps its state; backwards, it keeps its first state until then. A length
+    below 0 is taken as 0, and one above T as T.
     """
     if lengths is None or (isinstance(lengths, np.ndarray) and (lengths >= steps).all()):
         return None
     times = np.arange(steps).astype(dtype_of(lengths)).reshape(steps, 1, 1)
     there = compared(t, "Greater", reshape(t, lengths, (1, batch, 1)), times)
     ended = logical(t, "Xor", there, np.ones((1, 1, 1), np.bool_))
-    return cast(t, there, dtype), cast(t, ended, dtype)
+    return Masks(there, cast(t, there, dtype), cast(t, ended, dtype))
 
 
 def _first(t: Translation, given: Value, number: int, node: Node) -> Value:

@@ -61,12 +61,30 @@ def test_rows_of_their_own_length(kind, direction):
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [[5, 2], [6, 1, 1], [-1, 1, 1]])
-def test_lengths_that_are_none(wrong):
+def test_each_row_has_a_length():
     model, given = layer("GRU", 1, LENGTHS)
-    model.graph.input[1].type.tensor_type.shape.dim[0].dim_value = len(wrong)
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_value = 2
     with pytest.raises(og.OneDNNGraphError):
-        og.from_onnx(model).compile()({**given, "l": np.asarray(wrong, np.int32)})
+        og.from_onnx(model).compile()({**given, "l": np.int32([5, 2])})
+
+
+def test_lengths_end_where_the_steps_do():
+    model, given = layer("GRU", 1, LENGTHS)
+    compiled = og.from_onnx(model).compile()
+    made = compiled({**given, "l": np.int32([9, 2, -1])})
+    for name, expected in compiled({**given, "l": np.int32([5, 2, 0])}).items():
+        np.testing.assert_array_equal(made[name], expected)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_what_lies_behind_the_end_of_a_sequence_is_not_read(kind):
+    model, given = layer(kind, 2, LENGTHS, direction="bidirectional")
+    compiled = og.from_onnx(model).compile()
+    want = compiled(given)
+    for row, length in enumerate(LENGTHS):
+        given["x"][length:, row] = np.nan
+    for name, made in compiled(given).items():
+        np.testing.assert_array_equal(made, want[name])
 
 
 @pytest.mark.parametrize("rank", [2, 3])

@@ -7,6 +7,7 @@ library asks the system.
 """
 
 import ctypes
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -56,6 +57,9 @@ def describe(isa):
     """From now on the library describes kernels for an instruction set, in this process, which can run none of them."""
     from onednn_graph.backends.onednn.library.loading import load
 
+    importlib.import_module(
+        "onednn_graph.backends.onednn.backend"
+    )  # with all whose names are given other meanings
     for module in [module for name, module in sys.modules.items() if name.startswith("onednn_graph.")]:
         if hasattr(module, "is_proven"):
             module.is_proven = lambda *_: True  # what is in doubt would be run

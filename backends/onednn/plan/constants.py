@@ -132,7 +132,11 @@ class ConstantPlan:
 
         What changes in its place, as a parameter does, is a plan's own: versions of two plans can't be compared.
         """
-        if recipe is None or not arrays or self.version is not None:
+        if (
+            recipe is None
+            or self.version is not None
+            or not all(number in arrays for number in recipe.constants)
+        ):
             return None
         return recipe.text, tuple(address(arrays[number]) for number in recipe.constants)
 
