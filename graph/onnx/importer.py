@@ -79,7 +79,7 @@ class Waiting:
     needed: int
     defining: bool = False
 
-    @property
+    @cached
     def kind(self) -> str:
         """Its op, as tables have it."""
         return kind_of(self.node)

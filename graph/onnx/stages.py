@@ -143,7 +143,6 @@ class Stages:
     def __init__(
         self, model: Model, compile_graph: Callable[[Graph], CompiledGraph], *, inside: bool = False
     ) -> None:
-        self._model = model
         self._inside = inside
         self._compile = compile_graph
         self._constants = {name: _read_only(array) for name, array in model.constants.items()}
@@ -154,7 +153,8 @@ class Stages:
             Waiting(number, node, label_of(node, number), "", len(node.output))
             for number, node in enumerate(model.proto.graph.node)
         ]
-        self._start = Stage(None, (), (), {}, {}, tuple(nodes))
+        self._start = Stage(None, (), (), {}, {}, self._folded(nodes))
+        self._model = evolve(model, constants=self._constants)
         self.outputs = [info.name for info in model.proto.graph.output]
 
     def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
@@ -183,6 +183,31 @@ class Stages:
         return [values[name] for name in self.outputs]
 
     # --- stages ---
+
+    def _folded(self, nodes: Sequence[Waiting]) -> tuple[Waiting, ...]:
+        """The nodes that are left once those are computed that read constants alone and gain nothing by a graph."""
+        left: list[Waiting] = []
+        for one in nodes:
+            node = one.node
+            if any(node.output) and all(name in self._constants for name in node.output if name):
+                continue  # Constant
+            if (
+                not one.reads
+                or one.captured
+                or any(name and name not in self._constants for name in node.input)
+            ):
+                left.append(one)
+                continue
+            inputs = [self._constants[name] if name else None for name in node.input]
+            try:
+                made = self._evaluation.folded(node, inputs, one.needed) if at_once(one.kind, inputs) else []
+            except FAILURES:  # it is told where it is needed
+                made = []
+            if not made:
+                left.append(one)
+            pairs = zip(node.output, made, strict=False)
+            self._constants.update({name: _read_only(value) for name, value in pairs if name})
+        return tuple(left)
 
     def _made(
         self, before: Stage, rest: Sequence[Waiting], given: Mapping[str, Array], values: Values

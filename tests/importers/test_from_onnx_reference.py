@@ -286,3 +286,26 @@ def test_results_of_two_names_are_two_arrays(first):
     assert not any(np.may_share_memory(made[a], made[b]) for a in names for b in names if a < b)
     np.testing.assert_array_equal(made["a"], made["b"])
     np.testing.assert_array_equal(made["a"].reshape(-1), made["c"])
+
+
+def test_what_follows_from_constants_inside_of_a_node_is_computed_once():
+    """The indices of a Slice, say, which exporters write as nodes in the graph of an If."""
+    inside = [
+        node("Constant", "", "one", value=numpy_helper.from_array(np.int64(1))),
+        node("Constant", "", "axes", value=numpy_helper.from_array(np.int64([0]))),
+        node("Unsqueeze", "one axes", "begin"),
+        node("Add", "begin begin", "end"),
+        node("Slice", "x begin end", "part"),
+    ]
+    then = helper.make_graph(inside, "then", [], [onnx.ValueInfoProto(name="part")])
+    other = helper.make_graph(
+        [node("Identity", "x", "same")], "other", [], [onnx.ValueInfoProto(name="same")]
+    )
+    nodes = [node("If", "c", "y", then_branch=then, else_branch=other)]
+    infos = {"c": (TYPES.BOOL, []), "x": (TYPES.FLOAT, ["n", 4])}
+    compiled = og.from_onnx(whole(nodes, infos, ["y"])).compile()
+    for seed in range(3):
+        x = normal(3, 4, seed=seed)
+        np.testing.assert_array_equal(compiled({"c": np.asarray(True), "x": x})["y"], x[1:2])
+        assert [ran.kind for ran in compiled.nodes] == ["If", "Slice"]
+        np.testing.assert_array_equal(compiled({"c": np.asarray(False), "x": x})["y"], x)
