@@ -170,9 +170,9 @@ def main() -> None:
             lines.append(measured(name, args.rounds, threads, folder, Path(temporary) / "cache"))
             print(told(lines[-1]), flush=True)
     if args.markdown:
-        options = [] if args.models == parser.get_default("models") else [f"--models {args.models}"]
+        asked = "" if args.models == parser.get_default("models") else f" --models {args.models}"
         with args.markdown.open("a", encoding="utf-8") as file:
-            file.write(as_markdown(lines, " ".join(["python benchmarks/cold_start.py", *options])))
+            file.write(as_markdown(lines, f"python benchmarks/cold_start.py{asked}"))
 
 
 if __name__ == "__main__":

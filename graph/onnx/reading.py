@@ -24,6 +24,7 @@ from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
 from .protos import captured
 from .types import STRING, numpy_type_of
+from .weights import light_and_large
 
 OLDEST_OPSET = 11
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -76,7 +77,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
         UnsupportedError: it can be read, but not imported.
     """
     onnx = library("onnx", "onnx", "from_onnx")
-    proto = _loaded(onnx, model)
+    proto, large = _loaded(onnx, model)
     named = (proto.graph.input, proto.graph.output, proto.graph.initializer)
     check_texts([value.name for values in named for value in values], _nodes(proto))
     _check_versions(proto)
@@ -88,11 +89,12 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
         for graph in graphs_in(getattr(holder, "graph", holder)):
             forms.check(graph, versions)
     if opset < OLDEST_OPSET:
-        proto, opset = _converted(onnx, proto, opset), OLDEST_OPSET
+        proto, opset = _converted(onnx, _with_weights(proto, large), opset), OLDEST_OPSET
+        large = {}
     if proto.functions:
         proto = inlined(onnx, proto)
     check_structure(proto.graph)
-    constants = constants_of(onnx, proto.graph)
+    constants = constants_of(onnx, proto.graph, large)
     try:
         proto = rewritten(onnx, proto, opset, constants, fold_limit)
     except Unmapped as error:
@@ -254,26 +256,26 @@ def alive_in(graph: Any, found: Mapping[str, Any]) -> set[str]:
 # --- files -----------------------------------------------------------------------------------------------
 
 
-def _loaded(onnx: Any, model: Any) -> Any:
-    """The ModelProto of a path, bytes, or itself, with all of its weights in it."""
+def _loaded(onnx: Any, model: Any) -> tuple[Any, dict[str, Array]]:
+    """The ModelProto of a path, bytes, or itself, and those of its weights that are not in it."""
     what, more = "the ModelProto", ""
     path: str | None = None
     read = None
     if isinstance(model, str | os.PathLike):
         path = os.fsdecode(cast("str | os.PathLike[str]", model))
-        what, read = format_value(path), lambda: onnx.load(path, load_external_data=False)
+        what, read = format_value(path), lambda: _by_path(onnx, path)
         if path.endswith(".json"):
             more = "; a oneDNN Graph file is read by Graph.load"
     elif isinstance(model, bytes | bytearray | memoryview):
         content = bytes(cast("bytes", model))
-        what, read = "what the bytes hold", lambda: onnx.load_from_string(content)
+        what, read = "what the bytes hold", lambda: (onnx.load_from_string(content), dict[str, Array]())
     elif not isinstance(model, onnx.ModelProto):
         raise ArgumentTypeError(
             f"from_onnx takes a path, bytes or an onnx.ModelProto, got {format_value(model)} of "
             f"type {type(model).__name__}"
         )
     try:
-        proto = cast("Any", model) if read is None else read()
+        proto, large = (cast("Any", model), {}) if read is None else read()
     except OSError as error:
         reason = error.strerror or one_line(error)
         raise file_error(f"from_onnx can't read {what}: {reason}", error) from error
@@ -282,6 +284,20 @@ def _loaded(onnx: Any, model: Any) -> Any:
     if not proto.HasField("graph"):
         raise ArgumentError(f"from_onnx: {what} is no ONNX model; it holds no graph{more}")
     _read_external(onnx, proto, what, None if path is None else Path(path).parent)
+    return proto, large
+
+
+def _by_path(onnx: Any, path: str) -> tuple[Any, dict[str, Array]]:
+    """The ModelProto of a file, and those of its weights that are read apart."""
+    found = light_and_large(path, onnx) if path.endswith(".onnx") else None
+    return (onnx.load(path, load_external_data=False), {}) if found is None else found
+
+
+def _with_weights(proto: Any, large: Mapping[str, Array]) -> Any:
+    """The same with the weights that were read apart."""
+    for tensor in proto.graph.initializer:
+        if tensor.name in large:
+            tensor.raw_data = large[tensor.name].tobytes()
     return proto
 
 
@@ -360,18 +376,23 @@ def _without_weights(onnx: Any, proto: Any) -> Any:
     return onnx.ModelProto.FromString(proto.SerializeToString())
 
 
-def constants_of(onnx: Any, graph: Any) -> dict[str, Array]:
-    """What initializers and Constant nodes hold, by name."""
-    return _initializers(onnx, graph) | _constant_nodes(onnx, graph.node)
+def constants_of(onnx: Any, graph: Any, large: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    """What initializers and Constant nodes hold, by name.
+
+    Args:
+        large: initializers that were read apart.
+    """
+    return _initializers(onnx, graph, large or {}) | _constant_nodes(onnx, graph.node)
 
 
-def _initializers(onnx: Any, graph: Any) -> dict[str, Array]:
+def _initializers(onnx: Any, graph: Any, large: Mapping[str, Array]) -> dict[str, Array]:
     if graph.sparse_initializer:
         raise UnsupportedError("from_onnx can't read sparse initializers; make them dense in the model")
     found: dict[str, Array] = {}
     for tensor in graph.initializer:
         try:
-            found[tensor.name] = decoded(onnx, tensor)
+            known = large.get(tensor.name)
+            found[tensor.name] = decoded(onnx, tensor) if known is None else known
         except Unmapped as error:
             raise UnsupportedError(f"from_onnx: initializer {tensor.name!r}: {error}") from error
         except Exception as error:  # too few bytes, negative sizes
