@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from attrs import evolve
 
 from ...ops.errors import OneDNNGraphError
 from ...ops.values import one_line
@@ -161,7 +160,7 @@ class Evaluation:
         Raises:
             Unmapped: neither our kernels nor ONNX's reference have them.
         """
-        made = plainly(evolve(self._call(node, inputs, needed), limit=sys.maxsize), near=True)
+        made = plainly(self._call(node, inputs, needed, sys.maxsize), near=True)
         arrays = all(value is None or isinstance(value, np.ndarray) for value in inputs)
         if made is None and arrays:
             made = self._by_kernels(node, inputs, needed)
@@ -200,12 +199,13 @@ class Evaluation:
                 f"{given}"
             ) from error
 
-    def _call(self, node: Any, inputs: Sequence[Any], needed: int) -> Call:
+    def _call(self, node: Any, inputs: Sequence[Any], needed: int, limit: int | None = None) -> Call:
         if id(node) not in self._kept:  # held beside what is made of it, so that its id is that of no other
             self._kept[id(node)] = (node, self._own_attributes(node), {})
         _, attributes, kept = self._kept[id(node)]
         kind = kind_of(node)
-        return Call(kind, self._opset, inputs, needed, len(node.output), attributes, self._room, kept)
+        room = self._room if limit is None else limit
+        return Call(kind, self._opset, inputs, needed, len(node.output), attributes, room, kept)
 
     def _own_attributes(self, node: Any) -> dict[str, Any]:
         """A node's attributes, its tensors as arrays."""

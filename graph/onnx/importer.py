@@ -95,9 +95,19 @@ class Waiting:
         return tuple(captured(self.node))
 
     @cached
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what it makes; empty ones are not there."""
+        return tuple(self.node.output)
+
+    @cached
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what it takes; empty ones are not there."""
+        return tuple(self.node.input)
+
+    @cached
     def reads(self) -> tuple[str, ...]:
         """Names of what it takes, and of what graphs inside it read from around it."""
-        return (*self.node.input, *self.captured)
+        return (*self.inputs, *self.captured)
 
 
 class Importer:

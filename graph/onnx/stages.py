@@ -269,14 +269,13 @@ class Stages:
         rest: list[Waiting] = []
         late: set[str] = set()
         for one in waiting:
-            node = one.node
             if any(name in late for name in one.reads):
-                late.update(node.output)
+                late.update(one.outputs)
                 rest.append(one)
                 continue
-            inputs = [values[name] if name else None for name in node.input]
+            inputs = [values[name] if name else None for name in one.inputs]
             if not one.failed and _may_be_translated(one.kind, inputs) and not at_once(one.kind, inputs):
-                late.update(node.output)
+                late.update(one.outputs)
                 rest.append(one)
                 continue
             self._evaluate(one, inputs, values, trace)
@@ -309,7 +308,7 @@ class Stages:
             if profiling.recordings:
                 profiling.record(profiling.EventKind.host, f"{kind} {label}", by, (), start, end)
             trace.nodes.append(Ran(kind, label, by, one.failed or "its inputs are in no graph", end - start))
-        for name, value in zip(node.output, made, strict=False):
+        for name, value in zip(one.outputs, made, strict=False):
             if name:
                 values[name] = value
 
