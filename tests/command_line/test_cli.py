@@ -17,6 +17,7 @@ from onednn_graph.ops.registry import REGISTRY
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
+from cli_calls import call, wide_terminal  # noqa: F401 -- a fixture that all tests have
 from onednn_graph.ops.data_types import DataType
 from onednn_graph.tools.bench import bench, flops_by_type, peak_flops
 from onednn_graph.tools.cli import app
@@ -25,23 +26,6 @@ from onednn_graph.tools.machine import Fit
 from typer.testing import CliRunner
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-
-
-def call(*arguments, code=0):
-    """The command's output; it must end with that exit code."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output + result.stderr
-    return result.stdout if code == 0 else result.stderr
-
-
-@pytest.fixture(autouse=True)
-def wide_terminal(monkeypatch, tmp_path):
-    """Tables are not folded, and nothing is remembered beyond the test."""
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400)
-    monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -9,24 +9,8 @@ pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("onnx", reason="these tests need onnx; install the extra 'onnx'")
 
 import onnx
-from onednn_graph.tools.cli import app
+from cli_calls import call, wide_terminal  # noqa: F401 -- a fixture that all tests have
 from onnx import TensorProto, helper
-from typer.testing import CliRunner
-
-
-def call(*arguments, code=0):
-    """The command's output; it must end with that exit code."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output + result.stderr
-    return result.stdout if code == 0 else result.stderr
-
-
-@pytest.fixture(autouse=True)
-def wide_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr("onednn_graph.tools.console.console.width", 400)
 
 
 def node(kind, inputs, outputs, **attributes):
