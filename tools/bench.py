@@ -133,39 +133,25 @@ def bench(
         seconds: how long to call it.
         peak: whether to measure what the machine can do.
     """
-    if isinstance(graph, StagedGraph):
-        return _bench_stages(model, inputs, seconds=seconds, peak=peak)
-    outputs: dict[Key, object] = {t: allocate(t) for t in graph.outputs if t.is_concrete}
+    staged = isinstance(graph, StagedGraph)
+    outputs: dict[Key, object] = {} if staged else {t: allocate(t) for t in graph.outputs if t.is_concrete}
     timing = timed(lambda: model(inputs, outputs), seconds)
     with profile() as prof:
         for _ in range(LEAST_RUNS):
             model(inputs, outputs)
-    ends = (*graph.inputs, *graph.constant_tensors, *graph.parameter_tensors, *graph.outputs)
-    nbytes = sum(_nbytes(t) for t in ends if t.is_concrete)
+    if staged:
+        ops = [op for partition in model.partitions for op in partition.ops]
+        values: list[object] = [*inputs.values(), *model(inputs).values()]  # lists and text may be among them
+        nbytes = sum(cast("Array", one).nbytes for one in values if isinstance(one, np.ndarray))
+    else:
+        ops = graph.ops
+        ends = (*graph.inputs, *graph.constant_tensors, *graph.parameter_tensors, *graph.outputs)
+        nbytes = sum(_nbytes(t) for t in ends if t.is_concrete)
     return Benchmark(
         timing=timing,
-        flops=sum(map(flops, graph.ops)),
+        flops=sum(map(flops, ops)),
         nbytes=nbytes,
-        peak_flops=_peak_of(graph) if peak else None,
-        peak_bandwidth=peak_bandwidth(nbytes) if peak else None,
-        profile=prof,
-    )
-
-
-def _bench_stages(
-    model: CompiledGraph, inputs: Mapping[str, Array], *, seconds: float, peak: bool
-) -> Benchmark:
-    timing = timed(lambda: model(inputs), seconds)
-    with profile() as prof:
-        for _ in range(LEAST_RUNS):
-            model(inputs)
-    values: list[object] = [*inputs.values(), *model(inputs).values()]  # lists and text may be among them
-    nbytes = sum(cast("Array", one).nbytes for one in values if isinstance(one, np.ndarray))
-    return Benchmark(
-        timing=timing,
-        flops=sum(flops(op) for partition in model.partitions for op in partition.ops),
-        nbytes=nbytes,
-        peak_flops=None,
+        peak_flops=None if staged or not peak else _peak_of(graph),
         peak_bandwidth=peak_bandwidth(nbytes) if peak else None,
         profile=prof,
     )
