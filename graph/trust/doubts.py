@@ -41,20 +41,12 @@ class Doubts:
         known = STORE.known(keys) if keys else {}
         if afresh:
             known = {key: one for key, one in known.items() if one.kind in (Kind.crashed, Kind.endless)}
-        against = next(
-            (
-                (f"{keys[key]} was verified before and found {verdict}", key)
-                for key, verdict in known.items()
-                if not verdict.right
-            ),
-            None,
-        )
-        accused = None if against is None else next(step.op for step in steps if step.trust == against[1])
+        bad = next((key for key, verdict in known.items() if not verdict.right), None)
         return cls(
             {key: name for key, name in keys.items() if key not in known},
             any(not step.trust for step in steps),
-            None if against is None else against[0],
-            accused,
+            None if bad is None else f"{keys[bad]} was verified before and found {known[bad]}",
+            None if bad is None else next(step.op for step in steps if step.trust == bad),
         )
 
     @property
