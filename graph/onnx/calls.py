@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from attrs import field, frozen
 
 from ..importing.translation import Unmapped
@@ -38,7 +39,7 @@ class Call:
     kept: dict[str, Any] = field(factory=dict[str, Any])
 
     def __getitem__(self, index: int) -> Array:
-        value = self.inputs[index] if index < len(self.inputs) else None
+        value = self.optional(index)
         if value is None:
             raise Unmapped(f"input {index} is missing")
         return value
@@ -50,6 +51,10 @@ class Call:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""
         return self.attributes.get(name, default)
+
+    def floats(self, name: str) -> Array:
+        """An attribute that is a list of numbers, in f32; empty where it is not there."""
+        return self.once(name, lambda: np.asarray(self.get(name, ()), np.float32))
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What depends on attributes only, made at the first call."""

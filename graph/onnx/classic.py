@@ -27,10 +27,6 @@ AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 """What becomes of the values of all trees, by its number there."""
 
 
-def _floats(call: Call, name: str) -> Array:
-    return call.once(name, lambda: np.asarray(call.get(name, ()), np.float32))
-
-
 # --- trees -----------------------------------------------------------------------------------------------
 
 
@@ -127,7 +123,7 @@ def _trees(call: Call) -> list[Array]:
 
 def _products(call: Call, targets: int) -> Array:
     rows = rows_of(call[0]).astype(np.float32, copy=False)
-    coefficients, intercepts = _floats(call, "coefficients"), _floats(call, "intercepts")
+    coefficients, intercepts = call.floats("coefficients"), call.floats("intercepts")
     if len(coefficients) != targets * rows.shape[1]:
         raise Unmapped(
             f"its coefficients has {len(coefficients)} entries, and {targets} rows of {rows.shape[1]} features are "
@@ -148,7 +144,7 @@ def _linear(call: Call) -> list[Array]:
 
 def _linear_classified(call: Call) -> list[Array]:
     labels, transform = labels_of(call.attributes), call.get("post_transform", "NONE")
-    scores = _products(call, max(1, len(_floats(call, "intercepts"))))
+    scores = _products(call, max(1, len(call.floats("intercepts"))))
     if scores.shape[1] > 1:
         if len(labels) < scores.shape[1]:
             raise Unmapped(f"it has {len(labels)} labels for {scores.shape[1]} classes")
@@ -164,7 +160,7 @@ def _linear_classified(call: Call) -> list[Array]:
 
 
 def _spread(call: Call, name: str, features: int) -> Array:
-    values = _floats(call, name)
+    values = call.floats(name)
     if len(values) not in (1, features):
         raise Unmapped(f"its {name} has {len(values)} entries for {features} features")
     return values

@@ -86,15 +86,17 @@ class Rewriting:
             raise _Other
         return self.constants[self.input(number)]
 
-    def __call__(self, kind: str, *inputs: str, to: str = "", outputs: int = 1, **attributes: Any) -> Any:
+    def __call__(self, kind: str, *inputs: str, into: str = "", outputs: int = 1, **attributes: Any) -> Any:
         """A new node; the name of its output, or of all.
 
         Args:
-            to: the output's name; empty for a new one.
+            into: the output's name; empty for a new one.
         """
         start = f"{self.label}.{kind}{len(self.nodes)}"
-        names = [to or start] if outputs == 1 else [f"{start}.{n}" for n in range(outputs)]
-        made = self.onnx.helper.make_node(kind, list(inputs), names, name=to and self.node.name, **attributes)
+        names = [into or start] if outputs == 1 else [f"{start}.{n}" for n in range(outputs)]
+        made = self.onnx.helper.make_node(
+            kind, list(inputs), names, name=into and self.node.name, **attributes
+        )
         self.nodes.append(made)
         return names[0] if outputs == 1 else names
 
@@ -102,10 +104,10 @@ class Rewriting:
 Rewrite = Callable[[Rewriting], None]
 
 
-def _half(made: Rewriting, x: str, inner: str, to: str) -> None:
+def _half(made: Rewriting, x: str, inner: str, into: str) -> None:
     """X · (1 + inner) / 2."""
     one, half = made.constant("one", np.float32(1)), made.constant("half", np.float32(0.5))
-    made("Mul", made("Mul", x, made("Add", inner, one)), half, to=to)
+    made("Mul", made("Mul", x, made("Add", inner, one)), half, into=into)
 
 
 def _erf_gelu(made: Rewriting, x: str) -> None:
@@ -134,24 +136,24 @@ def _fast_gelu(made: Rewriting) -> None:
 def _quick_gelu(made: Rewriting) -> None:
     made.only(1, 1)
     alpha = made.constant("alpha", np.float32(made.attribute("alpha", 1.702)))
-    made("Mul", made.input(0), made("Sigmoid", made("Mul", made.input(0), alpha)), to=made.output(0))
+    made("Mul", made.input(0), made("Sigmoid", made("Mul", made.input(0), alpha)), into=made.output(0))
 
 
 def _activated(made: Rewriting, x: str, kind: bytes | None, numbers: Sequence[float]) -> None:
     """The last step of a fused node."""
     name = (kind or b"").decode()
-    to = made.output(0)
+    into = made.output(0)
     if name in ("Relu", "Tanh", "Sigmoid") and not numbers:
-        made(name, x, to=to)
+        made(name, x, into=into)
     elif name == "LeakyRelu" and len(numbers) == 1:
-        made(name, x, to=to, alpha=numbers[0])
+        made(name, x, into=into, alpha=numbers[0])
     elif name == "HardSigmoid" and len(numbers) == 2:
-        made(name, x, to=to, alpha=numbers[0], beta=numbers[1])
+        made(name, x, into=into, alpha=numbers[0], beta=numbers[1])
     elif name == "Clip" and len(numbers) == 2:
         low, high = (made.constant(n, np.float32(v)) for n, v in zip(("low", "high"), numbers, strict=True))
-        made(name, x, low, high, to=to)
+        made(name, x, low, high, into=into)
     elif not name:
-        made("Identity", x, to=to)
+        made("Identity", x, into=into)
     else:
         raise _Other
 
@@ -185,15 +187,15 @@ def _fused_matmul(made: Rewriting) -> None:
     left = "ji" if made.attribute("transA", 0) else "ij"
     right = "kj" if made.attribute("transB", 0) else "jk"
     x, y = made.input(0), made.input(1)
-    to = made.output(0) if alpha == 1 else ""
+    into = made.output(0) if alpha == 1 else ""
     if (left, right) == ("ij", "jk"):
-        product = made("MatMul", x, y, to=to)
+        product = made("MatMul", x, y, into=into)
     elif made.opset >= 12:
-        product = made("Einsum", x, y, to=to, equation=f"...{left},...{right}->...ik")
+        product = made("Einsum", x, y, into=into, equation=f"...{left},...{right}->...ik")
     else:
         raise _Other
-    if not to:
-        made("Mul", product, made.constant("alpha", np.float32(alpha)), to=made.output(0))
+    if not into:
+        made("Mul", product, made.constant("alpha", np.float32(alpha)), into=made.output(0))
 
 
 # --- normalisation ---------------------------------------------------------------------------------------
@@ -205,27 +207,27 @@ def _mean(made: Rewriting, x: str) -> str:
     return made("ReduceMean", x, made.constant("axes", np.asarray([-1])), keepdims=1)
 
 
-def _normalised(made: Rewriting, x: str, scale: str, bias: str, *, centred: bool, to: str) -> None:
+def _normalised(made: Rewriting, x: str, scale: str, bias: str, *, centred: bool, into: str) -> None:
     epsilon = float(made.attribute("epsilon", 1e-12 if centred else 1e-5))
     if centred and made.opset >= 17:
         names = [x, scale, *([bias] if bias else [])]
-        made("LayerNormalization", *names, to=to, axis=-1, epsilon=epsilon)
+        made("LayerNormalization", *names, into=into, axis=-1, epsilon=epsilon)
         return
     centre = made("Sub", x, _mean(made, x)) if centred else x
     least = made(
         "Add", _mean(made, made("Mul", centre, centre)), made.constant("epsilon", np.float32(epsilon))
     )
     y = made("Div", centre, made("Sqrt", least))
-    y = made("Mul", y, scale, to="" if bias else to)
+    y = made("Mul", y, scale, into="" if bias else into)
     if bias:
-        made("Add", y, bias, to=to)
+        made("Add", y, bias, into=into)
 
 
 def _rms(made: Rewriting) -> None:
     made.only(2, 1)
     if made.attribute("axis", -1) != -1 or made.attribute("stash_type", 1) != 1:
         raise _Other
-    _normalised(made, made.input(0), made.input(1), "", centred=False, to=made.output(0))
+    _normalised(made, made.input(0), made.input(1), "", centred=False, into=made.output(0))
 
 
 def _skipped(made: Rewriting, *, centred: bool) -> None:
@@ -234,10 +236,10 @@ def _skipped(made: Rewriting, *, centred: bool) -> None:
     if made.output(1) or made.output(2):
         raise _Other
     beta, bias = (made.input(3), made.input(4)) if centred else ("", made.input(3))
-    x = made("Add", made.input(0), made.input(1), to="" if bias else made.output(3))
+    x = made("Add", made.input(0), made.input(1), into="" if bias else made.output(3))
     if bias:
-        x = made("Add", x, bias, to=made.output(3))
-    _normalised(made, x, made.input(2), beta, centred=centred, to=made.output(0))
+        x = made("Add", x, bias, into=made.output(3))
+    _normalised(made, x, made.input(2), beta, centred=centred, into=made.output(0))
 
 
 def _skip_layer_norm(made: Rewriting) -> None:
@@ -259,15 +261,15 @@ def _embedded(made: Rewriting) -> None:
     x = made("Add", x, made("Slice", made.input(3), zero, length, zero))
     if segments:
         x = made("Add", x, made("Gather", made.input(4), segments))
-    _normalised(made, x, made.input(5), made.input(6), centred=True, to=made.output(0))
+    _normalised(made, x, made.input(5), made.input(6), centred=True, into=made.output(0))
     if made.output(1):
         mask = made.input(7)
         if not mask:
             raise _Other
         if made.opset < 13:
-            made("ReduceSum", mask, to=made.output(1), axes=[1], keepdims=0)
+            made("ReduceSum", mask, into=made.output(1), axes=[1], keepdims=0)
         else:
-            made("ReduceSum", mask, made.constant("last", np.asarray([1])), to=made.output(1), keepdims=0)
+            made("ReduceSum", mask, made.constant("last", np.asarray([1])), into=made.output(1), keepdims=0)
 
 
 # --- attention -------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def _attention(made: Rewriting) -> None:
         scores = made("Add", scores, _masked(made, fill))
     y = made("MatMul", made("Softmax", scores, axis=-1), v)
     y = made("Transpose", y, perm=[0, 2, 1, 3])
-    made("Reshape", y, made.constant("flat", np.asarray([0, 0, size])), to=made.output(0))
+    made("Reshape", y, made.constant("flat", np.asarray([0, 0, size])), into=made.output(0))
 
 
 def _masked(made: Rewriting, fill: float) -> str:
@@ -306,11 +308,11 @@ def _masked(made: Rewriting, fill: float) -> str:
         one, zero = (made.constant(f"n{n}", np.asarray(n)) for n in (1, 0))
         length = made("Gather", made("Shape", made.input(0)), one)
         places = made("Range", zero, length, one)
-        counts = made("Cast", made("Unsqueeze", mask, made.constant("last", np.asarray([1]))), to_type=7)
+        counts = made("Cast", made("Unsqueeze", mask, made.constant("last", np.asarray([1]))), to=7)
         mask = made("Less", places, counts)
     elif rank != 2:
         raise _Other
-    there = made("Unsqueeze", made("Cast", mask, to_type=1), made.constant("axes", np.asarray([1, 2])))
+    there = made("Unsqueeze", made("Cast", mask, to=1), made.constant("axes", np.asarray([1, 2])))
     gone = made("Sub", made.constant("one", np.float32(1)), there)
     return made("Mul", gone, made.constant("fill", np.float32(fill)))
 
@@ -351,19 +353,19 @@ def _few_bits(made: Rewriting) -> None:
     scale = scales.reshape(columns, blocks, 1)
     w = ((q - zero.astype(np.float32)[..., None]) * scale.astype(np.float32)).reshape(columns, -1)[:, :rows]
     weights = made.constant("weights", np.ascontiguousarray(w.T).astype(scales.dtype))
-    y = made("MatMul", made.input(0), weights, to="" if made.input(5) else made.output(0))
+    y = made("MatMul", made.input(0), weights, into="" if made.input(5) else made.output(0))
     if made.input(5):
-        made("Add", y, made.input(5), to=made.output(0))
+        made("Add", y, made.input(5), into=made.output(0))
 
 
 def _integer_product(
     made: Rewriting, names: Sequence[str], scale: str, weights_scale: str, bias: str
 ) -> None:
     """A product of integers as floating point."""
-    y = made("Cast", made("MatMulInteger", *names), to_type=1)
-    y = made("Mul", y, made("Mul", scale, weights_scale), to="" if bias else made.output(0))
+    y = made("Cast", made("MatMulInteger", *names), to=1)
+    y = made("Mul", y, made("Mul", scale, weights_scale), into="" if bias else made.output(0))
     if bias:
-        made("Add", y, bias, to=made.output(0))
+        made("Add", y, bias, into=made.output(0))
 
 
 def _dynamic_product(made: Rewriting) -> None:
@@ -470,8 +472,4 @@ def _nodes(
         made.end()
     except _Other:
         return [node]
-    for one in made.nodes:  # `to` is the name of an output here
-        for attribute in one.attribute:
-            if attribute.name == "to_type":
-                attribute.name = "to"
     return made.nodes

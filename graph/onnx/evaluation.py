@@ -113,16 +113,13 @@ class Evaluation:
         """
         if kind_of(node) in RANDOM:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
-        plain = plainly(self._call(node, inputs, needed))
-        if plain is not None:
+        made = plainly(self._call(node, inputs, needed))
+        if made is not None:
             given = [value for value in inputs if value is not None]
             # Of their own, for whoever keeps them.
-            kept = [
-                a.copy() if _shares(a, given) else np.ascontiguousarray(a).reshape(a.shape) for a in plain
-            ]
-            self._account(kept, inputs)
-            return kept
-        made = self._by_kernels(node, inputs, needed)
+            made = [a.copy() if _shares(a, given) else np.ascontiguousarray(a).reshape(a.shape) for a in made]
+        else:
+            made = self._by_kernels(node, inputs, needed)
         if made is None:
             try:
                 made = self._own(node, inputs, needed)
@@ -190,9 +187,8 @@ class Evaluation:
             return kernel(self._call(node, inputs, needed))
         except (Unmapped, OneDNNGraphError, MemoryError):
             raise
-        except (
-            Exception
-        ) as error:  # nobody has looked whether the inputs fit: that may be it, or a defect here
+        except Exception as error:
+            # Nobody has looked whether the inputs fit: that may be it, or a defect here.
             given = ", ".join(map(_described, inputs))
             raise Unmapped(
                 f"its NumPy kernel in onednn_graph ends in {type(error).__name__}: {one_line(error)}, for inputs of "

@@ -175,28 +175,15 @@ def _cast(call: Call) -> Outputs:
     return [x.astype(to)] if exact or (x.dtype.kind == "f" and to.kind in "fb") else None
 
 
-def _computed(call: Call, function: Callable[..., Array], kinds: str = "iuf") -> Outputs:
+def _of_two(
+    call: Call, function: Callable[..., Array], kinds: str, dtype: np.dtype[Any] | None = None
+) -> Outputs:
+    """A function of two inputs of one type; its results have another type if one is given."""
     a, b = call[0], call[1]
     if a.dtype != b.dtype or a.dtype.kind not in kinds or len(call.inputs) > 2:
         return None
-    check_room(np.broadcast_shapes(a.shape, b.shape), a.dtype, call.limit)
+    check_room(np.broadcast_shapes(a.shape, b.shape), dtype or a.dtype, call.limit)
     return [np.asarray(function(a, b))]
-
-
-def _compared(call: Call, function: Callable[..., Array]) -> Outputs:
-    a, b = call[0], call[1]
-    if a.dtype != b.dtype or a.dtype.kind not in "biuf":
-        return None
-    check_room(np.broadcast_shapes(a.shape, b.shape), np.dtype(np.bool_), call.limit)
-    return [np.asarray(function(a, b))]
-
-
-def _logical(call: Call, function: Callable[..., Array]) -> Outputs:
-    arrays = [call[place] for place in range(len(call.inputs))]
-    if any(a.dtype != np.bool_ for a in arrays):
-        return None
-    check_room(np.broadcast_shapes(*(a.shape for a in arrays)), np.dtype(np.bool_), call.limit)
-    return [np.asarray(function(*arrays))]
 
 
 def _of_one(call: Call, function: Callable[..., Array], kinds: str) -> Outputs:
@@ -292,18 +279,27 @@ def _first(keys: Array, k: int) -> Array:
     return places[np.argsort(keys[places], kind="stable")]
 
 
+TRUTH = np.dtype(np.bool_)
 PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
     **{
-        kind: partial(_computed, function=function)
-        for kind, function in {
-            "Add": np.add,
-            "Max": np.maximum,
-            "Min": np.minimum,
-            "Mul": np.multiply,
-            "Sub": np.subtract,
-        }.items()
+        kind: partial(_of_two, function=function, kinds=kinds, dtype=dtype)
+        for kind, function, kinds, dtype in (
+            ("Add", np.add, "iuf", None),
+            ("Div", np.divide, "f", None),
+            ("Max", np.maximum, "iuf", None),
+            ("Min", np.minimum, "iuf", None),
+            ("Mul", np.multiply, "iuf", None),
+            ("Sub", np.subtract, "iuf", None),
+            ("Equal", np.equal, "biuf", TRUTH),
+            ("Greater", np.greater, "biuf", TRUTH),
+            ("GreaterOrEqual", np.greater_equal, "biuf", TRUTH),
+            ("Less", np.less, "biuf", TRUTH),
+            ("LessOrEqual", np.less_equal, "biuf", TRUTH),
+            ("And", np.logical_and, "b", TRUTH),
+            ("Or", np.logical_or, "b", TRUTH),
+            ("Xor", np.logical_xor, "b", TRUTH),
+        )
     },
-    "Div": partial(_computed, function=np.divide, kinds="f"),
     **{
         kind: partial(_of_one, function=function, kinds=kinds)
         for kind, function, kinds in (
@@ -311,27 +307,9 @@ PLAIN: Mapping[str, Callable[[Call], Outputs]] = {
             ("Ceil", np.ceil, "f"),
             ("Floor", np.floor, "f"),
             ("Neg", np.negative, "if"),
+            ("Not", np.logical_not, "b"),
             ("Sqrt", np.sqrt, "f"),
         )
-    },
-    **{
-        kind: partial(_compared, function=function)
-        for kind, function in {
-            "Equal": np.equal,
-            "Greater": np.greater,
-            "GreaterOrEqual": np.greater_equal,
-            "Less": np.less,
-            "LessOrEqual": np.less_equal,
-        }.items()
-    },
-    **{
-        kind: partial(_logical, function=function)
-        for kind, function in {
-            "And": np.logical_and,
-            "Not": np.logical_not,
-            "Or": np.logical_or,
-            "Xor": np.logical_xor,
-        }.items()
     },
     "Cast": _cast,
     "Clip": _clipped,

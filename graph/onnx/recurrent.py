@@ -74,9 +74,8 @@ def _one_way(
         raise Unmapped("a sequence of no steps")
     t.check_ops(OPS_PER_STEP * steps)
     masks = _masks(t, node.optional(4), steps, batch, dtype_of(x))
-    if (
-        masks is not None
-    ):  # what lies behind the end of a sequence may be NaN, which a product with 0 would keep
+    if masks is not None:
+        # What lies behind the end of a sequence may be NaN, which a product with 0 would keep.
         x = where(t, masks.inside, x, 0.0)
     weight, recurrent = (select(t, node[index], 0, number) for index in (1, 2))
     width = sizes(recurrent)[1]

@@ -10,6 +10,7 @@ from ...ops.values import format_value
 from ..importing.translation import Unmapped, check_room
 from ..runtime.arrays import Array
 from .calls import Call
+from .recurrent import GATES, USUAL
 from .scores import logistic
 
 Function = Callable[[Array], Array]
@@ -54,8 +55,6 @@ FUNCTIONS: dict[str, Function] = {
     "tanh": _tanh,
 }
 """Functions of gates, with the numbers that they have where a node gives none."""
-USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(call: Call) -> list[Array]:

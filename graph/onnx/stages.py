@@ -9,6 +9,7 @@ for the shapes and types that they were made for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -145,7 +146,6 @@ class Stages:
     ) -> None:
         self._inside = inside
         self._compile = compile_graph
-        self._constants = {name: _read_only(array) for name, array in model.constants.items()}
         self._evaluation = Evaluation(model)
         self._inner: BoundedCache[int, Stages] = BoundedCache(1 << 20)
         self._graphs: list[Any] = []
@@ -153,8 +153,9 @@ class Stages:
             Waiting(number, node, label_of(node, number), "", len(node.output))
             for number, node in enumerate(model.proto.graph.node)
         ]
-        self._start = Stage(None, (), (), {}, {}, self._folded(nodes))
-        self._model = evolve(model, constants=self._constants)
+        constants = {name: _read_only(array) for name, array in model.constants.items()}
+        self._start = Stage(None, (), (), {}, {}, self._folded(nodes, constants))
+        self._model = evolve(model, constants=constants)
         self.outputs = [info.name for info in model.proto.graph.output]
 
     def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
@@ -167,7 +168,8 @@ class Stages:
         Raises:
             UnsupportedError: a node that neither our kernels nor ONNX's reference compute.
         """
-        values: Values = {**self._constants, **{name: _read_only(value) for name, value in given.items()}}
+        values: Values = {**self._model.constants}
+        values.update((name, _read_only(value)) for name, value in given.items())
         stage, rest = self._start, self._start.waiting
         if self._inside:  # what goes into a loop's body has other sizes each time, as often as not
             rest = self._evaluated(rest, values, trace)
@@ -184,29 +186,27 @@ class Stages:
 
     # --- stages ---
 
-    def _folded(self, nodes: Sequence[Waiting]) -> tuple[Waiting, ...]:
-        """The nodes that are left once those are computed that read constants alone and gain nothing by a graph."""
+    def _folded(self, nodes: Sequence[Waiting], constants: dict[str, Array]) -> tuple[Waiting, ...]:
+        """The nodes that are left once those are computed that read constants alone and gain nothing by a graph.
+
+        Args:
+            nodes: in order.
+            constants: what is there; what is computed is added.
+        """
         left: list[Waiting] = []
         for one in nodes:
-            node = one.node
-            if any(node.output) and all(name in self._constants for name in node.output if name):
+            if any(one.outputs) and all(name in constants for name in one.outputs if name):
                 continue  # Constant
-            if (
-                not one.reads
-                or one.captured
-                or any(name and name not in self._constants for name in node.input)
-            ):
-                left.append(one)
-                continue
-            inputs = [self._constants[name] if name else None for name in node.input]
-            try:
-                made = self._evaluation.folded(node, inputs, one.needed) if at_once(one.kind, inputs) else []
-            except FAILURES:  # it is told where it is needed
-                made = []
+            made: Sequence[Array] = ()
+            if one.reads and not one.captured and all(not name or name in constants for name in one.inputs):
+                inputs = [constants[name] if name else None for name in one.inputs]
+                if at_once(one.kind, inputs):
+                    with suppress(*FAILURES):  # they are told where it is needed
+                        made = self._evaluation.folded(one.node, inputs, one.needed)
             if not made:
                 left.append(one)
-            pairs = zip(node.output, made, strict=False)
-            self._constants.update({name: _read_only(value) for name, value in pairs if name})
+            pairs = zip(one.outputs, made, strict=False)
+            constants.update((name, _read_only(value)) for name, value in pairs if name)
         return tuple(left)
 
     def _made(

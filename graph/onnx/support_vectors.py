@@ -16,14 +16,10 @@ PLACES = 1 << 22
 """Elements of differences between rows and vectors that are made at once."""
 
 
-def _floats(call: Call, name: str) -> Array:
-    return call.once(name, lambda: np.asarray(call.get(name, ()), np.float32))
-
-
 def _kernels(call: Call, rows: Array, vectors: Array, kind: str) -> Array:
     """The kernel's value of each row and vector."""
     check_room((len(rows), len(vectors)), np.dtype(np.float32), call.limit)
-    gamma, offset, degree = (*_floats(call, "kernel_params")[:3], 0, 0, 0)[:3]
+    gamma, offset, degree = (*call.floats("kernel_params")[:3], 0, 0, 0)[:3]
     if kind == "LINEAR":
         return rows @ vectors.T
     with np.errstate(all="ignore"):
@@ -42,7 +38,7 @@ def _kernels(call: Call, rows: Array, vectors: Array, kind: str) -> Array:
 
 
 def _vectors(call: Call, count: int, features: int) -> Array:
-    vectors = _floats(call, "support_vectors")
+    vectors = call.floats("support_vectors")
     if count < 1 or len(vectors) != count * features:
         raise Unmapped(
             f"its support_vectors has {len(vectors)} entries, and {count} vectors of {features} features are needed"
@@ -61,7 +57,7 @@ def svm_regressed(call: Call) -> list[Array]:
         Unmapped: attributes that say none.
     """
     rows, count = _rows(call), call.get("n_supports", 0)
-    coefficients, rho = _floats(call, "coefficients"), _floats(call, "rho")
+    coefficients, rho = call.floats("coefficients"), call.floats("rho")
     if count > 0:
         vectors = _vectors(call, count, rows.shape[1])
         kernels = _kernels(call, rows, vectors, call.get("kernel_type", "LINEAR"))
@@ -85,9 +81,9 @@ def svm_classified(call: Call) -> list[Array]:
     """
     rows, labels = _rows(call), labels_of(call.attributes)
     classes, transform = len(labels), call.get("post_transform", "NONE")
-    coefficients, rho = _floats(call, "coefficients"), _floats(call, "rho")
+    coefficients, rho = call.floats("coefficients"), call.floats("rho")
     counts = [int(count) for count in call.get("vectors_per_class", ())]
-    a, b = _floats(call, "prob_a"), _floats(call, "prob_b")
+    a, b = call.floats("prob_a"), call.floats("prob_b")
     if sum(counts) == 0:
         if not len(rho) or len(coefficients) != classes * rows.shape[1]:
             raise Unmapped(

@@ -17,7 +17,6 @@ from typing import Any, cast
 import numpy as np
 from attrs import frozen
 
-from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
 from .types import STRING, numpy_type_of
 
@@ -63,13 +62,9 @@ def light_and_large(path: str, onnx: Any) -> tuple[Any, dict[str, Array]] | None
             if not places or len(set(names)) < len(names):
                 return None
             return proto, {names[at]: _read(file, tensors[at], *place) for at, place in places.items()}
-        except (_UnusualError, Unmapped):
-            return None
-        except OSError:
+        except (OSError, MemoryError):
             raise
-        except Exception as error:  # whatever the package raises at what is no model
-            if isinstance(error, MemoryError):
-                raise
+        except Exception:  # _UnusualError, and whatever the package raises at what is no model
             return None
 
 
