@@ -111,6 +111,10 @@ class VerdictStoreWarning(UserWarning):
     """The file of verdicts can't be used; what was verified before is verified once more."""
 
 
+class SlowTypeWarning(UserWarning):
+    """Said once of a number format in which this machine was measured to be slower than in f32."""
+
+
 class TuningCacheWarning(UserWarning):
     """A file of remembered times can't be read or written; compilation goes on without."""
 

@@ -15,6 +15,7 @@ from ..backends.onednn.library.cpu import cpu_name
 from ..backends.onednn.library.loading import Library, load
 from ..backends.onednn.proven import extrapolated, swept
 from ..backends.onednn.weight_gradients.machine import factors_of
+from ..graph.compile.backend import BACKENDS, Rated
 from ..graph.runtime.cache_folder import cache_folder
 from ..graph.runtime.engine import MACHINE_CODE, machine_code_allowed
 from ..graph.runtime.environment import environment
@@ -51,6 +52,7 @@ def information() -> dict[str, Any]:
             "threads": get_num_threads(),
             "waiting threads": library.waiting,
             "machine code": "allowed" if allowed else f"forbidden by {MACHINE_CODE}",
+            "products": _products(),
             "cost data": _cost_data(library),
             "f16 conversion": "F16C" if allowed and f16c.load() is not None else "integer operations",
         }
@@ -83,6 +85,15 @@ def _cost_data(library: Library) -> str:
     if not kinds:
         return "of the package; `onednn-graph tune --machine` fits them to this machine"
     return f"fitted to this machine ({kinds} kinds of primitives)"
+
+
+def _products() -> str:
+    """What products of matrices were measured to give in each number format."""
+    backend = BACKENDS.get("onednn")
+    if not isinstance(backend, Rated):
+        return "not measured"
+    rates = backend.rates()
+    return ", ".join(f"{data_type.value} {rate / 1e9:.0f}" for data_type, rate in rates.items()) + " GF/s"
 
 
 def installed(name: str) -> str:

@@ -17,6 +17,7 @@ from ...graph.runtime.arrays import Array, address, numpy_type
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...graph.trust.store import STORE
+from ...ops.data_types import DataType
 from ...ops.errors import LibraryError, UnsupportedError
 from .attempts import Attempts, Outcome
 from .digest import Keys
@@ -85,6 +86,12 @@ class OnednnBackend:
     def seconds(self, request: CompileRequest) -> float:
         """About how long one core takes; see `Elsewhere`."""
         return one_core_seconds(request.ops)
+
+    def rates(self) -> Mapping[DataType, float]:
+        """What products give here in each number format; see `Rated`."""
+        from .rates import rates  # which asks this backend
+
+        return rates(self)
 
     def compile(self, request: CompileRequest) -> Iterator[Executable]:
         """Plans of primitives, in the order of `Attempts`.

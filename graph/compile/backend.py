@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
 from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor
@@ -126,6 +127,15 @@ class Elsewhere(Protocol):
 
     def seconds(self, request: CompileRequest) -> float:
         """About how long one core takes for what is requested."""
+        ...
+
+
+@runtime_checkable
+class Rated(Protocol):
+    """A backend that can tell what this machine does in each number format."""
+
+    def rates(self) -> Mapping[DataType, float]:
+        """Operations per second of a product of matrices, by its data's type; measured at the first time."""
         ...
 
 

@@ -20,6 +20,7 @@ from ..model.logical_tensor import LogicalTensor, evolve_tensor
 from ..model.op import Op
 from ..model.topology import Topology
 from ..runtime.arrays import Array
+from .rates import tell_if_slow
 from .rewriting import Kept, Rewriting, count, kept
 
 F32, BF16 = DataType.f32, DataType.bf16
@@ -41,7 +42,9 @@ def to_data_type(graph: G, data_type: DataType | str, *, keep: Collection[str], 
                 else "graph.quantize_static(feeds) writes 8-bit integers"
             )
         )
-    return _Narrowing(Rewriting(graph), keep, ports).done()
+    made = _Narrowing(Rewriting(graph), keep, ports).done()
+    tell_if_slow(BF16)
+    return made
 
 
 def rounded(array: Array) -> Array:

@@ -16,6 +16,7 @@ from ..model.op import Op
 from ..runtime.arrays import Array
 from .placement import KNOWN, SCALING, IntegerPlacement, Weights, constant_ops, place
 from .ranges import LEAST, LEVELS, Method, Observed, Scale, observe, scale_of
+from .rates import tell_if_slow
 from .rewriting import Rewriting, frozen_parameters, kept
 
 DONE = (DataType.bf16, DataType.f16, DataType.s8, DataType.u8)
@@ -49,7 +50,9 @@ def quantize(
     ]
     seen, values = observe(Rewriting(inferred).copied(), calibration_feeds, looked_at, computed, chosen)
     scales = _scales(rewriting, placement, seen, chosen)
-    return _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
+    made = _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
+    tell_if_slow(DataType.u8)
+    return made
 
 
 def _has_numbers(rewriting: Rewriting[Any], placement: IntegerPlacement, number: int) -> bool:

@@ -9,6 +9,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from ...ops.data_types import DataType
+from ..precision.rates import tell_if_slow
 from ..runtime.locking import Lock
 from .framework import inner, torch
 from .mishaps import Mishaps
@@ -168,6 +170,7 @@ def backend(module: Any, inputs: Sequence[Any], **given: Any) -> Callable[..., A
     try:
         if options.precision == "bf16":
             made = with_autocast(module)
+            tell_if_slow(DataType.bf16)
         with resizings_whole():
             return aot_autograd(
                 fw_compiler=compiler("forward"),
