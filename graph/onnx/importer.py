@@ -41,6 +41,7 @@ from ..runtime.arrays import Array, data_type_of
 from ..runtime.cached import cached
 from ..runtime.libraries import library
 from .checks import Known, NodeChecks, inferred, label_of
+from .contrib.table import REWRITES, rewritten
 from .control import CONTROL
 from .definitions import definition
 from .evaluation import SHAPES, Evaluation
@@ -306,6 +307,9 @@ class Importer:
         self.t.label = self.titles.get(node.output[0], label)
         inputs = [self.values[name] if name else None for name in sources]
         try:
+            if kind in REWRITES:
+                self._rewritten(node, kind, number, waiting.needed)
+                return
             made = self._translated(node, kind, inputs, waiting.needed, pattern)
         except FAILURES as error:
             if self.open and kind in SHAPES:
@@ -324,6 +328,23 @@ class Importer:
         for name, value in zip(node.output, made, strict=False):
             if name:
                 self.values[name] = value
+
+    def _rewritten(self, node: Any, kind: str, number: int, needed: int) -> None:
+        """Translates a node of onnxruntime's own domain by nodes of ONNX's own op set.
+
+        Raises:
+            Unmapped: it is more than is known of its op, or depends on sizes that are not known.
+        """
+        nodes, constants = rewritten(
+            self.onnx, node, kind, self.values, self.model.kept, self.model.opset, self.model.fold_limit
+        )
+        for name, array in constants.items():
+            self._named(name, array)
+        unused = set(node.output[needed:])
+        waiting = len(self.waiting)
+        for one in nodes:
+            self._node(one, number, set(one.output) - unused, None)
+        self.waiting[waiting:] = [evolve(one, defining=True) for one in self.waiting[waiting:]]
 
     def _by_definition(self, node: Any, number: int, inputs: Sequence[Value | None]) -> bool:
         """Translates a node by what ONNX defines its op by, other ops; whether it has such a definition.
@@ -375,7 +396,7 @@ class Importer:
             return
         self.broken.update(waiting.node.output)
         self.waiting.append(waiting)
-        if kind not in TABLE:
+        if kind not in TABLE and kind not in REWRITES:
             inputs = [self.values.get(name) for name in waiting.node.input]
             self._problem(Problem(kind, waiting.label, NO_TRANSLATION), waiting.node, inputs)
 

@@ -256,14 +256,7 @@ KNOWN: Mapping[str, Known] = {
     # onnxruntime's own, as its list of contributed operators has them.
     "com.microsoft.QGemm": Known((1,), 9, "alpha transA transB"),
     "com.microsoft.QLinearAdd": Known((1,), 8),
-    "com.microsoft.QLinearAveragePool": Known(
-        (1,),
-        5,
-        "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides",
-        {"auto_pad": AUTO_PAD, "channels_last": (0,)},
-    ),
     "com.microsoft.QLinearConcat": Known((1,), MANY, "axis"),
-    "com.microsoft.QLinearGlobalAveragePool": Known((1,), 5, "channels_last", {"channels_last": (0,)}),
     "com.microsoft.QLinearLeakyRelu": Known((1,), 5, "alpha"),
     "com.microsoft.QLinearMul": Known((1,), 8),
     "com.microsoft.QLinearSigmoid": Known((1,), 5),

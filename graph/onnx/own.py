@@ -12,6 +12,7 @@ from attrs import frozen
 
 from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
+from .cached_attention import grouped_attention
 from .calls import Call
 from .classic import CLASSIC
 from .detection import suppressed
@@ -224,6 +225,12 @@ def _suppressed(call: Call) -> list[Array]:
     return [kept]
 
 
+def _inverse(call: Call) -> list[Array]:
+    x = call[0]
+    wide = np.float64 if x.dtype == np.float64 else np.float32
+    return [np.linalg.inv(x.astype(wide, copy=False)).astype(x.dtype, copy=False)]
+
+
 OWN: Mapping[str, Callable[[Call], list[Any] | None]] = {
     **CLASSIC,
     "AveragePool": _averages,
@@ -243,6 +250,8 @@ OWN: Mapping[str, Callable[[Call], list[Any] | None]] = {
     "RoiAlign": region_averages,
     "Split": pieces,
     "TfIdfVectorizer": counts,
+    "com.microsoft.GroupQueryAttention": grouped_attention,
+    "com.microsoft.Inverse": _inverse,
     "com.microsoft.Tokenizer": tokens,
 }
 """ONNX op → its outputs; None for a node that ONNX's reference has."""

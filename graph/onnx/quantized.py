@@ -156,8 +156,6 @@ FORMS = {
     "com.microsoft.QGemm": Form("Gemm", _TWO, (7, 8), -1, 6),
     "com.microsoft.QLinearAdd": Form("Add", _TWO, (6, 7)),
     "com.microsoft.QLinearMul": Form("Mul", _TWO, (6, 7)),
-    "com.microsoft.QLinearAveragePool": Form("AveragePool", _ONE, (3, 4)),
-    "com.microsoft.QLinearGlobalAveragePool": Form("GlobalAveragePool", _ONE, (3, 4)),
     "com.microsoft.QLinearLeakyRelu": Form("LeakyRelu", _ONE, (3, 4)),
     "com.microsoft.QLinearSigmoid": Form("Sigmoid", _ONE, (3, 4)),
     "com.microsoft.QLinearSoftmax": Form("Softmax", _ONE, (3, 4), defaults={"axis": -1}),

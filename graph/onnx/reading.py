@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import format_value, one_line
@@ -19,7 +19,7 @@ from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.text_files import file_error
 from .checks import Forms, check_structure, check_texts, invalid
-from .contrib import rewritten
+from .contrib.table import check_layouts
 from .functions import graphs_in, inlined
 from .known import NEWEST_OPSET
 from .protos import captured
@@ -44,6 +44,7 @@ class Model:
         fold_limit: bytes that a constant which is computed at import may take.
         reference: whether what has no translation is run by ONNX's reference.
         plain: whether nodes are translated one by one, without looking for what several say together.
+        kept: constants that imports have made of weights, such as those of 4 bits, for the next import.
     """
 
     onnx: Any
@@ -53,6 +54,7 @@ class Model:
     fold_limit: int
     reference: bool = True
     plain: bool = False
+    kept: dict[str, Array] = field(factory=dict[str, Array])
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:
         """Packages are imported where it is unpickled, and each weight is in there once, decoded."""
@@ -95,10 +97,7 @@ def read_model(model: object, fold_limit: int, *, reference: bool = True) -> Mod
         proto = inlined(onnx, proto)
     check_structure(proto.graph)
     constants = constants_of(onnx, proto.graph, large)
-    try:
-        proto = rewritten(onnx, proto, opset, constants, fold_limit)
-    except Unmapped as error:
-        raise UnsupportedError(f"from_onnx: {error}") from error
+    check_layouts(proto)
     if not isinstance(model, onnx.ModelProto):
         proto = _without_weights(onnx, proto)
     return Model(onnx, proto, opset, constants, fold_limit, reference)

@@ -27,6 +27,7 @@ from ..runtime import profiling
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from .checks import label_of
+from .contrib.table import REWRITES
 from .control import CONTROL
 from .evaluation import Evaluation
 from .folding import reference_first
@@ -412,6 +413,8 @@ def _placed(one: Waiting, before: Waiting) -> Waiting:
 def _may_be_translated(kind: str, inputs: Sequence[Any]) -> bool:
     """Whether a node may be part of a graph, given its inputs."""
     arrays = [value for value in inputs if value is not None]
-    if kind not in TABLE or not all(is_array(v) and v.dtype in DATA_TYPES for v in arrays):
+    if (kind not in TABLE and kind not in REWRITES) or not all(
+        is_array(v) and v.dtype in DATA_TYPES for v in arrays
+    ):
         return False
     return not reference_first(kind, inputs)

@@ -137,21 +137,8 @@ def test_what_integers_stand_for(name, bias):
     np.testing.assert_array_equal(result, expected)
 
 
-REFUSED = {
-    "channels last": ("QLinearGlobalAveragePool", 2, {"channels_last": 1}, "attribute channels_last is 1"),
-    "wide": ("QLinearSigmoid", 0, {}, "an output that is neither s8 nor u8"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
-    kind, zero, attributes, message = REFUSED[name]
-    values = {
-        "s": scalar(0.5),
-        "z": scalar(3, np.uint8),
-        "so": scalar(0.5),
-        "zo": scalar(zero, np.uint8 if zero else np.int16),
-    }
-    node = helper.make_node(kind, ["x", "s", "z", "so", "zo"], ["y"], domain=CONTRIBUTED, **attributes)
-    with pytest.raises(og.UnsupportedError, match=message):
+def test_an_output_of_other_bits_is_refused():
+    values = {"s": scalar(0.5), "z": scalar(3, np.uint8), "so": scalar(0.5), "zo": scalar(0, np.int16)}
+    node = helper.make_node("QLinearSigmoid", ["x", "s", "z", "so", "zo"], ["y"], domain=CONTRIBUTED)
+    with pytest.raises(og.UnsupportedError, match="an output that is neither s8 nor u8"):
         og.from_onnx(model_of([node], {"x": IMAGE}, ["y"], values))

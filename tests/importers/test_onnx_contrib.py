@@ -148,7 +148,7 @@ def test_attention(lengths):
     [
         ("FusedConv", {"activation": "Mystery"}),
         ("QuickGelu", {"beta": 1.0}),
-        ("FusedMatMul", {"transBatchA": 1}),
+        ("FusedMatMul", {"transC": 1}),
     ],
 )
 def test_what_is_more_than_is_known_stays(kind, attributes):
