@@ -83,6 +83,15 @@ class OnednnBackend:
         path = "" if library.build == library.version else str(library.path)
         return {VARIABLE: path, "ONEDNN_MAX_CPU_ISA": library.effective_isa.upper()}
 
+    def machine(self) -> Mapping[str, str]:
+        """See `MachineBound`."""
+        library = load()
+        number, others = library.build[: len(library.version)], library.build[len(library.version) :]
+        return {
+            "oneDNN": " ".join([".".join(map(str, number)), *map(str, others)]),
+            "instruction set": library.effective_isa,
+        }
+
     def seconds(self, request: CompileRequest) -> float:
         """About how long one core takes; see `Elsewhere`."""
         return one_core_seconds(request.ops)

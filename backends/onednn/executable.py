@@ -64,6 +64,11 @@ class PlanExecutable:
 
         fork.run(made)
 
+    def settle(self, constants: Sequence[Array | None]) -> None:
+        """See `Settling`."""
+        if self.prepared is not None:
+            fork.run(self.prepared.prepare, constants, len(self.inputs) + len(self.outputs))
+
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
         arrays = (*inputs, *outputs)

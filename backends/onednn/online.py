@@ -112,6 +112,10 @@ class OnlineExecutable:
         """See `Generated`; of the candidates on trial each makes its code when its turn comes."""
         self._now.executable.generate()
 
+    def settle(self, constants: Sequence[Array | None]) -> None:
+        """See `Settling`."""
+        self._current().executable.settle(constants)
+
     def turns(self) -> Iterable[Executable]:
         """See `InTurns`."""
         trials = [one.trial for one in self._trials.values() if one.trial is not None]

@@ -139,6 +139,15 @@ class Rated(Protocol):
         ...
 
 
+@runtime_checkable
+class MachineBound(Protocol):
+    """A backend that makes of constants what is of use on some machines alone."""
+
+    def machine(self) -> Mapping[str, str]:
+        """What has to be the same there: names and values, for people."""
+        ...
+
+
 @frozen
 class BackendRegistry:
     """The backends, in order of registration; partitions go to the pattern of the highest priority."""

@@ -13,6 +13,7 @@ import numpy as np
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError
 from ...ops.values import counted, format_value, integer
+from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
@@ -27,6 +28,7 @@ from .signature import Arrays, Bound, Results, Signature, with_outputs
 if TYPE_CHECKING:
     from ..pictures.profile import Profile
     from .report import Report
+    from .saving import Source
 
 
 def _compiled_anew(
@@ -59,8 +61,11 @@ class CompiledGraph:
         engine: Engine | None,
         options: CompileOptions,
         compiler: Callable[[Engine | None], CompiledGraph],
+        graph: GraphCore,
     ) -> None:
         self._begin(signature, engine, compiler)
+        self._graph = graph
+        self.options = options
         self._partitions = tuple(partitions)
         self._held = held.arrays
         self._assigned = {held.parameters[number]: value for number, value in held.assigned.items()}
@@ -104,6 +109,37 @@ class CompiledGraph:
         self.engine.check_open()
         own = None if self.engine is default_engine() else (self.engine.machine_code, self.engine.threads)
         return _compiled_anew, (self._compiler, own)
+
+    def save_compiled(self, path: str | os.PathLike[str]) -> None:
+        """Writes what was compiled to a file, which `load_compiled` maps: graph, constants, and what was made of these.
+
+        So a process has its first result sooner, and packed weights are in memory once for all processes. The file is
+        of use for this version of the package and of oneDNN, this instruction set and this number of threads; elsewhere
+        `load_compiled` says so. A model with open sizes is saved for those for which it has been compiled. What
+        `tune="measure"` and `tune="online"` have found is looked up where it is loaded, and not measured.
+
+        Args:
+            path: of the file. One that is there stays as it is until the new one is whole and on the disk.
+
+        Raises:
+            FileAccessError: the file can't be written; that of before is as it was.
+            GraphFileError: a graph that no file can hold, as one whose ops speak to other processes.
+            UnsupportedError: the model runs in stages. ArgumentError: it has been compiled for no sizes yet.
+            ResourceError: the engine is closed. ArgumentTypeError: no path.
+        """
+        from .saving import save
+
+        self.engine.check_open()
+        sources, ports, options = self.sources()
+        save(path, sources, ports, self.engine, options)
+
+    def sources(self) -> tuple[Sequence[Source], Signature | None, CompileOptions]:
+        """What was compiled, for `saving.save`; everything has made of constants what it makes of them."""
+        from .saving import Source
+
+        for stage in self._stages:
+            stage.settle()
+        return [Source(self._graph)], None, self.options
 
     @property
     def computed_shape_operand(self) -> LogicalTensor | None:

@@ -12,12 +12,14 @@ from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
 from .compiled_graph import CompiledGraph
+from .options import CompileOptions
 from .partition import Partition
 from .record import Explanations
 from .signature import Arrays, Bound, Results, Signature, with_outputs
 
 if TYPE_CHECKING:
     from .report import Report
+    from .saving import Source
 
 MAX_SIZES = 8
 """Compiled graphs that are kept for different input sizes; each has prepared the weights for itself."""
@@ -76,6 +78,15 @@ class CompiledOpenGraph(CompiledGraph):
         self.engine.check_open()
         given = self._by_name(self._signature.listed_inputs(inputs), {})
         return self._for(given).bind(given, self._signature.outputs_of(outputs))
+
+    def sources(self) -> tuple[Sequence[Source], Signature | None, CompileOptions]:
+        """See `CompiledGraph.sources`; of each set of sizes that is kept."""
+        from .saving import Source, check_compiled
+
+        kept = [(shapes, *made.sources()) for shapes, made in self._made.values().items()]
+        found = [Source(one.graph, shapes) for shapes, sources, _, _ in kept for one in sources]
+        check_compiled(found)
+        return found, self._signature, kept[0][-1]
 
     def _by_name(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
         """The inputs, checked as far as sizes are known, by name."""

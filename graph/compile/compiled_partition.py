@@ -197,6 +197,11 @@ class CompiledPartition:
         kept = [self._only] if self._only is not None else self._special.values().values()
         return sum((one.explanation.scratch_bytes or 0) + one.explanation.prepared_bytes for one in kept)
 
+    def settle(self) -> None:
+        """Has all that is kept make what it makes of constants, before it is first executed."""
+        for one in [self._only] if self._only is not None else self._special.values().values():
+            one.arguments.settle()
+
     @property
     def backend(self) -> str:
         """Name of the backend that runs it; the claiming one where this thread has not called it yet."""

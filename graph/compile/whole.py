@@ -73,6 +73,7 @@ def compile_graph(
         engine,
         options,
         partial(_compile_again, graph, options.again()),
+        graph,
     )
 
 

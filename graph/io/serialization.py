@@ -221,7 +221,9 @@ def _op(record: OpRecord, place: Place, tensors: Mapping[int, LogicalTensor]) ->
         )
 
 
-def graph_of(make: type[G], document: Document, weights: Weights | None = None) -> G:
+def graph_of(
+    make: type[G], document: Document, weights: Weights | None = None, *, as_read: bool = False
+) -> G:
     """The graph of a document, not finalized, with its outputs marked.
 
     All descriptions of a tensor become one: a size that one leaves open comes from another, and so does a layout
@@ -232,6 +234,7 @@ def graph_of(make: type[G], document: Document, weights: Weights | None = None) 
     Args:
         make: the class of the graph.
         weights: constants, names, and the order of inputs and outputs, where they are known; else the document's.
+        as_read: whether the document comes from `load` or `loads` as it is, which have checked it.
 
     Raises:
         GraphFileError: two descriptions of a tensor contradict each other, or the document breaks a rule of the format.
@@ -239,7 +242,7 @@ def graph_of(make: type[G], document: Document, weights: Weights | None = None) 
         GraphError, ArgumentError, ArgumentTypeError: what `LogicalTensor`, `Op` and `Graph.add_op` raise, with
             the file and the JSON path in front.
     """
-    document = checked(document)
+    document = document if as_read else checked(document)
     # The weights know all of it too, and types of layouts that the document can't tell apart.
     interface = Interface() if weights is not None or document.interface is None else document.interface
     tensors = _logical_tensors(document, interface, interface.names if weights is None else weights.names)
@@ -435,12 +438,12 @@ def graph_in_file(make: type[G], path: str | os.PathLike[str], *, weights: bool 
             WeightsLeftOutWarning,
             stacklevel=3,
         )
-    return graph_of(make, document, held)
+    return graph_of(make, document, held, as_read=True)
 
 
 def graph_in_text(make: type[G], text: str) -> G:
     """The graph in a text, likewise."""
-    return graph_of(make, loads(text))
+    return graph_of(make, loads(text), as_read=True)
 
 
 def write_graph(graph: GraphCore) -> str:

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -93,29 +93,45 @@ class Stored:
     @classmethod
     def of(cls, graph: GraphCore, document: Document) -> Stored:
         """What belongs to the graph of a document."""
-        contents = {**graph.held_constants, **{i: one.array for i, one in graph.held_parameters.items()}}
         arrays: dict[str, Array] = {}
-        entries: dict[int, dict[str, object]] = {}
-        for number, array in contents.items():
-            tensor = graph.tensor(number)
+
+        def entry(tensor: LogicalTensor, array: Array) -> dict[str, object]:
             key = _key(tensor, arrays)
-            arrays[key] = array.view(np.uint8) if tensor.data_type in AS_BYTES else array
-            entries[number] = {**_described(tensor), "key": key, "crc32": _checksum(array)}
-        described = {
-            "document": _fingerprint(document),
-            "names": {str(t.id): t.name for t in graph.tensors if t.name},
-            "inputs": [_described(t) for t in graph.inputs],
-            "constants": [entries[t.id] for t in graph.constant_tensors],
-            "parameters": [entries[t.id] for t in graph.parameter_tensors],
-            "assigned": [(parameter.id, value.id) for parameter, value in graph.assignments],
-            "outputs": graph.marked_outputs,
-        }
+            arrays[key] = array
+            return {"key": key, "crc32": _checksum(array)}
+
+        described = {"document": _fingerprint(document), **described_interface(graph, entry)}
         name = _id(described)
         return cls(id=name, arrays=arrays, text=json.dumps({"id": name, **described}, ensure_ascii=False))
 
     def write(self, file: BinaryIO) -> None:
         """Writes it to an open file; raises ValueError for a name that can't be, as one of half a character."""
         write_tensors(file, self.arrays, {KEY: self.text})
+
+
+def described_interface(
+    graph: GraphCore, entry: Callable[[LogicalTensor, Array], Mapping[str, object]]
+) -> dict[str, object]:
+    """What JSON files of graphs don't tell of a graph, which `weights_in` reads.
+
+    Args:
+        entry: what to add about something that the graph holds, the `key` of its array among it; takes the elements
+            in a type that files have.
+    """
+    contents = {**graph.held_constants, **{i: one.array for i, one in graph.held_parameters.items()}}
+    entries: dict[int, dict[str, object]] = {}
+    for number, array in contents.items():
+        tensor = graph.tensor(number)
+        stored = array.view(np.uint8) if tensor.data_type in AS_BYTES else array
+        entries[number] = {**described_tensor(tensor), **entry(tensor, stored)}
+    return {
+        "names": {str(t.id): t.name for t in graph.tensors if t.name},
+        "inputs": [described_tensor(t) for t in graph.inputs],
+        "constants": [entries[t.id] for t in graph.constant_tensors],
+        "parameters": [entries[t.id] for t in graph.parameter_tensors],
+        "assigned": [(parameter.id, value.id) for parameter, value in graph.assignments],
+        "outputs": graph.marked_outputs,
+    }
 
 
 def _key(tensor: LogicalTensor, taken: Collection[str]) -> str:
@@ -275,16 +291,26 @@ def read_weights(path: Path, document: Document) -> Weights:
             "the other; save the graph anew with weights=True, or load with weights=False"
         )
     try:
-        return _weights(name, content, arrays)
+        return weights_in(name, content, arrays)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise GraphFileError(f"{name}: its metadata is damaged ({one_line(error)})") from error
 
 
-def _weights(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
+def weights_in(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
+    """What `described_interface` has told of a graph.
+
+    Args:
+        source: the file's name, for messages.
+        content: what was told. Of arrays with a checksum that is checked.
+        arrays: by key.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: it was told by somebody else.
+    """
     names = {int(number): str(name) for number, name in content["names"].items()}
 
     def held(described: Mapping[str, Any], property_type: PropertyType) -> tuple[LogicalTensor, Array]:
-        tensor = _tensor(described, names, property_type)
+        tensor = tensor_in(described, names, property_type)
         key = described.get("key", tensor.name)
         stored = arrays[key]
         if "crc32" in described and described["crc32"] != _checksum(stored):
@@ -296,7 +322,7 @@ def _weights(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
         source=source,
         names=names,
         inputs=tuple(
-            _tensor(described, names, described["property_type"]) for described in content["inputs"]
+            tensor_in(described, names, described["property_type"]) for described in content["inputs"]
         ),
         constants=tuple(held(one, PropertyType.constant) for one in content["constants"]),
         parameters=tuple(held(one, PropertyType.variable) for one in content.get("parameters", ())),
@@ -305,7 +331,8 @@ def _weights(source: str, content: Any, arrays: Mapping[str, Array]) -> Weights:
     )
 
 
-def _described(tensor: LogicalTensor) -> dict[str, object]:
+def described_tensor(tensor: LogicalTensor) -> dict[str, object]:
+    """All of a tensor but its name, as JSON has it."""
     return {
         "id": tensor.id,
         "data_type": tensor.data_type.value,
@@ -316,7 +343,8 @@ def _described(tensor: LogicalTensor) -> dict[str, object]:
     }
 
 
-def _tensor(described: Mapping[str, Any], names: Mapping[int, str], property_type: str) -> LogicalTensor:
+def tensor_in(described: Mapping[str, Any], names: Mapping[int, str], property_type: str) -> LogicalTensor:
+    """The tensor that `described_tensor` has told of."""
     number = _number(described["id"])
     return LogicalTensor(
         number,

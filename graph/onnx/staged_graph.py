@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import local
-from typing import Any, Unpack
+from typing import Any, NoReturn, Unpack
 
 import numpy as np
 
 from ...ops.data_types import DataType, parse_data_type
-from ...ops.errors import ArgumentError, GraphError
+from ...ops.errors import ArgumentError, GraphError, UnsupportedError
 from ..compile.compiled_graph import CompiledGraph
 from ..compile.options import CompileKeywords, CompileOptions, parse_options
 from ..compile.partition import Partition
@@ -191,6 +191,18 @@ class CompiledStages(CompiledGraph):
         del inputs, outputs
         raise ArgumentError(
             "the model can't be bound, for it runs in stages, whose sizes depend on values; call it instead"
+        )
+
+    def sources(self) -> NoReturn:
+        """Not for models that run in stages.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        kinds = ", ".join(dict.fromkeys(one.kind for one in self.nodes))
+        raise UnsupportedError(
+            f"the model can't be saved compiled, for it runs in stages, with nodes between its graphs"
+            f"{f' ({kinds})' if kinds else ''}; save the ONNX model, and compile it where it runs"
         )
 
     def _by_name(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Any]:

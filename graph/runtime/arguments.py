@@ -18,7 +18,7 @@ from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
 from .arrays import Array, as_array, numpy_type, pinned
 from .engine import Engine
-from .executable import Executable
+from .executable import Executable, Settling
 from .layouts import LayoutHandle, check_buffer
 from .tensor import Tensor, allocate, check_array, plain_array
 
@@ -202,6 +202,11 @@ class Arguments:
             cast("Array", given) if isinstance(given, np.ndarray) else target
             for given, target in zip(listed, targets, strict=True)
         )
+
+    def settle(self) -> None:
+        """Has the executable make what it makes of constants, before the first execution."""
+        if isinstance(self.executable, Settling):
+            self.executable.settle([port.constant for port in self._inputs])
 
     def bind(self, inputs: object, outputs: object) -> tuple[Callable[[], None], object]:
         """See `CompiledPartition.bind`; the callable, and what must live as long as it does."""

@@ -313,3 +313,16 @@ class Generated(Protocol):
             LibraryError: there is none for what was chosen.
         """
         ...
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """An executable that makes something of constant inputs, which may be done before it first runs."""
+
+    def settle(self, constants: Sequence[Array | None]) -> None:
+        """Makes what can be made.
+
+        Args:
+            constants: the inputs in order, with None for those that only an execution has.
+        """
+        ...

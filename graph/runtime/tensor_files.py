@@ -19,7 +19,7 @@ from .arrays import Array
 from .libraries import library
 from .text_files import file_error, file_name, reason_of
 
-_TYPES = {
+DTYPES = {
     "bool": "BOOL",
     "uint8": "U8",
     "int8": "I8",
@@ -34,6 +34,7 @@ _TYPES = {
     "uint64": "U64",
     "float64": "F64",
 }
+"""NumPy's names of types, and the format's."""
 _ALIGNMENT = 8
 MAX_HEADER_BYTES = 10**8
 """Of names, shapes and metadata: what the package reads at most."""
@@ -53,28 +54,41 @@ def write_tensors(file: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping
         OSError: it can't be written.
     """
     order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
+    file.write(header_of({name: arrays[name] for name in order}, metadata))
+    for name in order:
+        file.write(content(arrays[name]))
+
+
+def header_of(arrays: Mapping[str, Array], metadata: Mapping[str, str], alignment: int = _ALIGNMENT) -> bytes:
+    """What stands before the tensors of a file, up to a multiple of `alignment` bytes; see `write_tensors`.
+
+    Args:
+        arrays: in the order in which they follow.
+        metadata: texts by their names.
+        alignment: as above.
+
+    Raises:
+        TypeError, ValueError: see `write_tensors`.
+    """
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     begin = 0
-    for name in order:
-        array = arrays[name]
-        if array.dtype.name not in _TYPES:
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES:
             raise TypeError(f"{name!r} is {array.dtype}, for which files have no type")
         end = begin + array.nbytes
         header[name] = {
-            "dtype": _TYPES[array.dtype.name],
+            "dtype": DTYPES[array.dtype.name],
             "shape": list(array.shape),
             "data_offsets": [begin, end],
         }
         begin = end
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _ALIGNMENT)
+    text += b" " * (-(8 + len(text)) % alignment)
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(
             f"names and metadata may have at most {MAX_HEADER_BYTES} bytes in such a file, got {len(text)}"
         )
-    file.write(len(text).to_bytes(8, "little") + text)
-    for name in order:
-        file.write(content(arrays[name]))
+    return len(text).to_bytes(8, "little") + text
 
 
 def content(array: Array) -> memoryview:

@@ -186,6 +186,11 @@ def test_old_opsets_are_converted():
 def test_errors_of_calls():
     compiled = og.from_onnx(whole([node("NonZero", "x", "y")], {"x": (TYPES.FLOAT, [4])}, ["y"])).compile()
     x = np.float32([1, 0, 2, 0])
+    with pytest.raises(og.UnsupportedError, match=r"can't be saved compiled, for it runs in stages.*graphs;"):
+        compiled.save_compiled("never.ogc")
+    compiled(x)
+    with pytest.raises(og.UnsupportedError, match=r"between its graphs \(NonZero\); save the ONNX model"):
+        compiled.save_compiled("never.ogc")
     with pytest.raises(og.ArgumentError, match="can't be bound, for it runs in stages"):
         compiled.bind([x])
     with pytest.raises(og.ArgumentError, match="input 'x' is missing"):

@@ -11,8 +11,10 @@ from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.locking import Lock
 from ....graph.runtime.shared_constants import MadeConstant, SharedConstants
 from .arena import ALIGNMENT, aligned
+from .hoisting import flow
 from .plan import Plan
 from .recipes import Recipe
+from .steps import AnyStep, Buffer
 
 
 @frozen(eq=False)
@@ -91,17 +93,37 @@ class ConstantPlan:
             ]
             return [*addresses, *latest.addresses], latest
         addresses = [address(array) for array in arrays]
-        key = tuple(addresses[number] for number in self._constants)
-        if latest is None or (latest.key, latest.version) != (key, version):
-            with self._lock:
-                latest = self._latest
-                if latest is None or (latest.key, latest.version) != (
-                    key,
-                    version,
-                ):  # no other thread was faster
-                    held = {number: arrays[number] for number in self._constants}
-                    latest = self._latest = self.made_of(addresses, held, version)
+        latest = self._renewed(addresses, arrays, version)
         return [*addresses, *latest.addresses], latest
+
+    def prepare(self, arrays: Sequence[Array | None], count: int) -> None:
+        """Makes what is to be made before the first execution, if all constants are known.
+
+        Args:
+            arrays: the inputs, with None for those that only an execution has.
+            count: how many arguments there are.
+        """
+        if any(arrays[number] is None for number in self._constants):
+            return
+        addresses = [0 if array is None else address(array) for array in arrays]
+        addresses += [0] * (count - len(addresses))
+        self._renewed(addresses, arrays, 0 if self.version is None else self.version())
+
+    def _renewed(
+        self, addresses: Sequence[int], arrays: Sequence[Array | None], version: int
+    ) -> PreparedConstants:
+        """What is made of constants at these addresses: what it was at the latest call, or made now."""
+        key = tuple(addresses[number] for number in self._constants)
+        latest = self._latest
+        if latest is not None and (latest.key, latest.version) == (key, version):
+            return latest
+        with self._lock:
+            latest = self._latest
+            if latest is None or (latest.key, latest.version) != (key, version):  # no other thread was faster
+                given = ((number, arrays[number]) for number in self._constants)
+                held = {number: array for number, array in given if array is not None}
+                latest = self._latest = self.made_of(addresses, held, version)
+            return latest
 
     def made_of(
         self, addresses: Sequence[int], arrays: Mapping[int, Array], version: int
@@ -115,6 +137,11 @@ class ConstantPlan:
         """
         keys = [self._key(recipe, arrays) for recipe in self._made_by]
         found = [None if key is None else self._shared.get(key) for key in keys]
+        # A file may say what it likes of what lies in it.
+        found = [
+            one if one is not None and one.nbytes == size else None
+            for one, size in zip(found, self._sizes, strict=True)
+        ]
         if any(one is None for one in found):
             found = self._run(addresses, arrays, keys, found)
         made = tuple(one for one in found if one is not None)
@@ -147,13 +174,42 @@ class ConstantPlan:
         keys: Sequence[Hashable | None],
         found: Sequence[MadeConstant | None],
     ) -> list[MadeConstant | None]:
-        """Runs the plan into new memory; what was there before stays what all use."""
-        memory = [np.empty(size + ALIGNMENT, np.uint8) for size in self._sizes]
-        places = [aligned(address(one)) for one in memory]
-        self.plan.run([*addresses, *places])
-        made: list[MadeConstant | None] = []
-        for one, place, key, known, recipe in zip(memory, places, keys, found, self._made_by, strict=True):
-            numbers = self._constants if recipe is None else recipe.constants
-            new = known or MadeConstant(one, place, tuple(arrays[n] for n in numbers if n in arrays))
-            made.append(new if key is None else self._shared.keep(key, new))
+        """Makes what nobody has, in new memory; what was there before stays what all use."""
+        missing = [number for number, one in enumerate(found) if one is None]
+        plan, written = self._plan_for(missing, len(addresses))
+        memory = {number: np.empty(self._sizes[number] + ALIGNMENT, np.uint8) for number in written}
+        places = [0 if one is None else one.place for one in found]
+        for number, one in memory.items():
+            places[number] = aligned(address(one))
+        plan.run([*addresses, *places])
+        made = list(found)
+        for number in missing:
+            recipe, key = self._made_by[number], keys[number]
+            sources = self._constants if recipe is None else recipe.constants
+            held = tuple(arrays[n] for n in sources if n in arrays)
+            new = MadeConstant(memory[number], places[number], held, self._sizes[number])
+            made[number] = new if key is None else self._shared.keep(key, new)
         return made
+
+    def _plan_for(self, wanted: Sequence[int], first: int) -> tuple[Plan, Sequence[int]]:
+        """A plan that makes some of it, and the numbers of all that it writes.
+
+        Args:
+            wanted: numbers of what is to be made.
+            first: number of the argument that number 0 of what is made is.
+        """
+        if len(wanted) == len(self._sizes):
+            return self.plan, wanted
+        arguments = {first + number for number in wanted}
+        needed: set[Buffer] = set()
+        steps: list[AnyStep] = []
+        for step in reversed(self.plan.steps):
+            moves = flow(step)
+            written = [one.root for one in moves.writes]
+            if any(root in needed or root.argument in arguments for root in written):
+                needed.update(one.root for one in moves.reads if one.root.argument is None)
+                arguments.update(root.argument for root in written if root.argument is not None)
+                steps.append(step)
+        with self.plan.engine.lib.using(self.plan.threads):
+            plan = Plan(self.plan.engine, steps[::-1])
+        return plan, sorted(number - first for number in arguments)

@@ -177,6 +177,7 @@ WRITERS = {
     "graph": lambda: relu().save,
     "weights": weighty,
     "document": lambda: lambda path: dump(from_graph(relu()), path),
+    "compiled": lambda: relu().compile().save_compiled,
     "page": lambda: relu().to_html,
     "dot": lambda: relu().to_dot,
     "trace": lambda: profiled().save_trace,
