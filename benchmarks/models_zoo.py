@@ -122,6 +122,15 @@ def _encoder() -> torch.nn.Module:
 
 
 HIDDEN = "last_hidden_state"
+LLAMA = {
+    "hidden_size": 512,
+    "intermediate_size": 1408,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 16000,
+    "use_cache": False,
+}
 RECIPES: Mapping[str, Recipe] = {
     "unet": Recipe(UNet, _image(SIZES["unet"])),
     "yolo": Recipe(Yolo, _image(SIZES["yolo"])),
@@ -139,8 +148,15 @@ RECIPES: Mapping[str, Recipe] = {
         _transformer("CLIPTextConfig", "CLIPTextModel", HIDDEN), _tokens(77, 49000, mask=False)
     ),
     "whisper_encoder": Recipe(_whisper, _normal(80, 3000)),
+    "llama": Recipe(
+        _transformer("LlamaConfig", "LlamaModel", HIDDEN, **LLAMA), _tokens(128, 16000, mask=False)
+    ),
+    "segformer_b0": Recipe(
+        _transformer("SegformerConfig", "SegformerForSemanticSegmentation", "logits"), _image(224)
+    ),
 }
-"""What is not torchvision's; any model of torchvision has its own name."""
+"""What is not torchvision's; any model of torchvision has its own name, and any of timm has "timm." before it."""
+TIMM = "timm."
 STANDARD = (
     "resnet50",
     "mobilenet_v2",
@@ -154,14 +170,23 @@ STANDARD = (
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of a name: one of `RECIPES`, or any of torchvision's models; of detectors the backbone.
+    """The recipe of a name: one of `RECIPES`, or any of timm's or torchvision's models; of detectors the backbone.
 
     Raises:
         ValueError: torchvision has no such model.
+        RuntimeError: timm has none.
     """
     if name in RECIPES:
         return RECIPES[name]
+    if name.startswith(TIMM):
+        return Recipe(partial(_from_timm, name.removeprefix(TIMM)), _image(SIZES.get(name, 224)))
     return Recipe(partial(_from_torchvision, name), _image(SIZES.get(name, 224)))
+
+
+def _from_timm(name: str) -> torch.nn.Module:
+    import timm
+
+    return timm.create_model(name, pretrained=False)
 
 
 def _from_torchvision(name: str) -> torch.nn.Module:

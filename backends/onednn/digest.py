@@ -19,7 +19,7 @@ from .library.telling import told
 from .plan.plan import Plan
 from .plan.steps import Buffer, Step
 
-FORMAT = 2
+FORMAT = 3
 """Of what is hashed; raised when it changes."""
 LINE = 64
 """Bytes; kernels have other ways for what does not begin at a multiple."""
@@ -41,6 +41,7 @@ class Keys:
         if step.desc.asked is None or self._circumstances is None:
             return ""
         all_of_it = [
+            step.desc.threads,
             told(step.desc),
             self._plan.scratchpad(step).nbytes,
             _arguments(self._plan, step, self._blocks),
@@ -55,7 +56,7 @@ class Keys:
             library = STORE.digest_of(lib.path)
         except OSError:
             return None
-        return json.dumps([FORMAT, library, _machine(lib), self._plan.threads])
+        return json.dumps([FORMAT, library, _machine(lib)])
 
 
 def _machine(lib: Library) -> list[object]:

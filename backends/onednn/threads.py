@@ -1,7 +1,8 @@
 """How many threads a plan gets: what is asked for, one for small work, else all that are of use.
 
 The number must hold where a primitive is described, where it is made and where it runs: implementations size their
-scratchpads by it. So it belongs to a plan (`Plan.threads`), which sets it for the calling thread while it runs.
+scratchpads by it. So it belongs to a plan (`Plan.threads`), which sets it for the calling thread while it runs, but for
+primitives with little to do: `plan/team.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from collections.abc import Sequence
 from ...graph.compile.backend import CompileRequest
 from ...graph.model.op import Op
 from ...graph.runtime.threads import asked_threads, get_num_threads
+from .plan.team import BYTES_PER_SECOND, FLOPS_PER_SECOND
 
 SMALL_SECONDS = 30e-6
 """Work that one core does in that time is not worth waking another."""
 SMALL_GRADIENT_SECONDS = 20e-6
 """The same of weight gradients, whose sums over many positions two cores share well."""
-FLOPS_PER_SECOND = 60e9
-BYTES_PER_SECOND = 40e9
-"""What one core does with 16 floats at once, on data that lies in its caches."""
 
 
 def threads_for(request: CompileRequest) -> int:

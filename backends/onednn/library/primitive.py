@@ -48,6 +48,7 @@ class PrimitiveDesc:
     Attributes:
         function: what made it, `matmul` of `dnnl_matmul_primitive_desc_create`, say.
         asked: the `Descriptor` that it was made of; None where it was made of bare arguments.
+        threads: how many it was described for. It is made and run on as many.
     """
 
     def __init__(self, engine: NativeEngine, handle: int, function: str, asked: object | None = None) -> None:
@@ -55,6 +56,7 @@ class PrimitiveDesc:
         self.handle = handle
         self.function = function
         self.asked = asked
+        self.threads = engine.lib.threads
 
     @cached
     def implementation(self) -> str:
@@ -83,7 +85,9 @@ class PrimitiveDesc:
     def clone(self) -> PrimitiveDesc:
         """A copy that stays on the present implementation."""
         handle = self.engine.lib.new("dnnl_primitive_desc_clone", self.handle)
-        return PrimitiveDesc(self.engine, handle, self.function, self.asked)
+        clone = PrimitiveDesc(self.engine, handle, self.function, self.asked)
+        clone.threads = self.threads
+        return clone
 
     @property
     def scratchpad(self) -> MemoryDesc:
@@ -92,7 +96,7 @@ class PrimitiveDesc:
 
     def create(self) -> Primitive:
         """The primitive of the present implementation."""
-        with foreign_locks:
+        with self.engine.lib.using(self.threads), foreign_locks:
             return Primitive(self.engine, self.engine.lib.new("dnnl_primitive_create", self.handle))
 
     def __del__(self) -> None:

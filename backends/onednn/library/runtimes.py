@@ -5,12 +5,13 @@ Source of the numbers: `DNNL_RUNTIME_…` of the C headers. TBB's number of thre
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import CFUNCTYPE, c_int, c_uint, c_void_p
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ....ops.errors import LibraryError
 
@@ -47,6 +48,11 @@ class Runtime(Protocol):
 
     def granted(self, threads: int) -> int:
         """How many a kernel really gets, on the calling thread, where so many are asked for."""
+        ...
+
+    @property
+    def setter(self) -> int:
+        """Address of a C function that sets the number of threads within `hold`; 0 where that can't be."""
         ...
 
     def hold(self, threads: int) -> Held | None:
@@ -146,6 +152,10 @@ class OpenMP:
         if held is not None:
             self.release(held)
 
+    @property
+    def setter(self) -> int:
+        return ctypes.cast(cast("Any", self._set_count), c_void_p).value or 0
+
     def hold(self, threads: int) -> Held | None:
         before = self.count()
         if threads == 1:  # needs no team
@@ -177,6 +187,8 @@ class OpenMP:
 
 class _Unsettable:
     """Threads whose number nobody sets."""
+
+    setter = 0
 
     def __init__(self, count: Callable[[], int]) -> None:
         self.count = count

@@ -29,6 +29,7 @@ from ..quarantine import refused, unaskable
 from ..rules.features import Features
 from .journal import Journal, JournalledDict
 from .preference import preferred
+from .team import threads_of
 from .unfit import NoKernel, Unfit
 
 T = TypeVar("T")
@@ -121,6 +122,11 @@ class Chooser:
         reason = unaskable(descriptor)
         if reason is not None:
             return Choice(None, (reason,))
+        lib = self.engine.lib
+        with lib.using(threads_of(descriptor, lib.threads)):
+            return self._find(descriptor)
+
+    def _find(self, descriptor: Descriptor) -> Choice:
         first = descriptor.described(self.engine)
         if first is None:
             return Choice(None)

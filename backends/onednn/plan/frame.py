@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_void_p
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ....graph.runtime import profiling
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.cached import cached
-from ..library.batch import batch
+from ..library.batch import Execution, batch
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive
@@ -101,34 +100,43 @@ class Frame:
                     self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
             return by_buffer[buffer]
 
-        self._calls: list[tuple[int, int, Any]] = []
+        self._calls: list[Execution | Callable[[], None]] = []
         self._hosted: list[tuple[int, int, HostArray, list[Array], int]] = []
         primitives = iter(plan.primitives)
         for step in plan.steps:
             if isinstance(step, HostStep):
-                self._calls.append((0, 0, self._host_call(step)))
+                self._calls.append(self._host_call(step))
                 continue
             primitive = next(primitives)
             args = [ExecArg(arg, memory_of(buffer)) for arg, buffer in step.arguments]
             scratchpad = memory(plan.scratchpad(step), base + plan.offsets[step])
             args.append(ExecArg(Arg.SCRATCHPAD, scratchpad))
-            self._calls.append((primitive.handle, len(args), (ExecArg * len(args))(*args)))
+            array = (ExecArg * len(args))(*args)
+            self._calls.append(Execution(primitive.handle, len(args), array, step.desc.threads))
         self._runs = self._in_batches()
 
     def _in_batches(self) -> list[Callable[[], int | None]]:
         """The calls with neighbouring primitives in one each; what they return is a status."""
         runs: list[Callable[[], int | None]] = []
-        for on_host, group in itertools.groupby(self._calls, lambda call: not call[1]):
-            calls = list(group)
-            one_call = len(calls) > 1 and not on_host and self._plan.engine.machine_code
-            together = batch(self._stream, calls) if one_call else None
-            if on_host:
-                runs += [call for _, _, call in calls]
-            elif together is not None:
-                runs.append(together)
-            else:
-                runs += [partial(self._execute, p, self._stream, count, args) for p, count, args in calls]
+        executions: list[Execution] = []
+        for call in (*self._calls, None):
+            if isinstance(call, Execution):
+                executions.append(call)
+                continue
+            one_call = len(executions) > 1 and self._plan.engine.machine_code
+            together = batch(self._stream, executions, self._plan.threads) if one_call else None
+            runs += [partial(self._executed, one) for one in executions] if together is None else [together]
+            executions = []
+            if call is not None:
+                runs.append(call)
         return runs
+
+    def _executed(self, one: Execution) -> int:
+        """Executes a primitive on its threads; the status."""
+        if one.threads == self._plan.threads:
+            return self._execute(one.primitive, self._stream, one.count, one.arguments)
+        with self._plan.engine.lib.using(one.threads):
+            return self._execute(one.primitive, self._stream, one.count, one.arguments)
 
     def _host_call(self, step: HostStep) -> Callable[[], None]:
         """What runs a step on the host: on arrays over the arena, and over the arguments once they are known."""
@@ -180,6 +188,7 @@ class Frame:
             for call in self._runs:
                 status = call()
                 if status:
+                    lib.hold(self._plan.threads)  # a batch has left those of the primitive that failed
                     lib.check(status, "dnnl_primitive_execute")
         finally:
             if held is not None:
@@ -211,11 +220,12 @@ class Frame:
 
     def _one_by_one(self) -> Iterator[tuple[float, float]]:
         """Executes each step by itself; when it began and ended."""
-        for number, (primitive, count, args) in enumerate(self._calls):
+        for number, call in enumerate(self._calls):
+            run = partial(self._executed, call) if isinstance(call, Execution) else call
             if self._arena.zone:
                 self._arena.poison(self._dead[number])
             start = perf_counter()
-            status = self._execute(primitive, self._stream, count, args) if count else args()
+            status = run()
             end = perf_counter()
             self._plan.engine.lib.check(status or 0, "dnnl_primitive_execute")
             yield start, end

@@ -115,7 +115,7 @@ class Features:
     @property
     def threads(self) -> int:
         """How many the primitive will run on."""
-        return self.desc.engine.lib.threads
+        return self.desc.threads
 
     @property
     def is_below_the_cpu(self) -> bool:

@@ -2,11 +2,15 @@
 
 import ctypes
 import mmap
+from types import SimpleNamespace
 
 import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.library import batch, machine_code
+from onednn_graph.backends.onednn.library.loading import load
+from onednn_graph.backends.onednn.library.prototypes import ExecArg
+from onednn_graph.backends.onednn.plan.frame import Frame
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 
@@ -74,18 +78,58 @@ def test_the_first_failure_ends_a_batch():
         return 0 if primitive < 3 else 5
 
     lists = [(ctypes.c_int * 1)() for _ in range(4)]
-    table = batch._table_of(4)(
-        ctypes.cast(execute, ctypes.c_void_p),
-        99,
-        4,
-        (batch._Call * 4)(*[batch._Call(n + 1, n + 10, ctypes.addressof(a)) for n, a in enumerate(lists)]),
-    )
+    function = ctypes.cast(execute, ctypes.c_void_p)
+    calls = [
+        batch._Call(function, n + 1, n + 10, ctypes.addressof(a), batch.ANY_BIT) for n, a in enumerate(lists)
+    ]
+    table = batch._table_of(4)(99, 4, (batch._Call * 4)(*calls))
     assert batch._loop()(ctypes.byref(table)) == 5
     assert seen == [(n + 1, 99, n + 10, ctypes.addressof(lists[n])) for n in range(3)]
     table.count = 2
     seen.clear()
     assert batch._loop()(ctypes.byref(table)) == 0
     assert len(seen) == 2
+
+
+@pytest.mark.usefixtures("way")
+def test_each_primitive_runs_on_its_own_threads(monkeypatch):
+    """A kernel on more threads than it was described for writes beside its scratchpad."""
+    lib, graph = load(), og.Graph()
+    a, b = graph.input("a", "f32", [256, 256]), graph.input("b", "f32", [256, 256])
+    few = graph.input("few", "f32", [4, 8])
+    graph.op("Tanh", few, name="before")
+    graph.op("MatMul", a, b, name="y")
+    graph.op("ReduceSum", few, axes=[0], name="after")
+    model = graph.compile(threads=2)
+    seen = []
+    plain = Frame._in_batches
+    kept = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_void_p)
+
+    @kept
+    def execute(primitive, stream, count, arguments):
+        seen.append(lib.threads)
+        listed = ctypes.cast(arguments, ctypes.POINTER(ExecArg))
+        return lib.c.dnnl_primitive_execute(primitive, stream, count, listed)
+
+    def watched(frame):
+        frame._execute = execute
+        described = [call.threads for call in frame._calls]
+        assert sorted(described) == [1, 1, 2]
+        monkeypatch.setattr(batch, "load", lambda: SimpleNamespace(c=watching, runtime=lib.runtime))
+        runs = plain(frame)
+        return [*runs, lambda: seen.append(("expected", described, lib.threads))]
+
+    watching = SimpleNamespace(dnnl_primitive_execute=execute)
+    monkeypatch.setattr(Frame, "_in_batches", watched)
+    before = lib.threads
+    feeds = {"a": np.ones((256, 256), np.float32), "b": np.ones((256, 256), np.float32)}
+    results = model({**feeds, "few": np.ones((4, 8), np.float32)})
+    assert (results["y"] == 256).all()
+    assert (results["after"] == 4).all()
+    assert lib.threads == before
+    *seen, (_, described, behind) = seen
+    assert seen == described
+    assert behind == 2
 
 
 def test_code_is_not_writeable_and_runs():

@@ -66,7 +66,7 @@ class Fault:
             real(frame, plan, arena)
             for number, (step, call) in enumerate(zip(plan.steps, frame._calls, strict=True)):
                 if isinstance(step, Step) and where(step, plan):
-                    frame._calls[number] = (0, 0, self.around(frame, step, call, what, when))
+                    frame._calls[number] = self.around(frame, step, call, what, when)
             frame._runs = frame._in_batches()
 
         def pointed(frame, addresses, settled=None):
@@ -77,13 +77,11 @@ class Fault:
         monkeypatch.setattr(Frame, "point", pointed)
 
     def around(self, frame, step, call, what, when):
-        primitive, count, args = call
-
         def run():
             self.calls += 1
             strike = when(self.calls)
             if not (strike and what is nothing):
-                assert frame._execute(primitive, frame._stream, count, args) == 0
+                assert frame._executed(call) == 0
             if strike and what is not nothing:
                 (buffer,) = {b.root: b for b in flow(step).writes}.values()
                 what(frame.place(buffer, frame.addresses), buffer.desc.nbytes)
