@@ -45,7 +45,7 @@ ALWAYS = """
     GreaterOrEqual HammingWindow HannWindow Identity IsInf IsNaN Less LessOrEqual Log MatMul MatMulInteger Max
     Mean MelWeightMatrix Min Mod Mul Neg NegativeLogLikelihoodLoss NonMaxSuppression NonZero Not OneHot Or Pad
     Pow QuantizeLinear Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean
-    ReduceMin ReduceProd ReduceSum ReduceSumSquare RegexFullMatch Reshape ReverseSequence RotaryEmbedding
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape ReverseSequence RotaryEmbedding
     Round ScatterElements ScatterND Shape Sign Sin Sinh Size Slice SoftmaxCrossEntropyLoss SpaceToDepth Split
     Sqrt Squeeze StringSplit Sub Sum Tan Tanh TensorScatter Tile TopK Transpose Trilu Unique
     Unsqueeze Where Xor

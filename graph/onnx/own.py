@@ -20,7 +20,7 @@ from .regions import region_averages
 from .resize import resized, sampled
 from .shapes import split_counts
 from .signals import recurrent, spectra
-from .text import counts, tokens
+from .text import counts, full_matches, tokens
 
 
 def _divided(call: Call) -> list[Array]:
@@ -245,6 +245,7 @@ OWN: Mapping[str, Callable[[Call], list[Any] | None]] = {
     "OptionalGetElement": _same,
     "OptionalHasElement": _is_there,
     "RNN": recurrent,
+    "RegexFullMatch": full_matches,
     "Resize": _resized,
     "STFT": spectra,
     "RoiAlign": region_averages,

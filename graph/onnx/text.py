@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
-from ...ops.values import format_value, one_line
+from ...ops.values import format_value
 from ..importing.translation import Unmapped, check_room
 from ..runtime.arrays import Array
 from .calls import Call
+from .regular import Expression, expression
 
 START, END = "\x02", "\x03"
 """What Tokenizer puts around the tokens of a text, if it marks them."""
@@ -22,21 +22,19 @@ def tokens(call: Call) -> list[Array]:
     """Tokenizer of onnxruntime: the words of each text along a new last axis, filled up with `pad_value`.
 
     Raises:
-        Unmapped: neither separators nor an expression, or one that is none.
+        Unmapped: neither separators nor an expression, or none of RE2's.
     """
     x, least = call[0], int(call.get("mincharnum", 1))
-    expression, separators = call.get("tokenexp"), call.get("separators")
-    if x.dtype.kind not in "OUT" or least < 1 or (not expression) == (separators is None):
+    pattern, separators = call.get("tokenexp"), call.get("separators")
+    if x.dtype.kind not in "OUT" or least < 1 or (not pattern) == (separators is None):
         raise Unmapped("it must have separators or tokenexp, a mincharnum above 0, and text as its input")
-    try:
-        found = [re.compile(one) for one in ([expression] if separators is None else separators) if one]
-    except re.error as error:
-        raise Unmapped(f"an expression that is none ({one_line(error)})") from error
+    texts: Sequence[str] = [pattern] if separators is None else separators
+    found = call.once("expressions", lambda: [expression(one) for one in texts if one])
     around = bool(call.get("mark", 0))
     rows: list[list[str]] = []
     for text in cast("list[str]", x.reshape(-1).tolist()):
         if separators is None:
-            words = [match.group(0) for match in found[0].finditer(text)]
+            words = [text[start:end] for start, end in found[0].found(text)]
         elif not found:
             words = list(text)
         else:
@@ -53,13 +51,26 @@ def tokens(call: Call) -> list[Array]:
     return [made.reshape(*x.shape, longest)]
 
 
-def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    parts, start = list[str](), 0
-    for match in separator.finditer(text):
-        if match.end() > match.start():
-            parts.append(text[start : match.start()])
-            start = match.end()
-    return [*parts, text[start:]]
+def _split(separator: Expression, text: str) -> list[str]:
+    parts, rest = list[str](), 0
+    for start, end in separator.found(text):
+        parts.append(text[rest:start])
+        rest = end
+    return [*parts, text[rest:]]
+
+
+def full_matches(call: Call) -> list[Array]:
+    """RegexFullMatch: which texts are matches from their beginnings to their ends.
+
+    Raises:
+        Unmapped: no expression, or none of RE2's.
+    """
+    x, pattern = call[0], call.get("pattern")
+    if x.dtype.kind not in "OUT" or not isinstance(pattern, str):
+        raise Unmapped("it must have a pattern, and text as its input")
+    prepared = call.once("expression", lambda: expression(pattern))
+    texts = cast("list[str]", x.reshape(-1).tolist())
+    return [np.asarray([prepared.matches(text) for text in texts], np.bool_).reshape(x.shape)]
 
 
 def counts(call: Call) -> list[Array]:
