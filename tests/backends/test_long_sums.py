@@ -218,6 +218,39 @@ def test_channels_far_from_zero_among_others_before_a_relu(onednn, channels, lay
         assert np.quantile(off, 0.999) <= bound, name  # what is rounded across zero may differ there
 
 
+@pytest.mark.parametrize("data_type", ["f32", "bf16"])
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+@each(
+    "channels, size",
+    [(16, (8, 56, 56)), (24, (2, 113, 113)), (27, (8, 56, 56)), (1, (8, 56, 56)), (13, (3, 61, 67))],
+)
+def test_statistics_of_a_batch_whose_numbers_are_alike(onednn, channels, size, layout, data_type):
+    """Half of them zeros, as behind a ReLU: an addition to one long sum of them always loses the same."""
+    rng = np.random.default_rng(0)
+    x = np.maximum(rng.standard_normal((size[0], channels, *size[1:])), 0).astype(np.float32)
+    x = x if layout == "NCX" else np.moveaxis(x, 1, -1).copy()
+    if data_type == "bf16":
+        x = (x.view(np.uint32) & 0xFFFF0000).view(np.float32)
+    axes = (0, 2, 3) if layout == "NCX" else (0, 1, 2)
+    exact = x.astype(np.float64)
+    expected = [exact.mean(axes), exact.var(axes)]
+    graph = og.Graph()
+    given = graph.input("x", "f32", x.shape)
+    ones = graph.constant(np.ones(channels, np.float32))
+    narrow = given if data_type == "f32" else graph.op("TypeCast", given, output_type="bf16")
+    attributes = {"epsilon": 1e-5, "momentum": 0.5, "data_format": layout}
+    result, *_, mean, variance = graph.op("BatchNormForwardTraining", narrow, ones, ones, **attributes)
+    graph.output(graph.op("TypeCast", result, output_type="f32") if data_type == "bf16" else result, name="y")
+    for name, tensor in (("mean", mean), ("variance", variance)):
+        graph.output(tensor, name=name)
+    found = graph.compile()({"x": x})
+    for name, values in zip(("mean", "variance"), expected, strict=True):
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
+    along = [-1 if axis not in axes else 1 for axis in range(4)]
+    y = (exact - expected[0].reshape(along)) / np.sqrt(expected[1].reshape(along) + 1e-5)
+    np.testing.assert_allclose(found["y"], y, atol=3e-6 if data_type == "f32" else 2e-2)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("source", ["u8", "s8"])
 @pytest.mark.parametrize("zero_point", [0, -7])

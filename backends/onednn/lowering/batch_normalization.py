@@ -17,6 +17,7 @@ from ..library.primitive import PrimitiveDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from . import eltwise
+from .batch_parts import Statistics, is_last, repeated, statistics_in_parts, widened
 from .batch_statistics import restored
 from .links import Link
 from .lowering import Lowered, Lowering
@@ -61,58 +62,53 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """Batch normalisation by given statistics, with the ReLU that follows."""
     src, order = canonical(low, op, op.inputs[0])
     flags = NormalizationFlags.use_global_stats | NormalizationFlags.use_scale | NormalizationFlags.use_shift
-    result = op.outputs[0]
     relu = _relu(low, op)
+    result = op.outputs[0] if relu is None else relu.outputs[0]
     if relu is not None:
         flags |= NormalizationFlags.fuse_norm_relu
-        result = relu.outputs[0]
-    attributes = low.chooser.attributes()
-    desc = low.chooser.describe(
-        BatchNormalizationForward(
-            propagation=Propagation.forward_inference,
-            src=src.desc,
-            dst=src.desc,
-            epsilon=op.attributes.real("epsilon"),
-            flags=flags,
-            attributes=attributes,
-        )
-    )
+    desc = _forward(low, src, op.attributes.real("epsilon"), flags, Propagation.forward_inference)
     if _is_slow(desc):
-        _by_factors(low, op, src, result, order)
+        dst = Buffer(src.desc)
+        beta, mean = (low.tensors.dense(tensor, F32) for tensor in op.inputs[2:4])
+        _by_factors(low, op, src, dst, (mean, _factor(low, op), beta), relu)
+        low.tensors.produce(result, dst, order)
     else:
         places = (Arg.SCALE, Arg.SHIFT, Arg.MEAN, Arg.VARIANCE)
         vectors = [(place, low.tensors.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
         low.single("batch normalization", desc, [(Arg.SRC, src), *vectors], result, order)
-    if relu is not None:
-        low.notes.absorb(op, relu)
+        if relu is not None:
+            low.notes.absorb(op, relu)
 
 
-def _by_factors(low: Lowering, op: Op, src: Buffer, result: LogicalTensor, order: Sequence[int]) -> None:
-    """A batch normalisation by given statistics: for each channel the mean off, times a factor, and a summand on.
+def _by_factors(
+    low: Lowering, op: Op, src: Buffer, dst: Buffer, vectors: Sequence[Buffer], relu: Op | None
+) -> None:
+    """A batch normalisation: for each channel the mean off, times a factor, and a summand on.
 
     Args:
-        src: its data, of axes in `order`. result: the op's, or that of the ReLU behind it.
+        src: its data. dst: of the same layout.
+        vectors: mean, factor and summand.
+        relu: behind it, which is done, too.
     """
     shape = (1, src.desc.shape[1], *(1 for _ in src.desc.shape[2:]))
-    beta, mean = (low.tensors.dense(tensor, F32) for tensor in op.inputs[2:4])
-    desc = low.layouts.desc(shape, row_major(shape), F32)
-    mean, factor, beta = (low.layouts.look(each, desc) for each in (mean, _factor(low, op), beta))
+    mean, factor, summand = (low.layouts.view(each, shape) for each in vectors)
     post_ops = PostOps(low, OperandView(op.outputs[0]))
     post_ops.add_binary(Algorithm.binary_mul, factor)
-    post_ops.add_binary(Algorithm.binary_add, beta)
-    if result.id != op.outputs[0].id:
+    post_ops.add_binary(Algorithm.binary_add, summand)
+    if relu is not None:
         post_ops.add_eltwise(Algorithm.eltwise_relu)
+        low.notes.absorb(op, relu)
     away = low.chooser.describe(
         Binary(
             algorithm=Algorithm.binary_sub,
             src_0=src.desc,
             src_1=mean.desc,
-            dst=src.desc,
+            dst=dst.desc,
             attributes=post_ops.attributes(),
         )
     )
-    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments]
-    low.single("batch normalization", away, arguments, result, order)
+    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments, (Arg.DST, dst)]
+    low.emitter.run("batch normalization", away, arguments)
 
 
 def _factor(low: Lowering, op: Op) -> Buffer:
@@ -146,70 +142,50 @@ def _described(
 
     Images stay as they lie where a kernel takes them so whose sums are to be trusted.
     """
-    attributes = low.chooser.attributes()
-
-    def described(data: Buffer) -> PrimitiveDesc:
-        return low.chooser.describe(
-            BatchNormalizationForward(
-                propagation=Propagation.forward_training,
-                src=data.desc,
-                dst=data.desc,
-                epsilon=epsilon,
-                flags=flags,
-                attributes=attributes,
-            )
-        )
-
-    desc = described(source)
+    desc = _forward(low, source, epsilon, flags)
     if _keeps_digits(desc):
         return source, desc
     first = _channels_first(low, source)
-    return first, described(first)
+    return first, _forward(low, first, epsilon, flags)
+
+
+def _forward(
+    low: Lowering,
+    data: Buffer,
+    epsilon: float,
+    flags: NormalizationFlags,
+    propagation: Propagation = Propagation.forward_training,
+) -> PrimitiveDesc:
+    attributes = low.chooser.attributes()
+    return low.chooser.describe(
+        BatchNormalizationForward(
+            propagation=propagation,
+            src=data.desc,
+            dst=data.desc,
+            epsilon=epsilon,
+            flags=flags,
+            attributes=attributes,
+        )
+    )
 
 
 def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """Batch normalisation by the batch's statistics, with the ReLU that follows, and the running ones."""
     src, order = canonical(low, op, op.inputs[0])
-    flags = NormalizationFlags.none
-    vectors: list[tuple[int, Buffer]] = []
-    for place, flag, index in (
-        (Arg.SCALE, NormalizationFlags.use_scale, 3),
-        (Arg.SHIFT, NormalizationFlags.use_shift, 4),
-    ):
-        if len(op.inputs) > index:
-            flags |= flag
-            vectors.append((place, low.tensors.dense(op.inputs[index], F32)))
     relu = _relu(low, op)
-    if relu is not None:
-        flags |= NormalizationFlags.fuse_norm_relu
-    epsilon, images = op.attributes.real("epsilon"), src
-    src, desc = _described(low, images, epsilon, flags)
-    if relu is not None and (_is_slow(desc) or src.desc.has_gaps):  # signs lie as dense data do
-        relu, flags = None, flags & ~NormalizationFlags.fuse_norm_relu
-        src, desc = _described(low, images, epsilon, flags)
-    channels = src.desc.shape[1]
-    dst = Buffer(desc.memory_desc(Query.dst_md))
-    statistics = [low.layouts.temporary((channels,), F32) for _ in range(2)]
-    arguments = [
-        (Arg.SRC, src),
-        *vectors,
-        (Arg.DST, dst),
-        (Arg.MEAN, statistics[0]),
-        (Arg.VARIANCE, statistics[1]),
-    ]
-    signs: Buffer | None = None
-    if relu is not None:
-        signs = Buffer(desc.memory_desc(Query.workspace_md))
-        arguments.append((Arg.WORKSPACE, signs))
-        low.notes.absorb(op, relu)
-        low.tensors.rectified[relu.outputs[0].id] = Rectified(op, src, signs, desc.implementation)
-    low.emitter.run("batch normalization", desc, arguments)
-    restored(low, op, src, dst, statistics, [buffer for _, buffer in vectors], signs)
-    low.tensors.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
+    dst = None if src.desc.strides is None else Buffer(src.desc)
+    found = None if dst is None else statistics_in_parts(low, op, src, dst)
+    if dst is None or found is None:
+        statistics = _by_one_sum(low, op, relu, src, order)
+    else:
+        statistics = [found.mean, found.variance]
+        if not is_last(src) or not _normalise_last(low, op, relu, src, found, order):
+            _by_factors(low, op, src, dst, (found.mean, found.factor, found.shift), relu)
+            low.tensors.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
     momentum = op.attributes.real("momentum") if "momentum" in op.attributes else 0.0
     for index, batch in enumerate(statistics):
         before = low.tensors.dense(op.inputs[1 + index], F32)
-        running = low.layouts.temporary((channels,), F32)
+        running = low.layouts.temporary((src.desc.shape[1],), F32)
         total = low.chooser.add([before.desc, batch.desc], running.desc, (momentum, 1 - momentum))
         if total is None:
             raise Unfit("the library has no such sum")
@@ -217,6 +193,92 @@ def batch_training(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         low.emitter.run("running statistics", total, terms)
         low.tensors.produce(op.outputs[1 + index], running)
         low.tensors.produce(op.outputs[3 + index], batch)
+
+
+def _affine(low: Lowering, op: Op) -> tuple[NormalizationFlags, list[tuple[int, Buffer]]]:
+    """Gamma and beta of a normalisation by the batch's statistics, as far as there are any."""
+    flags, vectors = NormalizationFlags.none, list[tuple[int, Buffer]]()
+    for place, flag, tensor in zip(
+        (Arg.SCALE, Arg.SHIFT),
+        (NormalizationFlags.use_scale, NormalizationFlags.use_shift),
+        op.inputs[3:],
+        strict=False,
+    ):
+        flags |= flag
+        vectors.append((place, low.tensors.dense(tensor, F32)))
+    return flags, vectors
+
+
+def _by_one_sum(low: Lowering, op: Op, relu: Op | None, images: Buffer, order: Sequence[int]) -> list[Buffer]:
+    """A normalisation with the statistics that the library makes; returns mean and variance."""
+    flags, vectors = _affine(low, op)
+    if relu is not None:
+        flags |= NormalizationFlags.fuse_norm_relu
+    epsilon = op.attributes.real("epsilon")
+    src, desc = _described(low, images, epsilon, flags)
+    if relu is not None and (_is_slow(desc) or src.desc.has_gaps):  # signs lie as dense data do
+        relu, flags = None, flags & ~NormalizationFlags.fuse_norm_relu
+        src, desc = _described(low, images, epsilon, flags)
+    dst = Buffer(desc.memory_desc(Query.dst_md))
+    statistics = [low.layouts.temporary((src.desc.shape[1],), F32) for _ in range(2)]
+    given = [*vectors, (Arg.MEAN, statistics[0]), (Arg.VARIANCE, statistics[1])]
+    signs = _normalise(low, op, relu, desc, src, dst, given)
+    restored(low, op, src, dst, statistics, [buffer for _, buffer in vectors], signs)
+    low.tensors.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
+    return statistics
+
+
+def _normalise(
+    low: Lowering,
+    op: Op,
+    relu: Op | None,
+    desc: PrimitiveDesc,
+    src: Buffer,
+    dst: Buffer,
+    vectors: Sequence[tuple[int, Buffer]],
+) -> Buffer | None:
+    """The step that normalises, with the ReLU behind it; returns where it notes what is above zero."""
+    arguments, signs = [(Arg.SRC, src), *vectors, (Arg.DST, dst)], None
+    if relu is not None:
+        signs = Buffer(desc.memory_desc(Query.workspace_md))
+        arguments.append((Arg.WORKSPACE, signs))
+        low.notes.absorb(op, relu)
+        low.tensors.rectified[relu.outputs[0].id] = Rectified(op, src, signs, desc.implementation)
+    low.emitter.run("batch normalization", desc, arguments)
+    return signs
+
+
+def _normalise_last(
+    low: Lowering, op: Op, relu: Op | None, src: Buffer, found: Statistics, order: Sequence[int]
+) -> bool:
+    """Images whose channels are adjacent, by statistics; says whether a kernel is fast at it."""
+    flags, vectors = _affine(low, op)
+    flags |= NormalizationFlags.use_global_stats | NormalizationFlags.use_shift
+    vectors = [*vectors[:1], (Arg.SHIFT, found.shift), (Arg.MEAN, found.mean), (Arg.VARIANCE, found.variance)]
+    if relu is not None:
+        flags |= NormalizationFlags.fuse_norm_relu
+    epsilon = op.attributes.real("epsilon")
+    desc = _forward(low, src, epsilon, flags)
+    if not _is_slow(desc):
+        dst = Buffer(desc.memory_desc(Query.dst_md))
+        _normalise(low, op, relu, desc, src, dst, vectors)
+    else:  # so many channels are taken one by one; several times as many are not, and each has the same numbers
+        seen, times = widened(low, src)
+        desc = _forward(low, seen, epsilon, flags, Propagation.forward_inference)
+        if _is_slow(desc):
+            return False
+        dst = Buffer(src.desc)
+        places, own = zip(*vectors, strict=True)
+        wide = zip(places, repeated(low, own, times), strict=True)
+        low.emitter.run(
+            "batch normalization",
+            desc,
+            [(Arg.SRC, seen), *wide, (Arg.DST, low.layouts.look(dst, seen.desc))],
+        )
+        if relu is not None:
+            low.notes.absorb(op, relu)
+    low.tensors.produce(op.outputs[0] if relu is None else relu.outputs[0], dst, order)
+    return True
 
 
 def _backward_desc(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..plan.unfit import Unfit
 
 LONGEST = 512
@@ -12,6 +14,9 @@ SHORT = 1 << 12
 """Numbers whose sum keeps the digits that f32 has, but for three."""
 BESIDE = 1 << 17
 """Numbers whose sum a weight gradient's kernel may make beside it: 4e-4 off at most, 1 % for two millions."""
+
+PART = 128
+"""Numbers of which a single f32 keeps all digits that matter: 1e-6 off at most, where they are alike."""
 
 IN_A_LANE = 1 << 13
 """Numbers that one lane of a softmax's kernel adds up: 1e-4 off at most."""
@@ -83,3 +88,18 @@ def stages(length: int, lanes: int = 1) -> tuple[int, ...] | None:
         found.append(factor)
         length //= factor
     return (*found, length)
+
+
+def part_of(length: int, lanes: int) -> int | None:
+    """The longest divisor of `length` of no more than `PART` numbers for each lane; a longer one, not a tiny one.
+
+    Args:
+        length: how many numbers are added up.
+        lanes: sums that a kernel makes at once.
+    """
+    small = [part for part in range(1, math.isqrt(length) + 1) if length % part == 0]
+    divisors = sorted({*small, *(length // part for part in small)})
+    fitting = [part for part in divisors if lanes <= part <= PART * lanes]
+    return max(fitting, default=None) or min(
+        (p for p in divisors if lanes <= p <= SHORT * lanes), default=None
+    )

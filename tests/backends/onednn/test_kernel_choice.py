@@ -266,6 +266,7 @@ ROWS = {
     "BatchNormInference": row(batch_norm, "batch normalization"),
     "BatchNormForwardTraining": row(
         of("BatchNormForwardTraining", LAST, *[(32,)] * 4, **NORM),
+        "sums of parts",
         "batch normalization",
         "running statistics",
         "running statistics",
