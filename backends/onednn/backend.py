@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 from attrs import evolve, frozen
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
+from ...graph.compile.options import Tune
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, evolve_tensor
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, address, numpy_type
+from ...graph.runtime.collecting import at_rest
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...graph.trust.store import STORE
@@ -145,7 +148,9 @@ class _Planner:
         library = native_engine(self.request.engine).lib
 
         def on_threads() -> _Pair:
-            with library.using(library.granted(self.threads)):
+            # Measuring takes its time, and runs kernels.
+            measured = self.request.options.tune is Tune.measure
+            with library.using(library.granted(self.threads)), nullcontext() if measured else at_rest():
                 return _lowered(self.request, opaque, limits)
 
         return fork.run(on_threads)

@@ -115,7 +115,7 @@ class CompiledPartition:
             (position, tensor.id) for position, tensor in enumerate(inputs) if tensor.id in operands
         )
         self._open = not all(t.is_concrete for t in inputs)
-        self._names = port_names(partition.ops)
+        self._names = port_names(partition.ops, inputs)
         self._special: BoundedCache[Specialisation, Specialised] = BoundedCache(MAX_SPECIALISATIONS)
         self._latest = local()
         self._only: Specialised | None = None

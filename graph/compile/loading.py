@@ -18,6 +18,7 @@ from ..io.serialization import graph_of
 from ..io.weights import tensor_in, weights_in
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import address
+from ..runtime.collecting import at_rest
 from ..runtime.engine import Engine, check_engine, default_engine
 from ..runtime.mapped_files import MappedTensors, map_tensors
 from ..runtime.shared_constants import MadeConstant
@@ -74,7 +75,8 @@ def load_compiled(
             )
         if not elsewhere:
             options.shared.hold(_made(file, told.program["made"]))
-        graphs = {_shapes(one["shapes"]): _graph(file, told, one) for one in told.program["graphs"]}
+        with at_rest():
+            graphs = {_shapes(one["shapes"]): _graph(file, told, one) for one in told.program["graphs"]}
         ports = None if told.program["ports"] is None else _ports(told.program["ports"])
     except OneDNNGraphError:
         raise

@@ -20,7 +20,7 @@ def checked_inputs(subgraph: Subgraph, given: Sequence[LogicalTensor] | None) ->
             not concrete.
     """
     ins = _matched(subgraph, given, subgraph.input_ports, "input")
-    names = port_names(subgraph.ops)
+    names = port_names(subgraph.ops, ins)
     for tensor in ins:
         if tensor.layout_type is LayoutType.any or tensor.layout_type is LayoutType.undef:
             raise LayoutError(
@@ -42,7 +42,7 @@ def checked_outputs(subgraph: Subgraph, given: Sequence[LogicalTensor] | None) -
         ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, LayoutError: they don't fit the ports.
     """
     outs = _matched(subgraph, given, subgraph.output_ports, "output")
-    names = port_names(subgraph.ops)
+    names = port_names(subgraph.ops, outs)
     for tensor in outs:
         if tensor.layout_type not in (LayoutType.any, LayoutType.strided):
             raise LayoutError(
@@ -75,7 +75,7 @@ def _matched(
                 f"{type(tensor).__name__}; arrays are given to execute"
             )
         by_id[tensor.id] = tensor
-    names = port_names(subgraph.ops)
+    names = port_names(subgraph.ops, ports)
     if set(by_id) != {t.id for t in ports} or len(given) != len(ports):
         expected = ", ".join(f"'{names[t.id].port}' {t}" for t in ports)
         raise ArgumentError(

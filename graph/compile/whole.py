@@ -11,6 +11,7 @@ from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError
 from ...ops.values import format_value
 from ..core.building import GraphCore, content_of, finalized
+from ..runtime.collecting import at_rest
 from ..runtime.engine import Engine
 from ..runtime.progress import show_progress
 from .compiled_graph import CompiledGraph
@@ -59,13 +60,15 @@ def compile_graph(
 ) -> CompiledGraph:
     """See `Graph.compile`; and for `numbers`, `partitions_of`."""
     options = CompileOptions() if options is None else options
-    graph = finalized(graph)
-    content = content_of(graph)
-    partitions = partitions_of(graph, options.policy, backend=options.backend, numbers=numbers)
-    together = options.policy is Policy.fusion
+    with at_rest():
+        graph = finalized(graph)
+        content = content_of(graph)
+        partitions = partitions_of(graph, options.policy, backend=options.backend, numbers=numbers)
+        together = options.policy is Policy.fusion
+        joined = program(partitions, content.needed, content.assigned, content.parameters, together=together)
     return CompiledGraph(
         partitions,
-        program(partitions, content.needed, content.assigned, content.parameters, together=together),
+        joined,
         Signature(
             content.inputs, [(name, content.tensors[i]) for name, i in content.named_outputs()], content.ops
         ),

@@ -56,6 +56,9 @@ def infer(
             {i: values[t.id] for i, t in enumerate(ins) if t.id in values},
         )
         for position, (tensor, shape) in enumerate(zip(outs, shapes, strict=True)):
+            if tensor.shape == shape:
+                tensors[tensor.id] = outs[position] = tensor.with_shape(shape)
+                continue
             merged = merge_shapes(
                 tensor.shape,
                 shape,

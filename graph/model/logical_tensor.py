@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from attrs import field, frozen
 
@@ -20,6 +20,8 @@ from .operators import Home, Operators
 MAX_ID = 2**64 - 1
 MAX_NDIMS = 64
 """NumPy's limit. oneDNN's is 12, and partitions of more axes go to NumPy."""
+_USUAL = 2**48
+"""Elements of a tensor of which nothing has to be asked."""
 
 
 class LayoutType(StrEnum):
@@ -71,6 +73,8 @@ def as_shape(shape: object, what: str) -> Shape:
     """
     if shape is None:
         return None
+    if is_canonical(shape):
+        return cast("Shape", shape)
     dims = tuple(UNKNOWN_DIM if d == S64_MIN else d for d in _as_dims(shape, what))
     if len(dims) > MAX_NDIMS:
         raise ShapeError(f"{what} must have at most {MAX_NDIMS} axes, got {len(dims)}")
@@ -83,6 +87,19 @@ def as_shape(shape: object, what: str) -> Shape:
     if math.prod(d for d in dims if d > 0) > S64_MAX // 8:
         raise ShapeError(f"{what} must have fewer than 2**60 elements, got {format_value(list(dims))}")
     return dims
+
+
+def is_canonical(shape: object) -> bool:
+    """Whether a shape is, at a glance, as `as_shape` would make it; it may be where this says no."""
+    if type(shape) is not tuple:
+        return False
+    dims = cast("tuple[object, ...]", shape)
+    total = 1
+    for dim in dims:
+        if type(dim) is not int or not UNKNOWN_DIM <= dim <= _USUAL:
+            return False
+        total *= dim if dim > 0 else 1
+    return len(dims) <= MAX_NDIMS and total <= _USUAL
 
 
 def type_and_shape(data_type: DataType, shape: Shape) -> str:
@@ -220,7 +237,11 @@ class LogicalTensor(Operators):
 
     def with_shape(self, shape: Shape) -> LogicalTensor:
         """The same tensor with another shape; strides stay where they still fit."""
-        return evolve_tensor(self, shape=shape)
+        if self.strides is not None or not is_canonical(shape):
+            return evolve_tensor(self, shape=shape)
+        twin = _twin(self)
+        object.__setattr__(twin, "shape", shape)
+        return twin
 
     def __str__(self) -> str:
         key = repr(self.name) if self.name else str(self.id)
@@ -264,10 +285,16 @@ def at_home(tensor: LogicalTensor, home: Home) -> LogicalTensor:
     """The same tensor, whose operators add to the graph of `home`."""
     if getattr(tensor, "_home", None) is home:
         return tensor
+    twin = _twin(tensor)
+    object.__setattr__(twin, "_home", home)
+    return twin
+
+
+def _twin(tensor: LogicalTensor) -> LogicalTensor:
+    """The same tensor without its graph; nothing has to be checked again."""
     twin = object.__new__(LogicalTensor)
     for name in _FIELDS:
         object.__setattr__(twin, name, getattr(tensor, name))
-    object.__setattr__(twin, "_home", home)
     return twin
 
 

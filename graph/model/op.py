@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from attrs import field, frozen
@@ -13,7 +13,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortE
 from ...ops.registry import REGISTRY
 from ...ops.schema import ANY, InferenceContext, OpNames, OpSchema, Port, Shape, counts_allowed
 from ...ops.values import format_value, integer, listed
-from .logical_tensor import LogicalTensor, as_shape
+from .logical_tensor import LogicalTensor, as_shape, is_canonical
 
 
 @frozen(eq=False)
@@ -167,7 +167,9 @@ class Op:
         listed_shapes = cast("Sequence[object]", shapes)
         named = zip(self.schema.output_ports(len(listed_shapes)), listed_shapes, strict=True)
         return tuple(
-            as_shape(shape, f"{self}: what infer_shapes returned for '{self.names.spell(port.name)}'")
+            cast("Shape", shape)
+            if is_canonical(shape)
+            else as_shape(shape, f"{self}: what infer_shapes returned for '{self.names.spell(port.name)}'")
             for port, shape in named
         )
 
@@ -196,16 +198,21 @@ class PortName:
         return f"{self.op}: {self.direction} '{self.port}'"
 
 
-def port_names(ops: Sequence[Op]) -> dict[int, PortName]:
-    """Tensor id → the first port that it is on."""
+def port_names(ops: Sequence[Op], tensors: Iterable[LogicalTensor] | None = None) -> dict[int, PortName]:
+    """Tensor id → the first port that it is on.
+
+    Args:
+        ops: in order.
+        tensors: those that are asked about; all if None.
+    """
+    wanted = None if tensors is None else {t.id for t in tensors}
     found: dict[int, PortName] = {}
     for op in ops:
-        for direction, ports, tensors in (
-            ("input", op.input_ports, op.inputs),
-            ("output", op.output_ports, op.outputs),
-        ):
-            for port, tensor in zip(ports, tensors, strict=True):
-                found.setdefault(tensor.id, PortName(str(op), direction, op.names.spell(port.name)))
+        for direction, sides in (("input", op.inputs), ("output", op.outputs)):
+            for position, tensor in enumerate(sides):
+                if tensor.id not in found and (wanted is None or tensor.id in wanted):
+                    port = (op.input_ports if direction == "input" else op.output_ports)[position]
+                    found[tensor.id] = PortName(str(op), direction, op.names.spell(port.name))
     return found
 
 

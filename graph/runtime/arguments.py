@@ -141,7 +141,7 @@ class Arguments:
         self.executable = executable
         self._ops = ops
         self._engine = engine
-        names = port_names(ops)
+        names = port_names(ops, (*executable.inputs, *executable.outputs))
         self._inputs = [_Port(t, names[t.id], engine, constants.get(t.id)) for t in executable.inputs]
         self._outputs = [_Port(t, names[t.id], engine) for t in executable.outputs]
         self._in_place = [(in_place or {}).get(t.id) for t in executable.outputs]
