@@ -24,7 +24,7 @@ from ..plan.chooser import Chooser
 from ..plan.emitter import Emitter
 from ..plan.layouts import Layouts
 from ..plan.plan import Plan
-from ..plan.steps import Buffer, HostArray, HostStep, Step
+from ..plan.steps import Buffer, HostArray, HostStep, Step, instead
 from ..plan.unfit import Unfit
 from ..plan.work import convolution_work, matmul_work, sum_work
 from ..rules.features import Features
@@ -234,7 +234,7 @@ class Draft:
         last = self.emitter.steps[-1]
         if not isinstance(last, Step):
             raise Unfit("dW comes from a step on the host")
-        arguments = tuple((arg, target if buffer is dw else buffer) for arg, buffer in last.arguments)
+        arguments = tuple((arg, instead(buffer, {dw: target})) for arg, buffer in last.arguments)
         self.emitter.steps[-1] = evolve(last, arguments=arguments)
 
     def _bias_beside(self, gradient: ConvolutionGeometry, compute: DataType) -> MemoryDesc | None:

@@ -16,10 +16,15 @@ from onednn_graph.backends.onednn.plan.steps import HostArray
 from onednn_graph.backends.onednn.weight_gradients.problem import check as check_problem
 from onednn_graph.backends.onednn.weight_gradients.selection import candidates
 from onednn_graph.backends.onednn.weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
+from onednn_graph.backends.onednn.weight_gradients.strategies.parts import ImageParts
+from onednn_graph.ops.data_types import DataType
 from oracle import DTYPES, Problem
 from strategies import SETTINGS, check, described, has_isa, problems
 
 ENGINE = []
+SMALL_PARTS = tuple(ImageParts(near=400, via=via) for via in (None, DataType.f32, DataType.bf16))
+"""Small problems are no reason to compute in parts; with these they are."""
+ALL = STRATEGIES + REFERENCE_STRATEGIES + SMALL_PARTS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -35,7 +40,7 @@ def engine():
     return ENGINE[0]
 
 
-def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=FpmathMode.strict):
+def lowered(problem, rejected, table=ALL, fpmath=FpmathMode.strict):
     """The arrays of a problem and all its candidates."""
     src, diff_dst = problem.arrays()
     out = np.empty(problem.weights_shape, DTYPES[problem.dtype])
@@ -48,7 +53,7 @@ def lowered(problem, rejected, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=F
     return src, diff_dst, out, candidates(engine(), inner, table, rejected)
 
 
-def check_all(problem, table=STRATEGIES + REFERENCE_STRATEGIES, fpmath=FpmathMode.strict):
+def check_all(problem, table=ALL, fpmath=FpmathMode.strict):
     """Runs every candidate twice; returns their strategies' names."""
     rejected, names = [], []
     src, diff_dst, out, found = lowered(problem, rejected, table, fpmath)
@@ -127,6 +132,62 @@ def test_groups_are_merged_into_two_vectors_on_one_side(per_group, groups, appli
     assert merged is (applies and has_isa("avx2")), names
 
 
+PARTS = "direct by parts of the images"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize(
+    ("changed", "parts"),
+    [
+        ({"batch": 6}, True),
+        ({"batch": 6, "groups": 6}, True),
+        ({"batch": 5, "groups": 17, "channels": (17, 17), "strides": (2, 1)}, True),
+        ({"batch": 4, "size": (9,), "kernel": (3,), "begin": (1,), "end": (1,)}, True),
+        ({"batch": 4, "transposed": True, "strides": (2, 2)}, True),
+        ({"batch": 1}, False),
+        ({"batch": 37}, False),
+        ({"batch": 6, "data_format": "NXC"}, False),
+    ],
+    ids=str,
+)
+def test_parts_of_the_images(changed, parts, dtype, onednn):
+    """They are as many as divide the batch, and no sum is rounded before the last."""
+    shape = {"channels": (6, 6), "size": (9, 10), "kernel": (3, 3), "begin": (1, 1), "end": (1, 1)}
+    names = check_all(Problem(**{**shape, "dtype": dtype, "data_format": "NCX", **changed}))
+    found = {name for name in names if name.startswith(PARTS)}
+    assert bool(found) is (parts and dtype != "f16" and has_isa("avx2")), names
+    assert dtype == "f32" or not any(name.startswith(PARTS) and "f32" not in name for name in names)
+
+
+@pytest.mark.parametrize(("size", "parts"), [((300, 320), True), ((30, 32), False)])
+def test_images_are_cut_where_their_copies_are_large(size, parts, onednn):
+    problem = Problem(batch=4, groups=4, channels=(4, 4), size=size, kernel=(3, 3), data_format="NCX")
+    names = [one.strategy for one in lowered(problem, [], STRATEGIES)[3]]
+    assert (PARTS in names) is (parts and has_isa("avx2"))
+
+
+@pytest.mark.parametrize("groups", [1, 16])
+def test_a_sum_of_parts_may_stay_in_the_kernels_layout(groups, onednn):
+    problem = Problem(
+        batch=4, groups=groups, channels=(16, 16), size=(150, 160), kernel=(3, 3), data_format="NCX"
+    )
+    arrays = problem.arrays()
+    tensors = [described(i, "f32", array) for i, array in enumerate(arrays)]
+    dw = og.LogicalTensor(2, "f32", layout_type="any")
+    graph = og.Graph()
+    graph.add_op(
+        og.Op(0, problem.kind, tensors, [dw], weights_shape=problem.weights_shape, **problem.attributes)
+    )
+    graph.finalize()
+    strategy = PARTS if has_isa("avx2") else None
+    compiled = graph.get_partitions(backend="onednn")[0].compile(strategy=strategy)
+    (made,) = compiled.execute(None, list(arrays))
+    lies = compiled.query_logical_tensor(2)
+    if lies.layout_type == "opaque":
+        made = og.Tensor.from_opaque(lies, made, compiled.engine).numpy()
+    check(problem, made, fast=True)
+
+
 PIECES = "depthwise by pieces of the width"
 
 
@@ -190,7 +251,7 @@ def test_every_candidate_is_exact(onednn, problem):
 @given(problem=problems(largest=40, channels=20, taps=7))
 @settings(SETTINGS, max_examples=150, suppress_health_check=list(HealthCheck))
 def test_every_candidate_is_exact_on_larger_problems(onednn, problem):
-    check_all(problem, STRATEGIES)
+    check_all(problem, STRATEGIES + SMALL_PARTS)
 
 
 @pytest.mark.long
@@ -198,7 +259,7 @@ def test_every_candidate_is_exact_on_larger_problems(onednn, problem):
 @settings(SETTINGS, max_examples=200)
 def test_every_candidate_of_a_lowered_fpmath_mode_is_exact_on_small_integers(onednn, problem):
     """Integers up to 3 are bf16 numbers, and sums stay in f32: nothing is lost."""
-    names = check_all(problem, STRATEGIES, FpmathMode.bf16)
+    names = check_all(problem, STRATEGIES + SMALL_PARTS, FpmathMode.bf16)
     assert any("bf16" in name for name in names) == (onednn_has_bf16())
 
 

@@ -14,6 +14,7 @@ from ..problem import Problem, is_small
 from .base import Data, Strategy
 from .depth import SpaceToDepth
 from .groups import MergedGroups, SplitWidth
+from .parts import ImageParts
 from .plain import Direct, Padded
 from .products import Columns, Product, WholeImages
 
@@ -33,6 +34,7 @@ STRATEGIES: tuple[Strategy, ...] = tuple(
         MergedGroups(data=Data.channels_last, via=via),
         Padded(via=via),
         SplitWidth(via=via),
+        ImageParts(via=via),
         Product(via=via),
         Product(via=via, parts=2),
         Product(via=via, parts=4),
