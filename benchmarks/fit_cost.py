@@ -6,8 +6,9 @@
 
 The first draws random layers and times every step of every candidate on them. The second solves for the seconds per
 unit of work by a robust fit of the logarithm, a kind of primitive at a time, and grows small trees on the rest; the
-entry of the samples' instruction set and number of threads is replaced in the file. The third says how far the choice
-is from the best on samples of another seed. Run the first with ONEDNN_MAX_CPU_ISA and OMP_NUM_THREADS for others.
+entry of the samples' CPU family, instruction set and number of threads is replaced in the file. The third says how far
+the choice is from the best on samples of another seed. Run the first with ONEDNN_MAX_CPU_ISA and OMP_NUM_THREADS for
+others.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from typing import Any
 
 import numpy as np
 from fit_trees import boosted
+from onednn_graph.backends.onednn.library.cpu import cpu_family
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, TRAITS, Work
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, CpuClass, cost_data, measured
 from onednn_graph.tools.information import cpu_name
-from onednn_graph.tools.measuring import Limits, Measured, Sample, best, chosen, sampling
+from onednn_graph.tools.measuring import LayerLimits, Measured, Sample, best, chosen, sampling
 from scipy.optimize import least_squares, nnls
 
 LEAST_ROWS = 6
@@ -43,11 +45,11 @@ MOST_ROWS = 3000
 CAUTION = 0.5
 """Quantile of the times that the linear part is to foresee."""
 LEAST_WEIGHT = 1e-3
-ROUNDS, RATE, DEPTH, LEAF = 11, 0.3, 3, 8
+ROUNDS, RATE, DEPTH, LEAF = 22, 0.2, 4, 5
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
 MOST_SHIFT = 0.5
 """By how much, as a logarithm, a kind as a whole is corrected."""
-LIMITS = Limits(flops=2.5e9, elements=1.0e7, seconds=0.02)
+LIMITS = LayerLimits(flops=2.5e9, elements=1.0e7, seconds=0.02)
 Row = tuple[tuple[float, ...], tuple[float, ...], float, float]
 """Amounts, traits, seconds and weight of a step."""
 
@@ -141,7 +143,7 @@ def regret(model: CostModel, samples: Sequence[Sample]) -> list[tuple[float, str
 
 
 def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Puts an entry into its section of the data, in the place of the one of that instruction set and threads."""
+    """Puts an entry into its section of the data, in the place of the one of its family, ISA and threads."""
     data = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"classes": {}}
     known = [isa.name for isa in CpuIsa]
     entry = {
@@ -154,11 +156,18 @@ def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[
         "corrections": fitted[1],
     }
     here = CpuClass.of(entry["isa"]).value
-    replaced = (entry["isa"], entry["threads"])
-    others = [m for m in data["classes"].get(here, []) if (m["isa"], m["threads"]) != replaced]
-    data["classes"][here] = sorted([*others, entry], key=lambda m: (known.index(m["isa"]), m["threads"]))
+    replaced = _of(entry)
+    others = [m for m in data["classes"].get(here, []) if _of(m) != replaced]
+    data["classes"][here] = sorted(
+        [*others, entry], key=lambda m: (m["family"], known.index(m["isa"]), m["threads"])
+    )
     text = json.dumps(data, separators=(",", ":"))
     path.write_bytes(gzip.compress(text.encode(), mtime=0))  # the same bytes whenever it is written
+
+
+def _of(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What an entry is of."""
+    return tuple(entry[name] for name in ("family", "isa", "threads"))
 
 
 def main() -> None:
@@ -173,6 +182,7 @@ def main() -> None:
     args = parser.parse_args()
     lib = load()
     facts = {
+        "family": cpu_family(),
         "isa": lib.effective_isa,
         "threads": lib.threads,
         "cpu": cpu_name(),
@@ -187,10 +197,14 @@ def main() -> None:
     model = cost_data(lib.effective_isa, lib.threads)
     if args.fit:
         facts, samples = gathered(args.fit)
-        known = next((m for m in measured() if (m.isa, m.threads) == (facts["isa"], facts["threads"])), None)
+        known = next((m for m in measured() if (m.family, m.isa, m.threads) == _of(facts)), None)
         fitted = fit(samples, {} if known is None else known.coefficients)
         model = CostModel(
-            isa=facts["isa"], threads=facts["threads"], coefficients=fitted[0], corrections=fitted[1]
+            family=facts["family"],
+            isa=facts["isa"],
+            threads=facts["threads"],
+            coefficients=fitted[0],
+            corrections=fitted[1],
         )
         if args.out:
             write(args.out, {**facts, "problems": len(samples)}, fitted)

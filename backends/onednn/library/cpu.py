@@ -29,6 +29,17 @@ def cpu_kind(file: Path = CPUINFO) -> str:
     return ", ".join(told) or f"{platform.machine()} {platform.processor()}".strip()
 
 
+@functools.cache
+def cpu_family(file: Path = CPUINFO) -> str:
+    """The vendor and the family, as `AuthenticAMD 25`; CPUs of one family have vector units alike.
+
+    Args:
+        file: where the system describes its CPUs.
+    """
+    fields = _fields(file)
+    return " ".join(fields[name] for name in TELLING[:2] if fields.get(name))
+
+
 def _fields(file: Path) -> dict[str, str]:
     """The fields of the first CPU."""
     try:

@@ -20,12 +20,16 @@ from typing import Any
 
 from attrs import field, frozen
 
+from ..library.cpu import cpu_family
 from ..plan.work import Work
 
 Tree = float | Sequence[Any]
 """A logarithm, or (number of a trait, threshold, tree for traits below it, tree for the others)."""
 UNMEASURED_ISA, MEASURED_ISA = "avx512_core_amx", "avx512_core_bf16"
 """No machine with the first was at hand: its kernels are taken for those of the second."""
+USUAL_FAMILY = "AuthenticAMD 26"
+"""Whose data CPUs of families take that were not measured: its vector units are as wide as its vectors, as are those of
+most. Where they are half as wide, as in family 25, AVX-512 gains little on AVX2, and more of the choices are others."""
 
 
 class CpuClass(StrEnum):
@@ -56,11 +60,12 @@ class CostModel:
     """Seconds per unit of work.
 
     Attributes:
-        isa, threads: what it was measured with.
+        family, isa, threads: what it was measured with; the family as `cpu_family` tells it.
         coefficients: family → kind → seconds per unit of each amount. The kind `*` stands for every other.
         corrections: family → kind → trees, whose sum is the logarithm of a factor.
     """
 
+    family: str = ""
     isa: str
     threads: int
     coefficients: Mapping[str, Mapping[str, Sequence[float]]]
@@ -92,6 +97,7 @@ def models_in(text: str) -> tuple[CostModel, ...]:
     """All models of a file's text."""
     return tuple(
         CostModel(
+            family=entry["family"],
             isa=entry["isa"],
             threads=entry["threads"],
             coefficients=entry["coefficients"],
@@ -113,18 +119,21 @@ def content() -> bytes:
     return resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json.gz").read_bytes()
 
 
-def cost_data(isa: str, threads: int) -> CostModel:
-    """The model for a machine: of its class, or of the nearest measured one, and of the nearest number of threads.
+def cost_data(isa: str, threads: int, family: str | None = None) -> CostModel:
+    """The model for a machine: of its class, or of the nearest measured one, of its family, and of the nearest threads.
 
     Args:
         isa: in effect, as the library names it.
         threads: that kernels may use.
+        family: of the CPU, as `cpu_family` tells it; None for this one.
     """
     order = NEAREST[CpuClass.of(isa)]
+    families = (cpu_family() if family is None else family, USUAL_FAMILY)
     return min(
         measured(),
         key=lambda model: (
             order.index(CpuClass.of(model.isa)),
+            families.index(model.family) if model.family in families else len(families),
             model.isa != isa,
             abs(model.threads - threads),
         ),

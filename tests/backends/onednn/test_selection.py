@@ -17,6 +17,7 @@ from onednn_graph.backends.onednn.plan.work import AMOUNTS, TRAITS, Work
 from onednn_graph.backends.onednn.weight_gradients import tuning
 from onednn_graph.backends.onednn.weight_gradients.cost import (
     NEAREST,
+    USUAL_FAMILY,
     CostModel,
     CpuClass,
     cost_data,
@@ -160,11 +161,16 @@ def test_seconds_are_a_sum_of_products():
 @pytest.mark.parametrize(
     ("isa", "threads"), [("sse41", 1), ("avx512_core_bf16", 2), ("avx512_core_amx", 64), ("0x7", 3)]
 )
-def test_every_machine_gets_the_data_of_the_nearest_class(isa, threads):
-    model = cost_data(isa, threads)
+@pytest.mark.parametrize("family", ["AuthenticAMD 25", USUAL_FAMILY, "GenuineIntel 6", None])
+def test_every_machine_gets_the_data_of_the_nearest_class(isa, threads, family):
+    model = cost_data(isa, threads, family)
     there = {CpuClass.of(one.isa) for one in measured()}
     assert CpuClass.of(model.isa) is next(one for one in NEAREST[CpuClass.of(isa)] if one in there)
-    rivals = [one for one in measured() if CpuClass.of(one.isa) is CpuClass.of(model.isa)]
+    alike = [one for one in measured() if CpuClass.of(one.isa) is CpuClass.of(model.isa)]
+    if family is not None:
+        known = {one.family for one in alike}
+        assert model.family == (family if family in known else USUAL_FAMILY)
+    rivals = [one for one in alike if one.family == model.family]
     assert (model.isa == isa) == any(one.isa == isa for one in rivals)
     assert abs(model.threads - threads) == min(
         abs(one.threads - threads) for one in rivals if one.isa == model.isa
