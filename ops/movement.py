@@ -47,17 +47,29 @@ def _concat(ctx: InferenceContext) -> tuple[Shape, ...]:
 
 def reshaped(attributes: Attributes, src: Sequence[int]) -> tuple[int, ...] | None:
     """The shape that StaticReshape gives to concrete sizes; None if there is none."""
-    wanted = attributes.integers("shape")
-    zeros = attributes.flag("special_zero")
-    dims = [src[a] if d == 0 and zeros and a < len(src) else d for a, d in enumerate(wanted)]
+    return resized(src, attributes.integers("shape"), zeros=attributes.flag("special_zero"))
+
+
+def resized(src: Sequence[int], wanted: Sequence[int], *, zeros: bool) -> tuple[int, ...] | None:
+    """The sizes that a reshape gives to concrete ones; None if there are none.
+
+    Args:
+        src: sizes of what is reshaped.
+        wanted: the new ones; one may be -1, for what remains.
+        zeros: whether a 0 stands for the old size of its axis. What remains is found beside those axes, so that it is
+            known where one of them has no elements.
+    """
+    kept = {axis for axis, size in enumerate(wanted) if zeros and size == 0 and axis < len(src)}
+    dims = [src[axis] if axis in kept else size for axis, size in enumerate(wanted)]
     if dims.count(-1) > 1 or any(d < -1 for d in dims):
         return None
-    total, rest = math.prod(src), math.prod(d for d in dims if d != -1)
     if -1 in dims:
+        rest = math.prod(d for axis, d in enumerate(dims) if d != -1 and axis not in kept)
+        total = math.prod(size for axis, size in enumerate(src) if axis not in kept)
         if not rest or total % rest:
             return None
         dims[dims.index(-1)] = total // rest
-    return tuple(dims) if math.prod(dims) == total else None
+    return tuple(dims) if math.prod(dims) == math.prod(src) else None
 
 
 def _reshape(ctx: InferenceContext) -> tuple[Shape, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.movement import resized
 from ..importing.translation import TooLarge, Unmapped, check_room
 from ..runtime.arrays import Array
 from .calls import Call
@@ -46,9 +47,7 @@ def _unsqueezed(call: Call) -> Outputs:
 
 def _reshaped(call: Call) -> Outputs:
     x, wanted = call[0], [int(size) for size in np.ravel(call[1])]
-    if not call.get("allowzero", 0):
-        wanted = [x.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    return [x.reshape(wanted)]
+    return [x.reshape(resized(x.shape, wanted, zeros=not call.get("allowzero", 0)) or wanted)]
 
 
 def _same(call: Call) -> Outputs:

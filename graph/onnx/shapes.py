@@ -9,6 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from ...ops.movement import resized
 from ..importing.expressions import (
     axis_of,
     binary,
@@ -45,8 +46,10 @@ def _reshape(t: Translation, node: Node) -> Value:
     wanted = node.integers("shape", 1)
     if wanted is None:
         raise Unmapped("its shape is missing")
-    have = shape_of(node[0])
-    if not node.get("allowzero", 0):
+    have, zeros = shape_of(node[0]), not node.get("allowzero", 0)
+    if -1 not in have:
+        wanted = resized(have, wanted, zeros=zeros) or wanted  # else it is told what does not fit
+    elif zeros:
         wanted = [have[axis] if size == 0 and axis < len(have) else size for axis, size in enumerate(wanted)]
     if wanted.count(-1) > 1:  # a size that stays open and one that follows
         return t.op("StaticReshape", node[0], shape=node.integers("shape", 1), special_zero=True)

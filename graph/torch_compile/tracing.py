@@ -58,6 +58,8 @@ def _whole(op: Any, apart: Any, x: Any, output_size: Sequence[Any] | None, *more
         isinstance(one, torch.SymFloat) for one in factors or ()
     ):
         return apart(x, output_size, *more)
+    if 0 in x.shape:  # which torch's own shape rules of the op take for an error
+        return apart(x, output_size, *more)
     if output_size is None:
         output_size = [int(size * factor) for size, factor in zip(x.shape[2:], factors, strict=True)]
     return op(x, output_size, *corners, *(factors or ()))
