@@ -10,6 +10,7 @@ from threading import local
 from typing import Any
 from warnings import warn
 
+import numpy as np
 from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
@@ -164,7 +165,9 @@ class CompiledPartition:
 
     def _shapes(self, given: Sequence[object]) -> list[tuple[int, ...]]:
         return [
-            as_array(value, f"{self._names[tensor.id]}, {tensor},").shape
+            value.shape  # without the words for an error, which take longer than the rest of the look-up
+            if type(value) is np.ndarray
+            else as_array(value, f"{self._names[tensor.id]}, {tensor},").shape
             for value, tensor in zip(given, self.inputs, strict=True)
         ]
 

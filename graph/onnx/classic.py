@@ -82,8 +82,7 @@ def _trees_classified(call: Call) -> list[Array]:
 
 def _of_two(forest: Forest, total: Array, there: Array, base: Array, transform: str) -> tuple[Array, Array]:
     """The classes chosen, and scores, of two classes: trees may give that of one of them alone."""
-    one_sided = len(np.flatnonzero(forest.given.any(axis=0))) == 1
-    positive = bool((forest.weights >= 0).all())
+    one_sided, positive = forest.one_sided, forest.positive
     second = there[:, 1]
     pushed = np.zeros(len(total), np.bool_)
     if len(base) == 2:
@@ -121,17 +120,23 @@ def _trees(call: Call) -> list[Array]:
 # --- linear models ---------------------------------------------------------------------------------------
 
 
-def _products(call: Call, targets: int) -> Array:
-    rows = rows_of(call[0]).astype(np.float32, copy=False)
+def _factors(call: Call, targets: int, features: int) -> tuple[Array, Array]:
+    """Coefficients of shape (features, targets), and intercepts, which may be empty."""
     coefficients, intercepts = call.floats("coefficients"), call.floats("intercepts")
-    if len(coefficients) != targets * rows.shape[1]:
+    if len(coefficients) != targets * features:
         raise Unmapped(
-            f"its coefficients has {len(coefficients)} entries, and {targets} rows of {rows.shape[1]} features are "
-            "needed"
+            f"its coefficients has {len(coefficients)} entries, and {targets} rows of {features} features are needed"
         )
     if len(intercepts) not in (0, targets):
         raise Unmapped(f"its intercepts has {len(intercepts)} entries for {targets} rows")
-    made = rows @ coefficients.reshape(targets, -1).T
+    return coefficients.reshape(targets, -1).T, intercepts
+
+
+def _products(call: Call, targets: int) -> Array:
+    rows = rows_of(call[0]).astype(np.float32, copy=False)
+    features = rows.shape[1]
+    coefficients, intercepts = call.once(f"factors of {features}", lambda: _factors(call, targets, features))
+    made = rows @ coefficients
     return made + intercepts if len(intercepts) else made
 
 
@@ -143,7 +148,8 @@ def _linear(call: Call) -> list[Array]:
 
 
 def _linear_classified(call: Call) -> list[Array]:
-    labels, transform = labels_of(call.attributes), call.get("post_transform", "NONE")
+    labels = call.once("labels", lambda: labels_of(call.attributes))
+    transform = call.get("post_transform", "NONE")
     scores = _products(call, max(1, len(call.floats("intercepts"))))
     if scores.shape[1] > 1:
         if len(labels) < scores.shape[1]:
@@ -411,8 +417,9 @@ _KERNELS: Mapping[str, Callable[[Call], list[Any]]] = {
 
 def _of_arrays(call: Call, kernel: Callable[[Call], list[Any]]) -> list[Any]:
     """Runs a kernel that takes arrays."""
-    if not all(is_array(value) for value in call.inputs):
-        raise Unmapped("its inputs must be tensors")
+    for value in call.inputs:
+        if not is_array(value):
+            raise Unmapped("its inputs must be tensors")
     return kernel(call)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from attrs import field, frozen
 
 from ...ops.errors import OneDNNGraphError
 from ...ops.values import one_line
@@ -27,14 +28,34 @@ from .folding import DRAWS, RANDOM, Failed, Reference, by_kernels, reference_fir
 from .known import Schemas
 from .node import Node
 from .own import OWN
-from .plain import plainly
+from .plain import is_plain, plainly
 from .protos import kind_of
 from .reading import Model, decoded
 from .table import TABLE
+from .types import is_array
 
 SHAPES = ("Shape", "Size")
 OF_ITS_OWN = 16
 """How often as much as a model holds its computed constants may take: weights of 4 bits become f32, transposed."""
+
+
+@frozen(eq=False)
+class Prepared:
+    """What is asked of a node once, however often it is evaluated.
+
+    Attributes:
+        node: held, so that its id is that of no other.
+        kind: its op.
+        outputs: how many it has.
+        attributes: as Python values; tensors are arrays.
+        kept: what kernels have made of them.
+    """
+
+    node: Any
+    kind: str
+    outputs: int
+    attributes: dict[str, Any]
+    kept: dict[str, Any] = field(factory=dict[str, Any])
 
 
 class Evaluation:
@@ -51,7 +72,7 @@ class Evaluation:
         self._schemas = Schemas(model.opset)
         self._bytes = 0
         self._held = sum(value.nbytes for value in model.constants.values())
-        self._kept: dict[int, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
+        self._nodes: dict[int, Prepared] = {}
         self.reference = Reference(
             model.onnx, model.proto.opset_import, model.opset, model.proto.ir_version, model.fold_limit
         )
@@ -113,7 +134,8 @@ class Evaluation:
         """
         if kind_of(node) in RANDOM:
             raise Unmapped("it draws other numbers at each call, and so it has no constant value")
-        made = plainly(self._call(node, inputs, needed))
+        known = self._prepared(node)
+        made = plainly(self._call(known, inputs, needed))
         if made is not None:
             given = [value for value in inputs if value is not None]
             # Of their own, for whoever keeps them.
@@ -122,7 +144,7 @@ class Evaluation:
             made = self._by_kernels(node, inputs, needed)
         if made is None:
             try:
-                made = self._own(node, inputs, needed)
+                made = self._own(known, inputs, needed)
             except TooLarge:
                 raise
             except Unmapped as error:
@@ -157,12 +179,18 @@ class Evaluation:
         Raises:
             Unmapped: neither our kernels nor ONNX's reference have them.
         """
-        made = plainly(self._call(node, inputs, needed, sys.maxsize), near=True)
-        arrays = all(value is None or isinstance(value, np.ndarray) for value in inputs)
-        if made is None and arrays:
+        known = self._prepared(node)
+        kind, made = known.kind, None
+        if is_plain(kind):
+            made = plainly(self._call(known, inputs, needed, sys.maxsize), near=True)
+        if (
+            made is None
+            and (kind in TABLE or kind in SHAPES)
+            and all(a is None or is_array(a) for a in inputs)
+        ):
             made = self._by_kernels(node, inputs, needed)
         if made is None:
-            made = self._own(node, inputs, needed)
+            made = self._own(known, inputs, needed)
         if made is not None:
             return "numpy", list(made)
         return "reference", self.reference.run(node, inputs)
@@ -179,12 +207,12 @@ class Evaluation:
         later = any(not isinstance(value, np.ndarray) for value in inputs[1:] if value is not None)
         return kind in TABLE and later
 
-    def _own(self, node: Any, inputs: Sequence[Any], needed: int) -> list[Any] | None:
-        kernel = OWN.get(kind_of(node))
+    def _own(self, known: Prepared, inputs: Sequence[Any], needed: int) -> list[Any] | None:
+        kernel = OWN.get(known.kind)
         if kernel is None:
             return None
         try:
-            return kernel(self._call(node, inputs, needed))
+            return kernel(self._call(known, inputs, needed))
         except (Unmapped, OneDNNGraphError, MemoryError):
             raise
         except Exception as error:
@@ -195,13 +223,18 @@ class Evaluation:
                 f"{given}"
             ) from error
 
-    def _call(self, node: Any, inputs: Sequence[Any], needed: int, limit: int | None = None) -> Call:
-        if id(node) not in self._kept:  # held beside what is made of it, so that its id is that of no other
-            self._kept[id(node)] = (node, self._own_attributes(node), {})
-        _, attributes, kept = self._kept[id(node)]
-        kind = kind_of(node)
+    def _call(self, known: Prepared, inputs: Sequence[Any], needed: int, limit: int | None = None) -> Call:
         room = self._room if limit is None else limit
-        return Call(kind, self._opset, inputs, needed, len(node.output), attributes, room, kept)
+        return Call(
+            known.kind, self._opset, inputs, needed, known.outputs, known.attributes, room, known.kept
+        )
+
+    def _prepared(self, node: Any) -> Prepared:
+        known = self._nodes.get(id(node))
+        if known is None:
+            attributes = self._own_attributes(node)
+            known = self._nodes[id(node)] = Prepared(node, kind_of(node), len(node.output), attributes)
+        return known
 
     def _own_attributes(self, node: Any) -> dict[str, Any]:
         """A node's attributes, its tensors as arrays."""

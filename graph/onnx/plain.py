@@ -358,12 +358,17 @@ ARITHMETIC = frozenset(
 """What graphs do by more than NumPy."""
 
 
+def is_plain(kind: str) -> bool:
+    """Whether there is a kernel here for an op."""
+    return kind in PLAIN or kind in NEAR
+
+
 def at_once(kind: str, inputs: Sequence[Any]) -> bool:
     """Whether a node whose inputs are there is better computed now than by a graph: nothing is gained by fusing it.
 
     A graph is made for the sizes of its inputs, which come from values here, and are others at the next call.
     """
-    if kind not in PLAIN and kind not in NEAR:
+    if not is_plain(kind):
         return False
     if kind in ARITHMETIC or kind in NEAR:
         return sum(value.nbytes for value in inputs if is_array(value)) <= SMALL

@@ -17,8 +17,7 @@ ALMOST_ZERO = 1e-7
 
 def logistic(scores: Array) -> Array:
     """1 / (1 + exp(-x)), without an overflow."""
-    with np.errstate(over="ignore"):
-        above = 1 / (1 + np.exp(-np.abs(scores)))
+    above = 1 / (1 + np.exp(-np.abs(scores)))
     return np.where(scores < 0, 1 - above, above).astype(scores.dtype)
 
 
@@ -91,7 +90,7 @@ def of_two(score: Array, transform: object, *, probability: bool) -> Array:
     if transform == "PROBIT":
         raise Unmapped("of two classes, it gives the score of one, which PROBIT says nothing about")
     if transform == "LOGISTIC":
-        return np.concatenate([logistic(-score), logistic(score)], axis=1)
+        return logistic(np.concatenate([-score, score], axis=1))
     return np.concatenate([1 - score if probability else -score, score], axis=1)
 
 

@@ -133,6 +133,7 @@ class CompiledStages(CompiledGraph):
         named = list(zip(graph.output_names, graph.outputs, strict=True))
         self._begin(Signature(graph.inputs, named, ()), engine, partial(_prepared, graph, options.again()))
         self._foreign = graph.foreign
+        self._takes = [(t.id, label(t), self._ports[t.id]) for t in self.inputs]
         compiled = partial(_compiled, self.engine, options, graph.convert, count())
         self._stages_of_model = Stages(graph.model, compiled)
         self._latest = local()
@@ -208,21 +209,19 @@ class CompiledStages(CompiledGraph):
     def _by_name(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Any]:
         """The inputs, checked, by name."""
         given = self._signature.inputs_of(arrays, named)
-        missing = [label(t) for t in self.inputs if t.id not in given]
-        if missing:
-            raise ArgumentError(
-                f"input {missing[0]!r} is missing; the model takes {', '.join(map(repr, self.input_names))}"
-            )
         found: dict[str, Any] = {}
-        for number, value in given.items():
-            port = self._ports[number]
-            name, what = label(port), f"input {label(port)!r}"
+        for number, name, port in self._takes:
+            if number not in given:
+                raise ArgumentError(
+                    f"input {name!r} is missing; the model takes {', '.join(map(repr, self.input_names))}"
+                )
+            value, what = given[number], f"input {name!r}"
             if port.data_type is DataType.undef:
                 found[name] = self._foreign[name].checked(value, what)
                 continue
             array = plain_array(value, what)
             check_array(array, port, what)
-            found[name] = np.asarray(array, array.dtype.newbyteorder("="))
+            found[name] = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         return found
 
     @property

@@ -145,7 +145,6 @@ class Stages:
     def __init__(
         self, model: Model, compile_graph: Callable[[Graph], CompiledGraph], *, inside: bool = False
     ) -> None:
-        self._inside = inside
         self._compile = compile_graph
         self._evaluation = Evaluation(model)
         self._inner: BoundedCache[int, Stages] = BoundedCache(1 << 20)
@@ -157,6 +156,8 @@ class Stages:
         constants = {name: _read_only(array) for name, array in model.constants.items()}
         self._start = Stage(None, (), (), {}, {}, self._folded(nodes, constants))
         self._model = evolve(model, constants=constants)
+        # What goes into a loop's body has other sizes each time, as often as not.
+        self._first = inside or all(_is_alone(one.kind) for one in self._start.waiting)
         self.outputs = [info.name for info in model.proto.graph.output]
 
     def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
@@ -172,7 +173,7 @@ class Stages:
         values: Values = {**self._model.constants}
         values.update((name, _read_only(value)) for name, value in given.items())
         stage, rest = self._start, self._start.waiting
-        if self._inside:  # what goes into a loop's body has other sizes each time, as often as not
+        if self._first:
             rest = self._evaluated(rest, values, trace)
         while any(name not in values for name in self.outputs):
             key, described = stage.described(rest, values, self._model.constants, self.outputs)
@@ -270,12 +271,16 @@ class Stages:
         rest: list[Waiting] = []
         late: set[str] = set()
         for one in waiting:
-            if any(name in late for name in one.reads):
+            if late and any(name in late for name in one.reads):
                 late.update(one.outputs)
                 rest.append(one)
                 continue
             inputs = [values[name] if name else None for name in one.inputs]
-            if not one.failed and _may_be_translated(one.kind, inputs) and not at_once(one.kind, inputs):
+            if (
+                not (one.failed or _is_alone(one.kind))
+                and _may_be_translated(one.kind, inputs)
+                and not at_once(one.kind, inputs)
+            ):
                 late.update(one.outputs)
                 rest.append(one)
                 continue
@@ -408,6 +413,11 @@ def _placed(one: Waiting, before: Waiting) -> Waiting:
     defining = one.defining or before.defining
     node = one.node if one.defining else before.node
     return evolve(one, number=before.number, node=node, defining=defining)
+
+
+def _is_alone(kind: str) -> bool:
+    """Whether no graph has an op, whatever its inputs are."""
+    return kind not in TABLE and kind not in REWRITES
 
 
 def _may_be_translated(kind: str, inputs: Sequence[Any]) -> bool:

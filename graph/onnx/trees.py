@@ -11,15 +11,16 @@ from attrs import frozen
 from ...ops.values import format_value
 from ..importing.translation import Unmapped, check_room
 from ..runtime.arrays import Array
+from ..runtime.cached import cached
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 MEMBER = MODES.index("BRANCH_MEMBER")
 COMPARED = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
 PLACES = 1 << 20
-"""Rows times trees that are followed at once."""
+"""Rows times trees times targets that are followed at once."""
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class Forest:
     """Trees, their nodes in a row.
 
@@ -47,21 +48,42 @@ class Forest:
     weights: Array
     given: Array
 
+    @cached
+    def most(self) -> int:
+        """The last feature that a comparison asks for; -1 for none."""
+        inner = self.children[::2] != np.arange(len(self.feature))
+        return int(self.feature[inner].max(initial=-1))
+
+    @cached
+    def tracks_missing(self) -> bool:
+        """Whether a comparison holds for NaN."""
+        return bool(self.missing.any())
+
+    @cached
+    def one_sided(self) -> bool:
+        """Whether leaves say something about one target alone."""
+        return int(self.given.any(axis=0).sum()) == 1
+
+    @cached
+    def positive(self) -> bool:
+        """Whether no leaf takes anything away."""
+        return bool((self.weights >= 0).all())
+
     def leaves(self, rows: Array) -> Array:
         """The leaf that each row reaches in each tree, of shape (rows, trees).
 
         Raises:
             Unmapped: there are fewer features than the trees ask for.
         """
-        inner = self.children[::2] != np.arange(len(self.feature))
-        most = int(self.feature[inner].max(initial=-1))
-        if most >= rows.shape[1]:
-            raise Unmapped(f"its trees ask for feature {most}, and its input has {rows.shape[1]}")
+        if self.most >= rows.shape[1]:
+            raise Unmapped(f"its trees ask for feature {self.most}, and its input has {rows.shape[1]}")
         numbers = np.arange(len(rows))[:, None]
         at = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
         for _ in range(self.depth):
             values = rows[numbers, self.feature[at]]
-            taken = self._compared(values, at) | (self.missing[at] & np.isnan(values))
+            taken = self._compared(values, at)
+            if self.tracks_missing:
+                taken = taken | (self.missing[at] & np.isnan(values))
             at = self.children[2 * at + taken]
         return at
 
@@ -94,24 +116,23 @@ class Forest:
         check_room((len(rows), targets), np.dtype(np.float64), limit)
         total = np.zeros((len(rows), targets))
         there = np.zeros(total.shape, np.bool_)
-        step = max(1, PLACES // max(1, len(self.roots)))
+        step = max(1, PLACES // max(1, len(self.roots) * targets))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             total[part], there[part] = self._total(self.leaves(rows[part]), by)
         return (total / max(1, len(self.roots)) if by == "AVERAGE" else total), there
 
     def _total(self, leaves: Array, by: str) -> tuple[Array, Array]:
-        total = np.zeros((len(leaves), self.weights.shape[1]))
-        there = np.zeros(total.shape, np.bool_)
-        for tree in leaves.T:
-            weights, given = self.weights[tree], self.given[tree]
-            if by in ("SUM", "AVERAGE"):
-                total += weights
-            else:
-                better = weights < total if by == "MIN" else weights > total
-                total = np.where(given & (better | ~there), weights, total)
-            there |= given
-        return total, there
+        if not leaves.shape[1]:
+            shape = len(leaves), self.weights.shape[1]
+            return np.zeros(shape), np.zeros(shape, np.bool_)
+        weights, given = self.weights[leaves], self.given[leaves]  # (rows, trees, targets)
+        there = np.asarray(given.any(axis=1))
+        if by in ("SUM", "AVERAGE"):
+            return weights.cumsum(axis=1)[:, -1], there  # one tree after the other, as sums round
+        worst = np.inf if by == "MIN" else -np.inf
+        best = np.where(given, weights, worst)
+        return np.where(there, best.min(axis=1) if by == "MIN" else best.max(axis=1), 0), there
 
 
 def _numbers(attributes: Mapping[str, Any], name: str, dtype: type[Any]) -> Array:
