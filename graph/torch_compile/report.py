@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
+from ...ops.errors import ArgumentTypeError
+from ...ops.values import format_value
 from ..compile.record import Placed, told
 from .framework import torch
 from .run.steps import Program, RegionCall
@@ -134,13 +136,17 @@ def report(model: Any = None) -> Report:
     """What was made of a model that torch.compile has compiled with this backend.
 
     Args:
-        model: the module, compiled or as it was; all that was compiled in this process if None. Graphs belong to it
-            by the parameters that they were called with; what has none is told of in every report.
+        model: the module, compiled or as it was, or a method of it; all that was compiled in this process if None.
+            Graphs belong to it by the parameters that they were called with; what has none is told of in every report,
+            and the report of a function, which has none either, has all.
 
     Returns:
         A report; times are means over the calls so far.
+
+    Raises:
+        ArgumentTypeError: nothing that torch compiles.
     """
-    wanted = None if model is None else memory_of_all(model)
+    wanted = _weights_of(model)
     functions = list(alive())
     groups = {function.group: set[int | None]() for function in functions}
     for function in functions:
@@ -152,6 +158,19 @@ def report(model: Any = None) -> Report:
     )
     counters = torch._dynamo.utils.counters
     return Report(found, dict(counters["graph_break"]))
+
+
+def _weights_of(model: Any) -> set[int] | None:
+    """The memory by which a model's graphs are known; None for all graphs."""
+    owner = getattr(model, "__self__", model)
+    if isinstance(owner, torch.nn.Module):
+        return memory_of_all(owner)
+    if model is None or callable(model):
+        return None
+    raise ArgumentTypeError(
+        f"report takes the module that was compiled, or nothing for all, got {format_value(model)} of type "
+        f"{type(model).__name__}"
+    )
 
 
 def _told(function: Any) -> FunctionReport:

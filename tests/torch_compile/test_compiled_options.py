@@ -103,6 +103,19 @@ def test_a_report_before_the_first_call():
     assert str(report(nn.Linear(2, 2))) == "nothing was compiled yet; call the model first"
 
 
+def test_a_report_of_a_function_a_method_and_of_nothing_that_torch_compiles():
+    module = seeded(Odd)
+    function = compiled(lambda x: x.relu() + 1)
+    method = compiled(module.forward)
+    function(normal(3, 6))
+    method(normal(3, 6))
+    assert report(function).functions == report().functions
+    assert len(report(function).functions) >= 2
+    assert report(method).functions == report(module).functions
+    with pytest.raises(og.ArgumentTypeError, match="report takes the module that was compiled.*got 'model'"):
+        report("model")
+
+
 def test_a_report_counts_what_runs_where():
     module = seeded(Odd)
     run = compiled(module)
