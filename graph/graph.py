@@ -67,8 +67,8 @@ class Graph(GraphCore):
 
         Args:
             engine: where it will run; the default engine if None.
-            options: `policy`, `backend`, `verify`, `tune`, `tune_seconds`, `strategy`, `scratch_limit`, `threads` and
-                `choices`; see `CompileOptions`.
+            options: `policy`, `backend`, `verify`, `tune`, `tune_seconds`, `strategy`, `scratch_limit`, `threads`,
+                `choices` and `kept_shapes`; see `CompileOptions`.
 
         Returns:
             A callable from arrays to arrays. Partitions whose shapes are known only at execution are compiled

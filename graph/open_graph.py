@@ -143,7 +143,9 @@ def _prepared(graph: OpenGraph, options: CompileOptions, engine: Engine | None) 
         return found.compile(compiled.engine, **options.again(), choices=options.choices)
 
     signature = Signature(graph.inputs, list(zip(graph.output_names, graph.outputs, strict=True)), ())
-    compiled = CompiledOpenGraph(signature, engine, made, partial(_prepared_again, graph, options.again()))
+    compiled = CompiledOpenGraph(
+        signature, engine, made, partial(_prepared_again, graph, options.again()), options.kept_shapes
+    )
     return compiled
 
 

@@ -12,6 +12,7 @@ from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation, Visit
+from ...graph.runtime.shared_constants import MadeConstant
 from .library import fork
 from .plan.arena import GUARDS
 from .plan.constants import ConstantPlan, PreparedConstants
@@ -69,6 +70,10 @@ class PlanExecutable:
         if self.prepared is not None:
             fork.run(self.prepared.prepare, constants, len(self.inputs) + len(self.outputs))
 
+    def made(self) -> Sequence[MadeConstant] | None:
+        """See `Settling`."""
+        return () if self.prepared is None else self.prepared.made()
+
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
         arrays = (*inputs, *outputs)
@@ -123,20 +128,24 @@ class PlanExecutable:
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with addresses, memory objects and arguments prepared."""
         arrays = (*inputs, *outputs)
-        frame = Frame(self.plan)
         # Constants are prepared by primitives.
         addresses, ready = fork.run(self._addresses, arrays)
-        frame.point(addresses)
         engine = self.engine
-        run = partial(self._run_blocks, addresses) if self.blocks else frame.run
+        if self.blocks:
+            run = partial(self._run_blocks, addresses)
+        else:
+            frame = self.plan.take()  # one that a call has left, if there is one
+            frame.point(addresses)
+            if self.prepared is not None and self.prepared.version is not None:
+                return self._renewing(frame, arrays, ready)
+            run = frame.run
 
         def call(keep_alive: tuple[object, ...] = (arrays, ready)) -> None:
             del keep_alive
             engine.check_open()
             fork.run(run)
 
-        changes = self.prepared is not None and self.prepared.version is not None
-        return self._renewing(frame, arrays, ready) if changes else call
+        return call
 
     def _renewing(
         self, frame: Frame, arrays: Sequence[Array], ready: PreparedConstants | None

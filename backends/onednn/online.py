@@ -11,6 +11,7 @@ from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.runtime.arrays import Array
 from ...graph.runtime.executable import Executable, Explanation, OnlineChoice
 from ...graph.runtime.locking import Lock
+from ...graph.runtime.shared_constants import MadeConstant
 from .executable import PlanExecutable
 from .library import fork
 from .plan.constants import PreparedConstants
@@ -115,6 +116,10 @@ class OnlineExecutable:
     def settle(self, constants: Sequence[Array | None]) -> None:
         """See `Settling`."""
         self._current().executable.settle(constants)
+
+    def made(self) -> Sequence[MadeConstant] | None:
+        """See `Settling`."""
+        return self._now.executable.made()
 
     def turns(self) -> Iterable[Executable]:
         """See `InTurns`."""

@@ -19,6 +19,7 @@ from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
 from ..runtime.tensor import Tensor, allocate, check_array, plain_array
+from .compiled_partition import bytes_of
 from .held import Held
 from .options import CompileOptions
 from .partition import Partition
@@ -412,11 +413,16 @@ class CompiledGraph:
         Temporaries, and what was made of constants, as far as backends plan them and for the shapes that were met so
         far. Of calls at the same time each has temporaries of its own, as `bind` has.
         """
+        return bytes_of(self.memory())
+
+    def memory(self) -> dict[object, int]:
+        """Bytes of all that `memory_bytes` counts, each by what stands for it, so that what is shared is known."""
         returned = {t.id for t in self.outputs}
-        between = [
-            t for stage in self._stages for t in stage.outputs if t.id not in returned and t.is_concrete
-        ]
-        return sum(t.nbytes for t in between) + sum(stage.memory_bytes for stage in self._stages)
+        found: dict[object, int] = {}
+        for stage in self._stages:
+            between = [t.nbytes for t in stage.outputs if t.id not in returned and t.is_concrete]
+            found |= {stage: sum(between), **stage.memory()}
+        return found
 
     def explain(self) -> Explanations:
         """What was chosen for each partition, by partition id. Print it.

@@ -12,7 +12,8 @@ from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
 from .compiled_graph import CompiledGraph
-from .options import CompileOptions
+from .compiled_partition import bytes_of
+from .options import CompileOptions, compiled_again
 from .partition import Partition
 from .record import Explanations
 from .signature import Arrays, Bound, Results, Signature, with_outputs
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from .report import Report
     from .saving import Source
 
-MAX_SIZES = 8
-"""Compiled graphs that are kept for different input sizes; each has prepared the weights for itself."""
-
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 """The inputs' names and shapes, in order."""
 
@@ -31,7 +29,7 @@ InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 class CompiledOpenGraph(CompiledGraph):
     """What `compile` makes of a graph whose ops depend on sizes that are left open. Thread-safe.
 
-    The first call with inputs of some sizes makes the graph for them and compiles it; the latest 8 are kept.
+    The first call with inputs of some sizes makes the graph for them and compiles it; the latest are kept.
     `partitions` and `explain()` tell of this thread's latest call.
 
     Args:
@@ -39,6 +37,7 @@ class CompiledOpenGraph(CompiledGraph):
         engine: where it runs.
         make: from the inputs' shapes by name to what runs for them.
         compiler: makes the same again on another engine, for copies and pickles.
+        kept_shapes: see `CompileOptions`.
     """
 
     def __init__(
@@ -47,10 +46,13 @@ class CompiledOpenGraph(CompiledGraph):
         engine: Engine | None,
         make: Callable[[Mapping[str, tuple[int, ...]]], CompiledGraph],
         compiler: Callable[[Engine | None], CompiledGraph],
+        kept_shapes: int,
     ) -> None:
         self._begin(signature, engine, compiler)
         self._make = make
-        self._made: BoundedCache[InputShapes, CompiledGraph] = BoundedCache(MAX_SIZES)
+        self._made: BoundedCache[InputShapes, CompiledGraph] = BoundedCache(
+            kept_shapes, compiled_again(kept_shapes)
+        )
         self._latest = local()
 
     def __call__(
@@ -119,11 +121,12 @@ class CompiledOpenGraph(CompiledGraph):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory beside arguments, results and constants, for all sizes that are kept, in bytes.
+        """Memory beside arguments, results and constants, for all sizes that are kept, in bytes."""
+        return bytes_of(self.memory())
 
-        What was made of constants is counted for each size, although sizes share what they make alike.
-        """
-        return sum(made.memory_bytes for made in self._made.values().values())
+    def memory(self) -> dict[object, int]:
+        """See `CompiledGraph.memory`; sizes share what they make alike of constants."""
+        return {key: size for made in self._made.values().values() for key, size in made.memory().items()}
 
     def explain(self) -> Explanations:
         """What was chosen for each partition at this thread's latest call; empty before."""

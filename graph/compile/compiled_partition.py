@@ -27,16 +27,12 @@ from ..runtime.engine import Engine, Stream
 from ..runtime.executable import Executable, Explanation
 from ..runtime.tensor import Tensor, allocate
 from .building import Built
-from .options import CompileOptions
+from .options import CompileOptions, compiled_again
 from .ports import checked_inputs
 from .record import Explanations, Placed, placed
 from .signature import Arrays, Bound, Results, Signature, with_outputs
 from .specialise import specialise
 from .subgraph import Subgraph
-
-MAX_SPECIALISATIONS = 16
-"""Executables that a compiled partition keeps for different shapes and values of shape operands."""
-
 
 LOGGER = logging.getLogger(__name__)
 
@@ -54,7 +50,7 @@ class Specialisation:
     values: tuple[tuple[int, ...], ...]
 
 
-@frozen
+@frozen(eq=False)
 class Specialised:
     """What runs for one specialisation: arguments around an executable, and why it is this one."""
 
@@ -117,7 +113,9 @@ class CompiledPartition:
         )
         self._open = not all(t.is_concrete for t in inputs)
         self._names = port_names(partition.ops, inputs)
-        self._special: BoundedCache[Specialisation, Specialised] = BoundedCache(MAX_SPECIALISATIONS)
+        self._special: BoundedCache[Specialisation, Specialised] = BoundedCache(
+            options.kept_shapes, compiled_again(options.kept_shapes)
+        )
         self._latest = local()
         self._only: Specialised | None = None
         if not self._operands and not self._open:
@@ -195,14 +193,28 @@ class CompiledPartition:
     def memory_bytes(self) -> int:
         """Temporary memory of one execution and what was made of constants, in bytes, as far as the backend plans it.
 
-        Of everything that is kept for the shapes and values that were met so far.
+        Of everything that is kept for the shapes and values that were met so far; what these share counts once.
         """
-        kept = [self._only] if self._only is not None else self._special.values().values()
-        return sum((one.explanation.scratch_bytes or 0) + one.explanation.prepared_bytes for one in kept)
+        return bytes_of(self.memory())
+
+    def memory(self) -> dict[object, int]:
+        """Bytes of all that `memory_bytes` counts, each by what stands for it, so that what is shared is known."""
+        found: dict[object, int] = {}
+        for one in self._kept():
+            found[one] = one.explanation.scratch_bytes or 0
+            made = one.arguments.made()
+            if made is None:
+                found[one.arguments] = one.explanation.prepared_bytes
+            else:
+                found |= {constant: constant.nbytes for constant in made}
+        return found
+
+    def _kept(self) -> Sequence[Specialised]:
+        return [self._only] if self._only is not None else list(self._special.values().values())
 
     def settle(self) -> None:
         """Has all that is kept make what it makes of constants, before it is first executed."""
-        for one in [self._only] if self._only is not None else self._special.values().values():
+        for one in self._kept():
             one.arguments.settle()
 
     @property
@@ -419,6 +431,14 @@ class CompiledPartition:
 
     def __repr__(self) -> str:
         return f"CompiledPartition({self.partition!r}, runs on {self.backend})"
+
+
+def bytes_of(*memory: Mapping[object, int]) -> int:
+    """Bytes of all that several have, what they share once."""
+    everything: dict[object, int] = {}
+    for one in memory:
+        everything |= one
+    return sum(everything.values())
 
 
 def _named_apart(tensors: Sequence[LogicalTensor]) -> list[LogicalTensor]:

@@ -181,7 +181,9 @@ def _prepared(
             )
         return compile_graph(graph, compiled.engine, options)
 
-    compiled = CompiledOpenGraph(ports, engine, made, partial(_again, ports, graphs, options.again()))
+    compiled = CompiledOpenGraph(
+        ports, engine, made, partial(_again, ports, graphs, options.again()), options.kept_shapes
+    )
     return compiled
 
 

@@ -69,6 +69,9 @@ class CompileOptions:
         threads: how many threads kernels use, also for work so small that one would do it; by default the engine's
             number, or what `get_num_threads` tells.
         choices: what `tune="online"` has settled and tries; compilations that are to choose alike share one.
+        kept_shapes: for how many sets of input shapes, and of values that shapes depend on, what was compiled is kept,
+            where they are known at execution; those that were used last stay. They share packed weights, and each has
+            temporaries of its own.
 
     Attributes:
         shared: what backends have made of constants, for all compilations with these very options.
@@ -86,6 +89,7 @@ class CompileOptions:
     scratch_limit: int | None = None
     threads: int | None = field(default=None, converter=checked_threads)
     choices: Choices = field(factory=Choices, converter=_choices, eq=False, repr=False)
+    kept_shapes: int = 16
     shared: SharedConstants = field(init=False, factory=SharedConstants, eq=False, repr=False)
 
     def again(self) -> dict[str, Any]:
@@ -111,6 +115,21 @@ class CompileOptions:
                 )
             if limit < 0:
                 raise ArgumentError(f"scratch_limit must be at least 0 bytes, got {limit}")
+        kept = integer(self.kept_shapes)
+        if kept is None:
+            raise ArgumentTypeError(
+                f"kept_shapes must be a number of sets of shapes, got {format_value(self.kept_shapes)}"
+            )
+        if kept < 1:
+            raise ArgumentError(f"kept_shapes must be 1 or more, got {kept}")
+
+
+def compiled_again(kept: int) -> str:
+    """What is said where shapes are compiled that had been compiled before."""
+    return (
+        f"shapes are compiled again that had been compiled before, for {kept} sets of them are kept; pad or group "
+        f"inputs so that they have fewer shapes, or compile with kept_shapes={2 * kept}"
+    )
 
 
 class PartitionKeywords(TypedDict, total=False):
@@ -123,6 +142,7 @@ class PartitionKeywords(TypedDict, total=False):
     scratch_limit: int | None
     threads: int | None
     choices: Choices | None
+    kept_shapes: int
 
 
 class CompileKeywords(PartitionKeywords, total=False):

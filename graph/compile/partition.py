@@ -75,7 +75,8 @@ class Partition(Subgraph):
             outputs: the output ports; unknown shapes are inferred, and `layout_type="any"` lets the
                 backend choose. The ports as they are if None.
             engine: where it will run; the default engine if None.
-            options: `verify`, `tune`, `tune_seconds`, `strategy`, `scratch_limit`, `threads` and `choices`; see
+            options: `verify`, `tune`, `tune_seconds`, `strategy`, `scratch_limit`, `threads`, `choices` and
+                `kept_shapes`; see
                 `CompileOptions`.
 
         Returns:

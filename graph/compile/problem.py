@@ -27,7 +27,7 @@ from .trials import Choices
 
 VERSION = 1
 """Of the format; raised when older texts mean something else."""
-UNTOLD = ("choices", "backend", "policy")
+UNTOLD = ("choices", "backend", "policy", "kept_shapes")
 """Options that a text has elsewhere, or that are spent when a backend is asked."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError, GraphError, UnsupportedError
 from ..compile.compiled_graph import CompiledGraph
+from ..compile.compiled_partition import bytes_of
 from ..compile.options import CompileKeywords, CompileOptions, parse_options
 from ..compile.partition import Partition
 from ..compile.record import Explanations, Placed
@@ -242,7 +243,11 @@ class CompiledStages(CompiledGraph):
     @property
     def memory_bytes(self) -> int:
         """Memory beside arguments, results and constants, of the graphs of this thread's latest call, in bytes."""
-        return sum(graph.memory_bytes for graph in self._trace.graphs)
+        return bytes_of(self.memory())
+
+    def memory(self) -> dict[object, int]:
+        """See `CompiledGraph.memory`."""
+        return {key: size for graph in self._trace.graphs for key, size in graph.memory().items()}
 
     def explain(self) -> Explanations:
         """What was chosen for each partition at this thread's latest call, and which nodes ran by themselves."""

@@ -20,6 +20,7 @@ from .arrays import Array, as_array, numpy_type, pinned
 from .engine import Engine
 from .executable import Executable, Settling
 from .layouts import LayoutHandle, check_buffer
+from .shared_constants import MadeConstant
 from .tensor import Tensor, allocate, check_array, plain_array
 
 
@@ -207,6 +208,10 @@ class Arguments:
         """Has the executable make what it makes of constants, before the first execution."""
         if isinstance(self.executable, Settling):
             self.executable.settle([port.constant for port in self._inputs])
+
+    def made(self) -> Sequence[MadeConstant] | None:
+        """What the executable has made of constants; None before it has."""
+        return self.executable.made() if isinstance(self.executable, Settling) else ()
 
     def bind(self, inputs: object, outputs: object) -> tuple[Callable[[], None], object]:
         """See `CompiledPartition.bind`; the callable, and what must live as long as it does."""

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Event, get_ident
 from typing import Generic, TypeVar
 
-from ...ops.errors import ResourceError
+from ...ops.errors import CompiledAgainWarning, ResourceError
 from .locking import Lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+MOST_LEFT = 10_000
+"""Keys of values that have left that are remembered."""
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _outside() -> int:
+    """How far above its caller the program is that uses this package, as warnings count it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class _Build(Generic[V]):
@@ -35,10 +50,17 @@ class BoundedCache(Generic[K, V]):
     """Keeps the `limit` most recently used values. Thread-safe.
 
     A value is made once for its key and outside the lock: who asks for the same key waits for it, all others go on.
+
+    Args:
+        limit: how many.
+        again: said once, as a CompiledAgainWarning, when a value is made that had left; nothing is if None.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, again: str | None = None) -> None:
         self._limit = limit
+        self._again = again
+        self._left: set[int] = set()
+        """Hashes of the keys of values that have left."""
         self._values: OrderedDict[K, V] = OrderedDict()
         self._builds: dict[K, _Build[V]] = {}
         self._lock = Lock()
@@ -71,6 +93,7 @@ class BoundedCache(Generic[K, V]):
 
     def _made(self, key: K, build: _Build[V], make: Callable[[], V]) -> V:
         try:
+            self._say(key)
             value = make()
             build.made.append(value)
             return value
@@ -82,8 +105,20 @@ class BoundedCache(Generic[K, V]):
                     self._values[key] = build.made[0]
                     self._values.move_to_end(key)
                 if len(self._values) > self._limit:
-                    self._values.popitem(last=False)
+                    left, _ = self._values.popitem(last=False)
+                    if self._again is not None and len(self._left) < MOST_LEFT:
+                        self._left.add(hash(left))
             build.done.set()
+
+    def _say(self, key: K) -> None:
+        """Says, once, that a value is made again."""
+        with self._lock:
+            text = self._again if hash(key) in self._left else None
+            if text is None:
+                return
+            self._again = None
+            self._left.clear()
+        warnings.warn(text, CompiledAgainWarning, stacklevel=_outside())
 
     def values(self) -> dict[K, V]:
         """What is kept now, the least recently used first."""

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from .arrays import Array
+from .shared_constants import MadeConstant
 
 REFERENCE = "numpy"
 """The backend that others are verified by, and that nothing verifies."""
@@ -325,4 +326,8 @@ class Settling(Protocol):
         Args:
             constants: the inputs in order, with None for those that only an execution has.
         """
+        ...
+
+    def made(self) -> Sequence[MadeConstant] | None:
+        """What it has made of them and uses now; None before it has."""
         ...

@@ -109,6 +109,10 @@ class ConstantPlan:
         addresses += [0] * (count - len(addresses))
         self._renewed(addresses, arrays, 0 if self.version is None else self.version())
 
+    def made(self) -> Sequence[MadeConstant] | None:
+        """What was made latest; None before."""
+        return None if self._latest is None else self._latest.made
+
     def _renewed(
         self, addresses: Sequence[int], arrays: Sequence[Array | None], version: int
     ) -> PreparedConstants:
