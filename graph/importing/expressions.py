@@ -32,6 +32,8 @@ PARTS = ("slice", "split", "select", "unbind", "chunk", "narrow", "gather")
 """Words in the names of nodes that take parts."""
 MOST_PARTS = 64
 """Inputs that Concat takes at most."""
+MOST_COPIES = 8
+"""Copies behind each other that are better than a product: of keys and values that heads share, say."""
 MOST_ONES = 1 << 20
 """Ones that a tensor may be multiplied by to be broadcast."""
 MOST_ROWS = 256
@@ -269,7 +271,7 @@ def unsqueeze(t: Translation, x: Value, axes: Sequence[int]) -> Value:
 
 
 def expand(t: Translation, x: Value, shape: Sequence[int]) -> Value:
-    """Broadcast to a shape: by a product with ones, which changes no number."""
+    """Broadcast to a shape: by a product with ones, which changes no number, or as a few copies along one axis."""
     if isinstance(x, np.ndarray):
         return np.broadcast_to(x, shape)
     have = shape_of(x)
@@ -281,6 +283,9 @@ def expand(t: Translation, x: Value, shape: Sequence[int]) -> Value:
     ones = [want if want != old else 1 for want, old in zip(shape, padded, strict=True)]
     if all(d == 1 for d in ones):
         return reshape(t, x, shape)
+    wider = [axis for axis, d in enumerate(ones) if d != 1]
+    if len(wider) == 1 and 1 < ones[wider[0]] <= MOST_COPIES and any(d != 1 for d in padded):
+        return concat(t, [reshape(t, x, padded)] * ones[wider[0]], wider[0])
     if math.prod(ones) > MOST_ONES:
         return t.op("HostExpand", x, shape=list(shape))
     return t.op("Multiply", x, np.ones(ones, dtype_of(x)))

@@ -181,6 +181,7 @@ FUNCTIONS = {
     "unsqueeze": (lambda x: x.unsqueeze(-1) * x.unsqueeze(0).unsqueeze(-1), normal(3)),
     "squeeze": (lambda x: x.squeeze() + x.squeeze(1).squeeze(-1) + x.squeeze((1, 3)), normal(3, 1, 2, 1)),
     "expand": (lambda x: x.expand(3, -1, 5), normal(2, 1)),
+    "expand heads": (lambda x: x[:, :, None].expand(-1, -1, 3, -1, -1).flatten(1, 2), normal(2, 4, 5, 6)),
     "repeat": (lambda x: x.repeat(2, 1, 3), normal(2, 4)),
     "cat": (lambda x, y: torch.cat([x, y, x], 1), X, normal(2, 5, 4)),
     "stack": (lambda x, y: torch.stack([x, y], 1), X, normal(2, 3, 4, seed=1)),

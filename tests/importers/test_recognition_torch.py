@@ -80,3 +80,16 @@ def test_bf16_keeps_its_inner_roundings_where_types_change():
     result = graph.compile()(x).only.astype(np.float64)
     want = functional.gelu(x.double(), approximate="tanh").numpy()
     np.testing.assert_allclose(result, want, rtol=2.0**-8, atol=1e-6)
+
+
+def test_heads_that_share_keys_are_copies_of_the_library():
+    """Both factors of a product with ones broadcast here, which no primitive does: NumPy would."""
+    keys = torch.randn(2, 4, 5, 6, generator=torch.Generator().manual_seed(0))
+    graph = og.from_torch(
+        Apply(lambda x: x[:, :, None].expand(-1, -1, 2, -1, -1).reshape(2, 8, 5, 6)), (keys,)
+    )
+    assert "Concat" in [op.kind for op in graph.ops]
+    model = graph.compile()
+    assert torch.equal(torch.from_numpy(np.array(model(keys).only)), keys.repeat_interleave(2, 1))
+    if og.list_backends()["onednn"] is None:
+        assert not any("numpy" in name for one in model.explain().values() for name in one.implementations)

@@ -7,6 +7,7 @@ here, or of few elements, may run elsewhere.
 import itertools
 from collections.abc import Callable
 
+import numpy as np
 import onednn_graph as og
 import pytest
 from attrs import frozen
@@ -375,3 +376,19 @@ def test_what_the_library_has_no_primitive_for_tells_why(onednn, kind):
     (explanation,) = graph.compile().explain().values()
     assert explanation.backend == "numpy"
     assert "onednn" in str(partition.why_not) or any("onednn" in reason for reason in explanation.rejected)
+
+
+@pytest.mark.parametrize(("channels", "by_copies"), [(4, True), (24, True), (48, False)])
+def test_short_rows_are_joined_by_copies_that_take_several_at_once(channels, by_copies):
+    """The library's concat moves them one by one, in three times the time."""
+    graph, random = og.Graph(), np.random.default_rng(0)
+    parts = [
+        graph.input(f"x{n}", "f32", [1, 20, 20, size]) for n, size in enumerate((channels, channels + 4))
+    ]
+    graph.op("Concat", *[graph.op("ReLU", part) for part in parts], axis=3, name="y")
+    model = graph.compile()
+    feeds = {part.name: random.standard_normal(part.dims).astype(np.float32) for part in parts}
+    expected = np.concatenate([np.maximum(feeds[part.name], 0) for part in parts], 3)
+    assert np.array_equal(model(feeds)["y"], expected)
+    steps = [name for one in model.explain().values() for name in one.implementations if "concat" in name]
+    assert len(steps) == (2 if by_copies else 1)
