@@ -19,14 +19,7 @@ from ..ops.registry import REGISTRY
 from .bench import bench, single_op_graph
 from .benchdnn.check import check
 from .compare import compare_graph
-from .console import (
-    command,
-    console,
-    emit_json,
-    failure,
-    table,
-    working,
-)
+from .console import command, console, emit_json, failure, table, working
 from .data_files import given_arrays, inputs_of, save_outputs
 from .ending import Exit
 from .graph_files import GraphFile, check_sizes, loaded, parse_shapes
@@ -403,6 +396,24 @@ def _compare(
         print_compared(result)
     if not result.ok:
         raise typer.Exit(Exit.failed)
+
+
+@app.command("compile")
+@command
+def _compile(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")],
+    backend: Backend = None,
+    shapes: Shapes = None,
+) -> None:
+    """Compile a graph into a file, which og.load_compiled maps, with its packed weights.
+
+    \b
+    Example:
+      onednn-graph compile model.onnx -o model.ogc
+    """
+    with working(f"compiling {file}"):
+        loaded(file, shapes or ()).compile(backend=backend).save_compiled(output)
 
 
 @app.command("tune")

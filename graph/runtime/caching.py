@@ -24,7 +24,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 def _outside() -> int:
     """How far above its caller the program is that uses this package, as warnings count it."""
-    level, frame = 1, sys._getframe(1)
+    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage] -- public but for its name
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
         level, frame = level + 1, frame.f_back
     return level

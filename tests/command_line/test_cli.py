@@ -341,6 +341,20 @@ class TestBench:
         assert said in call("bench", *arguments, code=2)
 
 
+class TestCompile:
+    def test_what_it_writes_is_loaded(self, gradient, tmp_path):
+        call("compile", gradient, "-o", tmp_path / "m.ogc")
+        loaded = og.load_compiled(tmp_path / "m.ogc")
+        model = og.Graph.load(gradient).compile()
+        feeds = [np.ones(t.dims, np.float32) for t in model.inputs]
+        for name, array in model(*feeds).items():
+            np.testing.assert_array_equal(loaded(*feeds)[name], array)
+
+    def test_a_place_that_is_none(self, gradient, tmp_path):
+        assert "can't be written" in call("compile", gradient, "-o", tmp_path / "none" / "m.ogc", code=2)
+        assert "--output" in call("compile", gradient, code=2)
+
+
 class TestTune:
     def test_candidates_are_timed_and_remembered(self, gradient, tmp_path):
         if og.list_backends()["onednn"] is not None:
@@ -411,7 +425,9 @@ class TestInfo:
         assert "tuning cache" in call("info")
 
 
-@pytest.mark.parametrize("name", ["ops", "show", "run", "check", "compare", "bench", "tune", "info", "view"])
+@pytest.mark.parametrize(
+    "name", ["ops", "show", "run", "check", "compare", "bench", "compile", "tune", "info", "view"]
+)
 def test_every_command_has_help_with_an_example(name):
     text = call(name, "--help")
     assert f"onednn-graph {name}" in text
