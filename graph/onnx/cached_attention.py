@@ -94,9 +94,7 @@ def _normed(call: Call, x: Array, place: int, wide: np.dtype[Any]) -> Array:
 
 def _rotated(call: Call, q: Array, k: Array, starts: Array, wide: np.dtype[Any]) -> tuple[Array, Array]:
     """Queries and keys, turned by their places."""
-    places = call.optional(9)
-    if places is None:
-        places = starts[:, None] + np.arange(q.shape[2])
+    places: Array = starts[:, None] + np.arange(q.shape[2]) if call.optional(9) is None else call[9]
     most, half = call[7].shape
     # Places behind the end of a row that is filled up have no angles of their own.
     places = np.minimum(places, most - 1)
@@ -153,11 +151,12 @@ def _row(call: Call, q: Array, k: Array, v: Array, start: int, bias: Array | Non
         scores = scores + bias
     if call.get("causal", 1):
         window = int(call.get("local_window_size", -1))
-        at, there = start + np.arange(queries)[:, None], np.arange(keys)
-        gone = there > at
+        at: Array = start + np.arange(queries)[:, None]
+        there: Array = np.arange(keys)
+        gone: Array = there > at
         if window >= 0:
             gone |= there <= at - window
-        scores = np.where(gone, scores.dtype.type(-np.inf), scores) if gone.any() else scores
+        scores = np.where(gone, scores.dtype.type(-np.inf), scores) if bool(gone.any()) else scores
     sink = call.optional(11)
     if sink is None and call.get("smooth_softmax", 0):
         sink = np.zeros(heads)

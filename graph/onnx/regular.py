@@ -141,7 +141,7 @@ class Expression:
     def _longest(self, text: str, place: int) -> int:
         """Where the longest match that begins at a place ends; -1 without one."""
         states, end = self.start, -1
-        before = _kind(text[place - 1]) if place else BEGIN
+        before, at = _kind(text[place - 1]) if place else BEGIN, place
         for at in range(place, len(text) + 1):
             character = text[at] if at < len(text) else ""
             states, matched = self._step(states, before, character)

@@ -277,7 +277,7 @@ def grouped(
     batch, queries, before, total, last, *, packed=False, rotary=0, dtype=F32, more=None, **attributes
 ):
     """GroupQueryAttention of 4 heads for 2; what stands behind the ends of rows is nobody's."""
-    heads, own, each = 4, 2, 16
+    heads, own, each = 4, 2, 16 if rotary else 8  # rotations of fewer are refused there
     parts = [
         normal(batch, queries, n * each, seed=n + s, dtype=dtype) for s, n in enumerate((heads, own, own))
     ]
@@ -355,7 +355,7 @@ def on_integers():
         yield Row(
             "QLinearGlobalAveragePool", {**image, **out}, constants=fixed, attributes=attributes, close=close
         )
-        attributes |= {"kernel_shape": [2, 2]}
+        attributes = {**attributes, "kernel_shape": [2, 2]}
         yield Row("QLinearAveragePool", {**image, **out}, constants=fixed, attributes=attributes, close=close)
         channels = image["x"].shape[-1 if last else 1]
         weights = {

@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+from contrib_rows import TABLES
 from onednn_graph.graph.model.numpy_types import NUMPY_TYPES
 from onnx_oracle import helper, integers, model_of, normal, numpy_helper, onnx, positive
 
@@ -265,6 +266,12 @@ def seeds():
         "texts": _texts,
         "outside": _outside,
     }
+    rows = {row.kind: row for table in reversed(TABLES) for row in reversed(list(table()))}
+    del rows["Inverse"]  # which a matrix of ones has none of
+    # How many keys there are must be a number that fits the other inputs.
+    caches = rows["GroupQueryAttention"]
+    caches.constants = (*caches.constants, "e", "t")
+    makers |= {f"onnxruntime's {kind}": lambda row=row: row.model()[0] for kind, row in rows.items()}
     return {name: make().SerializeToString() for name, make in makers.items()}
 
 

@@ -6,6 +6,7 @@ Sizes are known when a node becomes others: a model of open sizes has its nodes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -100,7 +101,7 @@ def _attend(
     masks = added[:1]
     for one in added[1:]:
         masks = [made("Add", masks[0], one)]
-    scaling = {"scale": scale} if scale else {}
+    scaling: dict[str, Any] = {"scale": scale} if scale else {}
     y = made("Attention", *parts, *masks, is_causal=int(simply), **scaling)
     y = made("Transpose", y, perm=[0, 2, 1, 3])
     made.reshape(y, (size.batch, size.queries, width), into=made.output(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -179,7 +180,7 @@ def embedded(made: Rewriting, tables: Mapping[str, str], at: str) -> None:
     normalised(made, x, tables["gamma"], tables["beta"], centred=True, epsilon=epsilon)
     if made.output(1) and made.input(7):
         axis = [made.constant("last", np.asarray([1]))] if made.opset >= 13 else []
-        axes = {} if axis else {"axes": [1]}
+        axes: dict[str, Any] = {} if axis else {"axes": [1]}
         made("ReduceSum", made.input(7), *axis, into=made.output(1), keepdims=0, **axes)
     elif made.output(1):
         made("Identity", made.constant("none", np.zeros(batch, np.int32)), into=made.output(1))
