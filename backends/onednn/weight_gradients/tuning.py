@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -26,8 +27,12 @@ PLAUSIBLE = 3.0
 MOST_MEASURED = 12
 """Nor are more than so many."""
 NEAR_THE_BEST = 1.15
-"""What is so many times slower after half of the time is out."""
-LEAST_ROUNDS = 3
+"""What is so many times slower after half of the time is out, the best estimate apart."""
+LEAST_ROUNDS, LEAST_FINAL_ROUNDS = 3, 8
+"""Turns of each in the two halves of the time, however long they take."""
+BETTER = 0.97
+"""What part of the time of the best estimate another has to take to go before it: two measurements of one kernel differ
+by as much, and the user has measured nothing to get something slower than without."""
 
 
 def key_of(engine: NativeEngine, problem: Problem) -> dict[str, Any]:
@@ -66,13 +71,28 @@ def tuned(
 
 
 def by_times(found: Sequence[Candidate], times: Mapping[str, float]) -> list[Candidate]:
-    """The candidates with their times, the fastest first; those without keep their order behind them."""
+    """The candidates with their times, the fastest first; those without keep their order behind them.
+
+    Args:
+        found: best estimate first, which stays first unless another is faster by more than chance.
+    """
     result = [attrs.evolve(one, measured_seconds=times.get(one.name)) for one in found]
-    return sorted(result, key=lambda one: (one.measured_seconds is None, one.measured_seconds or 0.0))
+
+    def weighed(one: Candidate) -> tuple[bool, float]:
+        default = one is result[0]
+        return one.measured_seconds is None, (one.measured_seconds or 0.0) * (BETTER if default else 1.0)
+
+    return sorted(result, key=weighed)
 
 
 def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dict[str, float]:
-    """The time of each candidate: the mean of the shortest and the median, over interleaved rounds."""
+    """The time of each candidate: the mean of the shortest and the median, over interleaved rounds.
+
+    Their order changes, so that nobody always finds the caches as the same other one has left them.
+
+    Args:
+        found: the first of them is measured to the end.
+    """
     arrays = [np.zeros(0, np.uint8)] * 3
     playing = (DIFF_DST, SRC) if problem.gradient.exchanged else (SRC, DIFF_DST)
     for argument, view in zip(
@@ -94,11 +114,13 @@ def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dic
         frame.run()
         frames.append((one.name, frame, []))
     # Half of the time for all, the other half for those that are near the best.
-    for share in (0.5, 0.5):
-        end = time.perf_counter() + seconds * share
+    rng, default = random.Random(0), frames[0][0] if frames else ""
+    for least_rounds in (LEAST_ROUNDS, LEAST_FINAL_ROUNDS):
+        end = time.perf_counter() + seconds / 2
         rounds = 0
-        while time.perf_counter() < end or rounds < LEAST_ROUNDS:
+        while time.perf_counter() < end or rounds < least_rounds:
             rounds += 1
+            rng.shuffle(frames)
             for _, frame, times in frames:
                 begin = time.perf_counter()
                 frame.run()
@@ -106,7 +128,7 @@ def measure(problem: Problem, found: Sequence[Candidate], seconds: float) -> dic
         found_times = {name: (min(times) + statistics.median(times)) / 2 for name, _, times in frames}
         result |= found_times
         least = min(found_times.values())
-        frames = [one for one in frames if found_times[one[0]] <= NEAR_THE_BEST * least]
+        frames = [one for one in frames if one[0] == default or found_times[one[0]] <= NEAR_THE_BEST * least]
     return result
 
 
