@@ -23,6 +23,8 @@ from attrs import frozen
 from wgrad import environment
 
 PEERS = ("onednn_graph", "onnxruntime")
+SAVED = "onednn_graph, saved"
+"""The same from the file that `save_compiled` has written; what it reads, and what it plans, is in `read`."""
 STAGES = ("import", "read", "compile", "first result")
 CHILD = """
 import sys, time
@@ -39,6 +41,15 @@ if peer == "onednn_graph":
     graph = og.from_onnx(file)
     done("read")
     model = graph.compile()
+    done("compile")
+    model(feeds)
+    if len(sys.argv) > 6:
+        model.save_compiled(sys.argv[6])
+elif peer == "onednn_graph, saved":
+    import onednn_graph as og
+    done("import")
+    model = og.load_compiled(file)
+    done("read")
     done("compile")
     model(feeds)
 else:
@@ -73,10 +84,9 @@ class Line:
     cpu_seconds: dict[str, dict[str, float]]
     memory: dict[str, float]
 
-    def ratio(self, of: Callable[[str], float]) -> float:
+    def ratio(self, of: Callable[[str], float], ours: str = PEERS[0]) -> float:
         """Ours ÷ onnxruntime's."""
-        ours, theirs = map(of, PEERS)
-        return ours / theirs
+        return of(ours) / of(PEERS[1])
 
 
 def measured(name: str, rounds: int, threads: int, folder: Path, cache: Path) -> Line:
@@ -87,10 +97,13 @@ def measured(name: str, rounds: int, threads: int, folder: Path, cache: Path) ->
     kept = Kept(name, 1, folder)
     file, feeds = kept.onnx_path("f32"), folder / f"{name}.feeds.npz"
     np.savez(feeds, **kept.feeds())
-    line = Line(name, {peer: {} for peer in PEERS}, {peer: {} for peer in PEERS}, {})
+    saved = folder / f"{name}.compiled"
+    everybody = (*PEERS, SAVED)
+    line = Line(name, {peer: {} for peer in everybody}, {peer: {} for peer in everybody}, {})
+    _child(PEERS[0], file, feeds, threads, cache, saved)
     for number in range(rounds + 1):
-        for peer in PEERS:
-            told, memory = _child(peer, file, feeds, threads, cache)
+        for peer in everybody:
+            told, memory = _child(peer, saved if peer == SAVED else file, feeds, threads, cache)
             if number == 0:
                 continue  # writes byte code, and files come into the system's cache
             for kept_times, place in ((line.seconds, 0), (line.cpu_seconds, 1)):
@@ -102,14 +115,24 @@ def measured(name: str, rounds: int, threads: int, folder: Path, cache: Path) ->
 
 
 def _child(
-    peer: str, file: Path, feeds: Path, threads: int, cache: Path
+    peer: str, file: Path, feeds: Path, threads: int, cache: Path, *saved: Path
 ) -> tuple[dict[str, list[float]], float]:
     import time
 
     surroundings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     surroundings |= {"OMP_NUM_THREADS": str(threads), "PYTHONPYCACHEPREFIX": str(cache)}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, peer, str(file), str(time.time()), str(feeds), str(threads)],
+        [
+            sys.executable,
+            "-c",
+            CHILD,
+            peer,
+            str(file),
+            str(time.time()),
+            str(feeds),
+            str(threads),
+            *map(str, saved),
+        ],
         env=surroundings,
         stdout=subprocess.PIPE,
         check=True,
@@ -121,7 +144,7 @@ def _child(
 def told(line: Line) -> str:
     """A line for readers."""
     parts: list[str] = []
-    for peer in PEERS:
+    for peer in (*PEERS, SAVED):
         seconds = ", ".join(f"{stage} {line.seconds[peer][stage]:.2f}" for stage in STAGES)
         cpu = line.cpu_seconds[peer][STAGES[-1]]
         parts.append(f"{peer}: {seconds} s ({cpu:.2f} s of CPU), {line.memory[peer] / 1e6:.0f} MB")
@@ -137,10 +160,12 @@ def as_markdown(lines: list[Line], command: str) -> str:
         f"{facts}.",
         "",
         "Seconds from the start of a process: ours, onnxruntime's. Ratios are ours ÷ onnxruntime's: to the first "
-        "result, of time and of CPU time, and of memory at the peak.",
+        "result, of time and of CPU time, and of memory at the peak. Saved: from the file of `save_compiled`, "
+        "seconds to the first result, memory, and the ratios of both.",
         "",
-        "| model | import | read | compiled | first result | ratio | of CPU time | memory, MB | ratio |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| model | import | read | compiled | first result | ratio | of CPU time | memory, MB | ratio "
+        "| saved | ratio | memory, MB | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for line in lines:
         pairs = [", ".join(f"{line.seconds[peer][stage]:.2f}" for peer in PEERS) for stage in STAGES]
@@ -150,7 +175,9 @@ def as_markdown(lines: list[Line], command: str) -> str:
         ]
         text.append(
             f"| {line.name} | {' | '.join(pairs)} | {ratios[0]:.2f} | {ratios[1]:.2f} | {memory} | "
-            f"{line.ratio(line.memory.__getitem__):.2f} |"
+            f"{line.ratio(line.memory.__getitem__):.2f} | {line.seconds[SAVED][STAGES[-1]]:.2f} | "
+            f"{line.ratio(lambda peer: line.seconds[peer][STAGES[-1]], SAVED):.2f} | "  # noqa: B023 -- used at once
+            f"{line.memory[SAVED] / 1e6:.0f} | {line.ratio(line.memory.__getitem__, SAVED):.2f} |"
         )
     return "\n".join([*text, ""])
 
