@@ -22,6 +22,8 @@ from ..runtime.parameter import Parameter
 NO_TRANSLATION = "there is no translation for it"
 MOST_OPS = 100_000
 """Ops that one node may become."""
+MOST_STEPS = 128
+"""Steps of a recurrent layer that become ops, where a kernel may run them instead: 255 took seconds to compile."""
 MOST_PADDED = 1 << 28
 """Elements of a padded tensor whose padding may be constants of the graph."""
 ROOM = 1 << 31
@@ -40,6 +42,10 @@ class LeftOpen(Unmapped):
 
 class Untranslated(Unmapped):
     """No table has the node's op."""
+
+
+class TooLong(Unmapped):
+    """The node would become more ops than are worth their compilation, and has a kernel that runs it as a whole."""
 
 
 class TooLarge(Unmapped):
@@ -172,10 +178,12 @@ class Translation:
         label: name of the node that is being translated; its ops get it.
         drawn: of tensors made of zeros and ones that are drawn, by id; and of products with one.
         limit: bytes that a constant which is computed may take.
+        most_steps: of a recurrent layer, that become ops.
     """
 
     def __init__(self, limit: int = ROOM) -> None:
         self.limit = limit
+        self.most_steps = MOST_STEPS
         self.graph = Graph()
         self.label = ""
         self.drawn: dict[int, Drawn] = {}

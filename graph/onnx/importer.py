@@ -21,10 +21,12 @@ from ..graph import Graph
 from ..importing.results import finished
 from ..importing.translation import (
     FAILURES,
+    MOST_OPS,
     NO_TRANSLATION,
     LeftOpen,
     Problem,
     TooLarge,
+    TooLong,
     Translation,
     Unmapped,
     Untranslated,
@@ -133,6 +135,8 @@ class Importer:
         self.constants = model.constants
         self.shapes = shapes
         self.t = Translation(model.fold_limit)
+        if not model.reference:  # nothing runs by itself
+            self.t.most_steps = MOST_OPS
         self.values: dict[str, Value] = {}
         self.problems: list[Problem] = []
         self.refused: list[Problem] = []
@@ -315,7 +319,9 @@ class Importer:
             if self.open and kind in SHAPES:
                 self.later.update(node.output)
                 return
-            by_definition = pattern is None and not self.open and not isinstance(error, TooLarge | Failed)
+            by_definition = (
+                pattern is None and not self.open and not isinstance(error, TooLarge | TooLong | Failed)
+            )
             if by_definition and self._by_definition(node, number, inputs):
                 return
             if by_definition and self._on_host(node, inputs):

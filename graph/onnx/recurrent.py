@@ -11,7 +11,7 @@ from attrs import frozen
 from ..importing.expressions import binary, cast, concat, cut, reshape, select, transpose, unsqueeze, where
 from ..importing.hosted import compared, logical
 from ..importing.tables import Entries
-from ..importing.translation import Translation, Unmapped, Value, dtype_of, sizes
+from ..importing.translation import TooLong, Translation, Unmapped, Value, dtype_of, sizes
 from .node import Node, Translate
 
 OPS = Entries[Translate]()
@@ -72,6 +72,8 @@ def _one_way(
     steps, batch, _ = sizes(x)
     if not steps:
         raise Unmapped("a sequence of no steps")
+    if steps > t.most_steps:
+        raise TooLong(f"it has {steps} steps, and NumPy runs more than {t.most_steps} one after the other")
     t.check_ops(OPS_PER_STEP * steps)
     masks = _masks(t, node.optional(4), steps, batch, dtype_of(x))
     if masks is not None:

@@ -108,3 +108,35 @@ def test_a_layer_without_units_is_refused_when_it_is_called():
     x = normal(2, 1, 3)
     with pytest.raises(og.UnsupportedError, match="RNN"):
         og.from_onnx(model_of([node], {"x": x}, ["y"], weights, opset=16)).compile()(x)
+
+
+@pytest.mark.parametrize("sizes", [(140, 2, 3), ("steps", "rows", 3)])
+def test_long_sequences_are_not_spelled_out(sizes):
+    """Each step would be ten ops; nobody waits for the compilation of thousands."""
+    given = {"x": normal(140, 2, 3)}
+    constants = {"w": normal(1, 16, 3, seed=1), "r": normal(1, 16, 4, seed=2), "b": normal(1, 32, seed=3)}
+    node = helper.make_node("LSTM", ["x", *constants], ["y", "h", "c"], hidden_size=4)
+    model = model_of([node], given, ["y", "h", "c"], constants, opset=17, shapes={"x": sizes})
+    for info in model.graph.output:
+        info.type.tensor_type.elem_type = 1
+    expected = expected_of(model, given)
+    compiled = og.from_onnx(model).compile()
+    for _ in range(2):  # what a call keeps is not written to by the next
+        made = compiled(given)
+        for name, want in expected.items():
+            np.testing.assert_allclose(made[name], want, atol=2e-6)
+    assert len(compiled.partitions) == 0
+    spelled_out = og.from_onnx(
+        model, reference=False, shapes=None if "rows" not in sizes else {"x": (140, 2, 3)}
+    )
+    assert len(spelled_out.ops) > 1000
+
+
+def test_long_sequences_of_other_layers():
+    given = {"x": normal(140, 2, 3)}
+    for kind, gates in GATES.items():
+        constants = {"w": normal(1, gates * 4, 3, seed=1), "r": normal(1, gates * 4, 4, seed=2)}
+        node = helper.make_node(kind, ["x", *constants], ["y"], hidden_size=4, direction="reverse")
+        model = model_of([node], given, ["y"], constants, opset=17)
+        apart = og.from_onnx(model, reference=False).compile(backend="numpy")(given)["y"]
+        np.testing.assert_allclose(og.from_onnx(model).compile()(given)["y"], apart, atol=2e-6)
