@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..backends.native.api import KINDS
-from ..backends.onednn.library.capabilities import since
 from ..backends.onednn.lowering.fusions import FUSIONS
 from ..backends.onednn.lowering.matching import Fusion
 from ..backends.onednn.lowering.table import LOWERED
@@ -75,7 +74,7 @@ def op_table() -> str:
             continue
         old = "".join(f" (`{names.kind}`)" for names in schema.aliases)
         how = LOWERED.get(schema.kind)
-        lowered = "" if how is None else "yes" if how.needs is None else since(how.needs)
+        lowered = "" if how is None else "yes"
         rows.append(
             f"| `{schema.kind}`{old} | {lowered} | {_types(schema)} | {_roles(schema.kind)} | {_native(schema.kind)} |"
         )

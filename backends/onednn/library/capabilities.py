@@ -12,15 +12,8 @@ from typing import Any
 from attrs import frozen
 
 GROUP_NORMALIZATION = "group normalization"
-SINCE: dict[str, tuple[tuple[int, int], str]] = {
-    GROUP_NORMALIZATION: ((3, 3), "dnnl_group_normalization_forward_primitive_desc_create"),
-}
-"""What came after 3.2 and is used → the version that brought it, and a function that is there with it."""
-
-
-def since(name: str) -> str:
-    """`from 3.3 on`, say, for a name of `SINCE`."""
-    return f"from {'.'.join(map(str, SINCE[name][0]))} on"
+SINCE = {GROUP_NORMALIZATION: "dnnl_group_normalization_forward_primitive_desc_create"}
+"""What came after 3.2 and is used → a function that is there with it."""
 
 
 @frozen(kw_only=True)
@@ -35,16 +28,10 @@ class Capabilities:
     graph_api: bool
     later: frozenset[str] = frozenset()
 
-    def lacks(self, name: str | None) -> str | None:
-        """Why something of `SINCE` can't be used, or None when it can or is None."""
-        if name is None or name in self.later:
-            return None
-        return f"oneDNN has a {name} {since(name)}, and this one has none"
-
 
 def capabilities_of(c: Any) -> Capabilities:
     """What a loaded library exports."""
     return Capabilities(
         graph_api=hasattr(c, "dnnl_graph_graph_create"),
-        later=frozenset(name for name, (_, function) in SINCE.items() if hasattr(c, function)),
+        later=frozenset(name for name, function in SINCE.items() if hasattr(c, function)),
     )

@@ -83,21 +83,36 @@ def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
 def _by_factors(
     low: Lowering, op: Op, src: Buffer, dst: Buffer, vectors: Sequence[Buffer], relu: Op | None
 ) -> None:
-    """A batch normalisation: for each channel the mean off, times a factor, and a summand on.
+    """A batch normalisation by mean, factor and summand of each channel, with the ReLU behind it."""
+    scaled_by_channel(low, op, "batch normalization", src, dst, vectors, rectifies=relu is not None)
+    if relu is not None:
+        low.notes.absorb(op, relu)
+
+
+def scaled_by_channel(
+    low: Lowering,
+    op: Op,
+    role: str,
+    src: Buffer,
+    dst: Buffer,
+    vectors: Sequence[Buffer],
+    *,
+    rectifies: bool = False,
+) -> None:
+    """A step that takes the mean of each channel off, multiplies and adds on.
 
     Args:
-        src: its data. dst: of the same layout.
-        vectors: mean, factor and summand.
-        relu: behind it, which is done, too.
+        src: the data, (N, C, X). dst: of the same layout.
+        vectors: mean, factor and summand of each channel.
+        rectifies: whether what is below zero becomes zero.
     """
     shape = (1, src.desc.shape[1], *(1 for _ in src.desc.shape[2:]))
     mean, factor, summand = (low.layouts.view(each, shape) for each in vectors)
     post_ops = PostOps(low, OperandView(op.outputs[0]))
     post_ops.add_binary(Algorithm.binary_mul, factor)
     post_ops.add_binary(Algorithm.binary_add, summand)
-    if relu is not None:
+    if rectifies:
         post_ops.add_eltwise(Algorithm.eltwise_relu)
-        low.notes.absorb(op, relu)
     away = low.chooser.describe(
         Binary(
             algorithm=Algorithm.binary_sub,
@@ -107,8 +122,7 @@ def _by_factors(
             attributes=post_ops.attributes(),
         )
     )
-    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments, (Arg.DST, dst)]
-    low.emitter.run("batch normalization", away, arguments)
+    low.emitter.run(role, away, [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments, (Arg.DST, dst)])
 
 
 def _factor(low: Lowering, op: Op) -> Buffer:

@@ -133,13 +133,13 @@ def statistics_in_parts(low: Lowering, op: Op, src: Buffer, dst: Buffer) -> Stat
         return None
 
 
-def _of_rows(low: Lowering, op: Op, src: Buffer, dst: Buffer) -> Statistics | None:
-    shape = src.desc.shape
-    positions = math.prod(shape[2:])
-    part = part_of(positions, LANES)
-    if part is None or part < LANES:
-        return None
-    rows = math.prod(shape) // part
+def moments_of_rows(low: Lowering, op: Op, src: Buffer, dst: Buffer, part: int) -> list[Buffer]:
+    """Means and variances of so many numbers each, which lie one behind the other, by a layer normalisation into `dst`.
+
+    Raises:
+        Unfit: there is no kernel.
+    """
+    rows = math.prod(src.desc.shape) // part
     seen, target = (low.layouts.view(one, (rows, part)) for one in (src, dst))
     statistics = low.layouts.desc((rows,), (1,), F32)
     desc = low.chooser.describe(
@@ -156,16 +156,36 @@ def _of_rows(low: Lowering, op: Op, src: Buffer, dst: Buffer) -> Statistics | No
     made = [Buffer(statistics), Buffer(statistics)]
     places = zip((Arg.MEAN, Arg.VARIANCE), made, strict=True)
     low.emitter.run("statistics of parts", desc, [(Arg.SRC, seen), (Arg.DST, target), *places])
+    return made
+
+
+def far_from_zero(part: int) -> float:
+    """A mean's square in variances from which on sums of so many numbers of a row have lost digits."""
+    return (CERTAIN * 2**25 * LANES / part) ** 2
+
+
+def of_all(means: Array, variances: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
+    """Mean and variance, in f64, of what has these of its parts, along axes."""
+    own = means.astype(np.float64)
+    mean = own.mean(axes, keepdims=True)
+    total = variances.mean(axes, dtype=np.float64) + np.square(own - mean).mean(axes)
+    return mean.reshape(total.shape), total
+
+
+def _of_rows(low: Lowering, op: Op, src: Buffer, dst: Buffer) -> Statistics | None:
+    shape = src.desc.shape
+    positions = math.prod(shape[2:])
+    part = part_of(positions, LANES)
+    if part is None:
+        return None
+    made = moments_of_rows(low, op, src, dst, part)
     of_parts = (shape[0], shape[1], positions // part)
 
     def combine(data: Array, means: Array, variances: Array) -> tuple[Array, Array]:
-        own = means.astype(np.float64)
-        mean = own.mean((0, 2))
-        away = own - mean[:, None]
-        return mean, variances.mean((0, 2), dtype=np.float64) + np.square(away, out=away).mean((0, 2))
+        return of_all(means, variances, (0, 2))
 
     views = [low.layouts.view(one, of_parts) for one in made]
-    return _put_together(low, op, src, views, combine, (CERTAIN * 2**25 * LANES / part) ** 2)
+    return _put_together(low, op, src, views, combine, far_from_zero(part))
 
 
 def _of_columns(low: Lowering, op: Op, src: Buffer) -> Statistics | None:

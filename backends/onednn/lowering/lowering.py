@@ -31,7 +31,6 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.errors import LibraryError
 from ..library.enumerators import Arg, FpmathMode, Query
-from ..library.loading import load
 from ..library.memory import OpaqueLayout
 from ..library.primitive import NativeEngine, PrimitiveDesc
 from ..plan.chooser import NO_LIMITS, Chooser, Limits
@@ -62,14 +61,12 @@ class Lowered:
         why_not: the reason that no primitive can do an op, as far as its shapes and types tell, or None.
         takes_empty: whether there is something to do where a tensor has no elements.
         channels_last: whether it has a way of its own for images that lie so, which is tried first.
-        needs: what the library must have beside what 3.2 has, by its name in `Capabilities`.
     """
 
     lower: Lower
     why_not: Callable[[Op], str | None] = lambda op: None
     takes_empty: bool = False
     channels_last: bool = False
-    needs: str | None = None
 
 
 def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
@@ -77,9 +74,6 @@ def why_not(table: Mapping[str, Lowered], op: Op) -> str | None:
     lowered = table.get(op.kind)
     if lowered is None:
         return f"no lowering of {op.kind}"
-    lacking = load().capabilities.lacks(lowered.needs)
-    if lacking is not None:
-        return lacking
     for port, tensor in (
         *zip(op.input_ports, op.inputs, strict=True),
         *zip(op.output_ports, op.outputs, strict=True),

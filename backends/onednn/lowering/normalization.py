@@ -1,4 +1,4 @@
-"""Lowering of the normalisation family: of layers and groups; that of batches has a file of its own."""
+"""Lowering of the normalisation family: of layers; those of batches and of groups have files of their own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
-from ..library.capabilities import GROUP_NORMALIZATION
+from ....ops.data_types import DataType
 from ..library.descriptors import (
-    GroupNormalizationForward,
     LayerNormalizationBackward,
     LayerNormalizationForward,
 )
-from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
+from ..library.enumerators import Arg, NormalizationFlags, Propagation
 from ..plan.steps import Buffer
-from . import batch_normalization
-from .batch_normalization import AFFINE, F32, canonical
+from . import batch_normalization, group_normalization
 from .links import Link, result_of
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
+
+F32 = DataType.f32
 
 
 def _rows(low: Lowering, op: Op, tensor: LogicalTensor) -> tuple[Buffer, int, int]:
@@ -137,40 +137,9 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         _shaped(low, buffer, tensor)
 
 
-def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """Group normalisation, of images as they lie."""
-    src, order = canonical(low, op, op.inputs[0])
-    flags = NormalizationFlags.none
-    vectors: list[tuple[int, Buffer]] = []
-    if op.attributes.flag("use_affine") and len(op.inputs) > 2:
-        flags = AFFINE
-        places = (Arg.SCALE, Arg.SHIFT)
-        vectors = [(place, low.tensors.dense(t, F32)) for place, t in zip(places, op.inputs[1:], strict=True)]
-    keeps, groups = len(op.outputs) > 1, op.attributes.integer("groups")
-    attributes = low.chooser.attributes()
-    desc = low.chooser.describe(
-        GroupNormalizationForward(
-            propagation=Propagation.forward_training if keeps else Propagation.forward_inference,
-            src=src.desc,
-            dst=src.desc,
-            groups=groups,
-            epsilon=op.attributes.real("epsilon"),
-            flags=flags,
-            attributes=attributes,
-        )
-    )
-    statistics = [low.layouts.temporary((src.desc.shape[0], groups), F32) for _ in op.outputs[1:]]
-    made = list(zip((Arg.MEAN, Arg.VARIANCE), statistics, strict=False))
-    dst = Buffer(desc.memory_desc(Query.dst_md))
-    low.emitter.run("group normalization", desc, [(Arg.SRC, src), *vectors, (Arg.DST, dst), *made])
-    low.tensors.produce(op.outputs[0], dst, order)
-    for tensor, buffer in zip(op.outputs[1:], statistics, strict=True):
-        low.tensors.produce(tensor, buffer)
-
-
 LOWERED = {
     **batch_normalization.LOWERED,
+    **group_normalization.LOWERED,
     "LayerNorm": Lowered(layer),
     "LayerNormBackward": Lowered(layer_backward),
-    "GroupNorm": Lowered(group, needs=GROUP_NORMALIZATION),
 }

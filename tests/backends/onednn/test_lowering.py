@@ -5,14 +5,11 @@ import random
 import numpy as np
 import onednn_graph as og
 import pytest
-from attrs import evolve
 from error_bounds import UNIT, beyond, bounded, check, check_graph, rounded
 from hypothesis import given
 from hypothesis import strategies as st
 from onednn_graph.backends.numpy.kernels import KERNELS
-from onednn_graph.backends.onednn.library.capabilities import Capabilities
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.lowering import lowering, table
 from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.backends.onednn.rules.features import WITHOUT_VNNI
 from op_calls import EXAMPLES
@@ -42,40 +39,51 @@ def test_the_table_covers_the_op_set():
     assert not set(LOWERED) & NOT_HERE
 
 
-LATER = sorted(kind for kind, lowered in LOWERED.items() if lowered.needs is not None)
-
-
-@pytest.mark.parametrize("kind", LATER)
-def test_what_came_later_is_lowered_where_the_library_has_it(onednn, monkeypatch, kind):
-    lib, needs = load(), LOWERED[kind].needs
-    example = next(one for one in EXAMPLES[kind] if set(one.types) == {"f32"})
-    op = example.op()
-    for later, says in (
-        (frozenset(), f"oneDNN has a {needs} from 3.3 on, and this one has none"),
-        (frozenset({needs}), None),
-    ):
-        with_those = evolve(lib, capabilities=Capabilities(graph_api=True, later=later))
-        monkeypatch.setattr(lowering, "load", lambda lib=with_those: lib)
-        assert table.why_not(op) == says
-
-
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("stats", [True, False])
 @pytest.mark.parametrize(
-    ("data_format", "shape"), [("NCX", (2, 12, 5, 7)), ("NXC", (2, 5, 7, 12)), ("NCX", (3, 8, 6))]
+    ("data_format", "shape"),
+    [("NCX", (2, 12, 5, 7)), ("NXC", (2, 5, 7, 12)), ("NCX", (3, 8, 6)), ("NXC", (2, 40, 50, 8))],
 )
 def test_group_normalization(onednn, data_format, shape, affine, stats):
-    """The same numbers as NumPy's, by the library's kernel for images channels-last where it has that."""
+    """The same numbers as NumPy's, by the library's kernel for images channels-last where it has that, else by rows."""
     channels = shape[1] if data_format == "NCX" else shape[-1]
     rng = np.random.default_rng(0)
     given = [rng.integers(-3, 4, shape).astype("f4")]
     given += [rng.integers(1, 4, channels).astype("f4") for _ in range(2 * affine)]
     more = {"groups": 4, "keep_stats": stats, "use_affine": affine, "data_format": data_format}
-    there = data_format == "NXC" and not load().capabilities.lacks(LOWERED["GroupNorm"].needs)
     want = og.run_op("GroupNorm", given, more, backend="numpy")
-    got = og.run_op("GroupNorm", given, more, backend="onednn" if there else None)
+    got = og.run_op("GroupNorm", given, more, backend="onednn")
     for one, other in zip(*(x if isinstance(x, list | tuple) else [x] for x in (got, want)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@each(
+    "data_format, shape, times",
+    [
+        ("NCX", (2, 16, 5, 7), (2, 2)),
+        ("NXC", (2, 5, 7, 16), (2, 3)),
+        ("NXC", (1, 3, 4, 5, 16), (2, 2, 2)),
+    ],
+)
+def test_the_gradient_of_repeated_elements_is_no_loop(onednn, data_format, shape, times):
+    """Sums of what became of each element: on the library's fast kernels, not on one that goes through elements."""
+    first = 2 if data_format == "NCX" else 1
+    axes = range(first, first + len(times))
+    large = [size * (times[axis - first] if axis in axes else 1) for axis, size in enumerate(shape)]
+    values = np.random.default_rng(0).integers(-2, 3, large).astype(np.float32)
+    graph = og.Graph()
+    x, given = graph.input("x", "f32", shape), graph.input("given", "f32", large)
+    more = {"mode": "nearest", "data_format": data_format, "sizes": [large[axis] for axis in axes]}
+    graph.output(graph.op("InterpolateBackward", x, given, **more), name="y")
+    model = graph.compile()
+    found = model({"x": np.zeros(shape, np.float32), "given": values})["y"]
+    (explanation,) = model.explain().values()
+    assert "simple" not in str(explanation.implementations)
+    exact = values
+    for axis, count in zip(axes, times, strict=True):
+        exact = sum(np.take(exact, range(start, exact.shape[axis], count), axis) for start in range(count))
+    np.testing.assert_array_equal(found, exact)
 
 
 def compiled(example, dtype, backend):
@@ -96,7 +104,7 @@ def compiled(example, dtype, backend):
 LOWERABLE = [
     pytest.param(example, id=f"{kind} {i}")
     for kind, examples in EXAMPLES.items()
-    if kind in LOWERED and LOWERED[kind].needs is None
+    if kind in LOWERED
     for i, example in enumerate(examples)
 ]
 
@@ -128,7 +136,7 @@ def test_each_op_gives_what_numpy_gives(onednn, example, dtype):
             np.testing.assert_array_equal(have, exact)
 
 
-@each("kind", sorted(kind for kind in set(LOWERED) - VIEWS if LOWERED[kind].needs is None))
+@each("kind", sorted(set(LOWERED) - VIEWS))
 def test_each_op_can_be_forced_onto_the_library(onednn, kind):
     """On some example of each op the library itself computes."""
     reasons = []
