@@ -107,6 +107,16 @@ def test_small_work_runs_on_one_thread_unless_asked():
     assert small().compile(threads=2).explain()[0].threads == 2
 
 
+def test_what_only_looks_at_weights_in_another_way_is_no_work():
+    """Linear layers of torch have their weights turned."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [1, 256])
+    for _ in range(3):
+        turned = graph.op("StaticTranspose", graph.constant(np.ones((256, 256), np.float32)), order=[1, 0])
+        x = graph.op("MatMul", x, turned)
+    assert graph.compile().explain()[0].threads == 1
+
+
 def test_large_work_runs_on_all_of_them():
     assert large().compile().explain()[0].threads == og.get_num_threads()
 
