@@ -118,3 +118,61 @@ def test_layers_by_dynamic_quantisation(tmp_path):
         (tmp_path / "quantised.onnx").read_bytes(), {"x": random(2, 5, 24)}, {"x": random(1, 3, 24)}
     )
     assert not hasattr(compiled, "nodes")  # which only models in stages have
+
+
+def test_an_encoder_as_onnxruntime_optimises_it(tmp_path):
+    import torchvision_anywhere  # noqa: F401 -- before transformers
+
+    transformers = pytest.importorskip("transformers", reason="the encoder is transformers'")
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer", reason="it optimises the model")
+    quantizer = pytest.importorskip(
+        "onnxruntime.quantization.matmul_nbits_quantizer", reason="it quantises the model"
+    )
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        vocab_size=99,
+        max_position_embeddings=64,
+        attn_implementation="eager",
+    )
+
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = transformers.BertModel(config)
+
+        def forward(self, ids, mask, kinds):
+            made = self.inner(input_ids=ids, attention_mask=mask, token_type_ids=kinds)
+            return made.last_hidden_state
+
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    inputs = tuple(torch.ones(2, 9, dtype=torch.int64) for _ in names)
+    axes = {name: [0, 1] for name in (*names, "y")}
+    plain = tmp_path / "plain.onnx"
+    plain.write_bytes(exported(Encoder(), inputs, names, ["y"], axes))
+    mask = np.ones((2, 9), np.int64)
+    mask[0, 6:] = 0
+    feed = {"input_ids": np.arange(18).reshape(2, 9), "attention_mask": mask, "token_type_ids": mask * 0}
+
+    def optimised():
+        return optimizer.optimize_model(
+            str(plain), model_type="bert", num_heads=4, hidden_size=64, opt_level=0
+        )
+
+    fused = optimised()
+    kinds = {node.op_type for node in fused.model.graph.node}
+    assert {"Attention", "EmbedLayerNormalization", "SkipLayerNormalization"} <= kinds
+    check(fused.model.SerializeToString(), feed)
+    small = quantizer.MatMulNBitsQuantizer(str(plain), bits=4, block_size=32, accuracy_level=1)
+    small.process()
+    check(small.model.model.SerializeToString(), feed)
+    halves = optimised()
+    halves.convert_float_to_float16()
+    content = halves.model.SerializeToString()
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, feed)
+    made = og.from_onnx(content).compile()(feed)["y"]
+    np.testing.assert_allclose(made, wanted, atol=5e-3 * np.abs(wanted).max(), strict=True)
