@@ -32,6 +32,7 @@ from .control import CONTROL
 from .evaluation import Evaluation
 from .folding import reference_first
 from .importer import Importer, Waiting
+from .own import OWN
 from .plain import at_once
 from .reading import Model, constants_of
 from .table import TABLE
@@ -157,7 +158,7 @@ class Stages:
         self._start = Stage(None, (), (), {}, {}, self._folded(nodes, constants))
         self._model = evolve(model, constants=constants)
         # What goes into a loop's body has other sizes each time, as often as not.
-        self._first = inside or all(_is_alone(one.kind) for one in self._start.waiting)
+        self._first = inside or all(_is_alone(one.kind) and one.kind in OWN for one in self._start.waiting)
         self.outputs = [info.name for info in model.proto.graph.output]
 
     def run(self, given: Mapping[str, Any], trace: Trace) -> list[Any]:
