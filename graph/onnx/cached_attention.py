@@ -94,7 +94,7 @@ def _normed(call: Call, x: Array, place: int, wide: np.dtype[Any]) -> Array:
 
 def _rotated(call: Call, q: Array, k: Array, starts: Array, wide: np.dtype[Any]) -> tuple[Array, Array]:
     """Queries and keys, turned by their places."""
-    places: Array = starts[:, None] + np.arange(q.shape[2]) if call.optional(9) is None else call[9]
+    places = np.add.outer(starts, np.arange(int(q.shape[2]))) if call.optional(9) is None else call[9]
     most, half = call[7].shape
     # Places behind the end of a row that is filled up have no angles of their own.
     places = np.minimum(places, most - 1)
@@ -151,11 +151,10 @@ def _row(call: Call, q: Array, k: Array, v: Array, start: int, bias: Array | Non
         scores = scores + bias
     if call.get("causal", 1):
         window = int(call.get("local_window_size", -1))
-        at: Array = start + np.arange(queries)[:, None]
-        there: Array = np.arange(keys)
-        gone: Array = there > at
+        ahead = np.subtract.outer(np.arange(int(keys)), np.arange(start, start + int(queries))).T
+        gone = ahead > 0
         if window >= 0:
-            gone |= there <= at - window
+            gone |= ahead <= -window
         scores = np.where(gone, scores.dtype.type(-np.inf), scores) if bool(gone.any()) else scores
     sink = call.optional(11)
     if sink is None and call.get("smooth_softmax", 0):
