@@ -48,7 +48,7 @@ if peer == "onednn_graph":
 elif peer == "onednn_graph, saved":
     import onednn_graph as og
     done("import")
-    model = og.load_compiled(file)
+    model = og.Graph.load_compiled(file)
     done("read")
     done("compile")
     model(feeds)

@@ -406,7 +406,7 @@ def _compile(
     backend: Backend = None,
     shapes: Shapes = None,
 ) -> None:
-    """Compile a graph into a file, which og.load_compiled maps, with its packed weights.
+    """Compile a graph into a file, which og.Graph.load_compiled maps, with its packed weights.
 
     \b
     Example:

@@ -66,7 +66,6 @@ from onednn_graph.ops.schema import OpSchema as _OpSchema
 
 _LATER = {
     "extend": "onednn_graph.extend",
-    "load_compiled": "onednn_graph.graph.compile.loading",
     "profile": "onednn_graph.graph.pictures.profile",
     "profiling": "onednn_graph.profiling",
     "training": "onednn_graph.training",
@@ -77,7 +76,6 @@ _LATER = {
 if _typing.TYPE_CHECKING:
     from onednn_graph import extend, profiling, training
     from onednn_graph.backends.onednn.library.loading import use_library
-    from onednn_graph.graph.compile.loading import load_compiled
     from onednn_graph.graph.pictures.profile import profile
 
     __version__: str
@@ -195,7 +193,6 @@ __all__ = [
     "get_num_threads",
     "list_backends",
     "list_ops",
-    "load_compiled",
     "op_schema",
     "profile",
     "profiling",

@@ -112,7 +112,7 @@ class CompiledGraph:
         return _compiled_anew, (self._compiler, own)
 
     def save_compiled(self, path: str | os.PathLike[str]) -> None:
-        """Writes what was compiled to a file, which `load_compiled` maps: graph, constants, and what was made of these.
+        """Writes what was compiled to a file for `Graph.load_compiled`: graph, constants, and what was made of them.
 
         So a process has its first result sooner, and packed weights are in memory once for all processes. The file is
         of use for this version of the package and of oneDNN, this instruction set and this number of threads; elsewhere

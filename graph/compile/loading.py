@@ -36,29 +36,7 @@ _DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
 def load_compiled(
     path: str | os.PathLike[str], engine: Engine | None = None, *, recompile: bool = False
 ) -> CompiledGraph:
-    """What `CompiledGraph.save_compiled` has written, ready to be called.
-
-    The file is mapped, not read: constants, and what was made of them, are in memory once for all processes that load
-    it, as far as somebody touches them. Replace it by another file, as `save_compiled` does, and never write into
-    it while it is in use. Kernels are chosen, and trusted, as `compile` does here and now.
-
-    Args:
-        path: of the file.
-        engine: where it will run; the default engine if None.
-        recompile: whether a file that was made elsewhere (by another version of this package or of oneDNN, for another
-            instruction set or number of threads) is compiled anew from the graph that it holds, which takes the time
-            and the memory that `compile` takes.
-
-    Returns:
-        What gives the same results, to the bit, as what was saved. Of a model with open sizes it is for those for which
-        it had been compiled.
-
-    Raises:
-        GraphFileError: no such file, or a damaged one; made elsewhere, and `recompile` is False. A FileAccessError
-            where the system can't read it.
-        ArgumentTypeError: no path, no engine, or `recompile` is no bool.
-        UnsupportedError: see `Graph.compile`; an op that is not registered here is an UnknownOpError.
-    """
+    """See `Graph.load_compiled`."""
     if not isinstance(recompile, bool):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
         raise ArgumentTypeError(f"recompile must be True or False, got {format_value(recompile)}")
     if engine is not None:

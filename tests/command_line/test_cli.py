@@ -344,7 +344,7 @@ class TestBench:
 class TestCompile:
     def test_what_it_writes_is_loaded(self, gradient, tmp_path):
         call("compile", gradient, "-o", tmp_path / "m.ogc")
-        loaded = og.load_compiled(tmp_path / "m.ogc")
+        loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
         model = og.Graph.load(gradient).compile()
         feeds = [np.ones(t.dims, np.float32) for t in model.inputs]
         for name, array in model(*feeds).items():

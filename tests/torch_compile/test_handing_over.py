@@ -402,3 +402,19 @@ def test_as_strided_of_what_is_saved(role, monkeypatch):
     assert_near(made, expected)
     expected.square().sum().backward()
     assert_same_state(module, eager, 1e-4)
+
+
+def test_a_copy_of_a_result_lies_as_it_was_traced():
+    """The gradient is copied to where its strides are others, and written to by these."""
+
+    def attended(x):
+        y = (x.transpose(0, 1).contiguous() * 2).transpose(0, 1).clone()
+        y.as_strided((8,), (1,)).mul_(0.5)
+        q, k, v = (one.reshape(2, 4, 1, 1).transpose(1, 2) for one in (y, x, y))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    run, x = torch.compile(attended, backend="onednn_graph", options={"strict": True}), normal(2, 4, 1)
+    ours, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    run(ours).sum().backward()
+    attended(exact).sum().backward()
+    assert_near(ours.grad, exact.grad)

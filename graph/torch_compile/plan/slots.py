@@ -9,6 +9,7 @@ from typing import Any, cast
 from ...model.logical_tensor import PropertyType
 from ..framework import torch
 from ..run.steps import Slot, TorchCall
+from ..tensors import normal, placed
 from .cells import Cell, NodeResults
 from .draft import ProgramDraft
 from .handover import laid_as_traced
@@ -110,9 +111,12 @@ class Slots:
         if tensor.id in region.imports or tensor.property_type is PropertyType.constant:
             self._by_torch(cell, is_view=False, reason="it only copies")
         elif tensor.id in region.outputs:
-            slot, _ = region.outputs[tensor.id]
+            slot, other = region.outputs[tensor.id]
             cell.slot = self.draft.new_slot()
-            same = TorchCall("clone", torch.clone, (Slot(slot),), {}, (cell.slot,), False, "it only copies")
+            # The same numbers, though not in the same places: `copy` into what lies otherwise.
+            alike = normal(cell.shape, cell.strides) == normal(other.shape, other.strides)
+            copy = torch.clone if alike else partial(placed, strides=cell.strides, dtype=cell.dtype)
+            same = TorchCall("clone", copy, (Slot(slot),), {}, (cell.slot,), False, "it only copies")
             self.draft.add(same, home + 1)
         else:
             cell.slot = self.draft.new_slot()

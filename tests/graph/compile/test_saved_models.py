@@ -114,7 +114,7 @@ def test_what_is_loaded_gives_the_same_bits(make, backend, tmp_path):
     model = graph.compile(backend=backend)
     wanted = model(feeds)
     model.save_compiled(tmp_path / "m.ogc")
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     assert (loaded.input_names, loaded.output_names) == (model.input_names, model.output_names)
     assert bits(loaded(feeds)) == bits(wanted)
     assert str(loaded.explain()) == str(model.explain())
@@ -130,7 +130,7 @@ def test_what_was_packed_is_not_packed_again(make, tmp_path, onednn, packed):
         pytest.skip("this CPU's kernels take weights as they lie")
     model.save_compiled(tmp_path / "m.ogc")
     packed.clear()
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     loaded(feeds)
     assert packed == []
 
@@ -141,7 +141,7 @@ def test_a_model_that_was_never_called_is_packed_when_it_is_saved(tmp_path, oned
     if not packed:
         pytest.skip("this CPU's kernels take weights as they lie")
     packed.clear()
-    og.load_compiled(tmp_path / "m.ogc")(feeds)
+    og.Graph.load_compiled(tmp_path / "m.ogc")(feeds)
     assert packed == []
 
 
@@ -163,7 +163,7 @@ def test_what_a_file_lacks_is_made_alone(tmp_path, onednn, packed, monkeypatch):
     monkeypatch.setattr(SharedConstants, "items", but_one)
     model.save_compiled(tmp_path / "m.ogc")
     packed.clear()
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     assert bits(loaded(feeds)) == bits(wanted)
     assert packed == [1]
 
@@ -175,10 +175,10 @@ def test_constants_are_mapped_and_not_copied(tmp_path):
         x = graph.matmul(x, graph.constant(drawn(1024, 1024), name=f"w{number}"))
     graph.compile().save_compiled(tmp_path / "m.ogc")
     feeds = {"x": drawn(4, 1024)}
-    og.load_compiled(tmp_path / "m.ogc")(feeds)  # what is imported, and kept for all, is there then
+    og.Graph.load_compiled(tmp_path / "m.ogc")(feeds)  # what is imported, and kept for all, is there then
     gc.collect()
     tracemalloc.start()
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     loaded(feeds)
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -218,10 +218,10 @@ def test_parameters_are_the_loaded_models_own(tmp_path):
     model = graph.compile()
     model(feeds)
     model.save_compiled(tmp_path / "m.ogc")
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     assert [loaded(feeds)["y"][0] for _ in range(2)] == [2, 3]
     assert model(feeds)["y"][0] == 2
-    assert og.load_compiled(tmp_path / "m.ogc")(feeds)["y"][0] == 2
+    assert og.Graph.load_compiled(tmp_path / "m.ogc")(feeds)["y"][0] == 2
 
 
 def test_options_are_kept_and_nothing_is_measured_again(tmp_path):
@@ -229,7 +229,7 @@ def test_options_are_kept_and_nothing_is_measured_again(tmp_path):
     model = graph.compile(policy="debug", threads=1, tune="online", scratch_limit=2**30)
     model(feeds)
     model.save_compiled(tmp_path / "m.ogc")
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     kept = {name: getattr(loaded.options, name) for name in ("policy", "threads", "tune", "scratch_limit")}
     assert kept == {"policy": "debug", "threads": 1, "tune": "cached", "scratch_limit": 2**30}
 
@@ -239,9 +239,9 @@ def test_an_engine_can_be_given(tmp_path):
     model = graph.compile(threads=1)
     model.save_compiled(tmp_path / "m.ogc")
     with og.Engine() as engine:
-        assert og.load_compiled(tmp_path / "m.ogc", engine).engine is engine
+        assert og.Graph.load_compiled(tmp_path / "m.ogc", engine).engine is engine
     with pytest.raises(og.errors.ResourceError, match="closed"):
-        og.load_compiled(tmp_path / "m.ogc", engine)(feeds)
+        og.Graph.load_compiled(tmp_path / "m.ogc", engine)(feeds)
 
 
 # --- open sizes ---
@@ -269,7 +269,7 @@ def test_open_sizes_are_those_that_were_met(tmp_path):
         model.save_compiled(tmp_path / "m.ogc")
     wanted = {batch: bits(model(np.full((batch, 6), 0.5, np.float32))) for batch in (1, 3)}
     model.save_compiled(tmp_path / "m.ogc")
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     for _ in range(2):
         assert {batch: bits(loaded(np.full((batch, 6), 0.5, np.float32))) for batch in (3, 1)} == wanted
     with pytest.raises(
@@ -280,7 +280,7 @@ def test_open_sizes_are_those_that_were_met(tmp_path):
     again = pickle.loads(pickle.dumps(loaded))
     assert bits(again(np.full((3, 6), 0.5, np.float32))) == wanted[3]
     loaded.save_compiled(tmp_path / "n.ogc")  # what was loaded can be saved
-    assert bits(og.load_compiled(tmp_path / "n.ogc")(np.full((3, 6), 0.5, np.float32))) == wanted[3]
+    assert bits(og.Graph.load_compiled(tmp_path / "n.ogc")(np.full((3, 6), 0.5, np.float32))) == wanted[3]
 
 
 # --- elsewhere ---
@@ -290,11 +290,11 @@ import json, sys
 import numpy as np
 import onednn_graph as og
 try:
-    og.load_compiled(sys.argv[1])
+    og.Graph.load_compiled(sys.argv[1])
     refused = ""
 except og.GraphFileError as error:
     refused = str(error)
-model = og.load_compiled(sys.argv[1], recompile=True)
+model = og.Graph.load_compiled(sys.argv[1], recompile=True)
 feeds = dict(np.load(sys.argv[2]))
 print(json.dumps({"refused": refused, "y": model(feeds)["y"].tolist()}))
 """
@@ -330,9 +330,9 @@ def test_whatever_else_differs_is_named(what, tmp_path, monkeypatch, onednn):
     with pytest.raises(
         og.GraphFileError, match=f"for {what} {there[what]}, and here is {what} other; compile"
     ):
-        og.load_compiled(tmp_path / "m.ogc")
+        og.Graph.load_compiled(tmp_path / "m.ogc")
     np.testing.assert_allclose(
-        og.load_compiled(tmp_path / "m.ogc", recompile=True)(feeds)["y"], model(feeds)["y"], rtol=1e-5
+        og.Graph.load_compiled(tmp_path / "m.ogc", recompile=True)(feeds)["y"], model(feeds)["y"], rtol=1e-5
     )
 
 
@@ -345,9 +345,9 @@ def test_the_number_of_threads_is_that_of_the_compilation(tmp_path):
     og.set_num_threads(former + 1)
     try:
         for name in ("one", "two"):
-            og.load_compiled(tmp_path / f"{name}.ogc")
+            og.Graph.load_compiled(tmp_path / f"{name}.ogc")
         with pytest.raises(og.GraphFileError, match=f"threads {former}, and here is threads {former + 1};"):
-            og.load_compiled(tmp_path / "default.ogc")
+            og.Graph.load_compiled(tmp_path / "default.ogc")
     finally:
         og.set_num_threads(None)
 
@@ -364,7 +364,7 @@ def test_a_kernel_that_was_found_wrong_since_does_not_run(tmp_path, onednn, monk
     accused = next(step for step in told.steps if step.trust and not step.prepared)
     model.save_compiled(tmp_path / "m.ogc")
     STORE.put({accused.trust: Verdict(Kind.wrong, "3 of 20 elements are wrong", accused.name)})
-    loaded = og.load_compiled(tmp_path / "m.ogc")
+    loaded = og.Graph.load_compiled(tmp_path / "m.ogc")
     assert all(step.trust != accused.trust for one in loaded.explain().values() for step in one.steps)
     np.testing.assert_allclose(loaded(feeds)["y"], wanted["y"], rtol=1e-4, atol=1e-3)
 
@@ -382,11 +382,11 @@ def test_files_that_are_none_are_one_error(tmp_path):
     path = saved(tmp_path)
     whole = path.read_bytes()
     with pytest.raises(og.errors.MissingFileError, match=r"none.ogc: can't be read: No such file"):
-        og.load_compiled(tmp_path / "none.ogc")
+        og.Graph.load_compiled(tmp_path / "none.ogc")
     with pytest.raises(og.ArgumentTypeError, match="path"):
-        og.load_compiled(7)
+        og.Graph.load_compiled(7)
     with pytest.raises(og.ArgumentTypeError, match="recompile must be True or False, got 1"):
-        og.load_compiled(path, recompile=1)
+        og.Graph.load_compiled(path, recompile=1)
     other = tmp_path / "other.ogc"
     for content in (
         b"",
@@ -399,22 +399,22 @@ def test_files_that_are_none_are_one_error(tmp_path):
     ):
         other.write_bytes(content)
         with pytest.raises(og.GraphFileError, match=r"other.ogc: can't be read: "):
-            og.load_compiled(other)
+            og.Graph.load_compiled(other)
     at = whole.index(b"host_gather" if b"host_gather" in whole else b"HostGather")
     other.write_bytes(whole[:at] + b"X" + whole[at + 1 :])
     with pytest.raises(og.GraphFileError, match="is damaged .*is not what was saved.*save it again"):
-        og.load_compiled(other)
+        og.Graph.load_compiled(other)
     header = json.dumps({"x": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}}).encode()
     other.write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(
         og.GraphFileError, match=r"other.ogc: (was not written by save_compiled|can't be read)"
     ):
-        og.load_compiled(other)
+        og.Graph.load_compiled(other)
 
 
 def test_a_file_can_be_replaced_while_it_is_in_use(tmp_path):
     path = saved(tmp_path)
-    loaded = og.load_compiled(path)
+    loaded = og.Graph.load_compiled(path)
     ids = np.zeros((3, 7), np.int32)
     before = bits(loaded(ids))
     graph, _ = images()
@@ -443,7 +443,7 @@ for number in range(count):
         del content[rng.integers(0, len(content)) :]
     path.write_bytes(content)
     try:
-        og.load_compiled(path)(feeds)
+        og.Graph.load_compiled(path)(feeds)
         name = "ran"
     except og.OneDNNGraphError as error:
         name = type(error).__name__
