@@ -221,7 +221,7 @@ GROWING = {
 }
 
 
-REFUSED_LATER = ("sequences", "scales", "no elements to sample", "no units")
+REFUSED_LATER = ("steps", "sequences", "scales", "no elements to sample", "no units")
 """What is refused when it is called, where nodes may run by themselves."""
 
 

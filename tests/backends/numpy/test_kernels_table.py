@@ -1027,7 +1027,7 @@ def test_arrays_may_lie_in_any_way_and_are_only_read(example):
     for result, target, wanted in zip(results, out, expected, strict=True):
         assert result is target
         # The order of a sum follows the memory; no sum here is of more than 64 numbers.
-        size = 64 * 2.0**-24 * np.abs(wanted.astype(F64)).max()
+        size = 64 * 2.0**-24 * np.abs(wanted.astype(F64)).max(initial=0.0)
         np.testing.assert_allclose(result.astype(F64), wanted.astype(F64), rtol=0, atol=size)
     for array, old in zip(given_, before, strict=True):
         np.testing.assert_array_equal(array.astype(F64), old.astype(F64))
