@@ -3,25 +3,11 @@
 import numpy as np
 import onednn_graph as og
 import pytest
+from onnx_classic import classic, results_of
 from onnx_oracle import helper, model_of, onnx, rng
 
-ML = "ai.onnx.ml"
 POST = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-
-
-def classic(kind, inputs, outputs=("y",), version=3, **attributes):
-    """A model of one node of the domain."""
-    node = helper.make_node(kind, list(inputs), list(outputs), domain=ML, **attributes)
-    model = model_of([node], inputs, outputs, opset=17)
-    model.opset_import.append(helper.make_opsetid(ML, version))
-    for info in model.graph.output:
-        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
-    return model
-
-
-def results_of(model, inputs):
-    return list(og.from_onnx(model).compile()(inputs).values())
 
 
 def trees(random, count, features, classes, modes, *, one_class=False, every=False, whole=False):
