@@ -79,7 +79,8 @@ def test_the_gradient_of_repeated_elements_is_no_loop(onednn, data_format, shape
     model = graph.compile()
     found = model({"x": np.zeros(shape, np.float32), "given": values})["y"]
     (explanation,) = model.explain().values()
-    assert "simple" not in str(explanation.implementations)
+    if has_isa("avx512_core"):  # others have no pooling of channels that come first
+        assert "simple" not in str(explanation.implementations)
     exact = values
     for axis, count in zip(axes, times, strict=True):
         exact = sum(np.take(exact, range(start, exact.shape[axis], count), axis) for start in range(count))
