@@ -172,6 +172,19 @@ def of_all(means: Array, variances: Array, axes: tuple[int, ...]) -> tuple[Array
     return mean.reshape(total.shape), total
 
 
+def made_again(mean: Array, variance: Array, lost: Array, numbers: Callable[[int], Array]) -> None:
+    """Replaces the mean and the variance of what has lost digits by those of its numbers, in f64.
+
+    Args:
+        mean, variance: in f64; written to.
+        lost: of each, whether it has.
+        numbers: gives those of one.
+    """
+    for place in np.flatnonzero(lost).tolist():
+        values = numbers(place).astype(np.float64)
+        mean[place], variance[place] = values.mean(), values.var()
+
+
 def _of_rows(low: Lowering, op: Op, src: Buffer, dst: Buffer) -> Statistics | None:
     shape = src.desc.shape
     positions = math.prod(shape[2:])
@@ -269,9 +282,8 @@ def _put_together(
         gamma, beta = (*inputs[3:], 1.0, 0.0)[:2] if count != 1 else (inputs[3], 0.0)
         with np.errstate(all="ignore"):
             mean, variance = combine(*inputs[:3])
-            for channel in np.flatnonzero(mean * mean > far * (variance + epsilon)):
-                values = inputs[0][:, channel].astype(np.float64)
-                mean[channel], variance[channel] = values.mean(), values.var()
+            lost = mean * mean > far * (variance + epsilon)
+            made_again(mean, variance, lost, lambda channel: inputs[0][:, channel])
             factor = gamma / np.sqrt(variance + epsilon)
             outputs[0][...], outputs[1][...], outputs[2][...] = mean, variance, factor
             outputs[3][...] = beta - (mean - outputs[0]) * factor

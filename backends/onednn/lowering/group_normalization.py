@@ -19,7 +19,7 @@ from ..library.loading import load
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .batch_normalization import AFFINE, canonical, scaled_by_channel
-from .batch_parts import LANES, far_from_zero, moments_of_rows, of_all
+from .batch_parts import LANES, far_from_zero, made_again, moments_of_rows, of_all
 from .links import Link
 from .long_sums import part_of
 from .lowering import Lowered, Lowering
@@ -96,9 +96,7 @@ def _by_rows(low: Lowering, op: Op) -> None:
     def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):
             mean, variance = of_all(inputs[1], inputs[2], (1,))
-            for row in np.flatnonzero(mean * mean > far * (variance + epsilon)):
-                values = inputs[0][row].astype(np.float64)
-                mean[row], variance[row] = values.mean(), values.var()
+            made_again(mean, variance, mean * mean > far * (variance + epsilon), lambda row: inputs[0][row])
             outputs[0][...], outputs[1][...] = mean, variance
             gamma, beta = inputs[3:] if affine else (np.float64(1), np.float64(0))
             by_group = (batch, groups, channels // groups)
