@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import warnings
 from collections.abc import Collection, Sequence
@@ -12,6 +11,7 @@ from attrs import frozen
 from ...ops.errors import BackendUnavailableWarning, UnsupportedError
 from ..model.op import Op
 from ..model.topology import Contraction, Topology
+from ..runtime.callers import outside
 from ..runtime.progress import progressing
 from .backend import BACKENDS, SINGLE_OP_PRIORITY, Backend, Pattern
 from .options import Policy
@@ -172,14 +172,5 @@ def _say_once(unavailable: dict[str, str]) -> None:
             warnings.warn(
                 f"backend '{name}' is not available ({reason}); NumPy does its work",
                 BackendUnavailableWarning,
-                stacklevel=_frames_of_ours(),
+                stacklevel=outside(),
             )
-
-
-def _frames_of_ours() -> int:
-    """The stack level of the first caller outside of this package, whose line a warning should point at."""
-    package = __name__.partition(".")[0]
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level

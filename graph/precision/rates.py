@@ -7,6 +7,7 @@ import warnings
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError, SlowTypeWarning, UnsupportedError
 from ..compile.backend import BACKENDS, Rated
+from ..runtime.callers import outside
 
 SLOWER = 0.9
 """Below this part of f32's speed a type is told to be slower; between that and 1 is what measurements differ by."""
@@ -37,5 +38,5 @@ def tell_if_slow(data_type: DataType) -> None:
                 f"({rates[data_type] / 1e9:.0f} for {rates[DataType.f32] / 1e9:.0f} GF/s), so it saves memory and "
                 "no time; stay with f32 for speed",
                 SlowTypeWarning,
-                stacklevel=4,
+                stacklevel=outside(),
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,6 +10,7 @@ from threading import Event, get_ident
 from typing import Generic, TypeVar
 
 from ...ops.errors import CompiledAgainWarning, ResourceError
+from .callers import outside
 from .locking import Lock
 
 K = TypeVar("K", bound=Hashable)
@@ -19,15 +19,6 @@ V = TypeVar("V")
 
 MOST_LEFT = 10_000
 """Keys of values that have left that are remembered."""
-_PACKAGE = __name__.partition(".")[0]
-
-
-def _outside() -> int:
-    """How far above its caller the program is that uses this package, as warnings count it."""
-    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage] -- public but for its name
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 class _Build(Generic[V]):
@@ -118,7 +109,7 @@ class BoundedCache(Generic[K, V]):
                 return
             self._again = None
             self._left.clear()
-        warnings.warn(text, CompiledAgainWarning, stacklevel=_outside())
+        warnings.warn(text, CompiledAgainWarning, stacklevel=outside())
 
     def values(self) -> dict[K, V]:
         """What is kept now, the least recently used first."""
