@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
-from ...ops.errors import CompiledAgainWarning
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.tensor import allocate, check_array, plain_array
 
-M = TypeVar("M")
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 Feeds = Mapping[str, object]
 """Arrays by the names of inputs."""
@@ -74,43 +70,6 @@ class Program:
         """Runs it on what it took, and returns its outputs, which the next run writes over."""
         self._call()
         return self._outputs
-
-
-class Programs(Generic[M]):
-    """What is made for the shapes of inputs, of which those that were used last are kept.
-
-    Args:
-        limit: how many.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._made: OrderedDict[Shapes, M] = OrderedDict()
-        self._dropped: set[Shapes] = set()
-        self._warned = False
-
-    def get(self, shapes: Shapes, make: Callable[[], M]) -> M:
-        """What was made for these shapes, or is made now."""
-        if shapes in self._made:
-            self._made.move_to_end(shapes)
-            return self._made[shapes]
-        if shapes in self._dropped and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"Trainer compiles shapes again that it had compiled before, for it keeps {self._limit}; pad or group "
-                f"batches so that they have fewer shapes, or give Trainer(…, kept_shapes={2 * self._limit})",
-                CompiledAgainWarning,
-                stacklevel=5,
-            )
-        made = make()
-        if len(self._made) >= self._limit:
-            self._dropped.add(self._made.popitem(last=False)[0])
-        self._made[shapes] = made
-        return made
-
-    def values(self) -> list[M]:
-        """What is kept, the one that was used last at the end."""
-        return list(self._made.values())
 
 
 def _outputs(graph: Graph) -> list[LogicalTensor]:

@@ -29,6 +29,7 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph, no_graph_yet
 from ..runtime.arrays import Array
+from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine
 from ..runtime.interrupts import held_back
 from ..runtime.parameter import Parameter
@@ -39,7 +40,7 @@ from .fitting import Batches, Epoch, batches_of, fitted
 from .meeting import meeting
 from .metrics import Means, Metric, batch_size
 from .optimizers import Choice, Optimizer, chosen
-from .program import Feeds, Program, Programs, Shapes
+from .program import Feeds, Program, Shapes
 from .state_dict import state_dict
 from .step import PREFIX, Communicator, Step, check_trainable, training_step
 from .ways import of_first
@@ -141,7 +142,11 @@ class Trainer:
             )
             for name, one in self._optimizers.items()
         }
-        self._programs: Programs[tuple[Step, Program]] = Programs(kept)
+        self._programs: BoundedCache[Shapes, tuple[Step, Program]] = BoundedCache(
+            kept,
+            f"Trainer compiles shapes again that it had compiled before, for it keeps {kept}; pad or group batches so "
+            f"that they have fewer shapes, or give Trainer(…, kept_shapes={2 * kept})",
+        )
         self._evaluations: dict[frozenset[str], CompiledGraph] = {}
         self._take_over()
 

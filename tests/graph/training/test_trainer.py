@@ -210,7 +210,7 @@ def test_updates_write_parameters_in_their_place_at_the_end() -> None:
     graph, loss = network()
     trainer = og.training.Trainer(graph, loss, og.training.Adam())
     trainer.step(batches(1)[0])
-    ((_, program),) = trainer._programs.values()
+    ((_, program),) = trainer._programs.values().values()
     stages = program.model._stages
     assert [len(stage.partition.in_place) for stage in stages[:-1]] == [0] * (len(stages) - 1)
     last = stages[-1].partition
@@ -320,7 +320,7 @@ def test_an_interrupt_waits_for_the_end_of_the_step() -> None:
     trainer = og.training.Trainer(graph, loss, og.training.Adam(), deterministic=True)
     one, *_ = batches(1)
     trainer.step(one)
-    program = trainer._programs.values()[0][1]
+    ((_, program),) = trainer._programs.values().values()
     run = program._call
     done = threading.Event()
 
