@@ -28,7 +28,7 @@ from .finding import DISTRIBUTION, DISTRIBUTION_VERSION, VARIABLE, find_library,
 from .prototypes import LATER_PROTOTYPES, PROTOTYPES
 from .runtimes import GNU_OPENMP, Held, Runtime, runtime_of
 from .signals import shelter
-from .waiting import crowd, short_waits
+from .waiting import short_waits
 
 Version = tuple[int, int]
 """Major and minor: what one of them does, its patches do."""
@@ -217,8 +217,7 @@ def load() -> Library:
     if lacking is not None:
         raise LibraryError(f"{found.path} is no whole libdnnl: it has no function {lacking}; {WHOLE}")
     version = (int(told.major), int(told.minor), int(told.patch))
-    first_team = functools.partial(crowd, c) if waiting.needs_crowd else None
-    runtime = runtime_of(c, int(told.cpu_runtime), found.path, first_team)
+    runtime = runtime_of(c, int(told.cpu_runtime), found.path)
     for name, argtypes in PROTOTYPES.items():
         function = getattr(c, name)
         function.argtypes = argtypes
@@ -236,7 +235,7 @@ def load() -> Library:
     c.dnnl_primitive_desc_query_md.argtypes = (c_void_p, c_int, c_int)
     c.dnnl_primitive_desc_query_md.restype = c_void_p
     c.dnnl_get_effective_cpu_isa.restype = c_int
-    words = waiting.words if runtime.name == GNU_OPENMP else f"as {runtime.name} has it"
+    words = waiting if runtime.name == GNU_OPENMP else f"as {runtime.name} has it"
     build = () if found.is_wheel else ((told.hash or b"").decode(), runtime.name)
     return Library(found.path, version, c, runtime, capabilities, found.source, (*version, *build), words)
 

@@ -79,18 +79,17 @@ class Runtime(Protocol):
         ...
 
 
-def runtime_of(c: Any, number: int, path: Path, first_team: Callable[[], None] | None = None) -> Runtime:
+def runtime_of(c: Any, number: int, path: Path) -> Runtime:
     """The threads of a loaded library.
 
     Args:
         number: `dnnl_version_t::cpu_runtime`.
-        first_team: called before GNU OpenMP is asked for more threads than the calling one for the first time.
 
     Raises:
         LibraryError: it can't be used with such threads.
     """
     if number == OPENMP:
-        return OpenMP(c, first_team)
+        return OpenMP(c)
     if number == TBB:
         return ThreadingBuildingBlocks(c)
     if number == SEQUENTIAL:
@@ -106,7 +105,7 @@ class OpenMP:
     result, or waits for ever at a barrier.
     """
 
-    def __init__(self, c: Any, first_team: Callable[[], None] | None = None) -> None:
+    def __init__(self, c: Any) -> None:
         self.name = LLVM_OPENMP if hasattr(c, "kmp_get_blocktime") else GNU_OPENMP
         self.count = _function(c.omp_get_max_threads)
         self._set_count = _function(c.omp_set_num_threads, c_int)
@@ -120,7 +119,6 @@ class OpenMP:
         if self._parallel is not None:
             self._parallel.argtypes = (c_void_p, c_void_p, c_uint, c_uint)
             self._parallel.restype = None
-        self._first_team = first_team if self.name == GNU_OPENMP else None
         self._seen: dict[int, int] = {}
 
     def granted(self, threads: int) -> int:
@@ -130,8 +128,6 @@ class OpenMP:
         if threads == 1:
             return 1
         if threads not in self._seen:
-            if self._first_team is not None and not self._seen:
-                self._first_team()
             self._seen[threads] = min(threads, _elsewhere(lambda: self._team(threads), threads))
         return self._seen[threads]
 

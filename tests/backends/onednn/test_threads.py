@@ -278,7 +278,7 @@ def test_openmp_that_is_there_already_has_read_its_environment():
     code = "import ctypes; ctypes.CDLL('libgomp.so.1')\n" + READ_BY_OPENMP
     seen, how, spin, _ = in_child(code)
     assert seen == [""]
-    assert how.startswith(f"OpenMP was loaded by others: they look for work {waiting.CROWDED_COUNT} times")
+    assert how.startswith(f"OpenMP was loaded by others: they look for work {waiting.OPENMPS_OWN} times")
     assert spin is None
 
 
