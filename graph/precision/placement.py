@@ -261,7 +261,7 @@ def scaling(op: Op, arrays: Mapping[int, Array]) -> float | None:
     if op.kind not in SCALING:
         return None
     held = [arrays.get(t.id) for t in op.inputs]
-    rank = min(len(t.shape or ()) for t in op.inputs if t.id not in arrays) if None in held else 0
+    rank = min((len(t.shape or ()) for t in op.inputs if t.id not in arrays), default=0)
     numbers = [float(a.reshape(-1)[0]) for a in held if a is not None and a.size == 1 and a.ndim <= rank]
     if len(numbers) != 1 or all(a is not None for a in held) or not 1e-6 < numbers[0] < 1e6:
         return None

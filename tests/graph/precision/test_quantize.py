@@ -350,6 +350,10 @@ def test_a_factor_goes_into_the_scale(scaled, factor):
         lambda g, x: g.divide(g.constant(np.float32(8)), g.add(x, g.constant(np.float32(1)))),
         lambda g, x: g.multiply(x, g.constant(np.float32(0))),
         lambda g, x: g.output(g.multiply(x, g.constant(np.float32(2)))),
+        lambda g, x: g.multiply(g.constant(np.array([1, 2, 0.5, 4], np.float32)), x),
+        lambda g, x: g.multiply(
+            g.constant(np.full((1, 1), 2, np.float32)), g.multiply(x, g.constant(np.float32(-1)))
+        ),
     ],
 )
 def test_other_factors_are_computed(scaled):
