@@ -6,7 +6,8 @@ user's arrays and the temporaries apart, and says with `Unfit` what can't be don
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 import numpy as np
@@ -30,6 +31,8 @@ from ..plan.work import convolution_work, matmul_work, sum_work
 from ..rules.features import Features
 from .problem import DIFF_BIAS, DIFF_DST, DIFF_WEIGHTS, SRC, Problem, View
 
+MOST_TERMS = 16
+"""Of a sum that the library has a kernel for."""
 Admits = Callable[[Features], str | None]
 """From a weight gradient on an implementation to why that must not run, or None."""
 
@@ -56,6 +59,8 @@ class Draft:
         opaque: the layout in which dW was left, where the user allowed that.
         picks: whether `pick` decided anything, so that another pick is another draft.
         bias: the gradient of the bias, once a primitive has made it beside dW.
+        target: where dW goes, as the problem's weights lie: the user's array, or within `part` a temporary.
+        made: within `part`, dW as it came out, in any layout.
     """
 
     def __init__(self, engine: NativeEngine, problem: Problem, pick: int, admits: Admits) -> None:
@@ -70,6 +75,8 @@ class Draft:
         self.opaque: OpaqueLayout | None = None
         self.picks = False
         self.bias: Buffer | None = None
+        self.target: Buffer | None = None
+        self.made: Buffer | None = None
         self._pick = pick
         self._admits = admits
 
@@ -88,11 +95,11 @@ class Draft:
 
     def result_array(self) -> Buffer:
         """The user's dW, (G, O, I, K) without G for one group."""
-        return self._user(self.problem.weights, DIFF_WEIGHTS)
+        return self.target or self._user(self.problem.weights, DIFF_WEIGHTS)
 
     def weights(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Buffer:
         """The user's dW under another shape; strides and offset in elements."""
-        return self.look(self.result_array(), shape, strides, offset, self.problem.data_type)
+        return self.look(self.result_array(), shape, strides, offset, self.result_type)
 
     def look(
         self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int], offset: int, data_type: DataType
@@ -106,9 +113,28 @@ class Draft:
             offset=offset * size,
         )
 
+    @property
+    def result_type(self) -> DataType:
+        """The type of dW where it goes."""
+        return self.problem.data_type if self.target is None else self.target.desc.data_type
+
     def gathered(self, compute: DataType) -> DataType:
-        """The type in which dW comes out: f32 for f32 tensors, whatever they are multiplied as."""
-        return DataType.f32 if self.problem.data_type is DataType.f32 else compute
+        """The type in which dW comes out: f32 where it goes to f32, whatever the tensors are multiplied as."""
+        return DataType.f32 if self.result_type is DataType.f32 else compute
+
+    @contextmanager
+    def part(self, problem: Problem, target: Buffer) -> Generator[None]:
+        """In the block, what is written is another problem on the same arrays, a part of this one.
+
+        Args:
+            target: where its dW goes, unless that may stay as it comes out: see `made`.
+        """
+        whole = self.problem, self.target
+        self.problem, self.target, self.made = problem, target, target
+        try:
+            yield
+        finally:
+            self.problem, self.target = whole
 
     # --- steps ---
 
@@ -210,6 +236,11 @@ class Draft:
 
     def total(self, what: str, terms: Sequence[Buffer], target: Buffer) -> None:
         """The sum of buffers of one shape."""
+        if len(terms) > MOST_TERMS:
+            heads = [Buffer(target.desc) for _ in range(0, len(terms), MOST_TERMS)]
+            for number, head in enumerate(heads):
+                self.total(what, terms[number * MOST_TERMS : (number + 1) * MOST_TERMS], head)
+            terms = heads
         desc = self._chooser.add([term.desc for term in terms], target.desc)
         if desc is None:
             raise Unfit("the library has no such sum")
@@ -220,10 +251,13 @@ class Draft:
 
     def result(self, dw: Buffer) -> None:
         """The last step: dW, (G, O, I, K) in any layout, into the user's array."""
+        if self.target is not None:
+            self.made = dw
+            return
         target = self.result_array()
         if (
             self.problem.free_weights
-            and self.gathered(self.compute) == self.problem.data_type
+            and dw.desc.data_type == self.problem.data_type
             and dw.desc != target.desc
         ):
             self.opaque = OpaqueLayout(dw.desc, target.desc)

@@ -34,13 +34,22 @@ STRATEGIES: tuple[Strategy, ...] = tuple(
         MergedGroups(data=Data.channels_last, via=via),
         Padded(via=via),
         SplitWidth(via=via),
-        ImageParts(via=via),
         Product(via=via),
         Product(via=via, parts=2),
         Product(via=via, parts=4),
         Columns(via=via),
         WholeImages(via=via),
         SpaceToDepth(via=via),
+        *(
+            ImageParts(of=strategy)
+            for strategy in (
+                *([] if via is None else [Direct(data=Data.user, via=via)]),
+                Direct(data=Data.free, via=via),
+                Direct(data=Data.channels_last, via=via),
+                MergedGroups(data=Data.channels_last, via=via),
+                SplitWidth(via=via),
+            )
+        ),
     )
 )
 """Every strategy. The order decides only between equals."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
 from .....graph.model.logical_tensor import row_major
+from .....graph.runtime.arrays import numpy_type
 from .....ops.data_types import DataType
 from ...library.implementations import is_reference
 from ...library.memory import MemoryDesc
@@ -32,6 +34,14 @@ class Strategy(Protocol):
         Raises:
             Unfit: the library can't do a step.
         """
+        ...
+
+
+class Copying(Strategy, Protocol):
+    """A strategy that works on copies."""
+
+    def copied_bytes(self, problem: Problem) -> int:
+        """The size of its copies of src and diff_dst."""
         ...
 
 
@@ -77,6 +87,12 @@ def type_reason(problem: Problem, via: DataType | None) -> str | None:
     if via is DataType.bf16 and not problem.may_lower_to_bf16:
         return "only f32 tensors go through bf16, and only where fpmath_mode allows it"
     return None
+
+
+def data_bytes(problem: Problem, via: DataType | None) -> int:
+    """The size of src and diff_dst in the data type that a primitive works in."""
+    elements = sum(math.prod(view.shape) for view in (problem.src, problem.dst))
+    return elements * numpy_type(compute_type(problem, via)).itemsize
 
 
 def suffix(via: DataType | None) -> str:

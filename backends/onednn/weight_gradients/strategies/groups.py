@@ -12,7 +12,7 @@ from .....ops.data_types import DataType
 from ...library.implementations import LANES
 from ..draft import Draft
 from ..problem import Problem
-from .base import Data, channels_last, compute_type, data_layout, is_direct, suffix, type_reason
+from .base import Data, channels_last, compute_type, data_bytes, data_layout, is_direct, suffix, type_reason
 
 
 @frozen(kw_only=True)
@@ -48,6 +48,10 @@ class MergedGroups:
         if self.data is Data.channels_last and problem.channels_last:
             return "the channels are last already"
         return type_reason(problem, self.via)
+
+    def copied_bytes(self, problem: Problem) -> int:
+        """The size of its copies of src and diff_dst."""
+        return data_bytes(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient
@@ -102,6 +106,10 @@ class SplitWidth:
         if any(d > 1 for d in gradient.dilations):
             return "the kernel is dilated"
         return type_reason(problem, self.via)
+
+    def copied_bytes(self, problem: Problem) -> int:
+        """The size of its copies of src and diff_dst."""
+        return data_bytes(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem, gradient = draft.problem, draft.problem.gradient

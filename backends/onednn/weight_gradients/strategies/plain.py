@@ -8,7 +8,7 @@ from .....ops.data_types import DataType
 from ...library.implementations import is_reference
 from ..draft import Draft
 from ..problem import Problem
-from .base import Data, channels_last, compute_type, data_layout, is_direct, suffix, type_reason
+from .base import Data, channels_last, compute_type, data_bytes, data_layout, is_direct, suffix, type_reason
 
 
 @frozen(kw_only=True)
@@ -42,6 +42,11 @@ class Direct:
         if self.reference or is_reference(implementation):
             return self.reference and is_reference(implementation)
         return ("gemm" in implementation) == self.gemm
+
+    def copied_bytes(self, problem: Problem) -> int:
+        """The size of its copies of src and diff_dst; of kernels that take channels last, none where they are."""
+        last = self.data is Data.user or problem.channels_last
+        return 0 if last and self.via is None else data_bytes(problem, self.via)
 
     def write(self, draft: Draft) -> None:
         problem = draft.problem

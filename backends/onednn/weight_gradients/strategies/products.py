@@ -139,15 +139,15 @@ def multiply_rows(
     group_step, row_step, column_step = user[:3]
     taps_at = user[3:] if taps else ()
     step = _one_step((*taps, inputs), (*taps_at, column_step))
-    if parts == 1 and compute == problem.data_type and step is not None and 1 in (step, row_step):
+    gathered = draft.gathered(compute) if parts == 1 else DataType.f32
+    if parts == 1 and gathered == draft.result_type and step is not None and 1 in (step, row_step):
         c = Matrix(draft.result_array(), lead, group_step, rows, row_step, wide, step)
         if step == 1:
-            draft.multiply(a.look(draft, compute), b.look(draft, compute), c.look(draft, compute), compute)
+            draft.multiply(a.look(draft, compute), b.look(draft, compute), c.look(draft, gathered), compute)
         else:
             b, a, c = (m.turned() for m in (b, a, c))
-            draft.multiply(b.look(draft, compute), a.look(draft, compute), c.look(draft, compute), compute)
+            draft.multiply(b.look(draft, compute), a.look(draft, compute), c.look(draft, gathered), compute)
         return
-    gathered = draft.gathered(compute) if parts == 1 else DataType.f32
     dw = draft.layouts.temporary((lead * rows * wide,), gathered)
     c = Matrix(dw, lead, rows * wide, rows, wide, wide, 1)
     draft.multiply(a.look(draft, compute), b.look(draft, compute), c.look(draft, gathered), compute)
@@ -319,7 +319,7 @@ class WholeImages:
         ordered = sorted(zip(lying, window, steps, strict=True), reverse=True)
         step = _one_step([size for _, size, _ in ordered], [step for _, _, step in ordered])
         gathered = draft.gathered(compute)
-        in_place = gathered == problem.data_type and step is not None and 1 in (step, row_step)
+        in_place = gathered == draft.result_type and step is not None and 1 in (step, row_step)
         if in_place:
             c = Matrix(draft.result_array(), 1, 0, gradient.rows, row_step, wide, step or 1)
         else:
