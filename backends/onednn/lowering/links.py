@@ -113,6 +113,27 @@ def one_scale(op: Op) -> OneScale | None:
 
 
 @frozen(kw_only=True)
+class Rounding:
+    """A Quantize and the Dequantize that alone reads it: what lies between is rounded, and is a real number again.
+
+    Attributes:
+        to: the integers' scale and zero point. data_type: their type.
+        back: the scale and the zero point with which they become real.
+        alone: the Quantize, where nothing comes along behind it.
+    """
+
+    to: OneScale
+    data_type: DataType
+    back: OneScale
+    alone: Link
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest integer of the type."""
+        return (0, 255) if self.data_type is DataType.u8 else (-128, 127)
+
+
+@frozen(kw_only=True)
 class Link:
     """One step of a chain.
 
@@ -125,6 +146,7 @@ class Link:
         operand: second operand of a binary.
         axis: where a vector operand stands, for a bias per channel.
         quantize: what the Quantize that ends the chain divides by and adds.
+        rounding: of a Quantize in the middle of the chain, with the Dequantize behind it.
         normalize: a BatchNormInference, which is a factor and a summand per channel.
     """
 
@@ -138,6 +160,7 @@ class Link:
     operand: LogicalTensor | None = None
     axis: int | None = None
     quantize: OneScale | None = None
+    rounding: Rounding | None = None
     normalize: Op | None = None
 
     @property
@@ -158,7 +181,8 @@ def chain(ops: Ops, op: Op) -> list[Link]:
     """What follows the one output of `op`, each link on the result of the one before.
 
     It ends where a tensor was cast to bf16 or f16 and is cast again, for its author wants that rounding: a primitive
-    computes in f32 and rounds its result alone.
+    computes in f32 and rounds its result alone. A Quantize ends it too, unless a Dequantize follows and behind that
+    another link, up to one more Quantize; `cut` makes a shorter chain of it.
     """
     links: list[Link] = []
     tensor, is_rounded = op.outputs[0], False
@@ -167,11 +191,32 @@ def chain(ops: Ops, op: Op) -> list[Link]:
         if found is None or (is_rounded and found.ops[0].kind == "TypeCast"):
             break
         is_rounded |= found.ops[0].kind == "TypeCast" and tensor.data_type is DataType.f32
-        links.append(found)
+        links.append(found if found.quantize is None else _rounding(ops, found) or found)
         tensor = links[-1].result
         if links[-1].quantize is not None:
-            break
-    return links
+            return links
+    return cut(links, len(links))
+
+
+def cut(links: Sequence[Link], count: int) -> list[Link]:
+    """The first links of a chain that fit a primitive: no more than `count`, and what was rounded ends in integers."""
+    following = links[count].rounding if count < len(links) else None
+    if following is not None:
+        return [*links[:count], following.alone]
+    kept = list(links[:count])
+    last = max((n for n, one in enumerate(kept) if one.rounding is not None), default=None)
+    return kept if last is None or kept[-1].quantize is not None else cut(links, last)
+
+
+def _rounding(ops: Ops, quantize: Link) -> Link | None:
+    """A Quantize with the Dequantize that alone reads it; None where there is no such."""
+    users = [] if ops.is_port(quantize.result) else ops.users(quantize.result)
+    back = one_scale(users[0]) if len(users) == 1 and users[0].kind == "Dequantize" else None
+    if back is None or quantize.quantize is None:
+        return None
+    to, data_type = quantize.quantize, quantize.result.data_type
+    rounding = Rounding(to=to, data_type=data_type, back=back, alone=quantize)
+    return Link(ops=(*quantize.ops, users[0]), result=users[0].outputs[0], rounding=rounding)
 
 
 def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:

@@ -20,8 +20,9 @@ from ..library.enumerators import Algorithm, Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import PostOp, PrimitiveAttributes
 from ..plan.plan import Buffer
+from ..plan.unfit import Unfit
 from .common_axes import CommonAxes
-from .links import Link, OneScale, PostEltwise
+from .links import Link, OneScale, PostEltwise, Rounding
 from .lowering import Lowering
 from .tensors import Quantized, label_of
 
@@ -60,11 +61,21 @@ class OperandView:
         return self.see(low.tensors.aligned(tensor, self.rank, axis, data_type))
 
     def integers(self, low: Lowering, link: Link) -> Quantized | None:
-        """The integers of as many elements as the result has that a post-op adds or subtracts; None for others."""
-        if link.algorithm not in SUMS or link.operand is None or link.operand.dims != self.result.dims:
+        """The integers of as many elements as the result has that a post-op adds, subtracts or, where zero is zero,
+        multiplies by; None for others.
+        """
+        if link.operand is None or link.operand.dims != self.result.dims:
             return None
-        found = low.tensors.quantized(link.operand)
-        return found if found is not None and len(found.scales) == 1 else None
+        found = low.tensors.quantized(link.operand) if link.algorithm in (*SUMS, Algorithm.binary_mul) else None
+        if found is None or len(found.scales) > 1:
+            return None
+        return found if link.algorithm in SUMS or not found.zero_point else None
+
+    def reads_copy(self, low: Lowering, link: Link) -> bool:
+        """Whether a post-op reads integers of as many elements as the result has that are made real before."""
+        if link.operand is None or link.operand.dims != self.result.dims:
+            return False
+        return low.tensors.quantized(link.operand) is not None and self.integers(low, link) is None
 
     def as_integers(self, low: Lowering, integers: Quantized) -> Buffer:
         """Such integers, as the primitive sees them."""
@@ -125,8 +136,13 @@ class ElementwiseView(OperandView):
             return super().tensor(low, tensor, axis, data_type)
         return self.see(low.tensors.beside(tensor, self.axes.first, axis, data_type))
 
-    def integers(self, low: Lowering, link: Link) -> Quantized | None:
-        return None
+    def as_integers(self, low: Lowering, integers: Quantized) -> Buffer:
+        strides = None if self.axes is None else self.axes.first.desc.strides
+        if strides is None:
+            return super().as_integers(low, integers)
+        buffer = integers.buffer
+        lies = low.layouts.desc(buffer.desc.shape, strides, buffer.desc.data_type)
+        return self.see(low.emitter.bring(label_of(self.result), buffer, lies))
 
 
 class PostOps:
@@ -146,6 +162,7 @@ class PostOps:
         self._operands: list[tuple[int, Buffer]] = []
         self._scales: dict[int, tuple[int, Sequence[float]]] = {}
         self._points: dict[int, int] = {}
+        self._linear: int | None = None
 
     # --- one by one ----------------------------------------------------------------------------------
 
@@ -177,10 +194,13 @@ class PostOps:
         """What follows the op, one after another.
 
         Raises:
-            Unfit: an operand that no primitive takes.
+            Unfit: an operand that no primitive takes, or that is copied where more than one quantisation goes along.
         """
         rounds = bool(links) and links[-1].quantize is not None
+        again = any(link.rounding is not None for link in links)
         for link in links:
+            if again and self._view.reads_copy(self._low, link):
+                raise Unfit("integers that are copied to be read make up for nothing")
             self._add_link(link, rounds)
 
     def _add_link(self, link: Link, rounds: bool) -> None:
@@ -190,7 +210,9 @@ class PostOps:
             rounds: whether the result is quantised.
         """
         if link.quantize is not None:
-            self._add_rounding(link.quantize)
+            self._add_quantization(link.quantize)
+        if link.rounding is not None:
+            self._add_rounding(link.rounding)
         if link.normalize is not None:
             factor, summand = folded(self._low, link.normalize)
             self.add_binary(Algorithm.binary_mul, self._view.vector(self._low, factor, link.axis))
@@ -214,7 +236,23 @@ class PostOps:
         if function is not None:
             self.add_eltwise(function.algorithm, function.alpha, function.beta)
 
-    def _add_rounding(self, quantize: OneScale) -> None:
+    def _add_linear(self, factor: float, summand: float) -> None:
+        """A multiple and a summand; together with another such that stands right before."""
+        before = self._chain.pop() if self._linear == len(self._chain) - 1 else None
+        if before is not None:
+            factor, summand = before.alpha * factor, before.beta * factor + summand
+        self._linear = len(self._chain)
+        self.add_eltwise(Algorithm.eltwise_linear, factor, summand)
+
+    def _add_rounding(self, rounding: Rounding) -> None:
+        """Integers, which are real again."""
+        to, back = rounding.to, rounding.back
+        self._add_linear(1 / to.scale, to.zero_point)
+        self.add_eltwise(Algorithm.eltwise_clip_v2, *rounding.bounds)
+        self.add_eltwise(Algorithm.eltwise_round)
+        self._add_linear(back.scale, -back.scale * back.zero_point)
+
+    def _add_quantization(self, quantize: OneScale) -> None:
         """The result's scale and zero point."""
         if self._scales_result:
             self.add_scales(Arg.DST, (quantize.scale,))
@@ -223,14 +261,18 @@ class PostOps:
             self.add_eltwise(Algorithm.eltwise_linear, 1 / quantize.scale, quantize.zero_point)
 
     def _add_integers(self, algorithm: Algorithm, integers: Quantized) -> None:
-        """Adds integers as they lie: a + (q − z)·s = (a / s − z + q)·s.
+        """Adds integers as they lie: a + (q − z)·s = (a / s − z + q)·s; or multiplies by them: a · q·s = a·q · s.
 
-        That rounds more often than a sum in f32 does, and is for results that are quantised.
+        That rounds more often than what is done in f32, and is for results that are quantised.
         """
         (scale,) = integers.scales
+        if algorithm is Algorithm.binary_mul:
+            self.add_binary(algorithm, self._view.as_integers(self._low, integers))
+            self._add_linear(scale, 0.0)
+            return
         point = integers.zero_point if algorithm is Algorithm.binary_add else -integers.zero_point
         operand = self._view.as_integers(self._low, integers)
-        self.add_eltwise(Algorithm.eltwise_linear, 1 / scale, -point)
+        self._add_linear(1 / scale, -point)
         self.add_binary(algorithm, operand)
         self.add_eltwise(Algorithm.eltwise_linear, scale)
 

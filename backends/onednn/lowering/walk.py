@@ -15,7 +15,7 @@ from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
 from .fusions import REFUSALS
-from .links import Link, chain
+from .links import BINARY, Link, chain, cut
 from .lowering import Lowered, Lowering, why_not
 from .matching import Refusal
 from .on_host import on_host
@@ -30,6 +30,9 @@ MOST_WAITING = 24
 
 LATE = ("BiasAddBackward",)
 """Ops that another one may do along the way; they are lowered after all others, or when somebody reads their result."""
+
+ROUNDING = frozenset({"Convolution", "ConvTranspose", "MatMul", *BINARY})
+"""Ops whose primitives round in the middle of what follows."""
 
 OTHERS = (Lies.result, Lies.dense, Lies.last, Lies.first)
 """Layouts that are tried where the library has no kernel for those that are given; the last two are of images."""
@@ -120,7 +123,7 @@ class Walk:
         refuses = REFUSALS.get(op.kind) if low.fuses else None
         links: list[Link] = []
         if refuses is not None:
-            links += takewhile(partial(self._may_take, refuses, op), chain(low.edges, op))
+            links = self._taken(refuses, op)
         ways = self._ways(op, how)
         if self._attempts(op, how, links, ways):
             return
@@ -136,7 +139,14 @@ class Walk:
             return
         on_host(low, op)
 
+    def _taken(self, refuses: Refusal, op: Op) -> list[Link]:
+        """What follows an op and may go along, from the first link on."""
+        links = chain(self._low.edges, op)
+        return cut(links, len(list(takewhile(partial(self._may_take, refuses, op), links))))
+
     def _may_take(self, refuses: Refusal, op: Op, link: Link) -> bool:
+        if link.rounding is not None and op.kind not in ROUNDING:
+            return False
         return not any(one.id in self._low.notes.done for one in link.ops) and refuses(op, link) is None
 
     def _ways(self, op: Op, how: Lowered) -> list[Way]:
@@ -154,9 +164,9 @@ class Walk:
 
     def _attempts(self, op: Op, how: Lowered, links: Sequence[Link], ways: Sequence[Way]) -> bool:
         """Lowers an op in the first way that fits, with as many links as fit it."""
-        return any(
-            self._attempt(op, how, links[:count], way) for way in ways for count in range(len(links), -1, -1)
-        )
+        shorter = {len(one): one for one in (cut(links, count) for count in range(len(links) + 1))}
+        chains = [shorter[length] for length in sorted(shorter, reverse=True)]
+        return any(self._attempt(op, how, one, way) for way in ways for one in chains)
 
     def _attempt(self, op: Op, how: Lowered, links: Sequence[Link], way: Way) -> bool:
         """Lowers an op in one way; where that fails, nothing but a reason is left of it."""
