@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
+from ..library.descriptors import Binary
 from ..library.enumerators import Algorithm, Arg
-from ..library.memory import packed
-from ..plan.steps import Buffer
+from ..library.memory import LARGEST_DIM, packed
+from ..library.primitive import PostOp
+from ..plan.steps import Buffer, Step
 from ..plan.unfit import Unfit
 from .binary_primitive import binary_primitive
 from .links import BINARY, TURNED, Link, OneScale, Turned
@@ -46,6 +49,8 @@ def rescaled(low: Lowering, what: str, found: Quantized, wanted: OneScale, data_
     desc = found.buffer.desc
     strides = None if desc.strides is None else packed(desc.shape, desc.strides)
     target = low.layouts.temporary(desc.shape, data_type, strides)
+    if quantized_by_binary(low, what, found.buffer, target, wanted, (found.scales[0], found.zero_point)):
+        return target
     scales: dict[int, tuple[int, Buffer]] = {
         place: (0, low.layouts.constant(np.asarray([value], np.float32)))
         for place, value in ((Arg.SRC, found.scales[0]), (Arg.DST, wanted.scale))
@@ -57,6 +62,44 @@ def rescaled(low: Lowering, what: str, found: Quantized, wanted: OneScale, data_
     }
     low.emitter.copy_scaled(what, found.buffer, target, scales, points)
     return target
+
+
+def quantized_by_binary(
+    low: Lowering,
+    what: str,
+    source: Buffer,
+    target: Buffer,
+    wanted: OneScale,
+    given: tuple[float, int] = (1.0, 0),
+) -> bool:
+    """Adds a copy of f32 or 8-bit integers to 8-bit integers by a binary primitive, in a quarter of the time of
+    a reorder: whether there is one for them, without gaps and in one order.
+
+    Args:
+        what: for the step's name.
+        given: the scale and the zero point of what is copied.
+    """
+    count, scale, point = math.prod(source.desc.shape), *given
+    lies = source.desc.strides
+    if lies is None or lies != target.desc.strides or source.desc.has_gaps or count > LARGEST_DIM:
+        return False
+    seen = [low.layouts.view(one, (count,)) for one in (source, target)]
+    first = low.layouts.constant(np.full(1, -point, np.float32))
+    descriptor = Binary(
+        algorithm=Algorithm.binary_add,
+        src_0=seen[0].desc,
+        src_1=first.desc,
+        dst=seen[1].desc,
+        attributes=low.chooser.attributes(
+            [PostOp(Algorithm.eltwise_linear, scale / wanted.scale, wanted.zero_point)]
+        ),
+    )
+    desc = low.chooser.find(descriptor).desc
+    if desc is None or not desc.implementation.startswith("jit"):
+        return False
+    arguments = ((Arg.SRC, seen[0]), (Arg.SRC_1, first), (Arg.DST, seen[1]))
+    low.emitter.steps.append(Step(what, desc, arguments, is_copy=True))
+    return True
 
 
 def binary(low: Lowering, op: Op, links: Sequence[Link], a: Quantized, b: Quantized) -> None:

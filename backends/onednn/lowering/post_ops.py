@@ -66,7 +66,9 @@ class OperandView:
         """
         if link.operand is None or link.operand.dims != self.result.dims:
             return None
-        found = low.tensors.quantized(link.operand) if link.algorithm in (*SUMS, Algorithm.binary_mul) else None
+        found = (
+            low.tensors.quantized(link.operand) if link.algorithm in (*SUMS, Algorithm.binary_mul) else None
+        )
         if found is None or len(found.scales) > 1:
             return None
         return found if link.algorithm in SUMS or not found.zero_point else None

@@ -12,7 +12,7 @@ from ..library.enumerators import Arg
 from ..library.memory import packed
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from .integers import rescaled
+from .integers import quantized_by_binary, rescaled
 from .links import Link, one_scale, zero_point_of
 from .lowering import Lowered, Lowering
 from .tensors import PRIMITIVE_TYPES
@@ -46,6 +46,10 @@ def static(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     mask, values = _scale(op, op.attributes.reals("scales"), rank, channels)
     points = _points(low, op)
     target = _target(low, op, source)
+    wanted = one_scale(op) if side == Arg.DST and source.desc.data_type is DataType.f32 else None
+    if wanted is not None and quantized_by_binary(low, "quantize", source, target, wanted):
+        low.tensors.produce(result, target)
+        return
     low.emitter.copy_scaled(
         op.kind.lower(),
         source,

@@ -10,6 +10,7 @@ import pytest
 from onednn_graph.backends.onednn.library.primitive import implementations
 from onednn_graph.backends.onednn.plan import measured, preference
 from onednn_graph.backends.onednn.plan.chooser import Chooser
+from rows import each
 from strategies import has_isa
 
 pytestmark = pytest.mark.usefixtures("onednn")
@@ -75,6 +76,44 @@ def test_preferred_implementations_run_and_are_exact():
     if any("avx512_core" in name for name in names(model)):
         assert any(name.startswith("jit_dw") for name in names(model))
         assert not any(name.startswith("brgdmm_dw") for name in names(model))
+
+
+@each(
+    ("dtype", "window", "image", "taken"),
+    [
+        ("bf16", 3, 8, "jit_dw"),
+        ("bf16", 5, 8, "brdgmm_dw"),
+        ("int8", 3, 56, "jit_int8"),
+        ("int8", 3, 28, "brdgmm_dw"),
+    ],
+)
+def test_depthwise_windows_run_on_what_is_faster_for_their_type_and_size(dtype, window, image, taken):
+    """And give what NumPy does."""
+    graph = og.Graph()
+    pads = [window // 2] * 2
+    how = {"strides": [1, 1], "pads_begin": pads, "pads_end": pads, "dilations": [1, 1], "groups": 32}
+    x = graph.input("x", "f32", [1, 32, image, image])
+    weights = np.random.default_rng(0).integers(-2, 3, (32, 1, window, window))
+    if dtype == "int8":
+        data = graph.dequantize(
+            graph.quantize(x, scales=[1.0], zps=[0], output_type="u8"), scales=[1.0], zps=[0]
+        )
+        w = graph.dequantize(graph.constant(weights.astype(np.int8)), scales=[1.0], zps=[0])
+    else:
+        data = graph.type_cast(x, output_type="bf16")
+        w = graph.type_cast(graph.constant(weights.astype(np.float32)), output_type="bf16")
+    y = graph.convolution(data, w, **how, data_format="NCX", weights_format="OIX")
+    y = (
+        graph.quantize(y, scales=[1.0], zps=[0], output_type="u8")
+        if dtype == "int8"
+        else graph.type_cast(y, output_type="f32")
+    )
+    graph.output(y, name="y")
+    x = np.random.default_rng(1).integers(-3, 4, (1, 32, image, image)).astype(np.float32)
+    model = graph.compile()
+    np.testing.assert_array_equal(model(x)["y"], graph.compile(backend="numpy")(x)["y"])
+    if has_isa("avx512_core_vnni" if dtype == "int8" else "avx512_core_bf16"):
+        assert any(name.startswith(taken) for name in names(model)), names(model)
 
 
 def test_tuning_measures_every_implementation_once_and_programs_take_the_fastest(folder, monkeypatch):
@@ -159,7 +198,7 @@ def test_integers_are_measured_with_scales_and_zero_points(folder):
     a = graph.op("Dequantize", x, scales=[0.5], zps=[3], qtype="per_tensor")
     b = graph.op("Dequantize", w, scales=[0.25] * 32, zps=[0] * 32, qtype="per_channel", axis=1)
     graph.output(
-        graph.op("Quantize", graph.op("MatMul", a, b), scales=[2.0], zps=[100], qtype="per_tensor", name="y")
+        graph.op("Quantize", graph.op("MatMul", a, b), scales=[2.0], zps=[0], qtype="per_tensor", name="y")
     )
     graph.tune(0.05)
     rng = np.random.default_rng(1)
