@@ -210,7 +210,7 @@ def cut(links: Sequence[Link], count: int) -> list[Link]:
 
 def _rounding(ops: Ops, quantize: Link) -> Link | None:
     """A Quantize with the Dequantize that alone reads it; None where there is no such."""
-    users = [] if ops.is_port(quantize.result) else ops.users(quantize.result)
+    users: Sequence[Op] = () if ops.is_port(quantize.result) else ops.users(quantize.result)
     back = one_scale(users[0]) if len(users) == 1 and users[0].kind == "Dequantize" else None
     if back is None or quantize.quantize is None:
         return None
