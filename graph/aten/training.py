@@ -16,6 +16,7 @@ from ..importing.translation import Drawn, Translation, Unmapped, Value, dtype_o
 from ..model.logical_tensor import LogicalTensor
 from .elementwise import add, clamp, clamp_between, divided, multiply, promoted
 from .layers import attended
+from .recurrent import KINDS, recurrent
 from .schema import Translate
 from .shapes import embedding
 
@@ -231,6 +232,9 @@ def _native_dropout(t: Translation, x: Value, p: float, train: bool | None = Non
 @INSTEAD.enter("dropout")
 def _dropout(t: Translation, x: Value, p: float, train: bool) -> Value:
     return _dropped(t, x, p if train else 0.0)
+
+
+INSTEAD.add({f"{op}.input": partial(recurrent, op=op, drop=_dropped) for op in KINDS})
 
 
 @OPS.enter("bernoulli.p")

@@ -1,15 +1,15 @@
-"""ONNX's recurrent layers in ops of oneDNN Graph: one product for the input at all times, then step by step."""
+"""ONNX's recurrent layers in ops of oneDNN Graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ..importing.expressions import binary, cast, concat, cut, reshape, select, transpose, unsqueeze, where
 from ..importing.hosted import compared, logical
+from ..importing.recurrent import GATES, Cell, Masks, State, all_steps
 from ..importing.tables import Entries
 from ..importing.translation import TooLong, Translation, Unmapped, Value, dtype_of, sizes
 from .node import Node, Translate
@@ -21,18 +21,8 @@ OPS = Entries[Translate]()
 USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """Layer → the functions of its gates, in ONNX's order."""
 FUNCTIONS = {"Sigmoid": "Sigmoid", "Tanh": "Tanh", "Relu": "ReLU"}
-OPS_PER_STEP = 10
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-
-State = tuple[Value, ...]
-"""What goes from step to step: the output, and the cell of an LSTM."""
-Affine = tuple[Value, "Value | None"]
-"""A matrix and a bias."""
-
-
-def _part(t: Translation, x: Value, axis: int, number: int, width: int) -> Value:
-    """A gate's columns, or rows."""
-    return cut(t, x, axis, number * width, (number + 1) * width)
+ORDERS = {"LSTM": (0, 1, 2, 3), "GRU": (0, 1), "RNN": (0,)}
+"""Layer → where its gates lie in weights, as `Cell` has them: ONNX's order is the same."""
 
 
 @OPS.enter("LSTM", "GRU", "RNN")
@@ -74,7 +64,6 @@ def _one_way(
         raise Unmapped("a sequence of no steps")
     if steps > t.most_steps:
         raise TooLong(f"it has {steps} steps, and NumPy runs more than {t.most_steps} one after the other")
-    t.check_ops(OPS_PER_STEP * steps)
     masks = _masks(t, node.optional(4), steps, batch, dtype_of(x))
     if masks is not None:
         # What lies behind the end of a sequence may be NaN, which a product with 0 would keep.
@@ -84,11 +73,8 @@ def _one_way(
     bias = node.optional(3)
     halves: tuple[Value | None, Value | None] = (None, None)
     if bias is not None:
-        both = select(t, bias, 0, number)
-        halves = (
-            _part(t, both, 0, 0, GATES[node.kind] * width),
-            _part(t, both, 0, 1, GATES[node.kind] * width),
-        )
+        rows, both = GATES[node.kind] * width, select(t, bias, 0, number)
+        halves = cut(t, both, 0, 0, rows), cut(t, both, 0, rows, 2 * rows)
     projected = t.op("MatMul", x, weight, transpose_b=True)
     if halves[0] is not None:
         projected = binary(t, "Add", projected, halves[0])
@@ -96,39 +82,15 @@ def _one_way(
         np.zeros((batch, width), dtype_of(x)) if given is None else _first(t, given, number, node)
         for given in ([node.optional(5), node.optional(6)] if node.kind == "LSTM" else [node.optional(5)])
     )
-    weights = _weights(t, node.kind, recurrent, halves[1], width)
-    step: Callable[..., State] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}[node.kind]
-    more = {"before": bool(node.get("linear_before_reset", 0))} if node.kind == "GRU" else {}
-    outputs: list[Value] = []
-    for time in reversed(range(steps)) if backwards else range(steps):
-        gates = reshape(t, cut(t, projected, 0, time, time + 1), (batch, GATES[node.kind] * width))
-        made = step(t, gates, state, weights, functions, **more)
-        if masks is None:
-            state, output = made, made[0]
-        else:
-            there, gone = (
-                reshape(t, cut(t, mask, 0, time, time + 1), (batch, 1)) for mask in (masks.there, masks.ended)
-            )
-            output = binary(t, "Multiply", made[0], there)
-            kept = [binary(t, "Multiply", value, gone) for value in state]
-            first = [output, *(binary(t, "Multiply", value, there) for value in made[1:])]
-            state = tuple(binary(t, "Add", *pair) for pair in zip(first, kept, strict=True))
-        outputs.append(unsqueeze(t, output, [0]))
-    return concat(t, outputs[::-1] if backwards else outputs, 0), state
-
-
-@frozen(eq=False)
-class Masks:
-    """Of sequences of their own lengths, (T, N, 1).
-
-    Attributes:
-        inside: whether a time is one of the sequence's.
-        there, ended: the same and the opposite, as numbers 0 and 1.
-    """
-
-    inside: Value
-    there: Value
-    ended: Value
+    cell = Cell(
+        kind=node.kind,
+        weights=recurrent,
+        bias=halves[1],
+        functions=functions,
+        order=ORDERS[node.kind],
+        resets_product=node.kind == "GRU" and bool(node.get("linear_before_reset", 0)),
+    )
+    return all_steps(t, cell, projected, state, backwards=backwards, masks=masks)
 
 
 def _masks(
@@ -150,66 +112,3 @@ def _masks(
 def _first(t: Translation, given: Value, number: int, node: Node) -> Value:
     """A direction's state before the first step."""
     return select(t, given, 1 if node.get("layout", 0) else 0, number)
-
-
-def _weights(t: Translation, kind: str, recurrent: Value, bias: Value | None, width: int) -> Sequence[Affine]:
-    """What multiplies the output of the step before: of all gates together, of a GRU's hidden one apart."""
-    if kind != "GRU":
-        return [(recurrent, bias)]
-    split = [(0, 2 * width), (2 * width, 3 * width)]
-    return [(cut(t, recurrent, 0, *rows), None if bias is None else cut(t, bias, 0, *rows)) for rows in split]
-
-
-def _product(t: Translation, h: Value, affine: Affine) -> Value:
-    weight, bias = affine
-    return t.op("MatMul", h, weight, *(() if bias is None else (bias,)), transpose_b=True)
-
-
-def _lstm(
-    t: Translation,
-    gates: Value,
-    state: State,
-    weights: Sequence[Affine],
-    functions: Sequence[str],
-) -> State:
-    h, c = state
-    width = sizes(gates)[1] // 4
-    both = binary(t, "Add", gates, _product(t, h, weights[0]))
-    # ONNX has the gates in the order input, output, forget, cell.
-    i, o, f = (t.op(functions[0], _part(t, both, 1, gate, width)) for gate in range(3))
-    fresh = t.op(functions[1], _part(t, both, 1, 3, width))
-    cell = binary(t, "Add", binary(t, "Multiply", f, c), binary(t, "Multiply", i, fresh))
-    return binary(t, "Multiply", o, t.op(functions[2], cell)), cell
-
-
-def _gru(
-    t: Translation,
-    gates: Value,
-    state: State,
-    weights: Sequence[Affine],
-    functions: Sequence[str],
-    *,
-    before: bool,
-) -> State:
-    (h,) = state
-    width = sizes(gates)[1] // 3
-    # ONNX has the gates in the order update, reset, hidden.
-    both = binary(t, "Add", _part(t, gates, 1, 0, 2 * width), _product(t, h, weights[0]))
-    update, reset = (t.op(functions[0], _part(t, both, 1, gate, width)) for gate in range(2))
-    if before:
-        hidden = binary(t, "Multiply", reset, _product(t, h, weights[1]))
-    else:
-        hidden = _product(t, binary(t, "Multiply", reset, h), weights[1])
-    fresh = t.op(functions[1], binary(t, "Add", _part(t, gates, 1, 2, width), hidden))
-    kept = binary(t, "Multiply", update, binary(t, "Subtract", h, fresh))
-    return (binary(t, "Add", fresh, kept),)
-
-
-def _rnn(
-    t: Translation,
-    gates: Value,
-    state: State,
-    weights: Sequence[Affine],
-    functions: Sequence[str],
-) -> State:
-    return (t.op(functions[0], binary(t, "Add", gates, _product(t, state[0], weights[0]))),)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ...ops.values import format_value
+from ..importing.recurrent import GATES
 from ..importing.translation import Unmapped, check_room
 from ..runtime.arrays import Array
 from .calls import Call
-from .recurrent import GATES, USUAL
+from .recurrent import USUAL
 from .scores import logistic
 
 Function = Callable[[Array], Array]

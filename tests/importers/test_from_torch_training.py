@@ -86,6 +86,19 @@ def same_steps(state, expected, before, tolerance):
     assert np.sqrt(off) <= tolerance * np.sqrt(whole)
 
 
+class Predicting(nn.Module):
+    """Recurrent layers one behind the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(8, 6, batch_first=True, bidirectional=True)
+        self.second = nn.GRU(12, 5, 2, bias=False)
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.second(self.first(x)[0])[0])
+
+
 WITH_IMAGES = partial(WithLoss, loss=functional.cross_entropy)
 NETWORKS = {
     "ResNet": (lambda: WITH_IMAGES(ResNet()), (normal(8, 3, 48, 48), labels(8, below=10))),
@@ -95,6 +108,10 @@ NETWORKS = {
     "regression": (
         lambda: WithLoss(UNet(), functional.mse_loss),
         (normal(2, 3, 16, 16), normal(2, 3, 16, 16, seed=1)),
+    ),
+    "recurrent": (
+        lambda: WithLoss(Predicting(), functional.mse_loss),
+        (normal(4, 6, 8), normal(4, 6, 3, seed=1)),
     ),
 }
 
