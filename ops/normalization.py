@@ -32,6 +32,9 @@ _BEGIN_NORM_AXIS = AttributeSpec(
     default=-1,
     doc="First of the axes that are normalised, up to the last; counted from the end where negative.",
 )
+_GROUPS = AttributeSpec(
+    "groups", AttributeType.s64, required=True, rule=POSITIVE, doc="How many groups of channels."
+)
 _KEEP_STATS = flag("keep_stats", True, "Whether mean and variance are outputs.")
 _USE_AFFINE = flag("use_affine", True, "Whether gamma and beta are used.")
 _TYPES = {"T1": FLOATS, "T2": STATISTICS}
@@ -206,10 +209,25 @@ def _group(ctx: InferenceContext) -> tuple[Shape, ...]:
     src = ctx.inputs[0]
     size = _per_channel(ctx, src, 1, ("gamma", "beta"))
     groups = ctx.attributes.integer("groups")
-    if known(size) and size % groups:
-        raise ctx.error(f"attribute 'groups' must divide the channels, got {groups} for {size} channels")
+    _check_groups(ctx, size, groups)
     batch = -1 if src is None else src[0]
     return (src, *[(batch, groups)] * (len(ctx.outputs) - 1))
+
+
+def _group_backward(ctx: InferenceContext) -> tuple[Shape, ...]:
+    src = same(ctx, ctx.inputs[0], ctx.inputs[1], ("src", "diff_dst"))
+    size = _per_channel(ctx, src, 4, ("gamma",))
+    groups = ctx.attributes.integer("groups")
+    _check_groups(ctx, size, groups)
+    for index, name in ((2, "mean"), (3, "variance")):
+        if ctx.inputs[index] is not None:
+            same(ctx, (-1 if src is None else src[0], groups), ctx.inputs[index], ("groups of src", name))
+    return (src, *[(size,)] * (len(ctx.outputs) - 1))
+
+
+def _check_groups(ctx: InferenceContext, channels: int, groups: int) -> None:
+    if known(channels) and channels % groups:
+        raise ctx.error(f"attribute 'groups' must divide the channels, got {groups} for {channels} channels")
 
 
 def _rms(ctx: InferenceContext) -> tuple[Shape, ...]:
@@ -289,16 +307,47 @@ REGISTRY.register(
         outputs_made=_with_stats,
         attributes=(
             _KEEP_STATS,
-            AttributeSpec(
-                "groups", AttributeType.s64, required=True, rule=POSITIVE, doc="How many groups of channels."
-            ),
+            _GROUPS,
             _USE_AFFINE,
             _DEFAULT_EPSILON,
             DATA_FORMAT,
         ),
         types=_TYPES,
         infer_shapes=_group,
+        backward=(
+            BackwardOp(
+                kind="GroupNormBackward",
+                inputs=("src", "diff_dst", "mean", "variance", "gamma"),
+                outputs=("src", "gamma", "beta"),
+            ),
+        ),
         source=SOURCE.format("GroupNorm"),
+        family="normalization",
+    )
+)
+REGISTRY.register(
+    OpSchema(
+        kind="GroupNormBackward",
+        summary="Gradients of GroupNorm.",
+        formula="x̂ = (src − mean) / √(variance + epsilon); g = gamma · diff_dst; "
+        "diff_src = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + epsilon), with means over each group; "
+        "diff_gamma = Σ diff_dst · x̂; diff_beta = Σ diff_dst",
+        inputs=(
+            _SRC,
+            Port("diff_dst", "T1", doc="Gradient of the forward op's output."),
+            *_stats("mean", "variance", doc="(N, groups)."),
+            *_stats("gamma", doc=_CHANNEL, required=False),
+        ),
+        outputs=(
+            Port("diff_src", "T1", doc="The shape of src."),
+            *_stats("diff_gamma", "diff_beta", doc=_CHANNEL, required=False),
+        ),
+        output_counts=(1, 3),
+        outputs_made=lambda attributes: 3 if attributes.flag("use_affine") else 1,
+        attributes=(_GROUPS, _USE_AFFINE, _DEFAULT_EPSILON, DATA_FORMAT),
+        types=_TYPES,
+        infer_shapes=_group_backward,
+        source="an op of our own",
         family="normalization",
     )
 )

@@ -96,6 +96,7 @@ CALLS: Mapping[str, Call] = {
     **_all("LayerNorm", _X, (4,), (4,), keep_stats=False),
     "LayerNormBackward": Call((_X, _X, (2, 3), (2, 3), (4,), (4,)), outputs=3),
     **_all("GroupNorm", _IMAGE, _CHANNELS, _CHANNELS, groups=2, keep_stats=False),
+    "GroupNormBackward": Call((_IMAGE, _IMAGE, (2, 2), (2, 2), _CHANNELS), {"groups": 2}, 3),
     **_all("RMSNorm", _X, (4,)),
     **_all("SoftMax LogSoftmax", _X, axis=-1),
     **_all("SoftMaxBackward LogSoftmaxBackward", _X, _X, axis=-1),

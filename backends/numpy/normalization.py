@@ -136,6 +136,27 @@ def group_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> Non
         store(target, value.reshape(target.shape))
 
 
+@kernel("GroupNormBackward")
+def group_norm_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Gradients of the data, gamma and beta."""
+    channel = channel_axis(op, inputs[0].ndim)
+    groups = op.attributes.integer("groups")
+    src, diff_dst = (np.moveaxis(wide(one), channel, 1) for one in inputs[:2])
+    grouped = (src.shape[0], groups, math.prod(src.shape[1:]) // groups)
+    mean, variance = (_like(one, src).reshape(*grouped[:2], 1) for one in inputs[2:4])
+    inverse = 1 / np.sqrt(variance + op.attributes.real("epsilon"))
+    normalised = (src.reshape(grouped) - mean) * inverse
+    shape = (-1, *[1] * (src.ndim - 2))
+    gradient = _affine(op, diff_dst, _given(inputs, 4), None, shape).reshape(grouped)
+    average = _like(mean_of(gradient, (2,), True), src)
+    along_normalised = _like(mean_of(gradient * normalised, (2,), True), src)
+    result = (gradient - average - normalised * along_normalised) * inverse
+    store(outputs[0], np.moveaxis(result.reshape(src.shape), 1, channel))
+    others = tuple(axis for axis in range(src.ndim) if axis != 1)
+    for target, value in zip(outputs[1:], (diff_dst * normalised.reshape(src.shape), diff_dst), strict=False):
+        store(target, total(value, others).reshape(target.shape))
+
+
 @kernel("RMSNorm")
 def rms_norm(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Divides by the root of the mean square over the last axes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy as np
 from ..importing.expressions import (
     FLOATS,
     Operand,
-    binary,
     cast,
     reshape,
 )
 from ..importing.tables import Entries
-from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
 from .hosted import div_rounded
 from .schema import Translate
 from .training import batch_norm_moving, inverse_deviation
@@ -91,17 +89,6 @@ def _layer_norm_kept(
     return [dst, *(cast(t, reshape(t, one, column), kept) for one in (mean, inverse))]
 
 
-def along_channels(t: Translation, vector: Value, rank: int) -> Value:
-    """One value per channel, with as many axes as the data."""
-    return reshape(t, vector, [1, -1, *[1] * (rank - 2)])
-
-
-def rows_of_groups(x: Value, groups: int) -> list[int]:
-    """The shape with one row for each group of channels of each sample."""
-    shape = sizes(x)
-    return [shape[0] * groups, math.prod(shape) // (shape[0] * groups)]
-
-
 @INSTEAD.enter("native_group_norm")
 def _group_norm_kept(
     t: Translation,
@@ -114,20 +101,23 @@ def _group_norm_kept(
     groups: int,
     epsilon: float,
 ) -> list[Value]:
-    """Each group of channels is a row of a layer normalisation."""
-    own = dtype_of(x if gamma is None else gamma)
-    made, mean, variance = t.ops(
-        "LayerNorm",
-        reshape(t, cast(t, x, WIDE), rows_of_groups(x, groups)),
-        begin_norm_axis=1,
+    del elements
+    own = dtype_of(next(one for one in (gamma, beta, x) if one is not None))
+    affine: list[Value] = []
+    if gamma is not None or beta is not None:
+        affine = [
+            np.ones(channels, WIDE) if gamma is None else cast(t, gamma, WIDE),
+            np.zeros(channels, WIDE) if beta is None else cast(t, beta, WIDE),
+        ]
+    dst, mean, variance = t.ops(
+        "GroupNorm",
+        x,
+        *affine,
+        groups=groups,
         keep_stats=True,
-        use_affine=False,
+        use_affine=bool(affine),
         epsilon=epsilon,
+        data_format="NCX",
     )
-    dst = reshape(t, made, shape_of(x))
-    for kind, vector in (("Multiply", gamma), ("Add", beta)):
-        if vector is not None:
-            dst = binary(t, kind, dst, along_channels(t, cast(t, vector, WIDE), len(shape_of(x))))
     inverse = inverse_deviation(t, variance, epsilon)
-    kept = [cast(t, reshape(t, one, [batch, groups]), own) for one in (mean, inverse)]
-    return [cast(t, dst, dtype_of(x)), *kept]
+    return [dst, *(cast(t, reshape(t, one, [batch, groups]), own) for one in (mean, inverse))]

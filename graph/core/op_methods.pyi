@@ -723,6 +723,29 @@ class OpMethods(ABC):
     @overload
     def op(
         self,
+        kind: Literal["GroupNormBackward"],
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        mean: LogicalTensor,
+        variance: LogicalTensor,
+        gamma: LogicalTensor | None = None,
+        *,
+        groups: int,
+        use_affine: bool | None = None,
+        epsilon: float | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        outputs: int | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """Gradients of GroupNorm.
+
+        As `Graph.group_norm_backward`, which has the arguments.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
         kind: Literal["HardSigmoid"],
         src: LogicalTensor,
         *,
@@ -3061,6 +3084,56 @@ class OpMethods(ABC):
             OneDNNGraphError: a subclass that says which argument breaks which rule.
 
         Source: oneDNN Graph 3.2 to 3.9, GroupNorm.
+        """
+        ...
+
+    def group_norm_backward(
+        self,
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        mean: LogicalTensor,
+        variance: LogicalTensor,
+        gamma: LogicalTensor | None = None,
+        *,
+        groups: int,
+        use_affine: bool | None = None,
+        epsilon: float | None = None,
+        data_format: Literal["NXC", "NCX"] | None = None,
+        outputs: int | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """Gradients of GroupNorm.
+
+        x̂ = (src − mean) / √(variance + epsilon);
+        g = gamma · diff_dst;
+        diff_src = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + epsilon), with means over each
+        group;
+        diff_gamma = Σ diff_dst · x̂;
+        diff_beta = Σ diff_dst
+
+        Args:
+            src: Data. f32 or bf16 or f16 or f64.
+            diff_dst: Gradient of the forward op's output. f32 or bf16 or f16 or f64.
+            mean: (N, groups). f32 or bf16 or f64.
+            variance: (N, groups). f32 or bf16 or f64.
+            gamma: One value per channel. f32 or bf16 or f64.
+            groups: How many groups of channels.
+            use_affine: Whether gamma and beta are used. Default True.
+            epsilon: Added to the variance, so that nothing is divided by zero. Default 1e-05.
+            data_format: Order of the axes of the data; X stands for the spatial axes. Default
+                'NXC'.
+            outputs: how many outputs: 1, 3; as the attributes say if None.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            diff_src: The shape of src.
+            diff_gamma: One value per channel.
+            diff_beta: One value per channel.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Source: an op of our own.
         """
         ...
 

@@ -46,6 +46,7 @@ __all__ = [
     "gen_index",
     "greater_equal",
     "group_norm",
+    "group_norm_backward",
     "hard_sigmoid",
     "hard_sigmoid_backward",
     "hard_swish",
@@ -1610,6 +1611,59 @@ def group_norm(
         OneDNNGraphError: a subclass that says which argument breaks which rule.
 
     Source: oneDNN Graph 3.2 to 3.9, GroupNorm.
+    """
+    ...
+
+def group_norm_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    gamma: ArrayLike | None = None,
+    *,
+    groups: int,
+    use_affine: bool | None = None,
+    epsilon: float | None = None,
+    data_format: Literal["NXC", "NCX"] | None = None,
+    outputs: int | None = None,
+    out: Any = None,
+    backend: str | None = None,
+    engine: Engine | None = None,
+) -> Any:
+    """Gradients of GroupNorm.
+
+    x̂ = (src − mean) / √(variance + epsilon);
+    g = gamma · diff_dst;
+    diff_src = (g − mean(g) − x̂ · mean(g · x̂)) / √(variance + epsilon), with means over each
+    group;
+    diff_gamma = Σ diff_dst · x̂;
+    diff_beta = Σ diff_dst
+
+    Args:
+        src: Data. f32 or bf16 or f16 or f64.
+        diff_dst: Gradient of the forward op's output. f32 or bf16 or f16 or f64.
+        mean: (N, groups). f32 or bf16 or f64.
+        variance: (N, groups). f32 or bf16 or f64.
+        gamma: One value per channel. f32 or bf16 or f64.
+        groups: How many groups of channels.
+        use_affine: Whether gamma and beta are used. Default True.
+        epsilon: Added to the variance, so that nothing is divided by zero. Default 1e-05.
+        data_format: Order of the axes of the data; X stands for the spatial axes. Default
+            'NXC'.
+        outputs: how many outputs: 1, 3; as the attributes say if None.
+        out: array to write the result to; allocated if None.
+        backend: name of the only backend to use, or None for the best one.
+        engine: where to run; the default engine if None.
+
+    Returns:
+        diff_src: The shape of src.
+        diff_gamma: One value per channel.
+        diff_beta: One value per channel.
+
+    Raises:
+        OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+    Source: an op of our own.
     """
     ...
 

@@ -1,4 +1,4 @@
-"""Gradients of the normalisations that have no gradient op: by given statistics, of groups, and by the mean square."""
+"""Gradients of the normalisations that have no gradient op: by given statistics, and by the mean square."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from ...ops.formats import axis_positions
 from ..model.logical_tensor import LogicalTensor
-from .arithmetic import count, dims_of, rank_of, sizes
+from .arithmetic import dims_of, rank_of, sizes
 from .context import GradientContext
 from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, Made, rule
 
 NOT_DIFFERENTIABLE.update(
     dict.fromkeys(
-        ("BatchNormTrainingBackward", "LayerNormBackward"),
+        ("BatchNormTrainingBackward", "GroupNormBackward", "LayerNormBackward"),
         "second derivatives of normalisations are not written; compose the normalisation of Subtract, Multiply and "
         "ReduceMean where you need them",
     )
@@ -72,58 +72,6 @@ def batch_norm_inference(ctx: GradientContext) -> Iterator[Made]:
                 yield "variance", make.scale(make.multiply(product, cube), -0.5)
     if ctx.wants("beta"):
         yield "beta", _per_channel(ctx, wide)
-
-
-@rule("GroupNorm")
-def group_norm(ctx: GradientContext) -> Iterator[Made]:
-    """A layer normalisation of each group, whose gradient op does the data's."""
-    make, gradient, channel = ctx.make, ctx.gradient, _channel(ctx)
-    shape = sizes(ctx.shape_of("src"))
-    rank, groups = len(shape), ctx.op.attributes.integer("groups")
-    affine = ctx.op.attributes.flag("use_affine") and ctx.has_input("gamma")
-    first = (0, channel, *[axis for axis in range(1, rank) if axis != channel])
-    canonical = [shape[axis] for axis in first]
-    grouped = [shape[0] * groups, count(shape, range(1, rank)) // groups]
-
-    def to_groups(values: LogicalTensor) -> LogicalTensor:
-        return make.reshape(make.transpose(values, first), grouped, ctx.shape_of("src"))
-
-    def from_groups(values: LogicalTensor) -> LogicalTensor:
-        back = [first.index(axis) for axis in range(rank)]
-        return make.transpose(make.reshape(values, canonical, ctx.shape_of("src")), back)
-
-    def statistics(name: str) -> LogicalTensor:
-        return make.reshape(ctx.output(name), grouped[:1], ctx.shape_of("src"))
-
-    if ctx.wants("src"):
-        values = gradient
-        if affine:
-            scale = make.cast(_along(ctx, ctx.input("gamma")), gradient.data_type)
-            values = make.multiply(gradient, scale)
-        made = make.op(
-            "LayerNormBackward",
-            to_groups(ctx.input("src")),
-            to_groups(values),
-            statistics("mean"),
-            statistics("variance"),
-            begin_norm_axis=1,
-            use_affine=False,
-            epsilon=ctx.op.attributes.real("epsilon"),
-        )
-        yield "src", from_groups(made)
-    if affine and ctx.wants("gamma"):
-        mean, variance = statistics("mean"), statistics("variance")
-        column = [grouped[0], 1]
-        centre = make.reshape(mean, column, mean)
-        inverse = make.reshape(_inverse_root(ctx, variance), column, mean)
-        away = make.subtract(make.cast(to_groups(ctx.input("src")), mean.data_type), centre)
-        normalised = from_groups(make.multiply(away, inverse))
-        wide = make.cast(gradient, mean.data_type)
-        yield "gamma", _per_channel(ctx, make.multiply(wide, normalised))
-    if affine and ctx.wants("beta"):
-        yield "beta", _per_channel(ctx, make.cast(gradient, ctx.shape_of("beta").data_type))
-    if not affine:
-        yield from ((name, None) for name in ("gamma", "beta") if ctx.has_input(name))
 
 
 @rule("RMSNorm")

@@ -415,6 +415,7 @@ for _kind, _vectors in (
     ("BatchNormForwardTraining", {1: "mean", 2: "variance", 3: "gamma", 4: "beta"}),
     ("BatchNormTrainingBackward", {2: "mean", 3: "variance", 4: "gamma"}),
     ("GroupNorm", {1: "gamma", 2: "beta"}),
+    ("GroupNormBackward", {4: "gamma"}),
 ):
     for _index, _name in _vectors.items():
         bad(_kind, SHAPE, f"'{_name}'", "[6]", "[5]", inputs={_index: (5,)})
@@ -428,6 +429,11 @@ bad("GroupNorm", SHAPE, "'groups'", "4", "6", groups=4)
 bad("GroupNorm", SHAPE, "'groups'", "3", "4", groups=3, which=1)
 bad("GroupNorm", VALUE, "'groups'", "positive", "got 0", groups=0)
 bad("GroupNorm", VALUE, "'epsilon'", "-1", epsilon=-1)
+bad("GroupNormBackward", SHAPE, "'diff_dst'", "[2, 4, 5]", inputs={1: (2, 4, 5)})
+bad("GroupNormBackward", SHAPE, "'mean'", "[2, 3]", "[2, 6]", inputs={2: (2, 6)})
+bad("GroupNormBackward", SHAPE, "'variance'", "[2, 3]", "[3]", inputs={3: (3,)})
+bad("GroupNormBackward", SHAPE, "'groups'", "4", "6", groups=4)
+bad("GroupNormBackward", VALUE, "'groups'", "positive", "got 0", groups=0)
 bad("LayerNorm", SHAPE, "'gamma'", "[6]", "[5]", inputs={1: (5,)})
 bad("LayerNorm", SHAPE, "'beta'", "[5, 6]", "[6, 5]", inputs={2: (6, 5)}, which=1)
 bad("LayerNorm", SHAPE, "'begin_norm_axis'", "-4 and 3", "got 4", begin_norm_axis=4)

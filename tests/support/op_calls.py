@@ -241,6 +241,8 @@ add("LayerNormBackward", [DATA, DATA, (2, 4), (2, 4, 1, 1), (30,)], [DATA, (30,)
 add("LayerNormBackward", [DATA, DATA, (2, 4), (2, 4)], [DATA], begin_norm_axis=2)
 add("GroupNorm", [DATA, (6,), (6,)], [DATA, (2, 3), (2, 3)], groups=3)
 add("GroupNorm", [DATA], [DATA], groups=2, data_format="NCX", keep_stats=False)
+add("GroupNormBackward", [DATA, DATA, (2, 3), (2, 3), (6,)], [DATA, (6,), (6,)], groups=3)
+add("GroupNormBackward", [DATA, DATA, (2, 2), (2, 2)], [DATA], groups=2, data_format="NCX")
 add("RMSNorm", [DATA, (6,)], [DATA])
 add("RMSNorm", [DATA, (5, 6)], [DATA], begin_norm_axis=2)
 

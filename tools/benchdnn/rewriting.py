@@ -57,6 +57,7 @@ NORMALIZATIONS = frozenset(
         "BatchNormInference",
         "BatchNormTrainingBackward",
         "GroupNorm",
+        "GroupNormBackward",
         "LayerNorm",
         "LayerNormBackward",
         "RMSNorm",
@@ -332,6 +333,8 @@ def _passes_batch(op: OpRecord, number: int) -> bool:
     ranks = [len(t.shape) for t in op.inputs]
     if not ranks[port] or op.kind in SIZED_BY_ATTRIBUTES:
         return False
+    if op.kind == "GroupNormBackward":
+        return port < 4
     if op.kind == "LayerNormBackward" and port in (2, 3):
         return op.inputs[port].shape[0] == op.inputs[0].shape[0]
     if op.kind == "PReLUBackward":

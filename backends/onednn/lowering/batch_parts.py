@@ -240,6 +240,22 @@ def parts_of(count: int, channels: int) -> tuple[int, int]:
 
 def _products(low: Lowering, src: Buffer, factor: Buffer, channels: int, height: int) -> list[Buffer] | None:
     """Sums of `factor` and of src · factor, of channels that are adjacent, over all positions; in f32."""
+    made = [low.layouts.temporary((channels,), F32) for _ in range(2)]
+    return made if products_of(low, src, factor, channels, height, made) else None
+
+
+def products_of(
+    low: Lowering, src: Buffer, factor: Buffer, channels: int, height: int, sums: Sequence[Buffer]
+) -> bool:
+    """Adds the step that writes sums of `factor` and of src · factor, of channels that are adjacent.
+
+    Args:
+        height: so many times `WIDTH` positions.
+        sums: vectors of f32.
+
+    Returns:
+        Whether there is a kernel for it.
+    """
     seen, times = (_last(low, one, channels, height, WIDTH) for one in (src, factor))
     attributes = low.chooser.attributes()
     weights, bias = low.layouts.any((channels, 1, 1, 1, 1), F32), low.layouts.rows((channels,), F32)
@@ -258,13 +274,18 @@ def _products(low: Lowering, src: Buffer, factor: Buffer, channels: int, height:
             attributes=attributes,
         )
     )
-    product = Buffer(desc.memory_desc(Query.diff_weights_md))
-    if not desc.implementation.startswith("jit_dw") or product.desc.nbytes != 4 * channels:
-        return None
-    total = Buffer(bias)
-    arguments = [(Arg.SRC, seen), (Arg.DIFF_DST, times), (Arg.DIFF_WEIGHTS, product), (Arg.DIFF_BIAS, total)]
+    made = desc.memory_desc(Query.diff_weights_md)
+    if not desc.implementation.startswith("jit_dw") or made.nbytes != 4 * channels:
+        return False
+    total, product = sums
+    arguments = [
+        (Arg.SRC, seen),
+        (Arg.DIFF_DST, times),
+        (Arg.DIFF_WEIGHTS, low.layouts.look(product, made)),
+        (Arg.DIFF_BIAS, total),
+    ]
     low.emitter.run("sums of parts", desc, arguments)
-    return [total, low.layouts.look(product, bias)]
+    return True
 
 
 def _put_together(

@@ -1,9 +1,9 @@
-"""Lowering of group normalisations: of images as they lie where the library has a primitive, else by rows."""
+"""Lowering of group normalisations and of their gradients: of images as they lie where that can be, else by rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -13,16 +13,19 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..library.capabilities import GROUP_NORMALIZATION
-from ..library.descriptors import GroupNormalizationForward
-from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
+from ..library.descriptors import Binary, GroupNormalizationForward
+from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
 from ..library.loading import load
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .batch_normalization import AFFINE, canonical, scaled_by_channel
-from .batch_parts import LANES, far_from_zero, made_again, moments_of_rows, of_all
+from .batch_parts import LANES, far_from_zero, is_last, made_again, moments_of_rows, of_all
+from .group_gradient import GradientOfGroups
+from .group_sums import image, sums_of_columns, sums_of_rows, worth_single_steps
 from .links import Link
 from .long_sums import part_of
 from .lowering import Lowered, Lowering
+from .post_ops import OperandView, PostOps
 
 F32 = DataType.f32
 
@@ -33,6 +36,9 @@ def group(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         with suppress(Unfit):
             _by_primitive(low, op)
             return
+    with suppress(Unfit), low.attempt(low.tensors.way):
+        _by_columns(low, op)
+        return
     _by_rows(low, op)
 
 
@@ -73,6 +79,92 @@ def _by_primitive(low: Lowering, op: Op) -> None:
         low.tensors.produce(tensor, buffer)
 
 
+def _by_columns(low: Lowering, op: Op) -> None:
+    """Images whose channels are adjacent, as they lie: sums of each channel of each, then each by its numbers.
+
+    Raises:
+        Unfit: they lie otherwise, or are too small for steps of their own.
+    """
+    src, order = canonical(low, op, op.inputs[0])
+    if not is_last(src) or not worth_single_steps(src.desc.shape):
+        raise Unfit("images that lie channels-first, or are many and small")
+    sums = sums_of_columns(low, src, src)
+    batch, channels, *spatial = src.desc.shape
+    groups, positions = op.attributes.integer("groups"), math.prod(spatial)
+    by_group, count = (batch, groups, channels // groups), channels // groups * positions
+    epsilon = op.attributes.real("epsilon")
+
+    def moments(inputs: Sequence[Array]) -> tuple[Array, Array]:
+        data, totals, squares = inputs[:3]
+        total, square = sums.together(totals, squares, data, data)
+        mean = (total.reshape(by_group).sum(2) / count).ravel()
+        variance = np.maximum((square.reshape(by_group).sum(2) / count).ravel() - mean * mean, 0)
+        grouped = data.reshape(*by_group, positions)
+        lost = mean * mean > sums.far * (variance + epsilon)
+        made_again(mean, variance, lost, lambda number: grouped[divmod(number, groups)])
+        return mean, variance
+
+    data = _positions(low, src)
+    vectors, statistics = _vectors(low, op, (data, sums.totals, sums.products), moments, by_group)
+    dst = Buffer(src.desc)
+    for number in range(batch):
+        one, made = (image(low, each, number) for each in (src, dst))
+        scaled_by_channel(low, op, "group normalization", one, made, _of_image(low, vectors, number))
+    low.tensors.produce(op.outputs[0], dst, order)
+    for tensor, buffer in zip(op.outputs[1:], statistics, strict=False):
+        low.tensors.produce(tensor, buffer)
+
+
+def _positions(low: Lowering, images: Buffer) -> Buffer:
+    """Dense images as (N, C, X), for the host."""
+    batch, channels, *spatial = images.desc.shape
+    positions = math.prod(spatial)
+    size = channels * positions
+    strides = (size, 1, channels) if is_last(images) else (size, positions, 1)
+    return low.layouts.view(images, (batch, channels, positions), strides)
+
+
+def _of_image(low: Lowering, vectors: Sequence[Buffer], number: int) -> list[Buffer]:
+    """The rows of one image, of vectors (N, C)."""
+    channels = vectors[0].desc.shape[1]
+    row = low.layouts.rows((channels,), F32)
+    return [Buffer(row, base=one, offset=4 * number * channels) for one in vectors]
+
+
+def _vectors(
+    low: Lowering,
+    op: Op,
+    given: Sequence[Buffer],
+    moments: Callable[[Sequence[Array]], tuple[Array, Array]],
+    by_group: tuple[int, int, int],
+) -> tuple[list[Buffer], list[Buffer]]:
+    """The step that makes statistics, (N, groups), and mean, factor and summand of each channel, (N, C).
+
+    Args:
+        given: what `moments` makes mean and variance of each group from, in f64.
+    """
+    epsilon, affine, first = op.attributes.real("epsilon"), _affine(low, op), len(given)
+
+    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        with np.errstate(all="ignore"):
+            mean, variance = (one.reshape(by_group[:2]) for one in moments(inputs))
+            outputs[0][...], outputs[1][...] = mean, variance
+            gamma, beta = inputs[first:] if affine else (np.float64(1), np.float64(0))
+            middle, factor, summand = (one.reshape(by_group) for one in outputs[2:])
+            middle[...] = outputs[0][..., None]
+            inverse = (1 / np.sqrt(variance + epsilon))[..., None]
+            slope = gamma.reshape(by_group[1:]) * inverse if affine else inverse
+            factor[...] = slope
+            missed = (mean - outputs[0])[..., None] * slope
+            summand[...] = (beta.reshape(by_group[1:]) if affine else beta) - missed
+
+    batch, groups, each = by_group
+    statistics = [low.layouts.temporary((batch, groups), F32) for _ in range(2)]
+    vectors = [low.layouts.temporary((batch, groups * each), F32) for _ in range(3)]
+    low.emitter.on_host("group statistics", run, (*given, *affine), (*statistics, *vectors))
+    return vectors, statistics
+
+
 def _by_rows(low: Lowering, op: Op) -> None:
     """Statistics of the rows of each group, by a layer normalisation, and each channel of each image by its numbers.
 
@@ -88,36 +180,99 @@ def _by_rows(low: Lowering, op: Op) -> None:
     part = length if length < LANES else part_of(length, LANES)
     if part is None:
         raise Unfit("groups that fall into no rows of the same length")
-    epsilon, affine = op.attributes.real("epsilon"), _affine(low, op)
+    epsilon = op.attributes.real("epsilon")
     dst, each = Buffer(rows), batch * channels
-    moments = moments_of_rows(low, op, src, dst, part)
+    parts = moments_of_rows(low, op, src, dst, part)
     far = far_from_zero(part)
 
-    def run(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        with np.errstate(all="ignore"):
-            mean, variance = of_all(inputs[1], inputs[2], (1,))
-            made_again(mean, variance, mean * mean > far * (variance + epsilon), lambda row: inputs[0][row])
-            outputs[0][...], outputs[1][...] = mean, variance
-            gamma, beta = inputs[3:] if affine else (np.float64(1), np.float64(0))
-            by_group = (batch, groups, channels // groups)
-            middle, factor = outputs[2].reshape(by_group), outputs[3].reshape(by_group)
-            middle[...] = outputs[0].reshape(batch, groups, 1)
-            inverse = (1 / np.sqrt(variance + epsilon)).reshape(batch, groups, 1)
-            slope = gamma.reshape(by_group[1:]) * inverse if affine else inverse
-            factor[...] = slope
-            missed = (mean - outputs[0]).reshape(batch, groups, 1) * slope
-            outputs[4].reshape(by_group)[...] = (beta.reshape(by_group[1:]) if affine else beta) - missed
+    def moments(inputs: Sequence[Array]) -> tuple[Array, Array]:
+        mean, variance = of_all(inputs[1], inputs[2], (1,))
+        made_again(mean, variance, mean * mean > far * (variance + epsilon), lambda row: inputs[0][row])
+        return mean, variance
 
-    statistics = [low.layouts.temporary((batch * groups,), F32) for _ in range(2)]
-    vectors = [low.layouts.temporary((each,), F32) for _ in range(3)]
-    by_part = [low.layouts.view(one, (batch * groups, length // part)) for one in moments]
+    by_part = [low.layouts.view(one, (batch * groups, length // part)) for one in parts]
     data = low.layouts.view(src, (batch * groups, length))
-    low.emitter.on_host("group statistics", run, (data, *by_part, *affine), (*statistics, *vectors))
+    by_group = (batch, groups, channels // groups)
+    vectors, statistics = _vectors(low, op, (data, *by_part), moments, by_group)
     flat = [low.layouts.view(one, (1, each, positions)) for one in (src, dst)]
-    scaled_by_channel(low, op, "group normalization", flat[0], flat[1], vectors)
+    rows_of = [low.layouts.view(one, (each,)) for one in vectors]
+    scaled_by_channel(low, op, "group normalization", flat[0], flat[1], rows_of)
     low.tensors.produce(op.outputs[0], dst, order)
     for tensor, made in zip(op.outputs[1:], statistics, strict=False):
-        low.tensors.produce(tensor, low.layouts.view(made, tensor.dims))
+        low.tensors.produce(tensor, made)
 
 
-LOWERED = {"GroupNorm": Lowered(group)}
+def backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """Gradients of group normalisation, by sums of each channel of each image, of images as they lie."""
+    src, order = canonical(low, op, op.inputs[0])
+    diff, _ = canonical(low, op, op.inputs[1])
+    if worth_single_steps(src.desc.shape) and (src.desc.strides is None or is_last(src) or is_last(diff)):
+        with suppress(Unfit), low.attempt(low.tensors.way):
+            _gradient(low, op, src, diff, order, last=True)
+            return
+    _gradient(low, op, src, diff, order, last=False)
+
+
+def _gradient(
+    low: Lowering, op: Op, source: Buffer, gradient: Buffer, order: Sequence[int], *, last: bool
+) -> None:
+    """The gradients, of images (N, C, X) that are brought to one of two layouts: channels last or first."""
+    shape, data_type = source.desc.shape, source.desc.data_type
+    lies = (
+        low.layouts.channels_last(shape, data_type)
+        if last
+        else low.layouts.desc(shape, row_major(shape), data_type)
+    )
+    src, diff = (low.emitter.bring("data", one, lies) for one in (source, gradient))
+    batch, channels, *spatial = lies.shape
+    sums = (sums_of_columns if last else sums_of_rows)(low, src, diff)
+    groups = op.attributes.integer("groups")
+    of_groups = GradientOfGroups(
+        (batch, groups, channels // groups), math.prod(spatial), op.attributes.real("epsilon"), sums
+    )
+    statistics = [low.tensors.dense(one, F32) for one in op.inputs[2:4]]
+    gamma = [low.tensors.dense(one, F32) for one in op.inputs[4:5] if op.attributes.flag("use_affine")]
+    images = [_positions(low, one) for one in (src, diff)]
+    given = (*images, sums.totals, sums.products, *statistics, *gamma)
+    vectors = [low.layouts.temporary((batch, channels), F32) for _ in range(4)]
+    own = [low.layouts.temporary((channels,), F32) for _ in range(2)]
+    low.emitter.on_host("group normalization gradient, its factors", of_groups.run, given, (*vectors, *own))
+    made = Buffer(lies)
+    if last:
+        for number in range(batch):
+            one, times, target = (image(low, each, number) for each in (src, diff, made))
+            _by_channel(low, op, one, times, target, _of_image(low, vectors, number))
+    else:
+        flat = (1, batch * channels, math.prod(spatial))
+        one, times, target = (low.layouts.view(each, flat) for each in (src, diff, made))
+        _by_channel(low, op, one, times, target, [low.layouts.view(each, flat[1:2]) for each in vectors])
+    low.tensors.produce(op.outputs[0], made, order)
+    for tensor, buffer in zip(op.outputs[1:], own, strict=False):
+        low.tensors.produce(tensor, buffer)
+
+
+def _by_channel(
+    low: Lowering, op: Op, src: Buffer, diff: Buffer, made: Buffer, vectors: Sequence[Buffer]
+) -> None:
+    """((src − mean) · ratio + summand + diff) · factor, of mean, ratio, summand and factor of each channel."""
+    shape = (1, src.desc.shape[1], 1)
+    mean, ratio, summand, factor = (low.layouts.view(each, shape) for each in vectors)
+    post_ops = PostOps(low, OperandView(op.outputs[0]))
+    post_ops.add_binary(Algorithm.binary_mul, ratio)
+    post_ops.add_binary(Algorithm.binary_add, summand)
+    post_ops.add_binary(Algorithm.binary_add, diff)
+    post_ops.add_binary(Algorithm.binary_mul, factor)
+    desc = low.chooser.describe(
+        Binary(
+            algorithm=Algorithm.binary_sub,
+            src_0=src.desc,
+            src_1=mean.desc,
+            dst=made.desc,
+            attributes=post_ops.attributes(),
+        )
+    )
+    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments, (Arg.DST, made)]
+    low.emitter.run("group normalization gradient", desc, arguments)
+
+
+LOWERED = {"GroupNorm": Lowered(group), "GroupNormBackward": Lowered(backward)}

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...importing.expressions import (
-    binary,
     cast,
-    matmul,
     reduce,
     reshape,
 )
@@ -153,39 +151,25 @@ def _group_norm(
     groups: int,
     mask: Mask,
 ) -> list[Value | None]:
-    results: list[Value | None] = [None, None, None]
-    mean, inverse = (cast(t, one, WIDE) for one in (mean, inverse))
-    if mask[0]:
-        affine = {} if gamma is None else {"gamma": cast(t, gamma, WIDE), "beta": np.zeros(channels, WIDE)}
-        made = by_rule(
-            t,
-            "GroupNorm",
-            cast(t, gradient, WIDE),
-            {"src": cast(t, x, WIDE), **affine},
-            ("src",),
-            {"mean": mean, "variance": _variance(t, inverse)},
-            groups=groups,
-            use_affine=bool(affine),
-            epsilon=0.0,
-            data_format="NCX",
-        )
-        results[0] = None if made["src"] is None else cast(t, made["src"], dtype_of(x))
-    if not any(mask[1:]):
-        return results
+    del elements
+    mean, inverse = (reshape(t, cast(t, one, WIDE), [batch, groups]) for one in (mean, inverse))
+    wanted = any(mask[1:])
+    affine: list[Value] = []
+    if gamma is not None or wanted:
+        affine = [np.ones(channels, WIDE) if gamma is None else cast(t, gamma, WIDE)]
+    made = t.ops(
+        "GroupNormBackward",
+        x,
+        gradient,
+        mean,
+        _variance(t, inverse),
+        *affine,
+        groups=groups,
+        use_affine=bool(affine),
+        epsilon=0.0,
+        data_format="NCX",
+        outputs=3 if wanted else 1,
+    )
     own = dtype_of(x if gamma is None else gamma)
-    images, ones = [batch * channels, elements], np.ones((elements, 1), WIDE)
-    given = reshape(t, cast(t, gradient, WIDE), images)
-    parts = [batch, groups, channels // groups]
-    shifted = reshape(t, matmul(t, given, ones), parts)
-    if mask[1]:
-        # Σ dy·(x − mean) as Σ dy·x − mean · Σ dy, as torch has it: products with ones, and no image that is shifted.
-        both = binary(t, "Multiply", given, reshape(t, cast(t, x, WIDE), images))
-        scaled = reshape(t, matmul(t, both, ones), parts)
-        away = binary(t, "Multiply", shifted, reshape(t, mean, [batch, groups, 1]))
-        total = binary(
-            t, "Multiply", binary(t, "Subtract", scaled, away), reshape(t, inverse, [batch, groups, 1])
-        )
-        results[1] = cast(t, reshape(t, reduce(t, "ReduceSum", total, [0], keep=False), [channels]), own)
-    if mask[2]:
-        results[2] = cast(t, reshape(t, reduce(t, "ReduceSum", shifted, [0], keep=False), [channels]), own)
-    return results
+    results = [made[0], *(cast(t, one, own) for one in made[1:]), None, None]
+    return [value if want else None for value, want in zip(results, mask, strict=False)]

@@ -234,6 +234,28 @@ def layer_norms():
         yield Row("LayerNormBackward", "LayerNorm", (x,), of, both=both, backward_only={"outputs": 1})
 
 
+def group_norms():
+    for fmt, shape, groups in (("NCX", (3, 4, 5), 2), ("NXC", (2, 3, 2, 6), 3)):
+        x = 1 + 2 * normal(*shape)
+        channels = shape[1 if fmt == "NCX" else -1]
+        gamma, beta = 0.5 + np.abs(normal(channels)), normal(channels)
+
+        def of(inputs, outputs, upstream):
+            return (inputs[0], upstream, outputs[1], outputs[2], *inputs[1:2])
+
+        both = {"epsilon": 0.1, "groups": groups, "data_format": fmt}
+        yield Row(
+            "GroupNormBackward",
+            "GroupNorm",
+            (x, gamma, beta),
+            of,
+            by=(0, 1, 2),
+            both=both,
+            backward_only={"outputs": 3},
+        )
+        yield Row("GroupNormBackward", "GroupNorm", (x,), of, both=both, backward_only={"outputs": 1})
+
+
 def prelus():
     for fmt, shape in (
         ("NCX", (3,)),
@@ -354,6 +376,7 @@ ROWS = [
     *convolutions(),
     *batch_norms(),
     *layer_norms(),
+    *group_norms(),
     *prelus(),
     *interpolations(),
 ]

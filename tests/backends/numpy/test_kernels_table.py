@@ -772,6 +772,17 @@ EMPTY = {
     "group norm": row(
         "GroupNorm", EMPTY3, groups=2, **NCX, to=(EMPTY3, np.zeros((0, 2), F32), np.zeros((0, 2), F32))
     ),
+    "group norm backward": row(
+        "GroupNormBackward",
+        EMPTY3,
+        EMPTY3,
+        *[np.zeros((0, 2), F32)] * 2,
+        a([1, 1], F32),
+        groups=2,
+        **NCX,
+        outputs=3,
+        to=(EMPTY3, [0, 0], [0, 0]),
+    ),
     "rms norm": row("RMSNorm", EMPTY3, to=EMPTY3),
 }
 

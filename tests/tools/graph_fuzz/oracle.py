@@ -370,7 +370,7 @@ def _probed(op: og.Op, values: list[Array], errors: list[Array], outputs: list[A
         typical = float(spread.max(initial=0.0)) / 2
         relative = max(1e-5, F32 * _drift(summed))
         result.append(4 * np.maximum(spread, typical) + relative * np.abs(output) + relative / 10 * largest)
-    if op.kind in ("BatchNormTrainingBackward", "LayerNormBackward"):
+    if op.kind in ("BatchNormTrainingBackward", "GroupNormBackward", "LayerNormBackward"):
         result[0] = result[0] + 4 * F32 * _size_of_terms(op, values)
     if op.kind == "LayerNorm":
         result[0] = result[0] + _drift_of_means(op, values[0])

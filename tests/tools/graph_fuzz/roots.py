@@ -175,13 +175,13 @@ def group_norm(draw: Draw, kind: str, x: int | None) -> list[int]:
     )
     keep, affine = draw.chance(0.4), draw.chance(0.6)
     scale = [draw.weights([channels], "f32"), draw.weights([channels], "f32")] if affine else []
-    attributes = {
-        "groups": groups,
-        "keep_stats": keep,
-        "use_affine": affine,
-        "data_format": draw.format,
-        "epsilon": 0.1,
-    }
+    attributes = {"groups": groups, "use_affine": affine, "data_format": draw.format, "epsilon": 0.1}
+    if kind == "GroupNormBackward":
+        of_groups = [shape[0], groups]
+        stats = [draw.input(of_groups, "f32"), draw.input(of_groups, "f32", "positive")]
+        count = 3 if affine else 1
+        return draw.ops(kind, draw.input(shape), x, *stats, *scale[:1], outputs=count, **attributes)
+    attributes["keep_stats"] = keep
     return draw.ops(kind, x, *scale, outputs=3 if keep else 1, **attributes)
 
 
@@ -388,7 +388,7 @@ FAMILIES: dict[Root, tuple[str, ...]] = {
     softmax: ("SoftMax", "SoftMaxBackward", "LogSoftmax", "LogSoftmaxBackward"),
     batch_norm: ("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"),
     layer_norm: ("LayerNorm", "LayerNormBackward", "RMSNorm"),
-    group_norm: ("GroupNorm",),
+    group_norm: ("GroupNorm", "GroupNormBackward"),
     concat: ("Concat",),
     reshape: ("StaticReshape",),
     transpose: ("StaticTranspose",),
