@@ -120,10 +120,13 @@ class PlanExecutable:
         ready = cast("PreparedConstants | None", prepared)
         if self.blocks:
             fork.run(self._run_blocks, addresses)
-        elif ready is None:
-            fork.run(self.plan.run, addresses)
+            return
+        if ready is not None:
+            addresses = [*addresses, *ready.addresses]
+        if self.plan.alone and self.plan.is_ready:  # what is generated already runs on any thread
+            self.plan.run(addresses, ready)
         else:
-            fork.run(self.plan.run, [*addresses, *ready.addresses], ready)
+            fork.run(self.plan.run, addresses, ready)
 
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """The same with addresses, memory objects and arguments prepared."""

@@ -286,7 +286,8 @@ class AtAddresses(Protocol):
     """An executable that can be run on memory that its caller vouches for, with nothing checked and nothing kept."""
 
     def prepare(self, addresses: Sequence[int]) -> object:
-        """What it makes of the constant inputs as they are now: for `run_at`, and the caller's to keep.
+        """What it makes of the constant inputs as they are now: for `run_at`, and the caller's to keep; None where it
+        makes nothing of any.
 
         Args:
             addresses: of all inputs, in order; only those of constants are read.

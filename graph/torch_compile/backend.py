@@ -26,6 +26,7 @@ from .tensors import KnownMemory, memory_of
 from .tracing import resizings_whole
 from .versions import steady_arguments, tracing
 
+_get_num_threads, _is_grad_enabled = torch.get_num_threads, torch.is_grad_enabled
 KEPT_PROGRAMS = 16
 """Programs that a graph keeps for different sizes."""
 
@@ -73,7 +74,9 @@ class CompiledFunction:
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The graph's outputs; the list is emptied."""
         try:
-            key = (torch.get_num_threads(), *[_sizes(arguments[number]) for number in self._varying])
+            key: tuple[Any, ...] | None = (_get_num_threads(),)
+            if self._varying:
+                key = (*key, *[_sizes(arguments[number]) for number in self._varying])
             program = self.programs.get(key)
             if program is None:
                 program = self._planned(key, arguments)
@@ -83,10 +86,15 @@ class CompiledFunction:
             self.mishaps.note(error, (), "preparing a call")
             program = whole_graph(self._graph, self._module, self.role == "backward")
             key = None
+        if not _is_grad_enabled():
+            return program.run(arguments) if program.proven else self._run(program, key, arguments)
         with torch.no_grad():
-            if program.proven or key is None or self.options.strict:
-                return program.run(arguments)
-            return program.try_out(arguments, partial(self._handed_over, key))
+            return self._run(program, key, arguments)
+
+    def _run(self, program: Program, key: tuple[Any, ...] | None, arguments: list[Any]) -> list[Any]:
+        if program.proven or key is None or self.options.strict:
+            return program.run(arguments)
+        return program.try_out(arguments, partial(self._handed_over, key))
 
     def _handed_over(self, key: tuple[Any, ...], error: Exception, arguments: list[Any]) -> list[Any]:
         """What torch makes of the whole graph, where a step of its own could not do what was planned."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +16,12 @@ from ..runtime.arrays import Array, data_type_of
 from .framework import inner, torch
 
 StorageWeakRef: Any = inner("torch.multiprocessing.reductions", "StorageWeakRef")
-_expired: Any = torch.UntypedStorage._expired
+expired: Callable[[int], bool] = torch.UntypedStorage._expired
+data_ptr: Callable[[Any], int] = torch.Tensor.data_ptr
+empty: Callable[[Sequence[int], Sequence[int], Any], Any] = getattr(
+    torch._C._dynamo.guards, "_empty_strided_cpu", None
+) or (lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device="cpu"))
+"""An uninitialised tensor of a shape, strides and a type: what inductor's programs call, or what all do."""
 DATA_TYPES: dict[Any, DataType] = {
     getattr(torch, name.removeprefix("torch.")): data_type_of(np.empty(0, dtype), name)
     for name, dtype in NUMPY_TYPES.items()
@@ -41,7 +46,7 @@ class KnownMemory:
 
     def is_gone(self) -> bool:
         """Whether nobody has it any longer."""
-        return _expired(self.number)
+        return expired(self.number)
 
 
 def memory_of(tensor: Any) -> int:

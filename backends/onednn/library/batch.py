@@ -1,7 +1,7 @@
 """Many primitives in one call: a loop of machine code over `dnnl_primitive_execute`, which sets threads in between.
 
-A call through ctypes costs as much as the smallest primitives take. Where code can't be placed, the primitives are
-called one by one.
+Before them it points memory objects at the arguments of a call. A call through ctypes costs as much as the smallest
+primitives take. Where code can't be placed, the library's functions are called one by one.
 """
 
 from __future__ import annotations
@@ -9,34 +9,55 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int, c_int64, c_uint64, c_void_p
+from struct import Struct
 from typing import Any
 
 from attrs import frozen
 
 from .loading import load
-from .machine_code import ENDBR64, assembled, place
+from ....graph.runtime.machine_code import ENDBR64, assembled, place
 
 _LOOP = (
     ENDBR64,
     "53",  # push rbx
     "55",  # push rbp
     "41 54",  # push r12
+    "41 55",  # push r13
+    "48 83 ec 08",  # sub rsp, 8
     "48 89 fb",  # mov rbx, rdi
-    "48 8d 6f 10",  # lea rbp, [rdi + calls]
-    "4c 8b 67 08",  # mov r12, [rdi + count]
+    "48 83 3b 00",  # cmp qword [rbx + getter], 0
+    "74 @ready",  # jz ready
+    "ff 13",  # call [rbx + getter]
+    "41 89 c5",  # mov r13d, eax
+    "8b 7b 10",  # mov edi, [rbx + threads]
+    "ff 53 08",  # call [rbx + setter]
+    "ready:",
+    "4c 8b 63 18",  # mov r12, [rbx + count]
+    "48 8b 6b 20",  # mov rbp, [rbx + calls]
     "next:",
     "48 8b 7d 08",  # mov rdi, [rbp + first]
-    "48 8b 33",  # mov rsi, [rbx + stream]
-    "48 8b 55 10",  # mov rdx, [rbp + arguments]
-    "48 8b 4d 18",  # mov rcx, [rbp + list]
+    "48 8b 75 10",  # mov rsi, [rbp + second]
+    "48 8b 36",  # mov rsi, [rsi]
+    "48 03 75 18",  # add rsi, [rbp + offset]
+    "48 8b 55 20",  # mov rdx, [rbp + arguments]
+    "48 8b 4d 28",  # mov rcx, [rbp + list]
     "ff 55 00",  # call [rbp + function]
-    "23 45 20",  # and eax, [rbp + status]
+    "23 45 30",  # and eax, [rbp + status]
     "75 @end",  # jnz end
-    "48 83 c5 28",  # add rbp, 40
+    "48 83 c5 38",  # add rbp, 56
     "49 ff cc",  # dec r12
     "75 @next",  # jnz next
     "end:",
+    "48 83 3b 00",  # cmp qword [rbx + getter], 0
+    "74 @out",  # jz out
+    "89 c5",  # mov ebp, eax
+    "44 89 ef",  # mov edi, r13d
+    "ff 53 08",  # call [rbx + setter]
+    "89 e8",  # mov eax, ebp
+    "out:",
+    "48 83 c4 08",  # add rsp, 8
+    "41 5d",  # pop r13
     "41 5c",  # pop r12
     "5d",  # pop rbp
     "5b",  # pop rbx
@@ -48,34 +69,52 @@ ANY_BIT = 0xFFFFFFFF
 
 
 class _Call(ctypes.Structure):
-    """A function with its arguments, but for the second, which is the stream; the code knows the places.
+    """A function with its arguments; the code knows the places.
 
-    `status` has the bits of what it returns that say that it has failed.
+    The second argument is the word at `second`, and `offset` more. `status` has the bits of what the function returns
+    that say that it has failed.
     """
 
     _fields_ = (
         ("function", c_void_p),
         ("first", c_void_p),
+        ("second", c_void_p),
+        ("offset", c_int64),
         ("arguments", c_int64),
         ("list", c_void_p),
         ("status", c_int64),
     )
 
 
-@functools.cache
-def _loop() -> Callable[[Any], int] | None:
-    start = place(assembled(_LOOP))
-    return None if start is None else ctypes.CFUNCTYPE(c_int, c_void_p)(start)
+class _Table(ctypes.Structure):
+    """What the code takes: calls, and, unless `getter` is null, the functions that tell and set the calling thread's number
+    of threads, and the number within.
+    """
+
+    _fields_ = (
+        ("getter", c_void_p),
+        ("setter", c_void_p),
+        ("threads", c_int64),
+        ("count", c_int64),
+        ("calls", c_void_p),
+    )
 
 
 @functools.cache
-def _table_of(count: int) -> type[ctypes.Structure]:
-    """What the code takes: the stream, how many calls, the calls."""
+def _start() -> int | None:
+    return place(assembled(_LOOP))
 
-    class Table(ctypes.Structure):
-        _fields_ = (("stream", c_void_p), ("count", c_int64), ("calls", _Call * count))
 
-    return Table
+@functools.cache
+def _loop(*, holding: bool = False) -> Callable[[Any], int] | None:
+    """The code as a function.
+
+    Args:
+        holding: whether Python's lock is held meanwhile.
+    """
+    start = _start()
+    kind = PYFUNCTYPE if holding else CFUNCTYPE
+    return None if start is None else kind(c_int, c_void_p)(start)
 
 
 @frozen
@@ -94,30 +133,122 @@ class Execution:
     threads: int
 
 
-def batch(stream: Any, executions: Sequence[Execution], threads: int) -> Callable[[], int] | None:
+@frozen
+class Pointing:
+    """A memory object that is pointed at an argument.
+
+    Attributes:
+        argument: its number. offset: from its beginning, in bytes. memory: handle of the object.
+    """
+
+    argument: int
+    offset: int
+    memory: int
+
+
+class Batch:
     """A callable that executes primitives in order until one fails, and returns the last one's status.
 
-    Args:
-        stream: the library's.
-        executions: their arguments must outlive the callable.
-        threads: how many are set before, and behind it where none has failed.
+    `point` says where arguments lie, for the next call and all that follow.
 
-    Returns:
-        None where code can't be placed.
+    Args:
+        loop: the code.
+        stream: the library's.
+        executions: their arguments must outlive the batch.
+        threads: how many are set before, and behind it where none has failed.
+        pointings: of the memory objects of arguments that move.
+        alone: whether it sets these threads itself, and puts back what was set before, failed or not.
     """
-    loop = _loop()
-    if loop is None:
-        return None
+
+    def __init__(
+        self,
+        loop: Callable[[Any], int],
+        stream: int,
+        executions: Sequence[Execution],
+        threads: int,
+        pointings: Sequence[Pointing] = (),
+        *,
+        alone: bool = False,
+    ) -> None:
+        lib = load()
+        self._loop = loop
+        self._moving = tuple(dict.fromkeys(one.argument for one in pointings))
+        self._pack = Struct(f"{len(self._moving)}Q").pack_into
+        self._words = (c_uint64 * (len(self._moving) + 1))()
+        self._words[-1] = stream
+        start = ctypes.addressof(self._words)
+        words = {number: start + 8 * place for place, number in enumerate(self._moving)}
+        streams = start + 8 * len(self._moving)
+        calls: list[_Call] = []
+        if pointings:
+            setter = ctypes.cast(lib.c.dnnl_memory_set_data_handle, c_void_p)
+            calls += [
+                _Call(setter, one.memory, words[one.argument], one.offset, 0, None, ANY_BIT)
+                for one in pointings
+            ]
+        calls += _executing(executions, threads, streams)
+        self._calls = (_Call * len(calls))(*calls)
+        getter, setter = (lib.runtime.getter, lib.runtime.setter) if alone else (0, 0)
+        behind = len(calls) - len(pointings)
+        first = ctypes.addressof(self._calls)
+        self._all = _Table(getter, setter, threads, len(calls), first)
+        self._pointed = _Table(getter, setter, threads, behind, first + len(pointings) * ctypes.sizeof(_Call))
+        self._at_all, self._at_pointed = ctypes.addressof(self._all), ctypes.addressof(self._pointed)
+        self._skips = behind == 0
+        self._now = self._at_pointed
+
+    def point(self, addresses: Sequence[int]) -> None:
+        """Has the arguments that move lie at their addresses.
+
+        Args:
+            addresses: of all arguments.
+        """
+        self._pack(self._words, 0, *[addresses[number] for number in self._moving])
+        self._now = self._at_all
+
+    def __call__(self) -> int:
+        if self._skips and self._now == self._at_pointed:
+            return 0
+        status = self._loop(self._now)
+        if not status:
+            self._now = self._at_pointed
+        return status
+
+
+def _executing(executions: Sequence[Execution], threads: int, streams: int) -> list[_Call]:
+    """Calls that execute primitives, and set the threads of each.
+
+    Args:
+        streams: where the stream's handle lies.
+    """
     lib = load()
     execute = ctypes.cast(lib.c.dnnl_primitive_execute, c_void_p)
     calls: list[_Call] = []
     now = threads
     for one in executions:
         if one.threads != now:
-            calls.append(_Call(lib.runtime.setter, one.threads))
+            calls.append(_Call(lib.runtime.setter, one.threads, streams))
             now = one.threads
-        calls.append(_Call(execute, one.primitive, one.count, ctypes.addressof(one.arguments), ANY_BIT))
+        arguments = ctypes.addressof(one.arguments)
+        calls.append(_Call(execute, one.primitive, streams, 0, one.count, arguments, ANY_BIT))
     if now != threads:
-        calls.append(_Call(lib.runtime.setter, threads))
-    table = _table_of(len(calls))(stream, len(calls), (_Call * len(calls))(*calls))
-    return functools.partial(loop, ctypes.byref(table))
+        calls.append(_Call(lib.runtime.setter, threads, streams))
+    return calls
+
+
+def batch(
+    stream: int,
+    executions: Sequence[Execution],
+    threads: int,
+    pointings: Sequence[Pointing] = (),
+    *,
+    alone: bool = False,
+    holding: bool = False,
+) -> Batch | None:
+    """A batch, as `Batch` has its arguments; None where code can't be placed.
+
+    Args:
+        holding: whether Python's lock is held meanwhile, which costs less than to give it away for microseconds.
+    """
+    loop = _loop(holding=holding)
+    return None if loop is None else Batch(loop, stream, executions, threads, pointings, alone=alone)

@@ -18,7 +18,7 @@ from attrs import frozen
 from ....graph.runtime.arrays import Array, address
 from ....ops.errors import LibraryError
 from . import loading
-from .machine_code import ENDBR64, assembled, place
+from ....graph.runtime.machine_code import ENDBR64, assembled, place
 
 BLOCK = 16
 """Elements of a pass through the loop."""

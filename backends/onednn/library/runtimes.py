@@ -51,6 +51,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def getter(self) -> int:
+        """Address of a C function that tells the calling thread's number of threads; 0 where it can't be set."""
+        ...
+
+    @property
     def setter(self) -> int:
         """Address of a C function that sets the number of threads within `hold`; 0 where that can't be."""
         ...
@@ -149,6 +154,10 @@ class OpenMP:
             self.release(held)
 
     @property
+    def getter(self) -> int:
+        return ctypes.cast(cast("Any", self.count), c_void_p).value or 0
+
+    @property
     def setter(self) -> int:
         return ctypes.cast(cast("Any", self._set_count), c_void_p).value or 0
 
@@ -184,6 +193,7 @@ class OpenMP:
 class _Unsettable:
     """Threads whose number nobody sets."""
 
+    getter = 0
     setter = 0
 
     def __init__(self, count: Callable[[], int]) -> None:

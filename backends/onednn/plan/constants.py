@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.locking import Lock
@@ -27,6 +27,7 @@ class PreparedConstants:
         version: of their content.
         made: what was made of them, kept alive.
         numbers: of the arguments that stay where they are as long as this is used: the constants and what was made.
+        addresses: of what was made.
     """
 
     arrays: Mapping[int, Array]
@@ -34,11 +35,10 @@ class PreparedConstants:
     version: int
     made: tuple[MadeConstant, ...]
     numbers: frozenset[int]
+    addresses: tuple[int, ...] = field(init=False)
 
-    @property
-    def addresses(self) -> list[int]:
-        """Of what was made."""
-        return [one.place for one in self.made]
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "addresses", tuple(one.place for one in self.made))
 
     def are(self, arrays: Sequence[Array]) -> bool:
         """Whether it was made of these very arrays, so that nothing need be looked up."""

@@ -14,11 +14,12 @@ import numpy as np
 from ....graph.runtime import profiling
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.cached import cached
-from ..library.batch import Execution, batch
+from ..library.batch import Batch, Execution, Pointing, batch
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive
 from ..library.prototypes import ExecArg
+from ..library.signals import shelter
 from .arena import GUARDS, Arena
 from .placement import Placement
 from .steps import AnyStep, Buffer, HostArray, HostStep, Step, described_argument, event_kind
@@ -39,6 +40,12 @@ class Planned(Protocol):
 
     @property
     def threads(self) -> int: ...
+
+    @property
+    def alone(self) -> bool: ...
+
+    @property
+    def brief(self) -> bool: ...
 
     @property
     def steps(self) -> Sequence[AnyStep]: ...
@@ -76,9 +83,8 @@ class Frame:
         self._execute = lib.c.dnnl_primitive_execute
         self._stream = plan.engine.stream
         by_buffer: dict[Buffer, int] = {}
-        self._pointed: list[tuple[int, int, int]] = []
+        self._pointed: list[Pointing] = []
         self._settled: Settled | None = None
-        self._unsettled: list[tuple[int, int, int]] = []
 
         def memory(desc: MemoryDesc, handle: int | None) -> int:
             made = lib.new("dnnl_memory_create", desc.handle, plan.engine.handle, c_void_p(handle))
@@ -97,7 +103,7 @@ class Frame:
                         self._arena.inside[start:][: root.desc.nbytes] = 0
                 else:
                     by_buffer[buffer] = memory(buffer.desc, None)
-                    self._pointed.append((root.argument, buffer.place, by_buffer[buffer]))
+                    self._pointed.append(Pointing(root.argument, buffer.place, by_buffer[buffer]))
             return by_buffer[buffer]
 
         self._calls: list[Execution | Callable[[], None]] = []
@@ -113,23 +119,44 @@ class Frame:
             args.append(ExecArg(Arg.SCRATCHPAD, scratchpad))
             array = (ExecArg * len(args))(*args)
             self._calls.append(Execution(primitive.handle, len(args), array, step.desc.threads))
+        self._moving = tuple(self._pointed)
+        self._addresses: Sequence[int] = ()
         self._runs = self._in_batches()
 
     def _in_batches(self) -> list[Callable[[], int | None]]:
-        """The calls with neighbouring primitives in one each; what they return is a status."""
+        """The calls with neighbouring primitives in one each; what they return is a status.
+
+        The first points at the arguments that move. Where there is no machine code `point` does.
+        """
+        plan = self._plan
+        self._alone = plan.alone
+        self._pointing: Batch | None = None
         runs: list[Callable[[], int | None]] = []
         executions: list[Execution] = []
         for call in (*self._calls, None):
             if isinstance(call, Execution):
                 executions.append(call)
                 continue
-            one_call = len(executions) > 1 and self._plan.engine.machine_code
-            together = batch(self._stream, executions, self._plan.threads) if one_call else None
-            runs += [partial(self._executed, one) for one in executions] if together is None else [together]
+            first = not runs and bool(self._moving)
+            together = self._batch(executions, self._moving if first else ()) if executions or first else None
+            if together is None:
+                self._alone = self._alone and not executions
+                runs += [partial(self._executed, one) for one in executions]
+            else:
+                self._pointing = together if first else self._pointing
+                runs.append(together)
             executions = []
             if call is not None:
                 runs.append(call)
         return runs
+
+    def _batch(self, executions: Sequence[Execution], pointings: Sequence[Pointing]) -> Batch | None:
+        plan = self._plan
+        if not plan.engine.machine_code:
+            return None
+        return batch(
+            *(self._stream, executions, plan.threads, pointings), alone=self._alone, holding=plan.brief
+        )
 
     def _executed(self, one: Execution) -> int:
         """Executes a primitive on its threads; the status."""
@@ -162,29 +189,49 @@ class Frame:
         Args:
             settled: arguments that are where they were at the call before that had the same object.
         """
-        set_handle, pointed = self._set_handle, self._pointed
-        if settled is not None and settled is self._settled:
-            pointed = self._unsettled
+        self._addresses = addresses
+        if settled is not self._settled:
+            self._settle(settled)
+        if self._hosted:
+            for argument, offset, seen, arrays, index in self._hosted:
+                arrays[index] = seen.at(addresses[argument] + offset)
+        if self._pointing is not None:
+            self._pointing.point(addresses)
         else:
-            self._settled = settled
-            numbers = frozenset[int]() if settled is None else settled.numbers
-            self._unsettled = [one for one in pointed if one[0] not in numbers]
-        for argument, offset, seen, arrays, index in self._hosted:
-            arrays[index] = seen.at(addresses[argument] + offset)
-        for argument, offset, memory in pointed:
-            set_handle(memory, addresses[argument] + offset)
+            self._point_one_by_one(self._moving)
+
+    def _settle(self, settled: Settled | None) -> None:
+        """Points what is settled, and leaves it where it is from here on."""
+        before, self._settled = self._moving, settled
+        numbers = frozenset[int]() if settled is None else settled.numbers
+        self._moving = tuple(one for one in self._pointed if one.argument not in numbers)
+        self._point_one_by_one([one for one in self._pointed if one.argument in numbers])
+        if self._moving != before:
+            self._runs = self._in_batches()
+
+    def _point_one_by_one(self, pointings: Sequence[Pointing]) -> None:
+        for one in pointings:
+            self._set_handle(one.memory, self._addresses[one.argument] + one.offset)
 
     def run(self) -> None:
         """Executes every primitive, on the plan's number of threads."""
         lib = self._plan.engine.lib
+        if profiling.recordings or self._arena.zone:
+            with lib.using(self._plan.threads):
+                if profiling.recordings:
+                    self._profiled_run()
+                else:
+                    deque(self._one_by_one(), maxlen=0)
+            return
+        if self._alone:  # batches set that themselves
+            shelter(lib.runtime, 1)
+            for call in self._runs:
+                status = call()
+                if status:
+                    lib.check(status, "dnnl_primitive_execute")
+            return
         held = lib.hold(self._plan.threads)
         try:
-            if profiling.recordings:
-                self._profiled_run()
-                return
-            if self._arena.zone:
-                deque(self._one_by_one(), maxlen=0)
-                return
             for call in self._runs:
                 status = call()
                 if status:
@@ -220,6 +267,8 @@ class Frame:
 
     def _one_by_one(self) -> Iterator[tuple[float, float]]:
         """Executes each step by itself; when it began and ended."""
+        if self._pointing is not None and self._addresses:
+            self._point_one_by_one(self._moving)
         for number, call in enumerate(self._calls):
             run = partial(self._executed, call) if isinstance(call, Execution) else call
             if self._arena.zone:

@@ -6,18 +6,26 @@ arrays; concurrent executions take a frame each from a pool, so that nothing is 
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Sequence
 
+from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import Lock
+from ..library.descriptors import Descriptor
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive
 from .frame import Frame, Settled
 from .placement import Life, place
 from .steps import AnyStep, Buffer, Step, in_place, uses
+from .team import seconds_of
 from .work import Work
 
+BRIEF_SECONDS = 20e-6
+"""So long Python's lock is held while primitives run: to give it away and wait for it again, among several threads of
+Python, takes longer than that.
+"""
 KEPT_FRAMES = os.cpu_count() or 1
 """Frames that a plan keeps. More threads than that may run it at once, but then they wait for each other's CPUs."""
 
@@ -34,11 +42,13 @@ class Plan:
         scratch_bytes: size of the arena.
         threads: how many its kernels run on: as many as they were described for, since scratchpads have a part for
             each. A kernel that finds more would write beside them.
+        alone: whether that is the calling thread without a team, wherever it stands.
     """
 
     def __init__(self, engine: NativeEngine, steps: Sequence[AnyStep]) -> None:
         self.engine = engine
         self.threads = engine.lib.threads
+        self.alone = self.threads == 1 and engine.lib.runtime.getter != 0
         self.steps = tuple(steps)
         self.implementations = tuple(f"{step.role} ({step.implementation})" for step in self.steps)
         """Each step's role and the library's name of its implementation, in order."""
@@ -71,6 +81,14 @@ class Plan:
                 lives[step] = Life(nbytes=self._scratchpads[step].nbytes, first=number, last=number)
         return lives
 
+    @cached
+    def brief(self) -> bool:
+        """Whether its primitives take no longer, alone, than other threads of Python may be kept waiting."""
+        asked = [step.desc.asked for step in self.steps if isinstance(step, Step)]
+        return self.alone and BRIEF_SECONDS > sum(
+            seconds_of(one) if isinstance(one, Descriptor) else math.inf for one in asked
+        )
+
     @property
     def works(self) -> list[Work]:
         """What the steps do, as far as the cost model knows them."""
@@ -95,6 +113,11 @@ class Plan:
                             step.desc.create() for step in self.steps if isinstance(step, Step)
                         )
         return self._primitives
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a frame is there for the next execution, if nobody else takes it."""
+        return bool(self._frames)
 
     def take(self) -> Frame:
         """A frame that nobody else uses; give it back with `give`."""

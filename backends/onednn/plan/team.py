@@ -36,10 +36,10 @@ def threads_of(descriptor: Descriptor, most: int) -> int:
     Args:
         most: those of the plan.
     """
-    return 1 if most > 1 and _seconds(descriptor) < ALONE_SECONDS else most
+    return 1 if most > 1 and seconds_of(descriptor) < ALONE_SECONDS else most
 
 
-def _seconds(descriptor: Descriptor) -> float:
+def seconds_of(descriptor: Descriptor) -> float:
     """About how long one core takes."""
     nbytes = sum(math.prod(desc.shape) * desc.itemsize for desc in _tensors(descriptor))
     return nbytes / BYTES_PER_SECOND + _flops(descriptor) / FLOPS_PER_SECOND

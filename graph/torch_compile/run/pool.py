@@ -14,6 +14,7 @@ from typing import Any
 from ...runtime.arrays import Array, aligned_bytes
 from ...runtime.locking import Lock
 from ..framework import torch
+from ..tensors import empty
 
 LEAST = 1 << 16
 """Bytes from which on a block is worth it."""
@@ -32,7 +33,7 @@ class Pool:
     def tensor(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, nbytes: int) -> Any:
         """An uninitialised dense tensor."""
         if nbytes < LEAST:
-            return torch.empty_strided(shape, strides, dtype=dtype)
+            return empty(shape, strides, dtype)
         block = self._taken(nbytes)
         view = block[:nbytes]
         weakref.finalize(view, self._returned, block).atexit = False

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from ....ops.errors import UnsupportedError
 from ...compile.compiled_partition import CompiledPartition
@@ -37,14 +38,23 @@ class Section:
 
     Attributes:
         run: takes addresses of inputs and outputs, and what `prepare` made.
+        at_once: the same where nobody records.
         prepare: takes the addresses of the inputs.
         inputs, outputs: places among the region's memory.
+        taken: from that memory, the addresses of both.
     """
 
     run: Callable[[Sequence[int], object], None]
+    at_once: Callable[[Sequence[int], object], None]
     prepare: Callable[[Sequence[int]], object]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    taken: Callable[[Sequence[int]], Sequence[int]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        places = (*self.inputs, *self.outputs)
+        several: Any = itemgetter(*places) if len(places) > 1 else lambda memory: [memory[n] for n in places]
+        object.__setattr__(self, "taken", several)
 
 
 class Region:
@@ -90,6 +100,8 @@ class Region:
         self._held_at = [address(array) for array in self._held]
         places |= {number: len(places) + place for place, number in enumerate(held)}
         self._sections = tuple(self._section(one, places) for one in self.compiled)
+        self._single = self._sections[0] if len(self._sections) == 1 and not self._between else None
+        self._unprepared: tuple[object, ...] | None = None
 
     @staticmethod
     def _section(compiled: CompiledPartition, places: Mapping[int, int]) -> Section:
@@ -100,11 +112,10 @@ class Region:
             )
         inputs = tuple(places[t.id] for t in executable.inputs)
         outputs = tuple(places[t.id] for t in executable.outputs)
-        if isinstance(executable, AtAddresses):
-            return Section(
-                profiling.watched(executable.run_at, compiled.owners), executable.prepare, inputs, outputs
-            )
-        return Section(profiling.watched(_on_arrays(executable), compiled.owners), _nothing, inputs, outputs)
+        on_memory = isinstance(executable, AtAddresses)
+        run = executable.run_at if on_memory else _on_arrays(executable)
+        prepare = executable.prepare if on_memory else _nothing
+        return Section(profiling.watched(run, compiled.owners), run, prepare, inputs, outputs)
 
     def prepare(self, addresses: Sequence[int]) -> tuple[object, ...]:
         """What is made of the constant inputs as they are now, for `run`: weights in the library's layouts.
@@ -112,10 +123,15 @@ class Region:
         Args:
             addresses: of the inputs; only those of constants are read.
         """
+        if self._unprepared is not None:
+            return self._unprepared
         memory = [*addresses, *[0] * (len(self.outputs) + len(self._between)), *self._held_at]
-        return tuple(
+        made = tuple(
             section.prepare([memory[place] for place in section.inputs]) for section in self._sections
         )
+        if all(one is None for one in made):
+            self._unprepared = made
+        return made
 
     def run(self, addresses: Sequence[int], prepared: Sequence[object]) -> None:
         """Computes the outputs. Thread-safe.
@@ -124,6 +140,12 @@ class Region:
             addresses: of the inputs and the outputs.
             prepared: what `prepare` made of the same constants.
         """
+        single = self._single
+        if single is not None:
+            memory = addresses if not self._held_at else [*addresses, *self._held_at]
+            run = single.run if profiling.recordings else single.at_once
+            run(single.taken(memory), prepared[0])
+            return
         between = [allocate(t) for t in self._between]  # kept alive until the end
         memory = [*addresses, *map(address, between), *self._held_at]
         for section, ready in zip(self._sections, prepared, strict=True):

@@ -12,7 +12,7 @@ from attrs import Factory, define, field, frozen
 from ....ops.errors import UnsupportedError
 from ..framework import torch
 from ..mishaps import Mishaps
-from ..tensors import normal, placed
+from ..tensors import data_ptr, empty, normal, placed
 from .comparing import Differences
 from .pool import POOL
 from .region import Region
@@ -84,13 +84,32 @@ class TorchCall:
     pure: bool = True
     lasting: bool = False
     timing: Timing = Factory(Timing)
+    _call: Callable[..., Any] = field(init=False)
+    _places: tuple[tuple[int, int], ...] | None = field(init=False)
+
+    @_call.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
+    def _without_wrapper(self) -> Callable[..., Any]:
+        """What is called: of an op of torch what its `__call__` calls."""
+        return self.function._op if type(self.function) is torch._ops.OpOverload else self.function
+
+    @_places.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
+    def _places_of_slots(self) -> tuple[tuple[int, int], ...] | None:
+        """Where slots stand among positional arguments, and their numbers; None where they also stand elsewhere."""
+        direct = [(place, one.number) for place, one in enumerate(self.args) if type(one) is Slot]
+        return tuple(direct) if len(direct) == _count([*self.args, *self.kwargs.values()]) else None
 
     def run(self, slots: list[Any]) -> None:
         """Calls it."""
-        made = self.function(
-            *[filled(one, slots) for one in self.args],
-            **{name: filled(one, slots) for name, one in self.kwargs.items()},
-        )
+        if self._places is None:
+            made = self._call(
+                *[filled(one, slots) for one in self.args],
+                **{name: filled(one, slots) for name, one in self.kwargs.items()},
+            )
+        else:
+            given = list(self.args)
+            for place, number in self._places:
+                given[place] = slots[number]
+            made = self._call(*given, **self.kwargs)
         if not self.several:
             if self.outputs[0] is not None:
                 slots[self.outputs[0]] = made
@@ -118,6 +137,14 @@ def filled(argument: Any, slots: Sequence[Any]) -> Any:
         made = [filled(one, slots) for one in cast("Sequence[Any]", argument)]
         return made if type(cast("object", argument)) is list else tuple(made)
     return argument
+
+
+def _count(arguments: Sequence[Any]) -> int:
+    """How many slots stand among arguments, with those in lists."""
+    return sum(
+        _count(cast("Sequence[Any]", one)) if isinstance(one, list | tuple) else isinstance(one, Slot)
+        for one in arguments
+    )
 
 
 def slots_of(arguments: Sequence[Any]) -> set[int]:
@@ -159,6 +186,8 @@ class Taken:
         """
         if self.checked and trusting:
             return tensor
+        if (tensor.shape, tensor.stride()) == (self.shape, self.strides) and not tensor.is_neg():
+            return tensor if tensor.dtype is self.dtype else placed(tensor, self.strides, self.dtype)
         if tensor.shape != self.shape:
             raise UnsupportedError(
                 f"an op of torch made a tensor of shape {list(tensor.shape)} where its tracing says "
@@ -191,7 +220,7 @@ class RegionOutput:
         """Memory for it."""
         if self.nbytes:
             return POOL.tensor(self.shape, self.strides, self.dtype, self.nbytes)
-        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+        return empty(self.shape, self.strides, self.dtype)
 
 
 @frozen(eq=False)
@@ -223,10 +252,25 @@ class RegionCall:
     weights: Weights = Factory(Weights)
     timing: Timing = Factory(Timing)
     failed: list[Exception] = Factory(list[Exception])
+    _slots: tuple[int, ...] = field(init=False)
+    _results: tuple[int, ...] = field(init=False)
+    _unchecked: tuple[int, ...] = field(init=False)
+
+    @_slots.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
+    def _slots_of_inputs(self) -> tuple[int, ...]:
+        return tuple(taken.slot for taken in self.inputs)
+
+    @_results.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
+    def _slots_of_outputs(self) -> tuple[int, ...]:
+        return tuple(made.slot for made in self.outputs)
+
+    @_unchecked.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
+    def _places_of_unchecked(self) -> tuple[int, ...]:
+        return tuple(place for place, taken in enumerate(self.inputs) if not taken.checked)
 
     def run(self, slots: list[Any]) -> None:
         """Makes the results: the region does, or torch where it can't."""
-        given = [slots[taken.slot] for taken in self.inputs]
+        given = [slots[number] for number in self._slots]
         try:
             made = self.by_torch(given) if self.failed else self._run(given)
             if self.differences.asked and not self.failed:
@@ -239,19 +283,27 @@ class RegionCall:
             made = self.by_torch(given)  # whose own error it is where the user's data are wrong
             self.mishaps.note(error, self.nodes, "running a region")
             self.failed.append(error)
-        for one, tensor in zip(self.outputs, made, strict=True):
-            slots[one.slot] = tensor
+        for number, tensor in zip(self._results, made, strict=True):
+            slots[number] = tensor
 
     def _run(self, tensors: Sequence[Any]) -> list[Any]:
         """Makes tensors for the results and has the region fill them."""
+        given = list(tensors)
         trusting = not self.mishaps.noted
-        given = [
-            one.fitted(tensor, trusting=trusting) for one, tensor in zip(self.inputs, tensors, strict=True)
-        ]
+        for place in self._unchecked if trusting else range(len(given)):
+            given[place] = self.inputs[place].fitted(given[place], trusting=trusting)
         made = [one.tensor() for one in self.outputs]
-        places = [tensor.data_ptr() for tensor in (*given, *made)]
-        weights = [given[place] for place in self.constant]
-        self.region.run(places, self.weights.of(weights, partial(self.region.prepare, places[: len(given)])))
+        places = [*map(data_ptr, given), *map(data_ptr, made)]
+        constant = self.constant
+        if constant:
+            weights = [given[place] for place in constant]
+            key = tuple([places[place] for place in constant])
+            prepared = self.weights.known(key, weights)
+            if prepared is None:
+                prepared = self.weights.of(weights, partial(self.region.prepare, places[: len(given)]))
+        else:
+            prepared = self.region.prepare(places[: len(given)])
+        self.region.run(places, prepared)
         return made
 
     @property
@@ -292,15 +344,19 @@ class Program:
         self.steps = tuple(steps)
         self.results = tuple(results)
         self._blank = [fixed.get(number) for number in range(count)]
+        self._plain = all(type(one) is Slot for one in self.results)
+        self._returned = [one.number for one in self.results if type(one) is Slot]
         last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
             for slot in step.reads | step.writes:
                 last[slot] = number
         kept = slots_of(self.results) | fixed.keys()
-        self._frees = [
+        frees = [
             tuple(slot for slot in step.reads | step.writes if last[slot] == number and slot not in kept)
             for number, step in enumerate(self.steps)
         ]
+        frees[-1:] = [()] * bool(frees)  # what is left goes with the list of slots
+        self._work = tuple(zip(self.steps, frees, strict=True))
 
     def run(self, arguments: list[Any], begun: list[Step] | None = None) -> list[Any]:
         """The graph's outputs; `arguments` are dropped as soon as nobody needs them.
@@ -311,15 +367,19 @@ class Program:
         """
         slots = [*arguments, *self._blank[len(arguments) :]]
         arguments.clear()
-        for step, frees in zip(self.steps, self._frees, strict=True):
+        start = perf_counter()
+        for step, frees in self._work:
             if begun is not None:
                 begun.append(step)
-            start = perf_counter()
             step.run(slots)
-            step.timing.add(perf_counter() - start)
+            end = perf_counter()
+            step.timing.add(end - start)
+            start = end
             for slot in frees:
                 slots[slot] = None
         self.proven = True
+        if self._plain:
+            return [slots[number] for number in self._returned]
         return [filled(one, slots) for one in self.results]
 
     def try_out(

@@ -2,12 +2,13 @@
 
 Torch counts most changes, and a weight with other memory has another address. What is written behind torch's back,
 `parameter.data[…] = 0` or through an array of NumPy's, is found by looking: at some words of each weight at each call,
-and at all of it piece by piece, call after call, against checksums. That takes a small part of the time that passes.
+and at all of it piece by piece, one after another, against checksums. That takes a small part of the time that passes.
 """
 
 from __future__ import annotations
 
 import gc
+import operator
 import weakref
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,14 +21,17 @@ from attrs import define
 
 from ...runtime.arrays import Array
 from ...runtime.locking import Lock
-from ..tensors import KnownMemory, as_bytes
+from ...runtime.words import Words
+from ..tensors import KnownMemory, as_bytes, data_ptr, expired
 
 KEPT = 64
 """Sets of weights that are kept for one region: layers of one kind share it."""
 SAMPLES = 32
 """Words of a weight that are looked at before each call."""
 PIECE = 1 << 14
-"""Bytes that have one checksum; before each call at least one such piece is looked at."""
+"""Bytes that have one checksum."""
+PAUSE = 0.0002
+"""Seconds after a look at pieces in which there is no other: one takes as long as a small model."""
 SHARE = 1 / 64
 """Part of the time since the last look that the next one may take."""
 LONGEST = 0.005
@@ -39,34 +43,36 @@ class _Set:
     """What was made of some weights.
 
     Attributes:
-        memory: theirs, which is not kept, so that a model can go.
+        memory: theirs, which is not kept, so that a model can go. numbers: by which it is known.
         versions: torch's counts of changes in place.
-        samples: some of their elements, where they lie; and what these were.
+        samples: some of their elements, and what these were.
         pieces: all of their elements, where they lie; and the checksum of each piece.
         made: of them.
     """
 
     memory: tuple[KnownMemory, ...]
     versions: tuple[int, ...]
-    samples: tuple[Array, ...]
-    sampled: bytes
+    samples: Words
     pieces: tuple[memoryview, ...]
     checksums: tuple[int, ...]
+    numbers: tuple[int, ...]
     made: tuple[object, ...] = ()
     next: int = 0
     looked: float = 0.0
 
     def is_gone(self) -> bool:
         """Whether some of their memory was given back, so that other tensors may lie there."""
-        return any(one.is_gone() for one in self.memory)
+        return any(map(expired, self.numbers))
 
     def is_fresh(self, versions: tuple[int, ...]) -> bool:
         """Whether they are as they were, as far as torch counts, and samples and the next pieces tell."""
-        return versions == self.versions and _read(self.samples) == self.sampled and self._pieces_are()
+        return versions == self.versions and self.samples.are() and self._pieces_are()
 
     def _pieces_are(self) -> bool:
-        """Whether the next pieces are as they were: as many as there is time for, one at least."""
+        """Whether the next pieces are as they were: as many as there is time for, one at least after a pause."""
         now = perf_counter()
+        if now - self.looked < PAUSE:
+            return True
         until = now + min((now - self.looked) * SHARE, LONGEST)
         place, count = self.next, len(self.pieces)
         for _ in range(count):
@@ -90,26 +96,41 @@ class Weights:
     def __len__(self) -> int:
         return len(self._sets)
 
+    def known(self, key: tuple[int, ...], tensors: Sequence[Any]) -> tuple[object, ...] | None:
+        """What was made of these tensors, if they are as they were; None if not.
+
+        Args:
+            key: their addresses.
+        """
+        known = self._sets.get(key)
+        if known is None or known.is_gone():
+            return None
+        try:
+            versions = tuple(map(_version, tensors))
+        except RuntimeError:
+            return None
+        return known.made if known.is_fresh(versions) else None
+
     def of(self, tensors: Sequence[Any], make: Callable[[], tuple[object, ...]]) -> tuple[object, ...]:
         """What `make` makes of these tensors, or has made."""
         if not tensors:
             return make()
         try:
-            versions = tuple([tensor._version for tensor in tensors])
+            versions = tuple(map(_version, tensors))
         except RuntimeError:  # tensors that were made in inference mode have none
             return make()
-        key = tuple([tensor.data_ptr() for tensor in tensors])
-        known = self._sets.get(key)
-        if known is not None and not known.is_gone() and known.is_fresh(versions):
-            return known.made
+        key = tuple(map(data_ptr, tensors))
+        known = self.known(key, tensors)
+        if known is not None:
+            return known
         sweep()
-        samples = tuple(_samples(tensor) for tensor in tensors)
         pieces = tuple(piece for tensor in tensors for piece in _pieces(tensor))
+        memory = tuple(KnownMemory(tensor) for tensor in tensors)
         found = _Set(
-            memory=tuple(KnownMemory(tensor) for tensor in tensors),
+            memory=memory,
+            numbers=tuple(one.number for one in memory),
             versions=versions,
-            samples=samples,
-            sampled=_read(samples),
+            samples=Words([_samples(tensor) for tensor in tensors]),
             pieces=pieces,
             checksums=tuple([zlib.crc32(piece) for piece in pieces]),
         )
@@ -135,6 +156,7 @@ class Weights:
                 self._sets.pop(key, None)
 
 
+_version: Callable[[Any], int] = operator.attrgetter("_version")
 _everywhere: list[weakref.ref[Weights]] = []
 
 
@@ -164,7 +186,3 @@ def _samples(tensor: Any) -> Array:
     memory = as_bytes(tensor)
     words = memory if memory.size % 4 else memory.view(np.uint32)
     return words[:: max(len(words) // SAMPLES | 1, 1)] if len(words) > 2 * SAMPLES else words
-
-
-def _read(samples: Sequence[Array]) -> bytes:
-    return b"".join([one.tobytes() for one in samples])

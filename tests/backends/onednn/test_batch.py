@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn.library import batch, machine_code
+from onednn_graph.backends.onednn.library import batch
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.library.prototypes import ExecArg
 from onednn_graph.backends.onednn.plan.frame import Frame
+from onednn_graph.graph.runtime import machine_code
 
 CONV = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 
@@ -22,8 +23,8 @@ if og.list_backends()["onednn"] is not None:
 def way(request, monkeypatch):
     """Both ways; the second as on a machine that gives no executable memory."""
     if request.param == "one by one":
-        monkeypatch.setattr(batch, "_loop", lambda: None)
-    elif batch._loop() is None:
+        monkeypatch.setattr(batch, "_start", lambda: None)
+    elif batch._start() is None:
         pytest.skip("this system gives no executable memory")
 
 
@@ -67,8 +68,15 @@ def test_a_plan_of_several_primitives_is_exact(way):
     assert not np.array_equal(out, expected)
 
 
-def test_the_first_failure_ends_a_batch():
-    if batch._loop() is None:
+def table_of(calls, **more):
+    count = len(calls)
+    listed = (batch._Call * count)(*calls)
+    return listed, batch._Table(count=count, calls=ctypes.addressof(listed), **more)
+
+
+@pytest.mark.parametrize("holding", [False, True])
+def test_the_first_failure_ends_a_batch(holding):
+    if batch._start() is None:
         pytest.skip("this system gives no executable memory")
     seen = []
 
@@ -79,16 +87,80 @@ def test_the_first_failure_ends_a_batch():
 
     lists = [(ctypes.c_int * 1)() for _ in range(4)]
     function = ctypes.cast(execute, ctypes.c_void_p)
+    words = (ctypes.c_uint64 * 2)(99, 1000)
+    seconds = [ctypes.addressof(words) + 8 * (n % 2) for n in range(4)]
     calls = [
-        batch._Call(function, n + 1, n + 10, ctypes.addressof(a), batch.ANY_BIT) for n, a in enumerate(lists)
+        batch._Call(function, n + 1, seconds[n], n, n + 10, ctypes.addressof(a), batch.ANY_BIT)
+        for n, a in enumerate(lists)
     ]
-    table = batch._table_of(4)(99, 4, (batch._Call * 4)(*calls))
-    assert batch._loop()(ctypes.byref(table)) == 5
-    assert seen == [(n + 1, 99, n + 10, ctypes.addressof(lists[n])) for n in range(3)]
+    kept, table = table_of(calls)
+    assert batch._loop(holding=holding)(ctypes.addressof(table)) == 5
+    expected = [99, 1001, 101]
+    assert seen == [(n + 1, expected[n], n + 10, ctypes.addressof(lists[n])) for n in range(3)]
     table.count = 2
     seen.clear()
-    assert batch._loop()(ctypes.byref(table)) == 0
+    assert batch._loop(holding=holding)(ctypes.addressof(table)) == 0
     assert len(seen) == 2
+    del kept
+
+
+@pytest.mark.parametrize("status", [0, 5])
+def test_a_batch_puts_back_the_threads_that_were_set(status):
+    """Whether it fails or not; and it has its own within."""
+    if batch._start() is None:
+        pytest.skip("this system gives no executable memory")
+    now, said = [7], []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int)
+    def getter():
+        return now[0]
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def setter(threads):
+        now[0] = threads
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+    def execute(primitive):
+        said.append(now[0])
+        return status
+
+    at = [ctypes.cast(one, ctypes.c_void_p).value for one in (getter, setter, execute)]
+    word = ctypes.c_uint64(0)
+    call = batch._Call(at[2], 1, ctypes.addressof(word), 0, 0, None, batch.ANY_BIT)
+    kept, table = table_of([call], getter=at[0], setter=at[1], threads=1)
+    assert batch._loop()(ctypes.addressof(table)) == status
+    assert (said, now) == ([1], [7])
+    del kept
+
+
+def test_a_model_of_one_thread_is_one_call_into_the_library(monkeypatch):
+    """Arguments are pointed at, threads are set and put back, and primitives run, in one call from Python."""
+    if batch._start() is None:
+        pytest.skip("this system gives no executable memory")
+    graph = og.Graph()
+    x = graph.input("x", "f32", [1, 64])
+    for _ in range(3):
+        x = graph.op("MatMul", x, graph.constant(np.eye(64, dtype=np.float32)))
+        x = graph.op("ReLU", x)
+    model = graph.compile(threads=1)
+    given = np.arange(-32, 32, dtype=np.float32)[None]
+    want = np.maximum(given, 0)
+    assert np.array_equal(model(given).only, want)
+    calls = []
+
+    real = batch.Batch.__call__
+
+    def counted(self):
+        calls.append("batch")
+        return real(self)
+
+    runtime = type(load().runtime)
+    monkeypatch.setattr(batch.Batch, "__call__", counted)
+    monkeypatch.setattr(Frame, "_point_one_by_one", lambda *given: calls.append("points") or None)
+    monkeypatch.setattr(runtime, "hold", lambda *given: calls.append("holds"))
+    for number in range(3):
+        assert np.array_equal(model(given + number).only, np.maximum(given + number, 0))
+    assert calls == ["batch"] * 3
 
 
 @pytest.mark.usefixtures("way")
@@ -119,7 +191,9 @@ def test_each_primitive_runs_on_its_own_threads(monkeypatch):
         runs = plain(frame)
         return [*runs, lambda: seen.append(("expected", described, lib.threads))]
 
-    watching = SimpleNamespace(dnnl_primitive_execute=execute)
+    watching = SimpleNamespace(
+        dnnl_primitive_execute=execute, dnnl_memory_set_data_handle=lib.c.dnnl_memory_set_data_handle
+    )
     monkeypatch.setattr(Frame, "_in_batches", watched)
     before = lib.threads
     feeds = {"a": np.ones((256, 256), np.float32), "b": np.ones((256, 256), np.float32)}
