@@ -15,8 +15,8 @@ from typing import Any
 
 from attrs import frozen
 
-from .loading import load
 from ....graph.runtime.machine_code import ENDBR64, assembled, place
+from .loading import load
 
 _LOOP = (
     ENDBR64,
@@ -87,8 +87,8 @@ class _Call(ctypes.Structure):
 
 
 class _Table(ctypes.Structure):
-    """What the code takes: calls, and, unless `getter` is null, the functions that tell and set the calling thread's number
-    of threads, and the number within.
+    """What the code takes: calls, and, unless `getter` is null, the functions that tell and set the calling thread's
+    number of threads, and the number within.
     """
 
     _fields_ = (

@@ -16,9 +16,9 @@ from typing import Any
 from attrs import frozen
 
 from ....graph.runtime.arrays import Array, address
+from ....graph.runtime.machine_code import ENDBR64, assembled, place
 from ....ops.errors import LibraryError
 from . import loading
-from ....graph.runtime.machine_code import ENDBR64, assembled, place
 
 BLOCK = 16
 """Elements of a pass through the loop."""

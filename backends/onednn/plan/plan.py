@@ -85,8 +85,10 @@ class Plan:
     def brief(self) -> bool:
         """Whether its primitives take no longer, alone, than other threads of Python may be kept waiting."""
         asked = [step.desc.asked for step in self.steps if isinstance(step, Step)]
-        return self.alone and BRIEF_SECONDS > sum(
-            seconds_of(one) if isinstance(one, Descriptor) else math.inf for one in asked
+        return (
+            self.alone
+            and sum(seconds_of(one) if isinstance(one, Descriptor) else math.inf for one in asked)
+            < BRIEF_SECONDS
         )
 
     @property
