@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Sequence
 
-from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import Lock
 from ..library.descriptors import Descriptor
 from ..library.memory import MemoryDesc
@@ -81,7 +80,7 @@ class Plan:
                 lives[step] = Life(nbytes=self._scratchpads[step].nbytes, first=number, last=number)
         return lives
 
-    @cached
+    @property
     def brief(self) -> bool:
         """Whether its primitives take no longer, alone, than other threads of Python may be kept waiting."""
         asked = [step.desc.asked for step in self.steps if isinstance(step, Step)]

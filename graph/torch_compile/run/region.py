@@ -53,8 +53,11 @@ class Section:
 
     def __attrs_post_init__(self) -> None:
         places = (*self.inputs, *self.outputs)
-        several: Any = itemgetter(*places) if len(places) > 1 else lambda memory: [memory[n] for n in places]
-        object.__setattr__(self, "taken", several)
+
+        def several(memory: Sequence[int]) -> Sequence[int]:
+            return [memory[place] for place in places]
+
+        object.__setattr__(self, "taken", itemgetter(*places) if len(places) > 1 else several)
 
 
 class Region:

@@ -87,16 +87,15 @@ class TorchCall:
     _call: Callable[..., Any] = field(init=False)
     _places: tuple[tuple[int, int], ...] | None = field(init=False)
 
-    @_call.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
-    def _without_wrapper(self) -> Callable[..., Any]:
-        """What is called: of an op of torch what its `__call__` calls."""
-        return self.function._op if type(self.function) is torch._ops.OpOverload else self.function
-
-    @_places.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
-    def _places_of_slots(self) -> tuple[tuple[int, int], ...] | None:
-        """Where slots stand among positional arguments, and their numbers; None where they also stand elsewhere."""
-        direct = [(place, one.number) for place, one in enumerate(self.args) if type(one) is Slot]
-        return tuple(direct) if len(direct) == _count([*self.args, *self.kwargs.values()]) else None
+    def __attrs_post_init__(self) -> None:
+        # Of an op of torch what its `__call__`, in Python, calls.
+        function: Any = self.function
+        direct = function._op if type(function) is torch._ops.OpOverload else function
+        object.__setattr__(self, "_call", direct)
+        # Where slots stand among positional arguments, with their numbers; None where they also stand elsewhere.
+        places = [(place, one.number) for place, one in enumerate(self.args) if type(one) is Slot]
+        plain = len(places) == _count([*self.args, *self.kwargs.values()])
+        object.__setattr__(self, "_places", tuple(places) if plain else None)
 
     def run(self, slots: list[Any]) -> None:
         """Calls it."""
@@ -256,17 +255,11 @@ class RegionCall:
     _results: tuple[int, ...] = field(init=False)
     _unchecked: tuple[int, ...] = field(init=False)
 
-    @_slots.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
-    def _slots_of_inputs(self) -> tuple[int, ...]:
-        return tuple(taken.slot for taken in self.inputs)
-
-    @_results.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
-    def _slots_of_outputs(self) -> tuple[int, ...]:
-        return tuple(made.slot for made in self.outputs)
-
-    @_unchecked.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
-    def _places_of_unchecked(self) -> tuple[int, ...]:
-        return tuple(place for place, taken in enumerate(self.inputs) if not taken.checked)
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_slots", tuple(taken.slot for taken in self.inputs))
+        object.__setattr__(self, "_results", tuple(made.slot for made in self.outputs))
+        unchecked = (place for place, taken in enumerate(self.inputs) if not taken.checked)
+        object.__setattr__(self, "_unchecked", tuple(unchecked))
 
     def run(self, slots: list[Any]) -> None:
         """Makes the results: the region does, or torch where it can't."""
