@@ -321,6 +321,28 @@ class Graph(GraphCore):
 
         return write_graph(self)
 
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph as a model of ONNX, opset 20 or 21, which onnxruntime, OpenVINO and `og.from_onnx` read.
+
+        Inputs, outputs, constants and parameters keep their names, types and sizes; those that are not known are left
+        open. Data that lies channels last is given ONNX's order by Transpose, which runtimes move out of the way.
+        Quantize and Dequantize become the pairs of QuantizeLinear and DequantizeLinear that runtimes make kernels of
+        integers from; of numbers half-way between two integers, those with an odd zero point may go to the other one.
+
+        Args:
+            path: of the file. A model of more than 2 GiB has its constants in a second one, of that name and .data
+                behind it. Files that are there stay as they are until the new ones are whole and on the disk.
+
+        Raises:
+            UnsupportedError: ops that ONNX has none for, as those of training, of which `for_inference` makes a graph
+                without them; something depends on sizes that are not known; the package onnx is not installed.
+            GraphFileError: a file can't be written.
+            GraphError, ShapeError: see `finalize`.
+        """
+        from .onnx_export.exporter import to_onnx
+
+        to_onnx(self, path)
+
     # --- pictures ---
 
     def to_html(

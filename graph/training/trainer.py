@@ -345,6 +345,17 @@ class Trainer:
                     means.add(name, metric(found, arrays))
         return dict(means.found(None if self._comm is None else self._comm.mean))
 
+    def model(self, outputs: Sequence[str | LogicalTensor] | None = None) -> Graph:
+        """The model as it is now, to be compiled, saved or written as ONNX; training may go on meanwhile.
+
+        Args:
+            outputs: see `Graph.for_inference`, which it is made by.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, UnsupportedError: see `Graph.for_inference`.
+        """
+        return self._graph.for_inference(outputs)
+
     def _evaluation(self, names: frozenset[str]) -> CompiledGraph:
         if names not in self._evaluations:
             graph = evaluated(self._graph, self._loss, names)

@@ -500,3 +500,17 @@ def _step(**feeds: Any) -> None:
 def test_what_is_refused(attempt: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         attempt()
+
+
+def test_the_model_of_now_stays_while_training_goes_on() -> None:
+    graph, loss = linear()
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.1))
+    trainer.step({"x": X, "y": Y})
+    model = trainer.model()
+    assert model.input_names == ("x",)
+    assert model.output_names == ("found",)
+    assert not model.parameters
+    before = trainer.evaluate({"x": X})["found"]
+    trainer.step({"x": X, "y": Y})
+    np.testing.assert_array_equal(model.compile()(X)["found"], before)
+    assert not np.array_equal(trainer.evaluate({"x": X})["found"], before)
