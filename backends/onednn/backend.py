@@ -37,6 +37,7 @@ from .lowering.blocks import in_blocks
 from .lowering.finishing import finish, prepared, taps
 from .lowering.fusions import HOSTED, PATTERNS
 from .lowering.lowering import Lowering
+from .lowering.unmoved import functions_first
 from .lowering.walk import lower_all
 from .online import MadePlan, OnlineExecutable, PlanProblem
 from .plan.chooser import Limits
@@ -199,7 +200,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
     engine = native_engine(request.engine)
     blocks = in_blocks(request, engine.lib.threads)
     opaque = opaque if blocks is None else NO_LAYOUTS
-    block = request if blocks is None else blocks.request
+    block = functions_first(request if blocks is None else blocks.request)
     try:
         low = Lowering(engine, block, opaque, limits)
         lower_all(low, table.LOWERED)
@@ -211,6 +212,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
         raise UnsupportedError(f"no primitive of the library is left ({reasons})")
     made_once = prepared(low) if blocks is None else None
     plan = Plan(engine, low.emitter.steps)
+    known = {t.id for op in request.ops for t in op.outputs}  # moving ops behind others makes new ones
     doubted = request.options.verify or not all(map(_is_proven, plan.steps))
     executable = PlanExecutable(
         plan,
@@ -235,7 +237,7 @@ def _lowered(request: CompileRequest, opaque: Mapping[int, OpaqueLayout], limits
         ),
         made_once,
         () if blocks is None else blocks.offsets,
-        taps(low) if doubted and blocks is None else (),
+        tuple(tap for tap in taps(low) if tap.tensor.id in known) if doubted and blocks is None else (),
     )
     return low, executable
 

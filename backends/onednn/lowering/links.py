@@ -112,6 +112,12 @@ def one_scale(op: Op) -> OneScale | None:
     return OneScale(scales.pop(), zero_point) if zero_point is not None and len(scales) == 1 else None
 
 
+REORDERING = ("StaticReshape", "StaticTranspose")
+"""Ops whose result has all elements of their input, each once."""
+REAL_ALONE = frozenset({"LayerNorm", "LogSoftmax", "SoftMax"})
+"""Kinds whose primitives are given no integers."""
+
+
 @frozen(kw_only=True)
 class Rounding:
     """A Quantize and the Dequantize that alone reads it: what lies between is rounded, and is a real number again.
@@ -120,12 +126,14 @@ class Rounding:
         to: the integers' scale and zero point. data_type: their type.
         back: the scale and the zero point with which they become real.
         alone: the Quantize, where nothing comes along behind it.
+        ends: whether a chain may end with it, as nobody has a use for the integers.
     """
 
     to: OneScale
     data_type: DataType
     back: OneScale
     alone: Link
+    ends: bool
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -205,7 +213,15 @@ def cut(links: Sequence[Link], count: int) -> list[Link]:
         return [*links[:count], following.alone]
     kept = list(links[:count])
     last = max((n for n, one in enumerate(kept) if one.rounding is not None), default=None)
-    return kept if last is None or kept[-1].quantize is not None else cut(links, last)
+    if last is None or kept[-1].quantize is not None or in_integers(kept) is not None:
+        return kept
+    return cut(links, last)
+
+
+def in_integers(links: Sequence[Link]) -> list[Link] | None:
+    """The same with integers as the result; None where it does not end with those made real again."""
+    last = links[-1].rounding if links else None
+    return None if last is None or not last.ends else [*links[:-1], last.alone]
 
 
 def _rounding(ops: Ops, quantize: Link) -> Link | None:
@@ -214,9 +230,18 @@ def _rounding(ops: Ops, quantize: Link) -> Link | None:
     back = one_scale(users[0]) if len(users) == 1 and users[0].kind == "Dequantize" else None
     if back is None or quantize.quantize is None:
         return None
-    to, data_type = quantize.quantize, quantize.result.data_type
-    rounding = Rounding(to=to, data_type=data_type, back=back, alone=quantize)
-    return Link(ops=(*quantize.ops, users[0]), result=users[0].outputs[0], rounding=rounding)
+    to, data_type, real = quantize.quantize, quantize.result.data_type, users[0].outputs[0]
+    ends = _is_read_as_real(ops, real)
+    rounding = Rounding(to=to, data_type=data_type, back=back, alone=quantize, ends=ends)
+    return Link(ops=(*quantize.ops, users[0]), result=real, rounding=rounding)
+
+
+def _is_read_as_real(ops: Ops, tensor: LogicalTensor) -> bool:
+    """Whether nobody has a use for the integers behind a tensor, be it moved."""
+    return not ops.is_port(tensor) and all(
+        user.kind in REAL_ALONE or (user.kind in REORDERING and _is_read_as_real(ops, user.outputs[0]))
+        for user in ops.users(tensor)
+    )
 
 
 def _next(ops: Ops, tensor: LogicalTensor) -> Link | None:

@@ -198,7 +198,7 @@ class PostOps:
         Raises:
             Unfit: an operand that no primitive takes, or that is copied where more than one quantisation goes along.
         """
-        rounds = bool(links) and links[-1].quantize is not None
+        rounds = bool(links) and (links[-1].quantize is not None or links[-1].rounding is not None)
         again = any(link.rounding is not None for link in links)
         for link in links:
             if again and self._view.reads_copy(self._low, link):

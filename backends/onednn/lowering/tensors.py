@@ -291,6 +291,8 @@ class Tensors:
             if not self.way.integers or op is None or len(passed) == MOST_PASSED:
                 return None
             if op.kind == "Dequantize":
+                if tensor.id in self.where and op.inputs[0].id not in self.where:
+                    return None  # its integers were never written
                 found = self._dequantized(op)
                 if found is None:
                     return None

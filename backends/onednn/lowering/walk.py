@@ -15,7 +15,7 @@ from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
 from .fusions import REFUSALS
-from .links import BINARY, Link, chain, cut
+from .links import BINARY, Link, chain, cut, in_integers
 from .lowering import Lowered, Lowering, why_not
 from .matching import Refusal
 from .on_host import on_host
@@ -141,8 +141,9 @@ class Walk:
 
     def _taken(self, refuses: Refusal, op: Op) -> list[Link]:
         """What follows an op and may go along, from the first link on."""
-        links = chain(self._low.edges, op)
-        return cut(links, len(list(takewhile(partial(self._may_take, refuses, op), links))))
+        links, may_go = chain(self._low.edges, op), partial(self._may_take, refuses, op)
+        kept = cut(links, len(list(takewhile(may_go, links))))
+        return cut(kept, len(list(takewhile(may_go, kept))))  # it may end in integers that don't go along
 
     def _may_take(self, refuses: Refusal, op: Op, link: Link) -> bool:
         if link.rounding is not None and op.kind not in ROUNDING:
@@ -166,7 +167,8 @@ class Walk:
         """Lowers an op in the first way that fits, with as many links as fit it."""
         shorter = {len(one): one for one in (cut(links, count) for count in range(len(links) + 1))}
         chains = [shorter[length] for length in sorted(shorter, reverse=True)]
-        return any(self._attempt(op, how, one, way) for way in ways for one in chains)
+        each = [one for real in chains for one in (real, in_integers(real)) if one is not None]
+        return any(self._attempt(op, how, one, way) for way in ways for one in each)
 
     def _attempt(self, op: Op, how: Lowered, links: Sequence[Link], way: Way) -> bool:
         """Lowers an op in one way; where that fails, nothing but a reason is left of it."""
