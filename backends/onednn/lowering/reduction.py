@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.descriptors import PoolingForward, Reduction
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK
-from ..library.primitive import PostOp
+from ..library.memory import MemoryDesc
+from ..library.primitive import PostOp, PrimitiveAttributes
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .extremes import extremes_of_rows
@@ -20,6 +22,7 @@ from .lowering import Lowered, Lowering
 from .pooling import without_gaps
 from .post_ops import OperandView, PostOps
 from .sums_of_rows import follow, sum_of_rows
+from .tensors import label_of
 from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
@@ -38,6 +41,8 @@ EXTREMES = ("ReduceMax", "ReduceMin")
 
 def reduce(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """A reduction primitive; its result keeps the reduced axes, and is looked at without them."""
+    if links and _mean_of_integers(low, op, links):
+        return
     src = low.tensors.plain(op.inputs[0]) if op.kind in EXTREMES else low.tensors.read(op.inputs[0])
     shape, output = src.desc.shape, op.outputs[0]
     keep = op.attributes.flag("keep_dims")
@@ -167,22 +172,41 @@ The largest element is none of them: the pooling forgets a NaN.
 
 def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
     """A pooling over the reduced axes as spatial ones, where two axes stay."""
-    shape, output = src.desc.shape, op.outputs[0]
-    stay = [a for a in range(len(shape)) if a not in axes]
-    order = (*stay, *sorted(axes))
-    data = without_gaps(low, op.inputs[0], low.tensors.images(src, order))
-    window = tuple(shape[a] for a in sorted(axes))
-    ones, zeros = (1,) * len(axes), (0,) * len(axes)
-    small = (*(shape[a] for a in stay), *ones)
-    attributes = low.chooser.attributes()
+    data = without_gaps(low, op.inputs[0], low.tensors.images(src, _as_images(src, axes)))
+    wanted = low.layouts.any(_points(data), low.tensors.type_of(op.outputs[0]))
+    _pooled(low, op, op.outputs[0], data, wanted, low.chooser.attributes())
+
+
+def _as_images(src: Buffer, axes: set[int]) -> tuple[int, ...]:
+    """The axes with those that are reduced behind the others."""
+    return (*(a for a in range(len(src.desc.shape)) if a not in axes), *sorted(axes))
+
+
+def _points(images: Buffer) -> tuple[int, ...]:
+    """The shape of what a pooling over whole images makes."""
+    shape = images.desc.shape
+    return (*shape[:2], *(1 for _ in shape[2:]))
+
+
+def _pooled(
+    low: Lowering,
+    op: Op,
+    result: LogicalTensor,
+    data: Buffer,
+    wanted: MemoryDesc,
+    attributes: PrimitiveAttributes,
+) -> None:
+    """The pooling over whole images."""
+    spatial = data.desc.shape[2:]
+    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
     desc = low.chooser.describe(
         PoolingForward(
             propagation=Propagation.forward_inference,
             algorithm=POOLED[op.kind],
             src=data.desc,
-            dst=low.layouts.any(small, low.tensors.type_of(output)),
+            dst=wanted,
             strides=ones,
-            kernel=window,
+            kernel=spatial,
             dilates=zeros,
             pads_begin=zeros,
             pads_end=zeros,
@@ -191,12 +215,38 @@ def _by_pooling(low: Lowering, op: Op, src: Buffer, axes: set[int]) -> None:
     )
     made = Buffer(desc.memory_desc(Query.dst_md))
     low.emitter.run("pooling", desc, [(Arg.SRC, data), (Arg.DST, made)])
-    strides = (
-        None if made.desc.strides is None else reshaped_strides(small, made.desc.strides, output.dims or (1,))
-    )
+    dims = result.dims or (1,)
+    lies = made.desc.strides
+    strides = None if lies is None else reshaped_strides(_points(data), lies, dims)
     if strides is None:
         raise Unfit("a layout that can't be looked at without the reduced axes")
-    low.tensors.produce(output, low.layouts.view(made, output.dims or (1,), strides))
+    low.tensors.produce(result, low.layouts.view(made, dims, strides))
+
+
+MOST_INTEGERS = 1 << 16
+"""Elements of 8 bits whose sum a number in f32 holds exactly."""
+
+
+def _mean_of_integers(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
+    """A pooling of integers over whole images, which are summed as they are and are rounded once; whether it is one."""
+    found, quantize = low.tensors.quantized(op.inputs[0]), links[0].quantize
+    if op.kind not in POOLED or found is None or quantize is None or len(found.scales) > 1:
+        return False
+    shape, result = op.inputs[0].dims, links[0].result
+    axes = {a % len(shape) for a in low.edges.sizes(op, 1, "axes")}
+    spatial = 0 < len(axes) <= MAX_SPATIAL_RANK and len(shape) - len(axes) == 2
+    if not spatial or result.data_type is not found.buffer.desc.data_type:
+        return False
+    if math.prod(shape[a] for a in axes) > MOST_INTEGERS:
+        return False
+    seen = low.tensors.images(found.buffer, _as_images(found.buffer, axes))
+    lies = low.layouts.channels_last(seen.desc.shape, result.data_type)  # the library has no other kernel for them
+    data = low.emitter.bring(label_of(op.inputs[0]), seen, lies)
+    factor = found.scales[0] / quantize.scale
+    scaled = PostOp(Algorithm.eltwise_linear, factor, quantize.zero_point - factor * found.zero_point)
+    wanted = low.layouts.channels_last(_points(data), result.data_type)
+    _pooled(low, op, result, data, wanted, low.chooser.attributes([scaled]))
+    return True
 
 
 def why_not(op: Op) -> str | None:
