@@ -10,6 +10,7 @@ import numpy as np
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
+from ....ops.errors import LibraryError
 from ..library.descriptors import Binary
 from ..library.enumerators import Algorithm, Arg
 from ..library.memory import LARGEST_DIM, packed
@@ -115,7 +116,8 @@ def binary(low: Lowering, op: Op, links: Sequence[Link], a: Quantized, b: Quanti
     before: list[Link] = []
     if a.zero_point or b.zero_point:
         if op.kind not in SUMS:
-            _product(low, op, links, (a, b))
+            place = 0 if b.zero_point == 0 else 1
+            _product(low, op, links, place, (a, b)[place], (a, b)[1 - place])
             return
         offset = a.scales[0] * a.zero_point + SUMS[op.kind] * b.scales[0] * b.zero_point
         before = [
@@ -146,6 +148,8 @@ def with_real(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
     found = None if place is None else low.tensors.quantized(op.inputs[place])
     if place is None or found is None or len(found.scales) > 1:
         return False
+    if _multiplied(low, op, links, place, found):
+        return True
     real = op.inputs[1 - place]
     turned = TURNED.get(op.kind) if place == 1 else None
     done = Turned(algorithm=BINARY[op.kind]) if turned is None else turned
@@ -170,19 +174,40 @@ def _applied(low: Lowering, op: Op, links: Sequence[Link], tensor: LogicalTensor
     binary_primitive(low, op, links, Algorithm.binary_add, operands, SCALAR, (scale,))
 
 
-def _product(low: Lowering, op: Op, links: Sequence[Link], factors: tuple[Quantized, Quantized]) -> None:
+def _multiplied(low: Lowering, op: Op, links: Sequence[Link], place: int, found: Quantized) -> bool:
+    """A product of integers and such that broadcast to them, as a gate for each channel; whether it is one.
+
+    Args:
+        place: of the factor that has all elements. found: its integers.
+    """
+    gate = low.tensors.quantized(op.inputs[1 - place])
+    if gate is None or len(gate.scales) > 1:
+        return False
+    try:
+        with low.attempt(low.tensors.way):
+            _product(low, op, links, place, found, gate)
+    except (Unfit, LibraryError):
+        return False
+    return True
+
+
+def _product(
+    low: Lowering, op: Op, links: Sequence[Link], place: int, found: Quantized, factor: Quantized
+) -> None:
     """A product of two tensors, one of them without zero point: a post-op of the sum that takes the other's off.
+
+    Args:
+        place: of the other among the op's inputs. found: its integers.
+        factor: those without zero point.
 
     Raises:
         Unfit: another op, two zero points, or integers that were moved since.
     """
-    place = next((number for number, factor in enumerate(factors) if not factor.zero_point), None)
-    source = None if place is None else low.edges.producer(op.inputs[place])
-    if op.kind != "Multiply" or place is None or source is None or source.kind != "Dequantize":
+    source = low.edges.producer(op.inputs[1 - place])
+    if op.kind != "Multiply" or factor.zero_point or source is None or source.kind != "Dequantize":
         raise Unfit("zero points go through sums, and one through a product")
-    factor, other = factors[place], factors[1 - place]
     then = (
         Link(ops=(), result=op.outputs[0], algorithm=Algorithm.binary_mul, operand=source.inputs[0]),
         Link(ops=(), result=op.outputs[0], algorithm=Algorithm.eltwise_linear, alpha=factor.scales[0]),
     )
-    _applied(low, op, [*then, *links], op.inputs[1 - place], other)
+    _applied(low, op, [*then, *links], op.inputs[place], found)

@@ -22,7 +22,6 @@ from .lowering import Lowered, Lowering
 from .pooling import without_gaps
 from .post_ops import OperandView, PostOps
 from .sums_of_rows import follow, sum_of_rows
-from .tensors import label_of
 from .views import reshaped_strides
 
 ALGORITHMS: dict[str, tuple[Algorithm, float]] = {
@@ -240,12 +239,12 @@ def _mean_of_integers(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
     if math.prod(shape[a] for a in axes) > MOST_INTEGERS:
         return False
     seen = low.tensors.images(found.buffer, _as_images(found.buffer, axes))
-    lies = low.layouts.channels_last(seen.desc.shape, result.data_type)  # the library has no other kernel for them
-    data = low.emitter.bring(label_of(op.inputs[0]), seen, lies)
+    if seen.desc != low.layouts.channels_last(seen.desc.shape, result.data_type):
+        return False  # the library has no other kernel for them
     factor = found.scales[0] / quantize.scale
     scaled = PostOp(Algorithm.eltwise_linear, factor, quantize.zero_point - factor * found.zero_point)
-    wanted = low.layouts.channels_last(_points(data), result.data_type)
-    _pooled(low, op, result, data, wanted, low.chooser.attributes([scaled]))
+    wanted = low.layouts.channels_last(_points(seen), result.data_type)
+    _pooled(low, op, result, seen, wanted, low.chooser.attributes([scaled]))
     return True
 
 

@@ -168,3 +168,47 @@ def test_integers_become_those_of_another_scale_by_a_binary():
     if has_isa("avx2"):
         (event,) = [e for e in profiled(model, x) if e.name == "quantize"]
         assert any(text.startswith("src_1") for text in event.tensors)
+
+
+# --- gates: means of integers, and products with what they become ----------------------------------
+
+
+@each("turned", [False, True])
+@each("points", [(0, 0), (9, 0), (0, 4), (9, 4)])
+@each("shape", [(2, 24, 5, 5), (1, 40, 7, 3), (3, 7, 11)])
+def test_a_gate_of_integers_is_not_made_real(shape, points, turned):
+    graph = og.Graph()
+    x, gate = graph.input("x", "u8", shape), graph.input("gate", "u8", [*shape[:2], *(1 for _ in shape[2:])])
+    real = [
+        graph.dequantize(t, scales=[scale], zps=[z])
+        for t, scale, z in zip((x, gate), (0.5, 0.25), points, strict=True)
+    ]
+    y = graph.multiply(*(real[::-1] if turned else real))
+    graph.output(graph.quantize(y, scales=[4.0], zps=[20], output_type="u8"), name="y")
+    rng = np.random.default_rng(5)
+    arrays = [rng.integers(0, 256, t.shape, np.uint8) for t in graph.inputs]
+    model = graph.compile()
+    np.testing.assert_array_equal(model(*arrays)["y"], graph.compile(backend="numpy")(*arrays)["y"])
+    if has_isa("avx2") and not points[1]:
+        assert not [name for name in steps(model) if name.startswith("dequantize")], steps(model)
+
+
+@each("keep", [True, False])
+@each(
+    ("shape", "axes"),
+    [((2, 33, 7, 5), (2, 3)), ((2, 6, 5, 20), (1, 2)), ((1, 64, 9), (2,)), ((1, 5, 3, 4, 6), (2, 3, 4))],
+)
+@each(("kind", "points"), [("u8", (0, 0)), ("u8", (7, 100)), ("s8", (-20, 11))])
+def test_a_mean_of_integers_is_rounded_once(kind, points, shape, axes, keep):
+    graph = og.Graph()
+    x = graph.dequantize(graph.input("x", kind, shape), scales=[0.5], zps=[points[0]])
+    y = graph.op("ReduceMean", x, axes=list(axes), keep_dims=keep)
+    graph.output(graph.quantize(y, scales=[0.125], zps=[points[1]], output_type=kind), name="y")
+    least, most = (0, 255) if kind == "u8" else (-128, 127)
+    x = np.random.default_rng(6).integers(least, most + 1, shape)
+    means = (x - float(points[0])).mean(axes, keepdims=keep) * 4 + points[1]
+    model = graph.compile()
+    made = model(x.astype(np.uint8 if kind == "u8" else np.int8))["y"]
+    assert np.abs(np.clip(means, least, most) - made).max() < 0.5001
+    if has_isa("avx512_core") and axes == (1, 2):
+        assert [name.split(":")[0] for name in steps(model)] == ["pooling (jit_int"]
