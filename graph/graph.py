@@ -19,6 +19,7 @@ from .compile.record import Explanations
 from .compile.whole import compile_graph, partitions_of, tune_graph
 from .core.building import GraphCore
 from .model.logical_tensor import LogicalTensor
+from .runtime.collecting import at_rest
 from .runtime.engine import Engine
 
 if TYPE_CHECKING:
@@ -280,9 +281,12 @@ class Graph(GraphCore):
             ArgumentTypeError: no path, no engine, or `recompile` is no bool.
             UnsupportedError: see `Graph.compile`; an op that is not registered here is an UnknownOpError.
         """
-        from .compile.loading import load_compiled
+        with (
+            at_rest()
+        ):  # graphs and plans stay, and so do the modules that are imported for the first of them
+            from .compile.loading import load_compiled
 
-        return load_compiled(path, engine, recompile=recompile)
+            return load_compiled(path, engine, recompile=recompile)
 
     def save(self, path: str | os.PathLike[str], *, weights: bool | None = None) -> None:
         """Writes the graph to a file in oneDNN Graph's JSON format, which benchdnn and Netron read.

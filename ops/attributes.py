@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from .data_types import parse_enum
 from .errors import (
@@ -24,6 +24,7 @@ from .errors import (
     nearest,
 )
 from .hints import argument_hint
+from .records import frozen
 from .values import check_identifier, format_value, integer, listed
 
 AttributeValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]

@@ -11,11 +11,10 @@ import math
 from collections.abc import Sequence
 from enum import Enum
 
-from attrs import frozen
-
 from . import spatial
 from .attributes import Attributes
 from .formats import AxisMap, axis_positions, data_axes, weights_axes
+from .records import frozen
 from .windows import WindowAttributes, resolve_pads, window_attributes
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from .records import frozen
 
 DATA_FORMATS = ("NXC", "NCX")
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from . import spatial
 from .attributes import NON_NEGATIVE, POSITIVE, Attributes, AttributeSpec, AttributeType, OneOf
 from .data_types import DataType
+from .records import frozen
 from .registry import REGISTRY
 from .schema import UNKNOWN_DIM, BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
 from .shared import (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from .attributes import Attributes, AttributeSpec, AttributeValue, canonical_value
 from .data_types import DataType, parse_enum
 from .errors import SchemaError, ShapeError, nearest
+from .records import frozen
 from .values import check_identifier, format_value, integer, listed
 
 UNKNOWN_DIM = -1
@@ -202,7 +203,7 @@ def shape_of_first_input(ctx: InferenceContext) -> tuple[Shape, ...]:
     return (ctx.inputs[0],)
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True)
 class OpSchema:
     """One op of the set.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from . import spatial
 from .attributes import Attributes
 from .formats import axis_positions
+from .records import frozen
 from .schema import InferenceContext, format_shape
 from .shared import known
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ..graph.compile.compiled_graph import CompiledGraph
 from ..graph.compile.signature import Key
@@ -23,6 +22,7 @@ from ..graph.runtime.arrays import Array
 from ..graph.runtime.tensor import allocate
 from ..ops.data_types import DataType
 from ..ops.errors import ArgumentError, UnknownOpError, nearest
+from ..ops.records import frozen
 from ..ops.registry import REGISTRY
 from .benchdnn.reference import FPMATH_TYPES
 from .benchdnn.rewriting import attribute_value

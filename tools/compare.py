@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from attrs import frozen
-
 from ..graph.graph import Graph
 from ..graph.model.logical_tensor import LogicalTensor, label
 from ..graph.runtime.arrays import Array
 from ..ops.errors import ArgumentError, UnsupportedError
+from ..ops.records import frozen
 from .bench import Timing, timed
 from .benchdnn.reference import Expected, reference
 from .benchdnn.tolerances import Comparison, rule_for

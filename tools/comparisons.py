@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ..backends.native.graph import NativeGraph
 from ..graph.compile.options import Policy
@@ -18,6 +17,7 @@ from ..graph.graph import Graph
 from ..graph.runtime.arrays import Array
 from ..graph.runtime.executable import Explanation
 from ..graph.runtime.tensor import allocate
+from ..ops.records import frozen
 from .benchdnn.filling import fill
 
 BURST = 0.004

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-from attrs import frozen
 from numpy.lib.npyio import NpzFile
 
 from ..graph.graph import Graph
@@ -20,6 +19,7 @@ from ..graph.open_graph import OpenGraph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..graph.runtime.replacing import replacing
 from ..ops.errors import ArgumentError, nearest
+from ..ops.records import frozen
 from .benchdnn.filling import fill
 from .staging import made_up
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from attrs import frozen
-
 from ..graph.files import read_graph, to_graph
 from ..graph.graph import Graph
 from ..graph.io.document import MAX_FILE_BYTES
@@ -19,6 +17,7 @@ from ..graph.onnx import from_onnx
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.text_files import file_error, file_name, reason_of
 from ..ops.errors import ArgumentError, GraphFileError
+from ..ops.records import frozen
 from ..ops.schema import format_shape
 from ..ops.values import format_value
 

@@ -7,11 +7,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from attrs import define
-
 from ..graph.model.logical_tensor import LogicalTensor
 from ..graph.model.op import Op
 from ..ops.data_types import DataType
+from ..ops.records import define
 
 CONVOLUTION, TRANSPOSED = "ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"
 MOST_FLOPS, MOST_ELEMENTS, MOST_WEIGHTS = 4e9, 1.5e7, 3.2e7

@@ -6,11 +6,12 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from attrs import field, frozen
+from attrs import field
 
 from ..backends.onednn.library.primitive import NativeEngine
 from ..backends.onednn.weight_gradients import machine
 from ..backends.onednn.weight_gradients.selection import cost_model
+from ..ops.records import frozen
 from .measuring import LayerLimits, Sample, best, chosen, sampling
 
 MOST_SECONDS = 600.0

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ..backends.onednn.library.enumerators import FpmathMode
 from ..backends.onednn.library.primitive import NativeEngine
@@ -19,6 +18,7 @@ from ..backends.onednn.weight_gradients.selection import candidates, in_order, s
 from ..backends.onednn.weight_gradients.strategies import STRATEGIES
 from ..graph.runtime.arrays import Array, address, numpy_type
 from ..ops.formats import DATA_FORMATS
+from ..ops.records import frozen
 from .layers import Layer, draw, op_of
 
 Clock = Callable[[], float]

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ..backends.onednn.library.loading import load
 from ..graph.files import read_graph
@@ -25,6 +24,7 @@ from ..graph.graph import Graph
 from ..graph.io.serialization import save_graph
 from ..graph.runtime.arrays import Array, numpy_type
 from ..ops.errors import OneDNNGraphError
+from ..ops.records import frozen
 from ..ops.values import one_line
 from .bench import Timing
 from .comparisons import interleaved, native, on_shifting_stack, ours, placed_inputs

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from ..graph.graph import Graph
 from ..graph.model.builder import snake_case
 from ..graph.model.logical_tensor import LogicalTensor
 from ..graph.runtime.arrays import numpy_type
 from ..ops.data_types import DataType
+from ..ops.records import frozen
 from ..ops.schema import OpSchema
 
 WIDTH = 88

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern
 from ...graph.model.logical_tensor import LogicalTensor, as_plain
@@ -19,6 +19,7 @@ from ...graph.runtime.executable import Executable, Explanation
 from ...graph.runtime.profiling import EventKind
 from ...graph.runtime.threads import get_num_threads
 from ...ops.errors import LibraryError
+from ...ops.records import frozen
 from ..onednn.library import fork
 from ..onednn.library.engines import native_engine
 from ..onednn.library.loading import load

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from weakref import WeakKeyDictionary, WeakSet
 
-from attrs import frozen
-
 from ...graph.model.op import Op
 from ...graph.model.topology import Topology
 from ...graph.runtime.locking import Lock
 from ...ops.errors import UnsupportedError
+from ...ops.records import frozen
 from ..onednn.library.loading import loaded_library
 from .building import partitioned
 from .limits import why_not

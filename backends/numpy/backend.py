@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
-from attrs import frozen
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.model.logical_tensor import LogicalTensor, as_plain, type_and_shape
@@ -17,6 +16,7 @@ from ...graph.runtime.executable import ExplainedStep, Explanation
 from ...graph.runtime.profiling import EventKind
 from ...graph.runtime.tensor import allocate
 from ...ops.errors import OutOfMemoryError, SchemaError
+from ...ops.records import frozen
 from ...ops.schema import CUSTOM
 from .kernels import KERNELS, Array, Kernel
 

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from attrs import frozen
 from numpy.lib.stride_tricks import as_strided
 
 from ...graph.model.op import Op
 from ...ops.convolution_geometry import ConvolutionGeometry, geometry, scatters
 from ...ops.formats import AxisMap
+from ...ops.records import frozen
 from ...ops.spatial import reached
 from .kernels import Array, along, kernel, store, wide
 

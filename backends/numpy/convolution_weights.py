@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ...graph.model.op import Op
 from ...ops.convolution_geometry import ConvolutionGeometry, geometry
+from ...ops.records import frozen
 from ...ops.spatial import reached
 from .convolution import grouped, view
 from .kernels import Array, kernel

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from attrs import frozen
 
 from ...graph.model.op import Op
 from ...ops.data_types import DataType
 from ...ops.formats import axis_positions
+from ...ops.records import frozen
 from .kernels import Array, kernel, store, wide
 
 

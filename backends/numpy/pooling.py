@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ...graph.model.op import Op
 from ...ops.pooling import PoolingAttributes, Windows, pooling_attributes, windows, windows_between
+from ...ops.records import frozen
 from ...ops.spatial import reached
 from .kernels import Array, kernel, store, wide
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...graph.compile.backend import SINGLE_OP_PRIORITY, CompileRequest, Pattern, single_op
 from ...graph.compile.options import Tune
@@ -22,6 +22,7 @@ from ...graph.runtime.executable import Executable, ExplainedStep, Explanation
 from ...graph.trust.store import STORE
 from ...ops.data_types import DataType
 from ...ops.errors import LibraryError, UnsupportedError
+from ...ops.records import frozen
 from .attempts import Attempts, Outcome
 from .digest import Keys
 from .executable import PlanExecutable
@@ -48,7 +49,7 @@ from .plan.steps import AnyStep, Buffer, HostStep, Step
 from .plan.unfit import Unfit
 from .proven import is_proven
 from .threads import one_core_seconds, threads_for
-from .weight_gradients.online import TrialRun
+from .weight_gradients.trial_run import TrialRun
 
 LOGGER = logging.getLogger(__name__)
 RESULTS = (Arg.DST, Arg.DIFF_SRC, Arg.DIFF_WEIGHTS)

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from attrs import field, frozen
+from attrs import field
 
 from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation, Visit
 from ...graph.runtime.shared_constants import MadeConstant
+from ...ops.records import frozen
 from .library import fork
 from .plan.arena import GUARDS
 from .plan.constants import ConstantPlan, PreparedConstants

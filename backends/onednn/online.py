@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...graph.compile.trials import Choices, Trial
 from ...graph.model.logical_tensor import LogicalTensor
@@ -12,10 +12,11 @@ from ...graph.runtime.arrays import Array
 from ...graph.runtime.executable import Executable, Explanation, OnlineChoice
 from ...graph.runtime.locking import Lock
 from ...graph.runtime.shared_constants import MadeConstant
+from ...ops.records import frozen
 from .executable import PlanExecutable
 from .library import fork
 from .plan.constants import PreparedConstants
-from .weight_gradients.online import way
+from .weight_gradients.trial_run import way
 
 
 @frozen

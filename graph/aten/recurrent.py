@@ -60,7 +60,7 @@ def recurrent(
         drop: what is done between layers for a chance to drop.
     """
     kind, functions = KINDS[op]
-    starts = list(given) if isinstance(given, list | tuple) else [given]
+    starts = list(given) if isinstance(given, Sequence) else [given]
     directions = 2 if bidirectional else 1
     each = len(params) // (layers * directions)
     if each * layers * directions != len(params) or each - (4 if has_biases else 2) not in (0, 1):

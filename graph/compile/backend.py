@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, SchemaError, nearest
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op

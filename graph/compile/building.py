@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...ops.errors import LibraryError, UnsupportedError
+from ...ops.records import frozen
 from ..runtime.executable import Executable, Explanation, Generated, InTurns
 from ..trust.doubts import Doubts
 from ..trust.settings import Verifying, verifying

@@ -11,9 +11,9 @@ from typing import Any
 from warnings import warn
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, as_plain, evolve_tensor, label

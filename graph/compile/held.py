@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from ..model.op import Op
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import frozen
-
 from ...ops.errors import ArgumentTypeError, GraphFileError, OneDNNGraphError, UnsupportedError
+from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..core.building import GraphCore
 from ..io.document_reader import loads
@@ -18,7 +17,6 @@ from ..io.serialization import graph_of
 from ..io.weights import tensor_in, weights_in
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import address
-from ..runtime.collecting import at_rest
 from ..runtime.engine import Engine, check_engine, default_engine
 from ..runtime.mapped_files import MappedTensors, map_tensors
 from ..runtime.shared_constants import MadeConstant
@@ -53,8 +51,7 @@ def load_compiled(
             )
         if not elsewhere:
             options.shared.hold(_made(file, told.program["made"]))
-        with at_rest():
-            graphs = {_shapes(one["shapes"]): _graph(file, told, one) for one in told.program["graphs"]}
+        graphs = {_shapes(one["shapes"]): _graph(file, told, one) for one in told.program["graphs"]}
         ports = None if told.program["ports"] is None else _ports(told.program["ports"])
     except OneDNNGraphError:
         raise

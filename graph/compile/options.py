@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypedDict
 
-from attrs import field, fields_dict, frozen
+from attrs import field, fields_dict
 
 from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..runtime.shared_constants import SharedConstants
 from ..runtime.threads import checked_threads

@@ -6,9 +6,8 @@ import logging
 import warnings
 from collections.abc import Collection, Sequence
 
-from attrs import frozen
-
 from ...ops.errors import BackendUnavailableWarning, UnsupportedError
+from ...ops.records import frozen
 from ..model.op import Op
 from ..model.topology import Contraction, Topology
 from ..runtime.callers import outside

@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...ops.errors import GraphFileError, OneDNNGraphError
+from ...ops.records import frozen
 from ..io.document import Document, Interface, OutputRecord
 from ..io.document_reader import Place, document_at, parsed
 from ..io.document_writer import dumps as dumps_document

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from attrs import define, field
+from attrs import field
 
+from ...ops.records import define
 from ..runtime.parameter import Parameter
 from .backend import BACKENDS
 from .held import updates

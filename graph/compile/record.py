@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import frozen
-
 from ...ops.errors import ArgumentError
+from ...ops.records import frozen
 from ..model.op import Op
 from ..runtime.executable import Explanation
 

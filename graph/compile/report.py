@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from ...ops.values import counted
 from ..pictures.profile import Profile
 from .record import HOST, REFERENCE, Placed, told

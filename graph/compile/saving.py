@@ -15,9 +15,9 @@ from importlib.metadata import version
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.errors import ArgumentError
+from ...ops.records import frozen
 from ..core.building import GraphCore
 from ..io.document_writer import dumps
 from ..io.serialization import from_graph

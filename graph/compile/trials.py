@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import field
 
+from ...ops.records import define, frozen
 from ..runtime.executable import OnlineChoice, Tried
 from ..runtime.locking import Lock
 

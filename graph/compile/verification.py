@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError
+from ...ops.records import frozen
 from ..model.logical_tensor import LayoutType, LogicalTensor, PropertyType, as_plain
 from ..model.op import Op
 from ..runtime.arguments import Arguments

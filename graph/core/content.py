@@ -6,9 +6,10 @@ import copy
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from attrs import define, field, fields_dict
+from attrs import field, fields_dict
 
 from ...ops.errors import ArgumentTypeError, GraphError, nearest
+from ...ops.records import define
 from ...ops.values import format_value, integer
 from ..model.inference import merge_shapes
 from ..model.logical_tensor import MAX_ID, LogicalTensor, at_home, format_shape, label

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from types import FunctionType
 
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.attributes import AttributeSpec, AttributeType, OneOf
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import ANY, CUSTOM, OpNames, OpSchema, counts_allowed
 from ..model.builder import snake_case

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import field
 
 from ...ops.data_types import DataType
 from ...ops.errors import UnsupportedError
+from ...ops.records import define
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM, Shape
 from ..core.building import GraphCore

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import define, field
+from attrs import field
 
 from ...ops.errors import UnsupportedError
+from ...ops.records import define
 from ...ops.schema import Port
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from attrs import frozen
-
 from ...ops.errors import SchemaError
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import CUSTOM, OpSchema
 from ...ops.values import format_value

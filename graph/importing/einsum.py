@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from string import ascii_letters
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from .expressions import reduce, reshape, transpose
 from .translation import Translation, Unmapped, Value, sizes
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from .expressions import binary, concat, cut, squeeze, unsqueeze
 from .translation import Translation, Value, sizes
 

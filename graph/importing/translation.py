@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, UnsupportedError
 from ...ops.host import HOSTED
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.values import one_line
 from ..graph import Graph

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from ...ops.attributes import S64_MIN, AttributeType, AttributeValue
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM, Shape
 from ...ops.values import format_value, integer, listed

@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn, cast
 
-from attrs import frozen
-
 from ...ops.attributes import S64_MAX, S64_MIN, AttributeType
 from ...ops.data_types import DataType, E
 from ...ops.errors import ArgumentTypeError, GraphFileError, nearest
+from ...ops.records import frozen
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
 from ..model.fpmath import FpmathMode

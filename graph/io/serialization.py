@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...ops.attributes import AttributeValue
 from ...ops.data_types import DataType
@@ -32,6 +32,7 @@ from ...ops.errors import (
     OneDNNGraphError,
     WeightsLeftOutWarning,
 )
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
 from ...ops.values import counted, format_value

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...ops.data_types import DataType
 from ...ops.errors import GraphFileError
+from ...ops.records import frozen
 from ...ops.values import integer, one_line
 from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, PropertyType

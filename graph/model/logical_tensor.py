@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.attributes import S64_MAX, S64_MIN
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError, LayoutError, ShapeError
+from ...ops.records import frozen
 from ...ops.schema import UNKNOWN_DIM, Shape, format_shape
 from ...ops.values import format_value, integer, listed
 from .numpy_types import as_data_type, itemsize

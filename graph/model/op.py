@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.attributes import Attributes, canonical_attributes
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, PortError, SchemaError
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import ANY, InferenceContext, OpNames, OpSchema, Port, Shape, counts_allowed
 from ...ops.values import format_value, integer, listed

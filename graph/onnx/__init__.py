@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ..graph import Graph
 from ..open_graph import OpenGraph
+from ..runtime.collecting import at_rest
 
 __all__ = ["from_onnx"]
 
@@ -56,6 +57,7 @@ def from_onnx(
         UnsupportedError: nodes that can't be run, all of them in one message; or the package onnx is not installed.
         ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it.
     """
-    from .models import import_onnx
+    with at_rest():  # the package onnx, too, is much that stays
+        from .models import import_onnx
 
-    return import_onnx(model, shapes, fold_limit, reference)
+        return import_onnx(model, shapes, fold_limit, reference)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
+from ...ops.records import frozen
 from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.errors import OneDNNGraphError
+from ...ops.records import frozen
 from ...ops.values import one_line
 from ..importing.translation import (
     NO_TRANSLATION,

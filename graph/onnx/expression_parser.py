@@ -6,8 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..importing.translation import Unmapped
 

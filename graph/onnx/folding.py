@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ...ops.values import one_line
 from ..importing.translation import FAILURES, TooLarge, Translation, Unmapped, Value, check_room
 from ..runtime.arrays import Array, data_type_of, numpy_type

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.errors import ArgumentTypeError, DataTypeError, ShapeError
+from ...ops.records import frozen
 from ..runtime.arrays import Array, as_array
 from .types import STRING, numpy_type_of
 

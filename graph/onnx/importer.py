@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...ops.data_types import DataType
 from ...ops.errors import (
@@ -16,6 +16,7 @@ from ...ops.errors import (
     UnsupportedError,
     nearest,
 )
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..graph import Graph
 from ..importing.results import finished

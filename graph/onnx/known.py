@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..importing.translation import Unmapped, Untranslated
 from ..runtime.libraries import library

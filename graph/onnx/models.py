@@ -9,7 +9,6 @@ from ...ops.errors import ArgumentTypeError
 from ...ops.values import format_value
 from ..graph import Graph
 from ..open_graph import OpenGraph
-from ..runtime.collecting import at_rest
 from .importer import Importer
 from .reading import Model, read_model
 from .staged_graph import StagedGraph
@@ -19,8 +18,7 @@ def import_onnx(
     model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int, reference: bool
 ) -> Graph | OpenGraph:
     """See `from_onnx`."""
-    with at_rest():
-        return _imported(read_model(model, positive(fold_limit), reference=reference), shapes or {})
+    return _imported(read_model(model, positive(fold_limit), reference=reference), shapes or {})
 
 
 def positive(fold_limit: object) -> int:

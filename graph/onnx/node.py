@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..importing.expressions import uniform
 from ..importing.translation import Translation, Unmapped, Value

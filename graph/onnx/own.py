@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ..importing.translation import Unmapped
 from ..runtime.arrays import Array
 from .cached_attention import grouped_attention

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ..runtime.arrays import Array
 
 ScalarOf = Callable[[str], "float | None"]

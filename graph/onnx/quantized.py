@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
+from ...ops.records import frozen
 from ..importing.expressions import axis_of
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of

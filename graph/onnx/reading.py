@@ -10,9 +10,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..importing.translation import FAILURES, Unmapped
 from ..runtime.arrays import Array

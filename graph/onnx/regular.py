@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attrs import define, frozen
-
+from ...ops.records import define, frozen
 from ..importing.translation import Unmapped
 from .expression_parser import Parsed, parsed
 

@@ -14,9 +14,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from ...ops.errors import OneDNNGraphError, UnsupportedError
+from ...ops.records import define, frozen
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..importing.results import finished

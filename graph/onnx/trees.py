@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..importing.translation import Unmapped, check_room
 from ..runtime.arrays import Array

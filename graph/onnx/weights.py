@@ -15,8 +15,8 @@ from io import BufferedReader
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ..runtime.arrays import Array
 from .types import STRING, numpy_type_of
 

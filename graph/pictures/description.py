@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from ...ops.errors import OneDNNGraphError
+from ...ops.records import frozen
 from ...ops.values import one_line
 from ..model.logical_tensor import (
     LayoutType,

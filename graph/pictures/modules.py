@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from attrs import frozen
+from ...ops.records import frozen
 
 DOTTED = re.compile(r"[\w@:-]+(\.[\w@:-]+)+")
 SLASHED = re.compile(r"/?[\w.@:-]+(/[\w.@:-]+)+|/[\w.@:-]+")

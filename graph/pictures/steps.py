@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from attrs import frozen
 
+from ...ops.records import frozen
 from ..runtime.executable import ExplainedStep, Explanation
 from ..runtime.profiling import EventKind, Recording
 from .subjects import PartitionSubject

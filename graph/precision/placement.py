@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from ...ops.convolution_geometry import convolution_attributes
 from ...ops.data_types import DataType
+from ...ops.records import frozen
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from ..runtime.arrays import Array

@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
 from ..compile.whole import compile_graph

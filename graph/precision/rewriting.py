@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, cast
 
-from attrs import frozen
-
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value

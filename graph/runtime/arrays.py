@@ -14,11 +14,11 @@ from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
-from attrs import frozen
 from numpy.typing import NDArray
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..model.numpy_types import DATA_TYPES, NUMPY_TYPES
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from ...ops.records import frozen
 from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from .arrays import Array

@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Callable
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, LayoutError
+from ...ops.records import frozen
 from ..model.logical_tensor import LayoutType, LogicalTensor, format_shape
 from ..model.numpy_types import itemsize
 from .arrays import Array, address

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
-from attrs import frozen
 
+from ...ops.records import frozen
 from ...ops.values import integer, one_line
 from .arrays import Array
 from .tensor_files import DTYPES, MAX_HEADER_BYTES, content, header_of

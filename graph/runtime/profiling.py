@@ -14,8 +14,7 @@ from enum import Enum
 from time import perf_counter
 from typing import TypeVarTuple
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from .locking import Lock
 
 Arguments = TypeVarTuple("Arguments")

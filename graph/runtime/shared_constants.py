@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from weakref import WeakValueDictionary
 
-from attrs import frozen
-
+from ...ops.records import frozen
 from .arrays import Array
 from .locking import Lock
 

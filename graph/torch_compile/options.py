@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, fields, frozen
+from attrs import field, fields
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..compile.options import CompileOptions, Tune
 from ..runtime.threads import get_num_threads

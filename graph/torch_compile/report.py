@@ -7,9 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from ...ops.errors import ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..compile.record import Placed, told
 from .framework import torch

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, UnsupportedError
+from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..aten.schema import Translate, bound, draws, numpy_type_of, translation_of
 from ..aten.symbols import Sizes, example_shape, open_shape

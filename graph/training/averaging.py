@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from attrs import define, field, frozen
+from attrs import field
 
 from ...ops.data_types import DataType
 from ...ops.errors import UnsupportedError
+from ...ops.records import define, frozen
 from ..graph import Graph
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor

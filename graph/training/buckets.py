@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
-from attrs import define, field
+from attrs import field
 
+from ...ops.records import define
 from ..runtime.arrays import Array
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 from zlib import crc32
 
-from attrs import frozen
-
 from ...ops.errors import GraphFileError
+from ...ops.records import frozen
 from ...ops.values import format_value, integer, one_line
 from ..runtime.arrays import Array
 from ..runtime.libraries import library

@@ -7,9 +7,10 @@ from time import perf_counter
 from typing import cast
 
 import numpy as np
-from attrs import Factory, frozen
+from attrs import Factory
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..runtime.progress import bar
 from .program import Feeds

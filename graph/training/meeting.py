@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from attrs import define
-
+from ...ops.records import define
 from .step import Communicator
 
 

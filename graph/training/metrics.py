@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError
+from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..compile.signature import Results
 from ..model.logical_tensor import format_shape

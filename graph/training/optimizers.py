@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from attrs import field, frozen
+from attrs import field
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.records import frozen
 from ...ops.values import format_value, integer
 
 Schedule = Callable[[int], float]

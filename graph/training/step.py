@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-from attrs import frozen
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, GraphError
+from ...ops.records import frozen
 from ..gradients.arithmetic import is_float
 from ..graph import Graph
 from ..model.inference import infer

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import field
 
+from ...ops.records import frozen
 from ..runtime.executable import Explanation
 from .store import STORE
 from .verdict import RIGHT, Kind, Verdict

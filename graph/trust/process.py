@@ -16,8 +16,9 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any, cast
 
-from attrs import define, field
+from attrs import field
 
+from ...ops.records import define
 from .settings import VARIABLE, Verifying
 
 try:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from ...graph.model.fpmath import FpmathMode
 from ...graph.model.logical_tensor import PropertyType
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError
+from ...ops.records import frozen
 from ...ops.values import format_value
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...graph.compile.signature import Key
 from ...graph.files import to_graph
@@ -27,6 +27,7 @@ from ...graph.runtime.arrays import Array, numpy_type
 from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
 from ...ops.errors import OneDNNGraphError, OutOfMemoryError, UnsupportedError
+from ...ops.records import frozen
 from ...ops.values import one_line
 from ..graph_files import GraphFile, with_shapes
 from .cases import Case

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array
+from ...ops.records import frozen
 
 FACTORS = (0.25, 0.5, 1.0)
 DIVISORS = (2.0, 4.0, 8.0)

@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from attrs import Factory, define, evolve
+from attrs import Factory, evolve
 
 from ...graph.io.serialization import PARTITIONING_ATTRIBUTES, Document, OpRecord, TensorRecord
 from ...graph.model.logical_tensor import LayoutType, LogicalTensor, row_major
 from ...graph.model.op import Op
 from ...ops.attributes import AttributeValue
 from ...ops.errors import ArgumentError
+from ...ops.records import define
 from ...ops.schema import RESERVED, UNKNOWN_DIM, Shape
 from ...ops.values import format_value
 from .cases import Case, ShapeSetting

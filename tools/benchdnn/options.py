@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from ...graph.model.fpmath import FpmathMode
 from ...graph.model.logical_tensor import PropertyType
 from ...graph.runtime.text_files import reason_of
 from ...ops.data_types import DataType, parse_enum
 from ...ops.errors import ArgumentError, nearest
+from ...ops.records import define, frozen
 from ...ops.values import format_value
 from ..graph_files import STDIN, GraphFile
 from .cases import Case, FpmathSetting, Settings, ShapeSetting

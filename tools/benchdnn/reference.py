@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ...backends.numpy.kernels import KERNELS
 from ...graph.graph import Graph
@@ -22,6 +21,7 @@ from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, numpy_type
 from ...ops.data_types import DataType
 from ...ops.errors import UnsupportedError
+from ...ops.records import frozen
 
 FLOATING = frozenset({DataType.f16, DataType.bf16, DataType.f32, DataType.f64})
 """Types that the reference keeps in f64."""

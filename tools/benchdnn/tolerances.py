@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from attrs import frozen
 
 from ...graph.graph import Graph
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, numpy_type
 from ...ops.data_types import DataType
+from ...ops.records import frozen
 from .reference import EPSILON, F32_DIGITS, FLOATING, PRODUCTS, Expected
 
 TINY = 1e-5

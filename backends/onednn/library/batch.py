@@ -13,9 +13,8 @@ from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int, c_int64, c_uint64, c_void_p
 from struct import Struct
 from typing import Any
 
-from attrs import frozen
-
 from ....graph.runtime.machine_code import ENDBR64, assembled, place
+from ....ops.records import frozen
 from .loading import load
 
 _LOOP = (

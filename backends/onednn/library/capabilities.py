@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import frozen
+from ....ops.records import frozen
 
 GROUP_NORMALIZATION = "group normalization"
 SINCE = {GROUP_NORMALIZATION: "dnnl_group_normalization_forward_primitive_desc_create"}

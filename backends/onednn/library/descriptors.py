@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from ctypes import c_float, c_void_p
 from typing import ClassVar, TypeAlias, cast
 
-from attrs import fields, frozen
+from attrs import fields
 
+from ....ops.records import frozen
 from .enumerators import Algorithm, NormalizationFlags, Propagation
 from .loading import dims
 from .memory import MemoryDesc

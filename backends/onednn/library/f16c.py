@@ -13,11 +13,10 @@ from ctypes import byref, c_int64, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.machine_code import ENDBR64, assembled, place
 from ....ops.errors import LibraryError
+from ....ops.records import frozen
 from . import loading
 
 BLOCK = 16

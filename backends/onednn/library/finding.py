@@ -8,9 +8,8 @@ import platform
 import sys
 from pathlib import Path
 
-from attrs import frozen
-
 from ....ops.errors import LibraryError
+from ....ops.records import frozen
 
 DISTRIBUTION = "onednn-cpu-gomp"
 DISTRIBUTION_VERSION = "2023.2.0"

@@ -16,10 +16,9 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from ....ops.data_types import DataType
 from ....ops.errors import ArgumentTypeError, LibraryError
+from ....ops.records import frozen
 from ....ops.values import format_value
 from .capabilities import Capabilities, capabilities_of
 from .cpu import cpu_kind

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from ctypes import c_int
 from functools import lru_cache
 
-from attrs import frozen
-
 from ....graph.runtime.arrays import numpy_type
 from ....graph.runtime.cached import cached
 from ....ops.data_types import DataType
 from ....ops.errors import LibraryError
+from ....ops.records import frozen
 from .enumerators import Query
 from .loading import DATA_TYPES, FORMAT_TAG_ANY, Dims, Library, dims
 

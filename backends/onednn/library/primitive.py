@@ -6,10 +6,9 @@ import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_char_p, c_void_p
 
-from attrs import frozen
-
 from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import foreign_locks
+from ....ops.records import frozen
 from .enumerators import Algorithm, FpmathMode, Query
 from .loading import (
     ENGINE_CPU,

@@ -17,12 +17,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.model.logical_tensor import row_major
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.descriptors import (
     ConvolutionBackwardWeights,
     LayerNormalizationForward,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LogicalTensor, evolve_tensor
@@ -19,6 +19,7 @@ from ....graph.model.numpy_types import itemsize
 from ....graph.model.op import Op
 from ....ops.formats import axis_positions
 from ....ops.movement import permutation
+from ....ops.records import frozen
 from .links import BINARY, ELTWISE
 
 SCORES_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import frozen
+from ....ops.records import frozen
 
 ROW = 1024
 """Elements that one call of a kernel should have at least, where a tensor may be cut into rows for the threads."""

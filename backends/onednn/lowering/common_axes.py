@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.enumerators import Query
 from ..library.memory import LARGEST_DIM
 from ..library.primitive import PrimitiveDesc

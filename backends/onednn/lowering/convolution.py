@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
@@ -17,6 +17,7 @@ from ....ops.convolution_geometry import (
     scatters,
 )
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.descriptors import Binary, ConvolutionBackwardData, ConvolutionForward, DeconvolutionForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.loading import MAX_SPATIAL_RANK

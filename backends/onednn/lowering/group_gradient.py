@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.runtime.arrays import Array
+from ....ops.records import frozen
 from .group_sums import ImageSums
 
 SMALLEST = 2.0**-40

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.descriptors import Binary, Reduction
 from ..library.enumerators import Algorithm, Arg
 from ..plan.steps import Buffer

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from attrs import frozen
-
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.attributes import Attributes
 from ....ops.data_types import DataType
 from ....ops.formats import axis_positions, data_axes
+from ....ops.records import frozen
 from ..library.enumerators import Algorithm
 from .collapse import spread_shape
 

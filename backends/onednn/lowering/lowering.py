@@ -24,12 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
-from attrs import frozen
-
 from ....graph.compile.backend import CompileRequest
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.errors import LibraryError
+from ....ops.records import frozen
 from ..library.enumerators import Arg, FpmathMode, Query
 from ..library.memory import OpaqueLayout
 from ..library.primitive import NativeEngine, PrimitiveDesc

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import frozen
-
 from ....graph.model.op import Op
 from ....graph.model.topology import Topology
+from ....ops.records import frozen
 from .links import MOST_LINKS, Link, bias_gradients, swish
 
 Refusal = Callable[[Op, Link], str | None]

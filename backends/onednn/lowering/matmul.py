@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ....graph.model.logical_tensor import LogicalTensor, row_major
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ....ops.matmul import matrix_shapes
+from ....ops.records import frozen
 from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..library.memory import MemoryDesc

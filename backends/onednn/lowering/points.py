@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.convolution_geometry import ConvolutionGeometry, scatters
+from ....ops.records import frozen
 from ..library.descriptors import MatMul
 from ..library.enumerators import Arg, Query
 from ..plan.steps import Buffer

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.formats import data_axes
 from ....ops.pooling import Windows, pooling_attributes, windows_between
+from ....ops.records import frozen
 from ..library.descriptors import PoolingBackward, PoolingForward
 from ..library.enumerators import Algorithm, Arg, Propagation, Query
 from ..library.memory import MemoryDesc, packed

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.enumerators import Algorithm, Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import PostOp, PrimitiveAttributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ....graph.model.op import Op
 from . import (
@@ -19,28 +19,45 @@ from . import (
     quantization,
     reduction,
     softmax,
-    weight_gradient,
 )
-from .lowering import Lowered
+from .links import Link
+from .lowering import Lowered, Lowering
 
+
+def _weight_gradient(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    from .weight_gradient import weight_gradient  # strategies and their costs, which inference has no use for
+
+    weight_gradient(low, op, links)
+
+
+def _no_weight_gradient(op: Op) -> str | None:
+    from .weight_gradient import why_not
+
+    return why_not(op)
+
+
+_WEIGHT_GRADIENT = Lowered(_weight_gradient, why_not=_no_weight_gradient, takes_empty=True)
 LOWERED: Mapping[str, Lowered] = {
-    kind: lowered
-    for family in (
-        binary,
-        convolution,
-        eltwise,
-        interpolate,
-        matmul,
-        movement,
-        normalization,
-        pooling,
-        prelu,
-        quantization,
-        reduction,
-        softmax,
-        weight_gradient,
-    )
-    for kind, lowered in family.LOWERED.items()
+    "ConvolutionBackwardWeights": _WEIGHT_GRADIENT,
+    "ConvTransposeBackwardWeights": _WEIGHT_GRADIENT,
+    **{
+        kind: lowered
+        for family in (
+            binary,
+            convolution,
+            eltwise,
+            interpolate,
+            matmul,
+            movement,
+            normalization,
+            pooling,
+            prelu,
+            quantization,
+            reduction,
+            softmax,
+        )
+        for kind, lowered in family.LOWERED.items()
+    },
 }
 """Op kind → how it is lowered."""
 

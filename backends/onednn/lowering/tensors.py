@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ....graph.model.logical_tensor import LayoutType, LogicalTensor, as_plain, may_overlap, row_major
 from ....graph.model.op import Op
 from ....graph.runtime.arrays import numpy_type
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.loading import MAX_NDIMS
 from ..library.memory import LARGEST_DIM, MemoryDesc, OpaqueLayout, packed
 from ..plan.emitter import Emitter

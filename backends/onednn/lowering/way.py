@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from attrs import frozen
+from ....ops.records import frozen
 
 
 class Lies(Enum):

@@ -19,13 +19,14 @@ from ..library.loading import MAX_SPATIAL_RANK
 from ..library.memory import MemoryDesc, canonical_strides
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
-from ..weight_gradients.online import TrialRun, decided
+from ..weight_gradients.online import decided
 from ..weight_gradients.problem import NATIVE_TYPES, Problem, View, check, make_problem
 from ..weight_gradients.selection import candidates, choose
 from ..weight_gradients.strategies import REFERENCE_STRATEGIES, STRATEGIES
+from ..weight_gradients.trial_run import TrialRun
 from .links import Link, bias_gradients
 from .long_sums import BESIDE
-from .lowering import Lowered, Lowering
+from .lowering import Lowering
 from .on_host import zeros
 from .tensors import repeats
 
@@ -158,10 +159,3 @@ def why_not(op: Op) -> str | None:
     if not all(t.is_concrete for t in tensors):
         return None
     return check(problem_of(op, FpmathMode.strict))
-
-
-WEIGHT_GRADIENT = Lowered(weight_gradient, why_not=why_not, takes_empty=True)
-LOWERED = {
-    "ConvolutionBackwardWeights": WEIGHT_GRADIENT,
-    "ConvTransposeBackwardWeights": WEIGHT_GRADIENT,
-}

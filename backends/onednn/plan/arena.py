@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.runtime.arrays import Array, address
 from ....ops.errors import OutOfMemoryError, ResourceError
+from ....ops.records import frozen
 
 ALIGNMENT = 64
 """Temporaries start at a cache line."""

@@ -10,9 +10,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from attrs import frozen
-
 from ....ops.errors import LibraryError
+from ....ops.records import frozen
 from ..library.descriptors import Descriptor, MatMul, Reorder, Sum
 from ..library.enumerators import FpmathMode
 from ..library.implementations import is_called

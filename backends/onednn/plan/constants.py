@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
 from ....graph.runtime.arrays import Array, address
 from ....graph.runtime.locking import Lock
 from ....graph.runtime.shared_constants import MadeConstant, SharedConstants
+from ....ops.records import frozen
 from .arena import ALIGNMENT, aligned
 from .hoisting import flow
 from .plan import Plan

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from attrs import frozen
-
+from ....ops.records import frozen
 from ..library.enumerators import Arg
 from .steps import AnyStep, Buffer, HostStep
 

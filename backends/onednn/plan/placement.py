@@ -7,8 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from attrs import frozen
-
+from ....ops.records import frozen
 from .arena import aligned
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from attrs import frozen
-
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.implementations import is_called
 from ..rules.features import Features
 

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
+from ....ops.records import frozen
 from ..library.telling import told
 from .hoisting import flow
 from .steps import AnyStep, Buffer, HostStep

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.runtime.arrays import Array, address, numpy_type
 from ....graph.runtime.profiling import EventKind
+from ....ops.records import frozen
 from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import PrimitiveDesc

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import frozen
 
 from ....graph.runtime.arrays import address, numpy_type
 from ....graph.runtime.executable import Visit
+from ....ops.records import frozen
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine
 from .emitter import Emitter

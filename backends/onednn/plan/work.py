@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.implementations import LANES
 from ..library.memory import MemoryDesc
 

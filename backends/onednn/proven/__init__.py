@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
-from attrs import frozen
-
 from ....graph.runtime.cached import cached
+from ....ops.records import frozen
 from ..library.loading import Library, Version
 from ..library.runtimes import TBB_NAME
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from attrs import frozen
-
 from ....graph.runtime.cached import cached
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.descriptors import (
     ConvolutionBackwardWeights,
     ConvolutionForward,

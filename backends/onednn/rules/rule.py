@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from attrs import frozen
-
+from ....ops.records import frozen
 from ..library.loading import Version
 from .features import Features
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from attrs import field, frozen
+from attrs import field
 
 from ....graph.runtime.executable import Considered
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.memory import OpaqueLayout
 from ..plan.plan import Plan
 

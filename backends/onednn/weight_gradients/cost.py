@@ -18,8 +18,9 @@ from enum import StrEnum
 from importlib import resources
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
+from ....ops.records import frozen
 from ..library.cpu import cpu_family
 from ..plan.work import Work
 

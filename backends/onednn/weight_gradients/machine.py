@@ -17,9 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from ....graph.runtime.cache_folder import cache_folder
+from ....ops.records import frozen
 from ..library.loading import Library
 from ..plan.work import Work
 from ..tuning_cache import forget, remember, remembered

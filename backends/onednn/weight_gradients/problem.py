@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ....ops.convolution_geometry import ConvolutionGeometry
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ..library.enumerators import FpmathMode
 from ..library.loading import MAX_SPATIAL_RANK
 

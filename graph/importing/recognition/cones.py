@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from attrs import frozen
-
 from ....ops.attributes import AttributeValue
+from ....ops.records import frozen
 from ...model.logical_tensor import LogicalTensor
 from ...model.op import Op
 from .surroundings import Surroundings

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
 
 from ....ops.attributes import Attributes
 from ....ops.data_types import DataType
+from ....ops.records import frozen
 from ...runtime.arrays import numpy_type
 from .cones import Operand, Structure, constants_of
 from .terms import (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
+from ....ops.records import frozen
 from ...model.logical_tensor import LogicalTensor
 from ...model.op import Op
 from .surroundings import Surroundings

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
+from ....ops.records import frozen
 
 MOST_TERMS = 8
 """Of a sum. The longest known spelling has four."""

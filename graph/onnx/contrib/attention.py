@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
+from ....ops.records import frozen
 from ...importing.translation import Unmapped
 from .rewriting import Rewrite, Rewriting
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
+from ....ops.records import frozen
 from ....ops.values import format_value
 from ...importing.translation import Unmapped, Value, check_room, dtype_of, shape_of, sizes
 from ...runtime.arrays import Array

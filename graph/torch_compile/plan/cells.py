@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import field
 
+from ....ops.records import define, frozen
 from ...importing.translation import Value
 from ..tensors import normal
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from attrs import define, field
+from attrs import field
 
+from ....ops.records import define
 from ...aten.symbols import Sizes
 from ...importing.translation import Translation
 from ..framework import torch

@@ -12,8 +12,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from attrs import frozen
-
+from ....ops.records import frozen
 from ..framework import aten, torch
 from ..mishaps import Mishaps
 from ..options import Options

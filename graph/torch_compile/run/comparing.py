@@ -7,8 +7,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
+from ....ops.records import define
 from ..framework import torch
 
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 4e-2}

@@ -8,9 +8,10 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field
 
 from ....ops.errors import UnsupportedError
+from ....ops.records import frozen
 from ...compile.compiled_partition import CompiledPartition
 from ...compile.options import CompileOptions
 from ...compile.program import program

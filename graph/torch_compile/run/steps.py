@@ -7,9 +7,10 @@ from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, cast
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from ....ops.errors import UnsupportedError
+from ....ops.records import define, frozen
 from ..framework import torch
 from ..mishaps import Mishaps
 from ..tensors import data_ptr, empty, normal, placed

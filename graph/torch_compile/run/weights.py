@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from attrs import define
 
+from ....ops.records import define
 from ...runtime.arrays import Array
 from ...runtime.locking import Lock
 from ...runtime.words import Words

@@ -5,7 +5,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.library.primitive import PrimitiveDesc
 from onednn_graph.backends.onednn.plan.plan import KEPT_FRAMES, Plan
-from onednn_graph.backends.onednn.weight_gradients.online import TrialRun, way
+from onednn_graph.backends.onednn.weight_gradients.trial_run import TrialRun, way
 from onednn_graph.ops.errors import LibraryError
 
 

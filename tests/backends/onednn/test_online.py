@@ -9,7 +9,7 @@ import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn import online as executables
 from onednn_graph.backends.onednn import tuning_cache
-from onednn_graph.backends.onednn.weight_gradients import online
+from onednn_graph.backends.onednn.weight_gradients import online, trial_run
 from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.model.logical_tensor import LayoutType
 from oracle import Problem
@@ -33,14 +33,14 @@ def folder(onednn, tmp_path, monkeypatch):
 @pytest.fixture
 def slow_first(monkeypatch):
     """A clock by which the last candidate is the fastest; the names of those that were timed, in order."""
-    timed, run = [], online.TrialRun._timed
+    timed, run = [], trial_run.TrialRun._timed
 
     def made_up(self, turn, places, scratch):
         run(self, turn, places, scratch)
         timed.append(self.trial.names[turn.way])
         return 1e-3 * (len(self.trial.names) - turn.way)
 
-    monkeypatch.setattr(online.TrialRun, "_timed", made_up)
+    monkeypatch.setattr(trial_run.TrialRun, "_timed", made_up)
     return timed
 
 
@@ -202,7 +202,7 @@ def test_sizes_that_are_left_open_have_trials_of_their_own(slow_first):
 
 
 def test_every_candidate_is_verified_where_that_is_asked_for(monkeypatch):
-    prescribed, real = [], online.way
+    prescribed, real = [], trial_run.way
 
     def noted(number):
         prescribed.append(number)
@@ -217,14 +217,14 @@ def test_every_candidate_is_verified_where_that_is_asked_for(monkeypatch):
 
 
 def test_a_wrong_candidate_is_found_by_verification(monkeypatch):
-    call = online.TrialRun.__call__
+    call = trial_run.TrialRun.__call__
 
     def wrong(self, inputs, outputs):
         call(self, inputs, outputs)
-        if online._prescribed.get() == 1:
+        if trial_run._prescribed.get() == 1:
             outputs[0].flat[3] += 1
 
-    monkeypatch.setattr(online.TrialRun, "__call__", wrong)
+    monkeypatch.setattr(trial_run.TrialRun, "__call__", wrong)
     model = graph_of(WIDE).compile(tune="online", verify=True)
     explanation = model.explain()[0]
     assert not explanation.online

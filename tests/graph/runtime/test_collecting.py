@@ -70,6 +70,23 @@ def test_graphs_are_planned_at_rest(monkeypatch, onednn):
     assert gc.isenabled()
 
 
+def test_saved_models_are_loaded_at_rest(tmp_path):
+    """With the modules that are imported for the first: the collector would look at them all."""
+    graph = og.Graph()
+    graph.output(graph.relu(graph.input("x", "f32", [2, 3])), name="y")
+    graph.compile().save_compiled(tmp_path / "model")
+    script = """
+import gc, json, sys
+import onednn_graph as og
+gc.collect()
+seen = []
+gc.callbacks.append(lambda phase, told: seen.append(phase))
+model = og.Graph.load_compiled(sys.argv[1])
+print(json.dumps([len(seen) <= 2, gc.isenabled()]))
+"""
+    assert processes.printed(script, str(tmp_path / "model")) == [True, True]
+
+
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="of POSIX")
 def test_a_child_of_a_fork_has_it_at_work():
     script = """

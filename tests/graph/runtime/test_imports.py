@@ -31,6 +31,9 @@ SELDOM = (
     "onednn_graph.graph.training",
     "onednn_graph.graph.trust.judge",
     "onednn_graph.backends.native",
+    "onednn_graph.backends.onednn.lowering.weight_gradient",
+    "onednn_graph.backends.onednn.weight_gradients.selection",
+    "onednn_graph.backends.onednn.weight_gradients.strategies",
     "numpy.ma",
 )
 

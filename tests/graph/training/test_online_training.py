@@ -3,7 +3,7 @@
 import numpy as np
 import onednn_graph as og
 import pytest
-from onednn_graph.backends.onednn.weight_gradients import online
+from onednn_graph.backends.onednn.weight_gradients import online, trial_run
 
 pytest.importorskip("safetensors", reason="checkpoints need the extra 'weights'")
 T = og.training
@@ -15,14 +15,14 @@ def made_up_times(onednn, tmp_path, monkeypatch):
     monkeypatch.setenv("ONEDNN_GRAPH_CACHE", str(tmp_path / "tuned"))
     monkeypatch.setattr(online, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(online, "PLAUSIBLE", 1e9)
-    run, timed = online.TrialRun._timed, []
+    run, timed = trial_run.TrialRun._timed, []
 
     def seconds(self, turn, places, scratch):
         run(self, turn, places, scratch)
         timed.append(turn.way)
         return 1e-3 * (len(self.trial.names) - turn.way)
 
-    monkeypatch.setattr(online.TrialRun, "_timed", seconds)
+    monkeypatch.setattr(trial_run.TrialRun, "_timed", seconds)
     return timed
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .....graph.model.logical_tensor import row_major
 from .....ops.convolution_geometry import ConvolutionGeometry
 from .....ops.data_types import DataType
+from .....ops.records import frozen
 from ...library.implementations import LANES
 from ..draft import Draft
 from ..problem import Problem

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .....graph.model.logical_tensor import row_major
 from .....ops.data_types import DataType
+from .....ops.records import frozen
 from ...plan.steps import AnyStep, Buffer
 from ...plan.work import NEAR
 from ..draft import Draft

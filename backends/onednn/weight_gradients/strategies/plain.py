@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .....ops.data_types import DataType
+from .....ops.records import frozen
 from ...library.implementations import is_reference
 from ..draft import Draft
 from ..problem import Problem

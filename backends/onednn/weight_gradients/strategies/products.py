@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from itertools import product
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .....graph.model.logical_tensor import row_major
 from .....ops.convolution_geometry import ConvolutionGeometry
 from .....ops.data_types import DataType
+from .....ops.records import frozen
 from ...library.memory import packed
 from ...plan.steps import Buffer
 from ..draft import Draft
