@@ -1,25 +1,34 @@
 """Models on a quiet machine, and beside a process that keeps every CPU busy: how much longer they take.
 
     python benchmarks/threads.py --model resnet50.onnx --model mobilenet_v3_large.onnx --rounds 12
+    python benchmarks/threads.py --callers 8
 
 A tiny layer is measured in any case. Each way is a process of its own: ours, ours with GNU OpenMP's own way to
-wait, and onnxruntime where it is installed. They take turns, in quiet rounds and busy ones, so that whatever else the
-machine does meets all of them.
+wait, ours in a process that has imported torch before, and onnxruntime where it is installed. They take turns, in quiet
+rounds and busy ones, so that whatever else the machine does meets all of them.
+
+With `--callers` so many threads of Python call one model at once, each with inputs of its own, and hold each result
+against what a call alone makes of them; the time is then that of a round divided by its calls.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-WAYS = ("ours", "ours, waiting as OpenMP does", "onnxruntime")
+Feeds = Mapping[str, Any]
+Call = Callable[[Feeds], Sequence[Any]]
+
+WAYS = ("ours", "ours, waiting as OpenMP does", "ours, torch first", "onnxruntime")
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS")
 OPENMPS_OWN = "300000"
 """Turns of GNU OpenMP's loop where nobody has said anything."""
@@ -27,37 +36,68 @@ TINY = "tiny layer"
 BUSY = "while True: pass"
 
 
-def child(way: str, model: str) -> None:
-    """Loads a model; for each number of seconds on a line of the input, the median time of its calls."""
+def child(way: str, model: str, callers: int) -> None:
+    """Loads a model; for each number of seconds on a line of the input, the time of a call."""
+    if way == WAYS[2]:
+        importlib.import_module("torch")
     call = _onnxruntime(model) if way == "onnxruntime" else _ours(model)
+    feeds = [_feeds(model, seed, way == "onnxruntime") for seed in range(max(callers, 1))]
     for _ in range(3):
-        call()
+        expected = [call(given) for given in feeds]
     print("ready", flush=True)
     for line in sys.stdin:
-        end, times = time.perf_counter() + float(line), list[float]()
-        while not times or time.perf_counter() < end:
-            start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
-        print(json.dumps(statistics.median(times)), flush=True)
+        seconds = float(line)
+        told = _together(call, feeds, expected, seconds) if callers else _alone(call, feeds[0], seconds)
+        print(json.dumps(told), flush=True)
 
 
-def _ours(path: str) -> Callable[[], object]:
-    import numpy as np
+def _alone(call: Call, given: Feeds, seconds: float) -> float:
+    """The median time of calls one after another."""
+    end, times = time.perf_counter() + seconds, list[float]()
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        call(given)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _together(call: Call, feeds: Sequence[Feeds], expected: Sequence[Sequence[Any]], seconds: float) -> float:
+    """The time of a round in which a thread for each feeds calls, divided by the calls."""
+    counts, wrong = [0] * len(feeds), list[int]()
+    start = time.perf_counter()
+
+    def caller(number: int) -> None:
+        while time.perf_counter() < start + seconds:
+            made = call(feeds[number])
+            counts[number] += 1
+            if any((one != want).any() for one, want in zip(made, expected[number], strict=True)):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=caller, args=(number,)) for number in range(len(feeds))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        sys.exit(f"results are mixed up: of callers {sorted(set(wrong))}")
+    return (time.perf_counter() - start) / sum(counts)
+
+
+def _ours(path: str) -> Call:
     import onednn_graph as og
 
     if path != TINY:
         model = og.from_onnx(path).compile()
-        feeds: dict[str, Any] = _feeds(path)
-        return lambda: model(feeds)
+        return lambda given: [*model(given).values()]
+    import numpy as np
+
     graph = og.Graph()
     x = graph.input("x", "f32", [1, 8, 8, 16])
-    w = graph.input("w", "f32", [3, 3, 16, 16], property_type="constant")
+    w = graph.constant(np.ones((3, 3, 16, 16), np.float32), name="w")
     window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
     graph.op("ReLU", graph.op("Convolution", x, w, **window), name="y")
     layer = graph.compile()
-    ones = {t.name: np.ones(t.dims, np.float32) for t in graph.inputs}
-    return lambda: layer(ones)
+    return lambda given: [*layer(given).values()]
 
 
 def _tiny_model() -> bytes:
@@ -76,13 +116,17 @@ def _tiny_model() -> bytes:
     ).SerializeToString()
 
 
-def _feeds(path: str) -> dict[str, Any]:
+def _feeds(path: str, seed: int, channels_first: bool) -> Feeds:
     import numpy as np
+
+    rng = np.random.default_rng(seed)
+    if path == TINY:
+        shape = (1, 16, 8, 8) if channels_first else (1, 8, 8, 16)
+        return {"x": rng.standard_normal(shape, np.float32)}
     import onnx
 
     graph = onnx.load(path, load_external_data=False).graph
     weights = {one.name for one in graph.initializer}
-    rng = np.random.default_rng(0)
     return {
         one.name: rng.standard_normal(
             [max(d.dim_value, 1) for d in one.type.tensor_type.shape.dim], np.float32
@@ -92,8 +136,7 @@ def _feeds(path: str) -> dict[str, Any]:
     }
 
 
-def _onnxruntime(path: str) -> Callable[[], object]:
-    import numpy as np
+def _onnxruntime(path: str) -> Call:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -101,19 +144,18 @@ def _onnxruntime(path: str) -> Callable[[], object]:
     session = onnxruntime.InferenceSession(
         _tiny_model() if path == TINY else path, options, ["CPUExecutionProvider"]
     )
-    feeds = {"x": np.ones((1, 16, 8, 8), np.float32)} if path == TINY else _feeds(path)
-    return lambda: session.run(None, feeds)
+    return lambda given: session.run(None, given)
 
 
 class Child:
     """One way in a process of its own."""
 
-    def __init__(self, way: str, model: str) -> None:
+    def __init__(self, way: str, model: str, callers: int = 0) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         if way == WAYS[1]:
             environment["GOMP_SPINCOUNT"] = OPENMPS_OWN
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--child", way, "--model", model],
+            [sys.executable, __file__, "--child", way, "--model", model, "--callers", str(callers)],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -126,7 +168,7 @@ class Child:
         return self._process.stdout.readline().strip()
 
     def turn(self, seconds: float) -> float:
-        """The median time of a call."""
+        """The time of a call."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
@@ -138,9 +180,9 @@ class Child:
         self._process.wait()
 
 
-def measure(model: str, rounds: int, seconds: float) -> None:
+def measure(model: str, ways: Sequence[str], rounds: int, seconds: float, callers: int) -> None:
     """Prints a line for each way: quiet and busy milliseconds, and their ratio."""
-    children = {way: Child(way, model) for way in WAYS}
+    children = {way: Child(way, model, callers) for way in ways}
     children = {way: one for way, one in children.items() if one.ready}
     quiet: dict[str, list[float]] = {way: [] for way in children}
     busy: dict[str, list[float]] = {way: [] for way in children}
@@ -161,7 +203,7 @@ def measure(model: str, rounds: int, seconds: float) -> None:
     finally:
         for one in children.values():
             one.end()
-    print(f"{os.path.basename(model)}, {rounds} rounds")
+    print(f"{os.path.basename(model)}, {rounds} rounds{f', {callers} callers' if callers else ''}")
     for way in children:
         alone, beside = statistics.median(quiet[way]), statistics.median(busy[way])
         print(
@@ -181,13 +223,17 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=0.4, help="of a turn")
+    parser.add_argument(
+        "--callers", type=int, default=0, help="threads of Python that call one model at once"
+    )
+    parser.add_argument("--ways", action="append", choices=WAYS, help="one of them; all without it")
     parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        child(args.child, args.model[0])
+        child(args.child, args.model[0], args.callers)
         return
     for model in [TINY, *args.model]:
-        measure(model, args.rounds, args.seconds)
+        measure(model, args.ways or WAYS, args.rounds, args.seconds, args.callers)
 
 
 if __name__ == "__main__":

@@ -78,15 +78,17 @@ class PlanExecutable:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""
         arrays = (*inputs, *outputs)
+        if self.plan.alone and self.plan.is_ready and not self.blocks:
+            self._run(arrays)  # what is generated already runs on any thread
+        else:
+            fork.run(self._run, arrays)
 
-        def run() -> None:
-            addresses, ready = self._addresses(arrays)
-            if self.blocks:
-                self._run_blocks(addresses)
-            else:
-                self.plan.run(addresses, ready)
-
-        fork.run(run)
+    def _run(self, arrays: Sequence[Array]) -> None:
+        addresses, ready = self._addresses(arrays)
+        if self.blocks:
+            self._run_blocks(addresses)
+        else:
+            self.plan.run(addresses, ready)
 
     def run_tapped(self, inputs: Sequence[Array], outputs: Sequence[Array], visit: Visit) -> bool:
         """See `Tapped`."""

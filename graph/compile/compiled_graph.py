@@ -15,7 +15,10 @@ from ...ops.errors import ArgumentError
 from ...ops.values import counted, format_value, integer
 from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
+from ..runtime import profiling
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
+from ..runtime.cached import cached
+from ..runtime.direct import DirectCall
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
 from ..runtime.tensor import Tensor, allocate, check_array, plain_array
@@ -177,6 +180,10 @@ class CompiledGraph:
             ResourceError: the engine is closed.
         """
         self.engine.check_open()
+        if outputs is None and stream is None and not named:
+            results = self._called_directly(arrays)
+            if results is not None:
+                return results
         arrays, outputs = with_outputs(arrays, outputs)
         values = self._taken(arrays, named)
         targets = self._signature.outputs_of(outputs)
@@ -190,6 +197,38 @@ class CompiledGraph:
             finally:
                 for parameter in self._assigned:
                     parameter.changed()
+
+    def _called_directly(self, arrays: tuple[object, ...]) -> Results | None:
+        """What a call makes of plain arrays that lie as compiled; None where more is to be looked at."""
+        direct = self._direct
+        if direct is None or profiling.recordings:
+            return None
+        given: Sequence[object] = arrays
+        if len(arrays) == 1 and type(arrays[0]) is dict:
+            named = cast("dict[object, object]", arrays[0])
+            try:
+                given = [named[name] for name in self.input_names]
+            except KeyError:
+                return None
+            arrays = tuple(named)
+        if len(arrays) != len(self.input_names):
+            return None
+        made = direct(given)
+        return (
+            None
+            if made is None
+            else Results(dict(zip(self.output_names, made, strict=True)), self._signature)
+        )
+
+    @cached
+    def _direct(self) -> DirectCall | None:
+        """The whole graph, where one part computes all of it and nothing is kept or copied."""
+        if len(self._stages) != 1 or self._assigned:
+            return None
+        returned = [tensor.id for _, tensor in self._signature.outputs]
+        if len({*returned}) < len(returned):
+            return None
+        return self._stages[0].direct([t.id for t in self.inputs], returned)
 
     def _run(self, stream: Stream | None, values: dict[int, Array], targets: Mapping[str, object]) -> Results:
         """A call, with checked arguments."""

@@ -23,6 +23,7 @@ from ..runtime.arguments import Arguments, listed_arguments, shape_operand_value
 from ..runtime.arrays import Array, as_array
 from ..runtime.cached import cached
 from ..runtime.caching import BoundedCache
+from ..runtime.direct import DirectCall
 from ..runtime.engine import Engine, Stream
 from ..runtime.executable import Executable, Explanation
 from ..runtime.tensor import Tensor, allocate
@@ -211,6 +212,10 @@ class CompiledPartition:
 
     def _kept(self) -> Sequence[Specialised]:
         return [self._only] if self._only is not None else list(self._special.values().values())
+
+    def direct(self, given: Sequence[int], returned: Sequence[int]) -> DirectCall | None:
+        """See `Arguments.direct`; None where it is compiled further at execution."""
+        return None if self._only is None else self._only.arguments.direct(given, returned)
 
     def settle(self) -> None:
         """Has all that is kept make what it makes of constants, before it is first executed."""

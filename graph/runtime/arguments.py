@@ -17,6 +17,7 @@ from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_s
 from ..model.numpy_types import itemsize
 from ..model.op import Op, PortName, port_names
 from .arrays import Array, as_array, numpy_type, pinned
+from .direct import DirectCall, PlainPort
 from .engine import Engine
 from .executable import Executable, Settling
 from .layouts import LayoutHandle, check_buffer
@@ -41,6 +42,11 @@ class _Port:
         self.byte_strides = tuple(s * size for s in self.plain.element_strides)
         self.constant = None if opaque or constant is None else self.placed(constant)
         """What the graph holds for it, as compiled."""
+
+    @property
+    def plain_port(self) -> PlainPort:
+        """How an array lies that is used as it is."""
+        return PlainPort(self.shape, self.dtype, self.byte_strides)
 
     def allocate(self) -> Array:
         """An uninitialised array for an output, or a staged input."""
@@ -202,6 +208,33 @@ class Arguments:
         return tuple(
             cast("Array", given) if isinstance(given, np.ndarray) else target
             for given, target in zip(listed, targets, strict=True)
+        )
+
+    def direct(self, given: Sequence[int], returned: Sequence[int]) -> DirectCall | None:
+        """Calls with plain arrays and new outputs; None where arguments may be something else.
+
+        Args:
+            given: ids of the tensors that a call gives, in order.
+            returned: ids of those that it returns.
+        """
+        ports = (*self._inputs, *self._outputs)
+        ids = [port.tensor.id for port in self._outputs]
+        row_major = all(port.tensor.strides is None for port in self._outputs)
+        if not self._all_new or not row_major or any(port.layout is not None for port in ports):
+            return None
+        by_id = {port.tensor.id: port for port in self._inputs}
+        inputs = [
+            given.index(port.tensor.id) if port.tensor.id in given else port.constant for port in self._inputs
+        ]
+        known = [one for one in inputs if one is not None]
+        if len(known) < len(inputs) or not by_id.keys() >= {*given} or not {*ids} >= {*returned}:
+            return None
+        return DirectCall(
+            self.executable,
+            [by_id[number].plain_port for number in given],
+            known,
+            [port.plain_port for port in self._outputs],
+            [ids.index(number) for number in returned],
         )
 
     def settle(self) -> None:

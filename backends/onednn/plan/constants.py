@@ -29,6 +29,7 @@ class PreparedConstants:
         made: what was made of them, kept alive.
         numbers: of the arguments that stay where they are as long as this is used: the constants and what was made.
         addresses: of what was made.
+        fixed: the constant arrays with their numbers and addresses.
     """
 
     arrays: Mapping[int, Array]
@@ -37,13 +38,25 @@ class PreparedConstants:
     made: tuple[MadeConstant, ...]
     numbers: frozenset[int]
     addresses: tuple[int, ...] = field(init=False)
+    fixed: tuple[tuple[int, Array, int], ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "addresses", tuple(one.place for one in self.made))
+        pairs = zip(self.arrays.items(), self.key, strict=False)  # none where others keep the arrays
+        object.__setattr__(self, "fixed", tuple((number, array, place) for (number, array), place in pairs))
 
-    def are(self, arrays: Sequence[Array]) -> bool:
-        """Whether it was made of these very arrays, so that nothing need be looked up."""
-        return all(arrays[number] is array for number, array in self.arrays.items())
+    def places(self, arrays: Sequence[Array]) -> list[int] | None:
+        """Addresses of arrays and of what was made; None where others than these were given for constants."""
+        found = [0] * len(arrays)
+        for number, array, place in self.fixed:
+            if arrays[number] is not array:
+                return None
+            found[number] = place
+        for number, place in enumerate(found):
+            if not place:
+                found[number] = address(arrays[number])
+        found += self.addresses
+        return found
 
 
 class ConstantPlan:
@@ -87,12 +100,10 @@ class ConstantPlan:
         """
         latest = self._latest
         version = 0 if self.version is None else self.version()
-        if latest is not None and latest.version == version and latest.are(arrays):
-            known = dict(zip(latest.arrays, latest.key, strict=True))
-            addresses = [
-                known[number] if number in known else address(array) for number, array in enumerate(arrays)
-            ]
-            return [*addresses, *latest.addresses], latest
+        if latest is not None and latest.version == version:
+            places = latest.places(arrays)
+            if places is not None:
+                return places, latest
         addresses = [address(array) for array in arrays]
         latest = self._renewed(addresses, arrays, version)
         return [*addresses, *latest.addresses], latest
