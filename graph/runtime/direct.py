@@ -1,4 +1,4 @@
-"""Calls with plain arrays that lie as compiled, which is what most calls are: nothing is looked up, copied or put in words.
+"""Calls with plain arrays that lie as compiled, as most calls are: nothing is looked up, copied or put in words.
 
 Whatever else is given, wrong or only unusual, is not taken here: `Arguments` copies it, or says what is wrong with it.
 """
