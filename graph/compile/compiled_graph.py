@@ -17,8 +17,6 @@ from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime import profiling
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
-from ..runtime.cached import cached
-from ..runtime.direct import DirectCall
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
 from ..runtime.tensor import Tensor, allocate, check_array, plain_array
@@ -81,6 +79,8 @@ class CompiledGraph:
         # What is read of a parameter is its value before the run, also where that is over.
         former = {t.id for t in self.outputs} | {*self._copied.values()}
         self._former = [number for number in self._changing if number in former]
+        whole = self._stages[0] if len(self._stages) == 1 else None
+        self._direct = None if whole is None or self._assigned else whole.direct(signature)
         self._produced = {t.id for stage in self._stages for t in stage.partition.output_ports}
         if options.strategy is not None and all(
             stage.explanation is not None and not stage.explanation.considered for stage in self._stages
@@ -180,10 +180,9 @@ class CompiledGraph:
             ResourceError: the engine is closed.
         """
         self.engine.check_open()
-        if outputs is None and stream is None and not named:
-            results = self._called_directly(arrays)
-            if results is not None:
-                return results
+        if self._direct is not None and outputs is None and stream is None and not named:
+            if not profiling.recordings and (made := self._direct.of(arrays)) is not None:
+                return Results(dict(zip(self.output_names, made, strict=True)), self._signature)
         arrays, outputs = with_outputs(arrays, outputs)
         values = self._taken(arrays, named)
         targets = self._signature.outputs_of(outputs)
@@ -197,38 +196,6 @@ class CompiledGraph:
             finally:
                 for parameter in self._assigned:
                     parameter.changed()
-
-    def _called_directly(self, arrays: tuple[object, ...]) -> Results | None:
-        """What a call makes of plain arrays that lie as compiled; None where more is to be looked at."""
-        direct = self._direct
-        if direct is None or profiling.recordings:
-            return None
-        given: Sequence[object] = arrays
-        if len(arrays) == 1 and type(arrays[0]) is dict:
-            named = cast("dict[object, object]", arrays[0])
-            try:
-                given = [named[name] for name in self.input_names]
-            except KeyError:
-                return None
-            arrays = tuple(named)
-        if len(arrays) != len(self.input_names):
-            return None
-        made = direct(given)
-        return (
-            None
-            if made is None
-            else Results(dict(zip(self.output_names, made, strict=True)), self._signature)
-        )
-
-    @cached
-    def _direct(self) -> DirectCall | None:
-        """The whole graph, where one part computes all of it and nothing is kept or copied."""
-        if len(self._stages) != 1 or self._assigned:
-            return None
-        returned = [tensor.id for _, tensor in self._signature.outputs]
-        if len({*returned}) < len(returned):
-            return None
-        return self._stages[0].direct([t.id for t in self.inputs], returned)
 
     def _run(self, stream: Stream | None, values: dict[int, Array], targets: Mapping[str, object]) -> Results:
         """A call, with checked arguments."""

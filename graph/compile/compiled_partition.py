@@ -213,9 +213,12 @@ class CompiledPartition:
     def _kept(self) -> Sequence[Specialised]:
         return [self._only] if self._only is not None else list(self._special.values().values())
 
-    def direct(self, given: Sequence[int], returned: Sequence[int]) -> DirectCall | None:
-        """See `Arguments.direct`; None where it is compiled further at execution."""
-        return None if self._only is None else self._only.arguments.direct(given, returned)
+    def direct(self, signature: Signature) -> DirectCall | None:
+        """Calls of a graph that it computes alone, with plain arrays; None where a call may need more than that."""
+        given, returned = [t.id for t in signature.inputs], [t.id for _, t in signature.outputs]
+        if self._only is None or len({*returned}) < len(returned):
+            return None
+        return self._only.arguments.direct(given, returned, signature.input_names)
 
     def settle(self) -> None:
         """Has all that is kept make what it makes of constants, before it is first executed."""

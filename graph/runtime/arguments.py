@@ -210,11 +210,13 @@ class Arguments:
             for given, target in zip(listed, targets, strict=True)
         )
 
-    def direct(self, given: Sequence[int], returned: Sequence[int]) -> DirectCall | None:
+    def direct(
+        self, given: Sequence[int], returned: Sequence[int], names: Sequence[str]
+    ) -> DirectCall | None:
         """Calls with plain arrays and new outputs; None where arguments may be something else.
 
         Args:
-            given: ids of the tensors that a call gives, in order.
+            given: ids of the tensors that a call gives, in order. names: theirs.
             returned: ids of those that it returns.
         """
         ports = (*self._inputs, *self._outputs)
@@ -235,6 +237,7 @@ class Arguments:
             known,
             [port.plain_port for port in self._outputs],
             [ids.index(number) for number in returned],
+            names,
         )
 
     def settle(self) -> None:
