@@ -180,9 +180,9 @@ class CompiledGraph:
             ResourceError: the engine is closed.
         """
         self.engine.check_open()
-        if self._direct is not None and outputs is None and stream is None and not named:
-            if not profiling.recordings and (made := self._direct.of(arrays)) is not None:
-                return Results(dict(zip(self.output_names, made, strict=True)), self._signature)
+        plain = outputs is None and stream is None and not (named or profiling.recordings)
+        if plain and self._direct is not None and (made := self._direct.of(arrays)) is not None:
+            return Results(dict(zip(self.output_names, made, strict=True)), self._signature)
         arrays, outputs = with_outputs(arrays, outputs)
         values = self._taken(arrays, named)
         targets = self._signature.outputs_of(outputs)
