@@ -61,7 +61,9 @@ def _forward(
     )
 
 
-def _backward(kind: str, formula: str, attributes: Sequence[AttributeSpec] = ()) -> OpSchema:
+def _backward(
+    kind: str, formula: str, attributes: Sequence[AttributeSpec] = (), source: str = SOURCE
+) -> OpSchema:
     either = any(spec.name == "use_dst" for spec in attributes)
     first = (
         Port("src_or_dst", "T", doc="Output of the forward op; its input if use_dst is False.")
@@ -79,7 +81,7 @@ def _backward(kind: str, formula: str, attributes: Sequence[AttributeSpec] = ())
             types=_TYPES,
             infer_shapes=same_as(first.name, "diff_dst"),
             backward=(BackwardOp(kind=kind, inputs=(first.name, "diff_diff_src"), outputs=("diff_dst",)),),
-            source=SOURCE.format(kind),
+            source=source.format(kind),
             family="eltwise",
         )
     )
@@ -182,6 +184,11 @@ _backward(
     (_USE_DST,),
 )
 _forward("Square", "Square.", "dst = src²")
+_backward(
+    "SwishBackward",
+    "diff_src = diff_dst · s · (1 + src · (1 − s)), with s = 1 / (1 + exp(−src)): of src · s",
+    source="an op of our own",
+)
 _forward("Tanh", "Hyperbolic tangent.", "dst = tanh(src)", backward=_OF_DST)
 _backward(
     "TanhBackward",

@@ -55,7 +55,11 @@ CALLS: Mapping[str, Call] = {
     **_all(
         "Abs Exp GELU HardSwish Log Mish Reciprocal ReLU Round Sigmoid SoftPlus Sqrt Square Tanh Reorder", _X
     ),
-    **_all("AbsBackward GELUBackward HardSwishBackward MishBackward ReLUBackward SigmoidBackward", _X, _X),
+    **_all(
+        "AbsBackward GELUBackward HardSwishBackward MishBackward ReLUBackward SigmoidBackward SwishBackward",
+        _X,
+        _X,
+    ),
     **_all("SoftPlusBackward SqrtBackward TanhBackward", _X, _X),
     **_all("Clamp", _X, min=0.2, max=0.8),
     **_all("ClampBackward", _X, _X, min=0.2, max=0.8),

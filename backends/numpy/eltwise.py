@@ -65,6 +65,11 @@ def _mish_slope(x: Array, a: Attributes) -> Array:
     return tanh + x * _sigmoid(x) * (1 - tanh**2)
 
 
+def _swish_slope(x: Array, a: Attributes) -> Array:
+    sigmoid = _sigmoid(x)
+    return sigmoid * (1 + x * (1 - sigmoid))
+
+
 def _hard_sigmoid(x: Array, a: Attributes) -> Array:
     return np.clip(a.real("alpha") * x + a.real("beta"), 0, 1)
 
@@ -136,6 +141,7 @@ SLOPES: dict[str, Backward] = {
     "SigmoidBackward": _sigmoid_slope,
     "SoftPlusBackward": lambda x, a: _sigmoid(a.real("beta") * x),
     "SqrtBackward": _sqrt_slope,
+    "SwishBackward": _swish_slope,
     "TanhBackward": _tanh_slope,
 }
 """Kind → the derivative that diff_dst is multiplied with."""

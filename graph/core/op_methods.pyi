@@ -1583,6 +1583,21 @@ class OpMethods(ABC):
     @overload
     def op(
         self,
+        kind: Literal["SwishBackward"],
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        *,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of Swish.
+
+        As `Graph.swish_backward`, which has the arguments.
+        """
+        ...
+
+    @overload
+    def op(
+        self,
         kind: Literal["Tanh"],
         src: LogicalTensor,
         *,
@@ -4696,6 +4711,32 @@ class OpMethods(ABC):
             OneDNNGraphError: a subclass that says which argument breaks which rule.
 
         Source: oneDNN Graph 3.2 to 3.9, Subtract.
+        """
+        ...
+
+    def swish_backward(
+        self,
+        src: LogicalTensor,
+        diff_dst: LogicalTensor,
+        *,
+        name: str | None = None,
+    ) -> LogicalTensor:
+        """Gradient of Swish.
+
+        diff_src = diff_dst · s · (1 + src · (1 − s)), with s = 1 / (1 + exp(−src)): of src · s
+
+        Args:
+            src: Input of the forward op. f32 or bf16 or f16 or f64.
+            diff_dst: Gradient of the forward op's output. f32 or bf16 or f16 or f64.
+            name: of the op and its output; made from the kind if None.
+
+        Returns:
+            diff_src: Gradient of the forward op's input.
+
+        Raises:
+            OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+        Source: an op of our own.
         """
         ...
 

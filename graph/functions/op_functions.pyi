@@ -98,6 +98,7 @@ __all__ = [
     "static_reshape",
     "static_transpose",
     "subtract",
+    "swish_backward",
     "tanh",
     "tanh_backward",
     "type_cast",
@@ -3363,6 +3364,35 @@ def subtract(
         OneDNNGraphError: a subclass that says which argument breaks which rule.
 
     Source: oneDNN Graph 3.2 to 3.9, Subtract.
+    """
+    ...
+
+def swish_backward(
+    src: ArrayLike,
+    diff_dst: ArrayLike,
+    *,
+    out: Any = None,
+    backend: str | None = None,
+    engine: Engine | None = None,
+) -> Array:
+    """Gradient of Swish.
+
+    diff_src = diff_dst · s · (1 + src · (1 − s)), with s = 1 / (1 + exp(−src)): of src · s
+
+    Args:
+        src: Input of the forward op. f32 or bf16 or f16 or f64.
+        diff_dst: Gradient of the forward op's output. f32 or bf16 or f16 or f64.
+        out: array to write the result to; allocated if None.
+        backend: name of the only backend to use, or None for the best one.
+        engine: where to run; the default engine if None.
+
+    Returns:
+        diff_src: Gradient of the forward op's input.
+
+    Raises:
+        OneDNNGraphError: a subclass that says which argument breaks which rule.
+
+    Source: an op of our own.
     """
     ...
 

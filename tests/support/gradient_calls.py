@@ -197,6 +197,7 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "SqrtBackward": slope(PLUS, dst=PLUS),
     "TanhBackward": slope(dst=np.tanh(X)),
     "MishBackward": [Call((X, Y), by=(1,))],
+    "SwishBackward": [Call((X, Y), by=(1,))],
     # binary
     "Add": pairs(),
     "Subtract": pairs(),

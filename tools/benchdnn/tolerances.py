@@ -42,6 +42,7 @@ DELICATE = frozenset(
         "Log",
         "Mish",
         "MishBackward",
+        "SwishBackward",
         "SoftPlus",
         "SoftPlusBackward",
         "Tanh",

@@ -16,10 +16,14 @@ from .post_ops import ElementwiseView, PostOps
 
 
 def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
-    """An eltwise primitive."""
+    """An eltwise primitive; a sigmoid that its argument alone is multiplied with becomes one with it."""
     result = result_of(op, links)
     algorithm, alpha, beta = ELTWISE[op.kind](op.attributes)
     found = low.tensors.quantized(op.inputs[0])
+    gated = None if found is not None or links else _gated(low, op)
+    if gated is not None:
+        result, algorithm, alpha = gated.outputs[0], Algorithm.eltwise_swish, 1.0
+        low.notes.absorb(op, gated)
     if found is not None:
         applied = Link(ops=(), result=op.outputs[0], algorithm=algorithm, alpha=alpha, beta=beta)
         integers.function(low, op, links, found, applied)
@@ -45,6 +49,17 @@ def forward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     )
     low.emitter.run("eltwise", desc, [(Arg.SRC, src), *post_ops.arguments, (Arg.DST, dst)])
     low.tensors.produce(result, made)
+
+
+def _gated(low: Lowering, op: Op) -> Op | None:
+    """The product of a sigmoid and what it is of, where nobody else reads the sigmoid."""
+    gate, users = op.outputs[0], low.edges.users(op.outputs[0])
+    if op.kind != "Sigmoid" or low.edges.is_port(gate) or len(users) != 1 or users[0].id in low.notes.done:
+        return None
+    (product,) = users
+    alike = product.outputs[0].data_type is gate.data_type
+    both = {tensor.id for tensor in product.inputs} == {gate.id, op.inputs[0].id}
+    return product if product.kind == "Multiply" and both and alike else None
 
 
 BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None, float, float]]] = {
@@ -79,6 +94,7 @@ BACKWARD: Mapping[str, Callable[[Attributes], tuple[Algorithm, Algorithm | None,
     ),
     "SoftPlusBackward": lambda a: (Algorithm.eltwise_soft_relu, None, a.real("beta"), 0),
     "SqrtBackward": lambda a: (Algorithm.eltwise_sqrt, Algorithm.eltwise_sqrt_use_dst_for_bwd, 0, 0),
+    "SwishBackward": lambda a: (Algorithm.eltwise_swish, None, 1, 0),
     "TanhBackward": lambda a: (Algorithm.eltwise_tanh, Algorithm.eltwise_tanh_use_dst_for_bwd, 0, 0),
 }
 """Kind → algorithm from the input, algorithm from the output, alpha and beta."""

@@ -49,6 +49,7 @@ OPS.add(
     {
         "hardswish_backward": partial(_of_input, kind="HardSwishBackward"),
         "mish_backward": partial(_of_input, kind="MishBackward"),
+        "silu_backward": partial(_of_input, kind="SwishBackward"),
         "sigmoid_backward": partial(_of_result, kind="SigmoidBackward"),
         "tanh_backward": partial(_of_result, kind="TanhBackward"),
     }
@@ -63,14 +64,6 @@ def _hard_sigmoid(t: Translation, gradient: Value, x: Value) -> Value:
 @OPS.enter("gelu_backward")
 def _gelu(t: Translation, gradient: Value, x: Value, approximate: str = "none") -> Value:
     return t.op("GELUBackward", x, gradient, mode="gelu_tanh" if approximate == "tanh" else "gelu_erf")
-
-
-@OPS.enter("silu_backward")
-def _silu(t: Translation, gradient: Value, x: Value) -> Value:
-    """With s = sigmoid(x): gradient · (s + x · s · (1 − s))."""
-    slope = t.op("Sigmoid", x)
-    slope = t.op("Add", slope, t.op("SigmoidBackward", slope, x, use_dst=True))
-    return t.op("Multiply", gradient, slope)
 
 
 @OPS.enter("hardtanh_backward")

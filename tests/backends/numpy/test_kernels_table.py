@@ -162,6 +162,7 @@ KINKS = {
         "ReLUBackward", [-1.0, 0, 1], [INF, NAN, INF], use_dst=False, to=[0, 0, INF]
     ),
     "mish far away": row("MishBackward", [100.0, -200, 50, 30, 90], DY, to=[3, -0.0, 7, 2, 4]),
+    "swish far away": row("SwishBackward", [100.0, -200, 50, 0, 90], DY, to=[3, -0.0, 7, 1, 4]),
     "gelu far away": row("GELUBackward", [20.0, -20, 30, 0, 40], DY, to=[3, -0.0, 7, 1, 4]),
     "0 belongs to the slope": row(
         "PReLUBackward", [[0.0, -2, 3]], [0.5], [[4.0, 6, 8]], to=([[2, 3, 8]], [-12])
@@ -171,7 +172,7 @@ KINKS = {
 
 @parametrised(KINKS)
 def test_kinks_and_far_ends_of_derivatives(row):
-    if row.kind in ("MishBackward", "GELUBackward"):  # a zero of either sign
+    if row.kind in ("MishBackward", "GELUBackward", "SwishBackward"):  # a zero of either sign
         result = run(row.kind, *row.inputs, **row.attributes)
         np.testing.assert_allclose(result, row.expected, rtol=1e-6, atol=1e-30)
     else:

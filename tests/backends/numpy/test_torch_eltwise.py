@@ -111,6 +111,7 @@ OF_SRC = {
     "SoftPlusBackward, beta": (FORWARD["SoftPlus, beta"], _none),
     "SoftPlusBackward, negative beta": (FORWARD["SoftPlus, negative beta"], _none),
     "SqrtBackward": (FORWARD["Sqrt"], _none),
+    "SwishBackward": (Function(functional.silu, {}), _one_and_more),
     "TanhBackward": (FORWARD["Tanh"], _one),
 }
 """Gradient op → its forward function and what cancels in the derivative."""

@@ -1,5 +1,6 @@
 """The table of fusions: what a row says is what patterns claim and primitives take along."""
 
+import numpy as np
 import onednn_graph as og
 import pytest
 from onednn_graph.backends.onednn.lowering.fusions import FUSIONS, PATTERNS, REFUSALS
@@ -7,6 +8,7 @@ from onednn_graph.backends.onednn.lowering.links import LINKS
 from onednn_graph.backends.onednn.lowering.matching import Fusion
 from onednn_graph.backends.onednn.lowering.table import LOWERED
 from onednn_graph.ops.registry import REGISTRY
+from onednn_graph.profiling import profile
 
 ROWS = [row for row in FUSIONS if isinstance(row, Fusion)]
 TAKING = [row for row in ROWS if any(row.anchor.values())]
@@ -77,3 +79,21 @@ POOL = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "data_forma
 def test_why_a_primitive_does_not_take_along_what_follows(op, follows, reason):
     refusal = REFUSALS[op.kind](op, follows)
     assert refusal is None if reason is None else reason in refusal
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_sigmoid_that_its_argument_is_multiplied_with_is_one_primitive(onednn, alone):
+    """Not where the sigmoid is kept."""
+    x = np.random.default_rng(0).normal(size=(3, 257)).astype("f4")
+    graph = og.Graph()
+    given = graph.input("x", "f32", x.shape)
+    gate = graph.op("Sigmoid", given)
+    outputs = [graph.op("Multiply", given, gate)] if alone else [graph.op("Multiply", given, gate), gate]
+    for tensor in outputs:
+        graph.output(tensor)
+    model = graph.compile()
+    with profile() as seen:
+        made = model({"x": x})
+    exact = 1 / (1 + np.exp(-x.astype("f8")))
+    np.testing.assert_allclose(made[outputs[0].name], x * exact, rtol=1e-5, atol=1e-6)
+    assert len([event for event in seen.events if event.kind.value == "primitive"]) == (1 if alone else 2)

@@ -89,6 +89,7 @@ DELICATE = frozenset(
         "Log",
         "Mish",
         "MishBackward",
+        "SwishBackward",
         "SoftPlus",
         "SoftPlusBackward",
         "Tanh",
