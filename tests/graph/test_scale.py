@@ -72,12 +72,17 @@ def test_nothing_traces_what_is_not_to_be_covered():
     assert threading.gettrace() is None
 
 
-def lines_of(function):
-    """What a function returns, and how many lines of Python it runs, each turn of a loop by itself."""
+def lines_of(function, within=""):
+    """What a function returns, and how many lines of Python it runs, each turn of a loop by itself.
+
+    Only in files whose paths end so, where `within` is given.
+    """
     count = 0
 
     def watch(frame, event, argument):
         nonlocal count
+        if not frame.f_code.co_filename.endswith(within):
+            return None
         count += event == "line"
         return watch
 
@@ -119,6 +124,23 @@ def test_work_of_partitioning_grows_as_the_ops_do(build):
         graph.get_partitions()
         counts.append(lines_of(graph.get_partitions)[1])
     assert counts[1] < 2.3 * counts[0]
+
+
+def looking_ahead(count):
+    """Products that take along a sum with what comes behind them in the graph."""
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", [8, 8]), graph.constant(np.eye(8, dtype=np.float32))
+    for _ in range(count // 5):
+        product = graph.matmul(x, w)
+        x = graph.relu(graph.add(product, graph.matmul(graph.softmax(x, axis=1), w)))
+    graph.output(x, name="y")
+    return graph
+
+
+def test_what_is_needed_before_its_turn_is_found_without_going_through_the_graph(onednn):
+    looking_ahead(9).compile()
+    once, twice = (lines_of(looking_ahead(n).compile, "lowering/walk.py")[1] for n in (300, 600))
+    assert twice < 2.1 * once
 
 
 def first_step(count):

@@ -53,6 +53,7 @@ class Walk:
     def __init__(self, low: Lowering, table: Mapping[str, Lowered]) -> None:
         self._low = low
         self._table = table
+        self._numbers = {op.id: number for number, op in enumerate(low.request.ops)}
         low.tensors.make = self._make
 
     def lower_all(self) -> None:
@@ -98,7 +99,7 @@ class Walk:
                 if op is not None and op.id not in found and op.id not in self._low.notes.done:
                     found[op.id] = op
                     waiting.append(op)
-        return [op for op in self._low.request.ops if op.id in found and not _is_lazy(op)]
+        return sorted((op for op in found.values() if not _is_lazy(op)), key=lambda op: self._numbers[op.id])
 
     def lower(self, op: Op) -> None:
         """Lowers one op, with as much of what follows as the library takes along, or as a step on the host."""
