@@ -19,6 +19,7 @@ from ..library.enumerators import Arg
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive
 from ..library.prototypes import ExecArg
+from ..library.seats import keep_apart
 from ..library.signals import shelter
 from .arena import GUARDS, Arena
 from .placement import Placement
@@ -231,6 +232,7 @@ class Frame:
                     lib.check(status, "dnnl_primitive_execute")
             return
         held = lib.hold(self._plan.threads)
+        keep_apart(lib.runtime, self._plan.threads)
         try:
             for call in self._runs:
                 status = call()
