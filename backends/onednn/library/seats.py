@@ -47,7 +47,7 @@ class Seats:
         Returns:
             Whether the team is still there.
         """
-        if cpu not in self._cpus or os.sched_getaffinity(0) != self._cpus:
+        if cpu not in self._cpus or {*self._cpus} != os.sched_getaffinity(0):
             return True  # somebody has said meanwhile where the caller runs
         free = self._cpus.difference([cpu], self._of.values())
         for worker, place in self._of.items():
