@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from fit_trees import boosted
 from onednn_graph.backends.onednn.library.cpu import cpu_family
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa
@@ -45,8 +46,10 @@ MOST_ROWS = 3000
 CAUTION = 0.5
 """Quantile of the times that the linear part is to foresee."""
 LEAST_WEIGHT = 1e-3
-ROUNDS, RATE, DEPTH, LEAF = 22, 0.2, 4, 5
+ROUNDS, RATE, DEPTH, LEAF = 40, 0.2, 4, 5
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
+NEAR_THE_BEST = 1.5
+"""Candidates that take so many times as long as the best tell what a sample's have in common."""
 MOST_SHIFT = 0.5
 """By how much, as a logarithm, a kind as a whole is corrected."""
 LIMITS = LayerLimits(flops=2.5e9, elements=1.0e7, seconds=0.02)
@@ -129,6 +132,27 @@ def fit(samples: Sequence[Sample], known: Mapping[str, Any]) -> tuple[dict[str, 
     return coefficients, corrections
 
 
+def centred(samples: Sequence[Sample], model: CostModel) -> list[Sample]:
+    """The samples without what all good candidates of each take longer than foreseen.
+
+    A choice is made among the candidates of one problem, and whatever the machine did meanwhile was done to all.
+    """
+    result: list[Sample] = []
+    for sample in samples:
+        least = min(one.together for one in sample.found)
+        longer = statistics.median(
+            sum(one.steps) / max(model.seconds(one.known), 1e-9)
+            for one in sample.found
+            if one.together < NEAR_THE_BEST * least
+        )
+        found = tuple(
+            evolve(one, steps=tuple(t / longer for t in one.steps), together=one.together / longer)
+            for one in sample.found
+        )
+        result.append(evolve(sample, found=found))
+    return result
+
+
 def regret(model: CostModel, samples: Sequence[Sample]) -> list[tuple[float, str]]:
     """For each sample the time of the default choice over the best candidate's, and what they are."""
     result: list[tuple[float, str]] = []
@@ -142,7 +166,7 @@ def regret(model: CostModel, samples: Sequence[Sample]) -> list[tuple[float, str
     return sorted(result, reverse=True)
 
 
-def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def write(path: Path, facts: dict[str, Any], model: CostModel) -> None:
     """Puts an entry into its section of the data, in the place of the one of its family, ISA and threads."""
     data = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"classes": {}}
     known = [isa.name for isa in CpuIsa]
@@ -152,8 +176,8 @@ def write(path: Path, facts: dict[str, Any], fitted: tuple[dict[str, Any], dict[
         "package": version("onednn-graph"),
         "amounts": AMOUNTS,
         "traits": TRAITS,
-        "coefficients": fitted[0],
-        "corrections": fitted[1],
+        "coefficients": model.coefficients,
+        "corrections": model.corrections,
     }
     here = CpuClass.of(entry["isa"]).value
     replaced = _of(entry)
@@ -198,16 +222,21 @@ def main() -> None:
     if args.fit:
         facts, samples = gathered(args.fit)
         known = next((m for m in measured() if (m.family, m.isa, m.threads) == _of(facts)), None)
-        fitted = fit(samples, {} if known is None else known.coefficients)
-        model = CostModel(
-            family=facts["family"],
-            isa=facts["isa"],
-            threads=facts["threads"],
-            coefficients=fitted[0],
-            corrections=fitted[1],
-        )
+        coefficients = {} if known is None else known.coefficients
+
+        def fitted_to(some: Sequence[Sample]) -> CostModel:
+            found = fit(some, coefficients)
+            return CostModel(
+                family=facts["family"],
+                isa=facts["isa"],
+                threads=facts["threads"],
+                coefficients=found[0],
+                corrections=found[1],
+            )
+
+        model = fitted_to(centred(samples, fitted_to(samples)))
         if args.out:
-            write(args.out, {**facts, "problems": len(samples)}, fitted)
+            write(args.out, {**facts, "problems": len(samples)}, model)
     found = regret(model, gathered(args.check or args.fit)[1])
     values = [value for value, _ in found]
     print(
