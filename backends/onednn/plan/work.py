@@ -24,12 +24,14 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
         "rows",
         "columns bytes",
         "images",
+        "patch flops",
+        "weights traffic",
     ),
     "matmul": ("calls", "flops", "bytes", "far bytes", "batches"),
     "reorder": ("calls", "bytes", "far bytes", "elements", "runs"),
     "sum": ("calls", "bytes", "far bytes"),
 }
-"""Family of a step → what its amounts are, in order."""
+"""Family of a step → what its amounts are, in order; of new ones, which come last, data from before have zeros."""
 TRAITS: Mapping[str, tuple[str, ...]] = {
     "convolution": (
         "rows",
@@ -48,13 +50,15 @@ TRAITS: Mapping[str, tuple[str, ...]] = {
         "pad",
         "spatial rank",
         "flops",
+        "filled patch",
+        "patch",
     ),
     "matmul": ("rows", "depth", "columns", "batches", "first turned", "second turned", "flops"),
     "reorder": ("elements", "source run", "target run", "channels", "images"),
     "sum": (),
 }
 """Family of a step → what its traits are, in order: of the width where they are of one axis; `filled` is how full the
-vectors are."""
+vectors are, `patch` the channels and taps that one position of diff_dst meets."""
 
 
 @frozen
@@ -88,6 +92,7 @@ def convolution_work(
     padded = flops / (gradient.rows * gradient.columns) * tiles * LANES * LANES
     size = 4 if data_type is DataType.f32 else 2
     kernel_rows = math.prod(gradient.kernel[:-1])
+    weights = float(gradient.weights_size * size)
     rows = gradient.groups * tiles * gradient.batch * math.prod(gradient.dst_spatial[:-1]) * kernel_rows
     return Work(
         "convolution",
@@ -97,10 +102,12 @@ def convolution_work(
             flops,
             padded,
             float(nbytes),
-            float(gradient.weights_size * size),
+            weights,
             float(rows),
             flops / (2 * gradient.rows) * size,
             float(gradient.batch * gradient.groups),
+            flops / filled(_patch(gradient)),
+            weights * gradient.batch,
         ),
         _convolution_traits(gradient),
     )
@@ -127,9 +134,16 @@ def _convolution_traits(gradient: ConvolutionGeometry) -> tuple[float, ...]:
                 gradient.pads_begin[-1],
                 gradient.spatial_rank,
                 gradient.flops,
+                filled(_patch(gradient)),
+                _patch(gradient),
             ),
         )
     )
+
+
+def _patch(gradient: ConvolutionGeometry) -> int:
+    """What a product makes of one position of diff_dst: a row of the columns that gemm gathers."""
+    return gradient.columns * math.prod(gradient.kernel)
 
 
 def filled(channels: int) -> float:

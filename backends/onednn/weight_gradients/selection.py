@@ -31,6 +31,9 @@ converted to has to fit, and the library's own kernels for them take as much."""
 F32_BYTES = 4
 MARGIN = 1.05
 """By how much an estimate has to be better than that of the usual way to be believed."""
+DOUBTED = {"gemm": 1.1}
+"""Strategies, by how their names begin, whose estimates are wrong by more than those of others, and by how much another
+may be worse to go before them: how well gemm does depends on each size of its matrices."""
 
 
 def trusted(features: Features) -> str | None:
@@ -137,7 +140,8 @@ def in_order(problem: Problem, strategies: Sequence[str], estimates: Sequence[fl
     first = strategies.index(order[0]) if order else -1
 
     def weighed(place: int) -> float:
-        return estimates[place] * (1.0 if place == first else MARGIN)
+        doubt = next((d for name, d in DOUBTED.items() if strategies[place].startswith(name)), 1.0)
+        return estimates[place] * doubt * (1.0 if place == first else MARGIN)
 
     return sorted(range(len(strategies)), key=weighed)
 

@@ -173,7 +173,9 @@ def test_parts_of_the_images(changed, parts, dtype, onednn):
     shape = {"channels": (6, 6), "size": (9, 10), "kernel": (3, 3), "begin": (1, 1), "end": (1, 1)}
     names = check_all(Problem(**{**shape, "dtype": dtype, "data_format": "NCX", **changed}))
     found = any(name.endswith("by parts of the images") and "in f32" not in name for name in names)
-    assert found is (parts and dtype != "f16" and has_isa("avx2")), names
+    possible = parts and dtype != "f16"
+    if has_isa("avx512_core" if dtype == "bf16" else "avx2") or not possible:  # before, some have kernels
+        assert found is possible, names
 
 
 @pytest.mark.parametrize(("size", "parts"), [((300, 320), True), ((30, 32), False)])

@@ -26,7 +26,7 @@ from onednn_graph.backends.onednn.weight_gradients.cost import (
     measured,
 )
 from onednn_graph.backends.onednn.weight_gradients.problem import View
-from onednn_graph.backends.onednn.weight_gradients.selection import candidates
+from onednn_graph.backends.onednn.weight_gradients.selection import candidates, in_order
 from onednn_graph.backends.onednn.weight_gradients.strategies import STRATEGIES
 from onednn_graph.ops.data_types import DataType
 from oracle import Problem
@@ -70,6 +70,22 @@ def test_the_data_file_is_complete():
             for per_unit in kinds.values():
                 assert len(per_unit) == len(amounts)
                 assert all(math.isfinite(c) and c >= 0 for c in per_unit)
+
+
+@pytest.mark.parametrize(
+    ("gemm", "first"), [(1.0, "space to depth"), (0.9, "gemm on the user's layout"), (1.2, "space to depth")]
+)
+def test_the_estimate_of_gemm_is_doubted(gemm, first):
+    """One that is a little better goes behind another that is known better."""
+    problem = Problem(channels=(3, 8), size=(8, 8), kernel=(3, 3), data_format="NCX")
+    arrays = (*problem.arrays(), np.empty(problem.weights_shape, np.float32))
+    tensors = [og.LogicalTensor(i, "f32", array.shape) for i, array in enumerate(arrays)]
+    op = og.Op(
+        0, problem.kind, tensors[:2], tensors[2:], weights_shape=problem.weights_shape, **problem.attributes
+    )
+    names = ["gemm on the user's layout", "space to depth", "direct on the primitive's own layout"]
+    order = in_order(problem_of(op, FpmathMode.strict), names, [gemm, 1.05, 2.0])
+    assert names[order[0]] == first
 
 
 def leaves(tree, traits):
