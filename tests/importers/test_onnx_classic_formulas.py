@@ -62,6 +62,36 @@ def test_classes_win_pair_by_pair(kernel):
     np.testing.assert_array_equal(chosen, np.array([10, 20, 30])[wins.argmax(1)])
 
 
+def coupled(scores, a, b):
+    """Probabilities p of three classes that make Σ (r_ji p_i − r_ij p_j)² least: a linear system with Σ p = 1."""
+    r = np.zeros((3, 3))
+    for (i, j), likely in zip([(0, 1), (0, 2), (1, 2)], 1 / (1 + np.exp(scores * a + b)), strict=True):
+        r[i, j], r[j, i] = likely, 1 - likely
+    q = -r.T * r
+    q[np.diag_indices(3)] = (r**2).sum(0)
+    system = np.block([[q, np.ones((3, 1))], [np.ones((1, 3)), np.zeros((1, 1))]])
+    return np.linalg.solve(system, [0, 0, 0, 1])[:3]
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "RBF"])
+def test_probabilities_are_those_that_fit_all_pairs_best(kernel):
+    given, _ = machine(kernel)
+    a, b = np.asarray([-1.0, -0.5, -2.0]), np.asarray([0.25, 0.0, -0.125])
+    own = {
+        "coefficients": COEFFICIENTS.ravel().tolist(),
+        "rho": [0.25, -0.5, 0.125],
+        "vectors_per_class": [2, 3, 2],
+        "classlabels_ints": [10, 20, 30],
+    }
+    _, scores = results_of(classic("SVMClassifier", {"x": ROWS}, ["y", "z"], **given, **own), {"x": ROWS})
+    likely = {"prob_a": a.tolist(), "prob_b": b.tolist()}
+    made = classic("SVMClassifier", {"x": ROWS}, ["y", "z"], **given, **own, **likely)
+    _, found = results_of(made, {"x": ROWS})
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
+    expected = [coupled(row, a, b) for row in scores.astype("f8")]
+    np.testing.assert_allclose(found, expected, atol=0.02)  # rounds end where they change little
+
+
 def _softmax(x):
     powers = np.exp(x - x.max(1, keepdims=True))
     return powers / powers.sum(1, keepdims=True)
