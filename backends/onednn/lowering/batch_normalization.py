@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from ....ops.data_types import DataType
 from ....ops.formats import data_axes
 from ..library.descriptors import BatchNormalizationBackward, BatchNormalizationForward, Binary
 from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
+from ..library.loading import load
 from ..library.primitive import PrimitiveDesc
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from . import eltwise
+from .batch_gradient import gradient_by_columns
 from .batch_parts import Statistics, is_last, repeated, statistics_in_parts, widened
 from .batch_statistics import restored
 from .links import Link
@@ -56,6 +59,11 @@ def _is_slow(desc: PrimitiveDesc) -> bool:
     They go through single elements where they have a ReLU or the channels are adjacent, four to ten times slower.
     """
     return desc.implementation.startswith(("ncsp_bnorm", "nspc_bnorm"))
+
+
+def _is_old(desc: PrimitiveDesc) -> bool:
+    """Whether the kernel is of SSE4.1 on a CPU that has more: it takes channels that are no multiple of eight."""
+    return desc.implementation.endswith(":sse41") and load().effective_isa != "sse41"
 
 
 def batch_inference(low: Lowering, op: Op, links: Sequence[Link]) -> None:
@@ -273,13 +281,13 @@ def _normalise_last(
         flags |= NormalizationFlags.fuse_norm_relu
     epsilon = op.attributes.real("epsilon")
     desc = _forward(low, src, epsilon, flags)
-    if not _is_slow(desc):
+    if not _is_slow(desc) and not _is_old(desc):
         dst = Buffer(desc.memory_desc(Query.dst_md))
         _normalise(low, op, relu, desc, src, dst, vectors)
     else:  # so many channels are taken one by one; several times as many are not, and each has the same numbers
         seen, times = widened(low, src)
         desc = _forward(low, seen, epsilon, flags, Propagation.forward_inference)
-        if _is_slow(desc):
+        if _is_slow(desc) or _is_old(desc):
             return False
         dst = Buffer(src.desc)
         places, own = zip(*vectors, strict=True)
@@ -327,6 +335,13 @@ def _backward_desc(
 def batch_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
     """Gradients of batch normalisation by the batch's statistics."""
     src, order = canonical(low, op, op.inputs[0])
+    if is_last(src):
+        desc = _forward(low, src, op.attributes.real("epsilon"), AFFINE)
+        if _is_slow(desc) or _is_old(desc):
+            with suppress(Unfit), low.attempt(low.tensors.way):
+                gradient = low.tensors.images(low.tensors.read(op.inputs[1]), order)
+                gradient_by_columns(low, op, src, gradient, order)
+                return
     src, desc = _backward_desc(low, op, src, AFFINE)
     _batch_gradient(low, op, desc, src, order, op.inputs[1])
 

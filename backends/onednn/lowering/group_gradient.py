@@ -1,14 +1,20 @@
-"""What the gradient of a group normalisation needs of each channel of each image, from sums, in f64."""
+"""The gradient of a group normalisation from sums: what moves each channel of each image, in f64, and the images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from attrs import frozen
 
+from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
-from ....ops.records import frozen
+from ..library.descriptors import Binary
+from ..library.enumerators import Algorithm, Arg
+from ..plan.steps import Buffer
 from .group_sums import ImageSums
+from .lowering import Lowering
+from .post_ops import OperandView, PostOps
 
 SMALLEST = 2.0**-40
 """Of a factor that is divided by, beside the largest of its group: what it adds is far below f32's digits."""
@@ -72,3 +78,31 @@ class GradientOfGroups:
             place = (image, group)
             away = data[place].astype(np.float64) - mean[place]
             along[place] = (away * gradient[place].astype(np.float64)).sum(1) * inverse[place]
+
+
+def data_gradient(
+    low: Lowering, op: Op, role: str, src: Buffer, diff: Buffer, made: Buffer, vectors: Sequence[Buffer]
+) -> None:
+    """Adds the step that makes ((src − mean) · ratio + summand + diff) · factor, of one image (1, C, X).
+
+    Args:
+        vectors: mean, ratio, summand and factor of each channel.
+    """
+    shape = (1, src.desc.shape[1], 1)
+    mean, ratio, summand, factor = (low.layouts.view(each, shape) for each in vectors)
+    post_ops = PostOps(low, OperandView(op.outputs[0]))
+    post_ops.add_binary(Algorithm.binary_mul, ratio)
+    post_ops.add_binary(Algorithm.binary_add, summand)
+    post_ops.add_binary(Algorithm.binary_add, diff)
+    post_ops.add_binary(Algorithm.binary_mul, factor)
+    desc = low.chooser.describe(
+        Binary(
+            algorithm=Algorithm.binary_sub,
+            src_0=src.desc,
+            src_1=mean.desc,
+            dst=made.desc,
+            attributes=post_ops.attributes(),
+        )
+    )
+    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments, (Arg.DST, made)]
+    low.emitter.run(role, desc, arguments)

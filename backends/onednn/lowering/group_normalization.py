@@ -13,19 +13,18 @@ from ....graph.model.op import Op
 from ....graph.runtime.arrays import Array
 from ....ops.data_types import DataType
 from ..library.capabilities import GROUP_NORMALIZATION
-from ..library.descriptors import Binary, GroupNormalizationForward
-from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation, Query
+from ..library.descriptors import GroupNormalizationForward
+from ..library.enumerators import Arg, NormalizationFlags, Propagation, Query
 from ..library.loading import load
 from ..plan.steps import Buffer
 from ..plan.unfit import Unfit
 from .batch_normalization import AFFINE, canonical, scaled_by_channel
 from .batch_parts import LANES, far_from_zero, is_last, made_again, moments_of_rows, of_all
-from .group_gradient import GradientOfGroups
+from .group_gradient import GradientOfGroups, data_gradient
 from .group_sums import image, sums_of_columns, sums_of_rows, worth_single_steps
 from .links import Link
 from .long_sums import part_of
 from .lowering import Lowered, Lowering
-from .post_ops import OperandView, PostOps
 
 F32 = DataType.f32
 
@@ -109,7 +108,14 @@ def _by_columns(low: Lowering, op: Op) -> None:
     dst = Buffer(src.desc)
     for number in range(batch):
         one, made = (image(low, each, number) for each in (src, dst))
-        scaled_by_channel(low, op, "group normalization", one, made, _of_image(low, vectors, number))
+        scaled_by_channel(
+            low,
+            op,
+            "group normalization",
+            one,
+            made,
+            _of_image(low, vectors, number),
+        )
     low.tensors.produce(op.outputs[0], dst, order)
     for tensor, buffer in zip(op.outputs[1:], statistics, strict=False):
         low.tensors.produce(tensor, buffer)
@@ -241,38 +247,24 @@ def _gradient(
     if last:
         for number in range(batch):
             one, times, target = (image(low, each, number) for each in (src, diff, made))
-            _by_channel(low, op, one, times, target, _of_image(low, vectors, number))
+            data_gradient(
+                low, op, "group normalization gradient", one, times, target, _of_image(low, vectors, number)
+            )
     else:
         flat = (1, batch * channels, math.prod(spatial))
         one, times, target = (low.layouts.view(each, flat) for each in (src, diff, made))
-        _by_channel(low, op, one, times, target, [low.layouts.view(each, flat[1:2]) for each in vectors])
+        data_gradient(
+            low,
+            op,
+            "group normalization gradient",
+            one,
+            times,
+            target,
+            [low.layouts.view(each, flat[1:2]) for each in vectors],
+        )
     low.tensors.produce(op.outputs[0], made, order)
     for tensor, buffer in zip(op.outputs[1:], own, strict=False):
         low.tensors.produce(tensor, buffer)
-
-
-def _by_channel(
-    low: Lowering, op: Op, src: Buffer, diff: Buffer, made: Buffer, vectors: Sequence[Buffer]
-) -> None:
-    """((src − mean) · ratio + summand + diff) · factor, of mean, ratio, summand and factor of each channel."""
-    shape = (1, src.desc.shape[1], 1)
-    mean, ratio, summand, factor = (low.layouts.view(each, shape) for each in vectors)
-    post_ops = PostOps(low, OperandView(op.outputs[0]))
-    post_ops.add_binary(Algorithm.binary_mul, ratio)
-    post_ops.add_binary(Algorithm.binary_add, summand)
-    post_ops.add_binary(Algorithm.binary_add, diff)
-    post_ops.add_binary(Algorithm.binary_mul, factor)
-    desc = low.chooser.describe(
-        Binary(
-            algorithm=Algorithm.binary_sub,
-            src_0=src.desc,
-            src_1=mean.desc,
-            dst=made.desc,
-            attributes=post_ops.attributes(),
-        )
-    )
-    arguments = [(Arg.SRC, src), (Arg.SRC_1, mean), *post_ops.arguments, (Arg.DST, made)]
-    low.emitter.run("group normalization gradient", desc, arguments)
 
 
 LOWERED = {"GroupNorm": Lowered(group), "GroupNormBackward": Lowered(backward)}

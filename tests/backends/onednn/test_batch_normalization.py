@@ -202,3 +202,34 @@ def test_channels_that_are_made_again_are_what_the_kernel_made(monkeypatch, data
     model = check(data_type, layout, channels)
     assert any("batch statistics" in name for name in kernels(model))
     assert bool(marked) == ("BatchNormForwardTraining+ReLU" in strategies(model))
+
+
+def gradients_of(x, dy, gamma, data_format="NXC"):
+    """What the op makes of images (N, X, C), and the same in f64."""
+    axes = tuple(range(x.ndim - 1))
+    wide, gradient = x.astype("f8"), dy.astype("f8")
+    mean, variance = wide.mean(axes).astype("f4"), wide.var(axes).astype("f4")
+    inverse = 1 / np.sqrt(variance.astype("f8") + 0.1)
+    normalised = (wide - mean) * inverse
+    along, total, count = (gradient * normalised).sum(axes), gradient.sum(axes), x.size // x.shape[-1]
+    wanted = gamma * inverse * (gradient - total / count - normalised * along / count), along, total
+    given = [x, dy, mean, variance, gamma]
+    more = {"epsilon": 0.1, "data_format": data_format}
+    return og.run_op("BatchNormTrainingBackward", given, more, outputs=3, backend="onednn"), wanted
+
+
+@each("shape", [(2, 20, 19, 27), (4, 33, 31, 50), (3, 17, 20), (2, 9, 9, 9, 12), (8, 30, 30, 3)])
+@each("mean", [0.0, 100.0])
+def test_gradients_of_any_number_of_adjacent_channels(shape, mean):
+    rng = np.random.default_rng(0)
+    x, dy = (rng.normal(size=shape).astype("f4") for _ in range(2))
+    made, wanted = gradients_of(x + np.float32(mean), dy, rng.normal(size=shape[-1]).astype("f4"))
+    for got, want in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-6 * np.abs(want).max())
+
+
+def test_sums_of_gradients_that_are_alike_keep_their_digits():
+    rng = np.random.default_rng(0)
+    x, dy = rng.normal(size=(8, 64, 64, 27)).astype("f4"), np.full((8, 64, 64, 27), 0.7, "f4")
+    made, wanted = gradients_of(x, dy, np.ones(27, "f4"))
+    np.testing.assert_allclose(made[2], wanted[2], rtol=3e-6)
