@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from pathlib import Path
@@ -11,6 +12,8 @@ from ...ops.values import format_value, integer
 
 MOST_THREADS = 4096
 """More is a mistake, and would take the machine down with it."""
+BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
+"""Variables by which OpenMP's threads are tied to CPUs, the calling one as well."""
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
@@ -72,8 +75,18 @@ def _from_environment() -> int | None:
 def usable_cpus() -> int:
     """The CPUs that the process may run on, and no more of them than its control group has time for."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if any(os.environ.get(name) for name in BINDING):
+        cpus = _before_binding() or cpus
     quota = cpu_quota()
     return cpus if quota is None else max(1, min(cpus, math.ceil(quota)))
+
+
+def _before_binding() -> int | None:
+    """How many CPUs GNU OpenMP has found, before it tied the calling thread to one; None where it is not loaded."""
+    try:
+        return int(ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW).omp_get_num_procs())
+    except (OSError, AttributeError):
+        return None
 
 
 def cpu_quota(groups: Path = CGROUPS, own: Path = OWN_CGROUP) -> float | None:

@@ -21,7 +21,7 @@ from .steps import AnyStep, Buffer, Step, in_place, uses
 from .team import seconds_of
 from .work import Work
 
-BRIEF_SECONDS = 20e-6
+BRIEF_SECONDS = 30e-6
 """So long Python's lock is held while primitives run: to give it away and wait for it again, among several threads of
 Python, takes longer than that.
 """

@@ -129,6 +129,25 @@ def test_what_only_looks_at_weights_in_another_way_is_no_work():
     assert graph.compile().explain()[0].threads == 1
 
 
+@pytest.mark.parametrize("first", ["json", "torch"])
+@pytest.mark.parametrize("binding", [{"OMP_PROC_BIND": "true"}, {"OMP_PLACES": "cores"}, {}])
+def test_a_thread_that_openmp_ties_to_a_cpu_still_has_a_team(first, binding):
+    """OpenMP ties the calling thread to a CPU once it is loaded, by us or by torch before us."""
+    pytest.importorskip(first)
+    code = f"""
+import json, os
+cpus = len(os.sched_getaffinity(0))
+import {first}
+import onednn_graph as og
+graph = og.Graph()
+graph.op("MatMul", *[graph.input(name, "f32", [256, 256]) for name in "ab"], name="y")
+compiled = [graph.compile().explain()[0].threads for _ in range(2)]
+print(json.dumps([cpus, og.get_num_threads(), *compiled]))
+"""
+    cpus, *found = in_child(code, **binding)
+    assert found == [min(cpus, counts.usable_cpus())] * 3
+
+
 def test_large_work_runs_on_all_of_them():
     assert large().compile().explain()[0].threads == og.get_num_threads()
 
