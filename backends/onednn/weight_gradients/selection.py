@@ -140,8 +140,10 @@ def in_order(problem: Problem, strategies: Sequence[str], estimates: Sequence[fl
     first = strategies.index(order[0]) if order else -1
 
     def weighed(place: int) -> float:
+        if place == first:
+            return estimates[place]
         doubt = next((d for name, d in DOUBTED.items() if strategies[place].startswith(name)), 1.0)
-        return estimates[place] * doubt * (1.0 if place == first else MARGIN)
+        return estimates[place] * doubt * MARGIN
 
     return sorted(range(len(strategies)), key=weighed)
 
