@@ -207,7 +207,7 @@ def load() -> Library:
     """
     found = find_library()
     try:
-        with short_waits() as waiting:
+        with short_waits(gnu=found.is_wheel) as waiting:
             c = ctypes.CDLL(str(found.path))
     except OSError as error:
         raise LibraryError(f"{found.path} can't be loaded: {error}{_hint(str(error))}") from error

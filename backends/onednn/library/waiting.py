@@ -16,8 +16,8 @@ SPIN_COUNT = 3000
 """Turns of the loop; `benchmarks/threads.py` measures what it does."""
 OPENMPS_OWN = 300000
 """Turns in GNU OpenMP itself where nobody has said anything."""
-SPIN_VARIABLE = "GOMP_SPINCOUNT"
-POLICY_VARIABLES = ("OMP_WAIT_POLICY", SPIN_VARIABLE)
+SPIN_VARIABLE, POLICY_VARIABLE = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
+POLICY_VARIABLES = (POLICY_VARIABLE, SPIN_VARIABLE)
 MAPS = Path("/proc/self/maps")
 
 
@@ -46,12 +46,18 @@ def how_threads_wait(environment: Mapping[str, str], *, loaded: bool) -> str:
 
 
 @contextmanager
-def short_waits() -> Generator[str, None, None]:
+def short_waits(*, gnu: bool = True) -> Generator[str, None, None]:
     """Sets a short loop for an OpenMP library that is loaded in the block; gives what holds, in words.
+
+    As soon as a second thread of Python has a team, GNU OpenMP has more threads than CPUs, and looks for work a hundred
+    times only, so that models take several times as long; but a thousand times where its policy is said to be active.
 
     One that others have loaded before keeps its own. A team of more threads than there are CPUs would make it wait a
     hundred turns, but then a thread has gone to sleep at nearly every barrier: models took twice as long, and longer
     than with its own way beside busy processes, too.
+
+    Args:
+        gnu: whether it is GNU's for certain. To others that policy means that threads never sleep.
     """
     loaded = openmp_is_loaded()
     settled = any(name in os.environ for name in POLICY_VARIABLES)
@@ -59,8 +65,10 @@ def short_waits() -> Generator[str, None, None]:
     if loaded or settled:
         yield how
         return
-    os.environ[SPIN_VARIABLE] = str(SPIN_COUNT)
+    told = {SPIN_VARIABLE: str(SPIN_COUNT), **({POLICY_VARIABLE: "active"} if gnu else {})}
+    os.environ.update(told)
     try:
         yield how
     finally:
-        os.environ.pop(SPIN_VARIABLE, None)
+        for name in told:
+            os.environ.pop(name, None)

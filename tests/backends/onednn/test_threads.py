@@ -280,7 +280,7 @@ def watched(name, *args, **kwargs):
     if "libdnnl" in str(name):
         getenv = plain(None).getenv
         getenv.restype = ctypes.c_char_p
-        seen.append((getenv(b"GOMP_SPINCOUNT") or b"").decode())
+        seen.extend((getenv(name) or b"").decode() for name in (b"GOMP_SPINCOUNT", b"OMP_WAIT_POLICY"))
     return plain(name, *args, **kwargs)
 ctypes.CDLL = watched
 import onednn_graph as og
@@ -292,15 +292,27 @@ print(json.dumps([seen, how, os.environ.get("GOMP_SPINCOUNT"), os.environ.get("O
 
 def test_threads_wait_a_short_while_where_nobody_has_said_how():
     seen, how, spin, policy = in_child(READ_BY_OPENMP)
-    assert seen == [str(waiting.SPIN_COUNT)]
+    # Active, or they would hardly wait at all once a second thread of Python has a team.
+    assert seen == [str(waiting.SPIN_COUNT), "active"]
     assert how == f"they look for work {waiting.SPIN_COUNT} times, then sleep"
     assert (spin, policy) == (None, None)  # child processes are as their user wants them
+
+
+def test_another_openmp_than_gnus_is_told_no_policy(monkeypatch):
+    """To LLVM's an active policy means that its threads never sleep."""
+    monkeypatch.setattr(waiting, "openmp_is_loaded", lambda: False)
+    for name in waiting.POLICY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with waiting.short_waits(gnu=False):
+        assert "OMP_WAIT_POLICY" not in os.environ
+        assert os.environ["GOMP_SPINCOUNT"] == str(waiting.SPIN_COUNT)
+    assert not any(name in os.environ for name in waiting.POLICY_VARIABLES)
 
 
 @pytest.mark.parametrize(("name", "value"), [("OMP_WAIT_POLICY", "passive"), ("GOMP_SPINCOUNT", "7")])
 def test_the_environment_says_how_threads_wait(name, value):
     seen, how, *after = in_child(READ_BY_OPENMP, **{name: value})
-    assert seen == [value if name == "GOMP_SPINCOUNT" else ""]
+    assert seen == [value if name == one else "" for one in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")]
     assert how == f"as {name}={value} said when OpenMP was loaded"
     assert value in after
 
@@ -308,7 +320,7 @@ def test_the_environment_says_how_threads_wait(name, value):
 def test_openmp_that_is_there_already_has_read_its_environment():
     code = "import ctypes; ctypes.CDLL('libgomp.so.1')\n" + READ_BY_OPENMP
     seen, how, spin, _ = in_child(code)
-    assert seen == [""]
+    assert seen == ["", ""]
     assert how.startswith(f"OpenMP was loaded by others: they look for work {waiting.OPENMPS_OWN} times")
     assert spin is None
 
