@@ -24,6 +24,8 @@ def from_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_limit: int = 1 << 31,
     reference: bool = True,
+    training: bool = False,
+    frozen: Sequence[str] = (),
 ) -> Graph | OpenGraph:
     """A graph from an ONNX model.
 
@@ -48,6 +50,13 @@ def from_onnx(
         fold_limit: bytes that a constant which is computed now may take, and all together beside 16 times what the
             model holds.
         reference: False refuses nodes that would be run by ONNX's reference, or by themselves.
+        training: whether it is a graph to be trained. Initializers of f32 that nodes read as weights are parameters of
+            their names then, numbers such as the scale of attention are not. BatchNormalization goes by the batch, and
+            moves the model's statistics at each step; Dropout draws by `seed`, one more input of s64 without axes,
+            which `Trainer` gives. Exporters often leave both out: torch's fold a normalisation into the convolution
+            before it.
+        frozen: with `training`, patterns of names of initializers that stay constants, as `["layer1.*", "bn1.*"]`.
+            A BatchNormalization whose statistics are frozen goes by these.
 
     Returns:
         A graph; an `OpenGraph` as above; a `StagedGraph`, which runs in stages, where sizes depend on values, or types
@@ -55,9 +64,10 @@ def from_onnx(
 
     Raises:
         UnsupportedError: nodes that can't be run, all of them in one message; or the package onnx is not installed.
-        ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it.
+        ArgumentError, ArgumentTypeError: the model can't be read or breaks ONNX's rules, or shapes that contradict it;
+            nothing to train, or a pattern that fits no name.
     """
     with at_rest():  # the package onnx, too, is much that stays
         from .models import import_onnx
 
-        return import_onnx(model, shapes, fold_limit, reference)
+        return import_onnx(model, shapes, fold_limit, reference, training, frozen)

@@ -33,6 +33,7 @@ from .plain import is_plain, plainly
 from .protos import kind_of
 from .reading import Model, decoded
 from .table import TABLE
+from .training import TRAINING
 from .types import is_array
 
 SHAPES = ("Shape", "Size")
@@ -68,6 +69,7 @@ class Evaluation:
 
     def __init__(self, model: Model) -> None:
         self._onnx = model.onnx
+        self._table = TABLE if model.trained is None else TRAINING
         self._opset = model.opset
         self._limit = model.fold_limit
         self._schemas = Schemas(model.opset)
@@ -106,7 +108,7 @@ class Evaluation:
         if kind in SHAPES and inputs[0] is not None:
             self._schemas.check(kind, inputs, attributes)
             return [_shape(kind, inputs[0], attributes)]
-        translate = TABLE.get(kind)
+        translate = self._table.get(kind)
         if translate is None:
             raise Untranslated(NO_TRANSLATION)
         if checked:

@@ -43,6 +43,7 @@ from ..model.numpy_types import DATA_TYPES
 from ..runtime.arrays import Array, data_type_of
 from ..runtime.cached import cached
 from ..runtime.libraries import library
+from ..runtime.parameter import Parameter
 from .checks import Known, NodeChecks, inferred, label_of
 from .contrib.table import REWRITES, rewritten
 from .control import CONTROL
@@ -155,8 +156,12 @@ class Importer:
     def translate(self) -> None:
         """Translates all nodes that have a translation."""
         graph = self.proto.graph
+        trained = self.model.trained or ()
         for name, array in self.constants.items():
-            self._named(name, array)
+            if name in trained:
+                self.values[name] = self.t.parameter(name, Parameter(array, array.dtype))
+            else:
+                self._named(name, array)
         self._inputs(graph)
         found = {} if self.model.opset < 13 or self.model.plain else self._patterns(graph)
         alive = alive_in(graph, found)

@@ -136,7 +136,8 @@ def _pool(t: Translation, node: Node) -> Value:
 
 
 @OPS.enter("BatchNormalization")
-def _batch_normalization(t: Translation, node: Node) -> Value:
+def batch_normalization(t: Translation, node: Node) -> Value:
+    """By the statistics of the model."""
     # Before opset 14, more outputs than one say that it is in training.
     if node.get("training_mode", 0) or (node.opset < 14 and node.listed > 1):
         raise Unmapped("a batch normalisation in training mode")

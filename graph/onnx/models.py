@@ -5,20 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ...ops.errors import ArgumentTypeError
-from ...ops.values import format_value
+from attrs import evolve
+
+from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ...ops.values import format_value, listed
 from ..graph import Graph
 from ..open_graph import OpenGraph
 from .importer import Importer
 from .reading import Model, read_model
 from .staged_graph import StagedGraph
+from .training import trainable
 
 
 def import_onnx(
-    model: object, shapes: Mapping[str, Sequence[int]] | None, fold_limit: int, reference: bool
+    model: object,
+    shapes: Mapping[str, Sequence[int]] | None,
+    fold_limit: int,
+    reference: bool,
+    training: bool,
+    frozen: Sequence[str],
 ) -> Graph | OpenGraph:
     """See `from_onnx`."""
-    return _imported(read_model(model, positive(fold_limit), reference=reference), shapes or {})
+    read = read_model(model, positive(fold_limit), reference=reference)
+    if not training:
+        if listed(frozen) != []:
+            raise ArgumentError("from_onnx: frozen is of training; give training=True, or leave it out")
+        return _imported(read, shapes or {})
+    trained = trainable(read.proto.graph, read.constants, frozen)
+    if not trained:
+        raise ArgumentError(
+            "from_onnx: the model has nothing to train: no initializer is of f32, read as weights alone, and not "
+            "frozen"
+        )
+    made = _imported(evolve(read, trained=trained), shapes or {})
+    if not isinstance(made, Graph):
+        raise UnsupportedError(
+            "from_onnx: the model is no single graph, for its ops depend on sizes or values that are not known, and "
+            "can't be trained as it is; give the sizes of its inputs, shapes={…}"
+        )
+    return made
 
 
 def positive(fold_limit: object) -> int:

@@ -45,6 +45,7 @@ class Model:
         fold_limit: bytes that a constant which is computed at import may take.
         reference: whether what has no translation is run by ONNX's reference.
         plain: whether nodes are translated one by one, without looking for what several say together.
+        trained: initializers that are parameters of the graph; None where nothing is trained.
         kept: constants that imports have made of weights, such as those of 4 bits, for the next import.
     """
 
@@ -55,6 +56,7 @@ class Model:
     fold_limit: int
     reference: bool = True
     plain: bool = False
+    trained: frozenset[str] | None = None
     kept: dict[str, Array] = field(factory=dict[str, Array])
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:

@@ -149,8 +149,11 @@ def _write(writing: Writing, op: Op) -> None:
             writing.cast(name, have.data_type, want.data_type) if name else name
             for name, have, want in zip(names, wide.outputs, op.outputs, strict=True)
         ]
+    made = {name for node in writing.nodes[before:] for name in node.output}
     for tensor, name in zip(op.outputs, [found] if isinstance(found, str) else found, strict=True):
         writing.call(tensor, name)
+        if name in made and name not in writing.titles:
+            writing.titles[name] = writing.fresh(label(tensor))
 
 
 def _takes_bf16(onnx: Any, node: Any) -> bool:
@@ -165,17 +168,19 @@ def _takes_bf16(onnx: Any, node: Any) -> bool:
 
 
 def _name_outputs(writing: Writing, wanted: list[tuple[str, LogicalTensor]], given: set[str]) -> None:
-    """Has the model's outputs under their names."""
+    """Has the model's outputs, and what else the graph has names for, under their names."""
     made = {name for node in writing.nodes for name in node.output}
-    renamed: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for name, tensor in wanted:
         have = writing.name(tensor)
-        if have in made and have not in renamed and have not in given:
-            renamed[have] = name
+        if have in made and have not in outputs and have not in given:
+            outputs[have] = name
         else:
             node = writing.onnx.helper.make_node("Identity", [have], [name], name=name)
             writing.nodes.append(node)
+    renamed = writing.titles | outputs
     for node in writing.nodes:
+        node.name = renamed.get(node.name, node.name)
         for names in (node.input, node.output):
             for place, name in enumerate(names):
                 if name in renamed:

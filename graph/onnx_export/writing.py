@@ -45,12 +45,19 @@ class Writing:
     Args:
         graph: whose ops are written; its shapes are inferred.
         onnx: the package.
+
+    Attributes:
+        nodes: in order.
+        constants: arrays by name.
+        titles: names that the graph has for what nodes make.
+        opsets: domain → version.
     """
 
     def __init__(self, graph: GraphCore, onnx: Any) -> None:
         self.graph, self.onnx = graph, onnx
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
+        self.titles: dict[str, str] = {}
         self._held = dict(graph.held_constants)
         self._held.update((i, parameter.array) for i, parameter in graph.held_parameters.items())
         self._read = {t.id for op in graph.ops for t in op.inputs} | {t.id for t in graph.outputs}

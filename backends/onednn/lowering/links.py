@@ -226,13 +226,14 @@ def in_integers(links: Sequence[Link]) -> list[Link] | None:
 def _rounding(ops: Ops, quantize: Link) -> Link | None:
     """A Quantize with the Dequantize that alone reads it; None where there is no such."""
     users: Sequence[Op] = () if ops.is_port(quantize.result) else ops.users(quantize.result)
-    back = one_scale(users[0]) if len(users) == 1 and users[0].kind == "Dequantize" else None
-    if back is None or quantize.quantize is None:
+    reader = next(iter(users), None)
+    back = one_scale(reader) if reader is not None and len(users) == 1 and reader.kind == "Dequantize" else None
+    if reader is None or back is None or quantize.quantize is None:
         return None
-    to, data_type, real = quantize.quantize, quantize.result.data_type, users[0].outputs[0]
+    to, data_type, real = quantize.quantize, quantize.result.data_type, reader.outputs[0]
     ends = _is_read_as_real(ops, real)
     rounding = Rounding(to=to, data_type=data_type, back=back, alone=quantize, ends=ends)
-    return Link(ops=(*quantize.ops, users[0]), result=real, rounding=rounding)
+    return Link(ops=(*quantize.ops, reader), result=real, rounding=rounding)
 
 
 def _is_read_as_real(ops: Ops, tensor: LogicalTensor) -> bool:

@@ -74,6 +74,9 @@ def test_names_are_the_graphs_own(formats, tmp_path):
     assert [one.name for one in model.graph.output] == ["logits"]
     held = {one.name for one in model.graph.initializer}
     assert {"mean", "variance", "gamma", "beta", "fc.weight"} <= held
+    names = {name for node in model.graph.node for name in node.output}
+    assert {"relu", "pooled", "logits"} <= names
+    assert og.from_onnx(path).tensor("pooled").shape == (2, 3)
     assert ("conv.weight" in held) == (formats is FIRST)  # turned here, where it lies otherwise
     same(graph, path, {"image": reals(*graph.inputs[0].dims)})
 
