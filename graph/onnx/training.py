@@ -96,11 +96,11 @@ def _others(graph: Any, constants: Mapping[str, Array]) -> set[str]:
     for node in graph.node:
         kind = kind_of(node)
         others.update(captured(node))
-        for at, name in enumerate(node.input):
-            of = origin.get(name, name)
+        for at, name in enumerate(map(str, node.input)):
+            of: str = origin.get(name, name)
             read.add(of)
             if kind in MOVING and at == 0:
-                origin[node.output[0]] = of
+                origin[str(node.output[0])] = of
             elif at not in PORTS.get(kind, ()) or (
                 kind in NUMBERS and of in constants and constants[of].size == 1
             ):

@@ -227,7 +227,9 @@ def _rounding(ops: Ops, quantize: Link) -> Link | None:
     """A Quantize with the Dequantize that alone reads it; None where there is no such."""
     users: Sequence[Op] = () if ops.is_port(quantize.result) else ops.users(quantize.result)
     reader = next(iter(users), None)
-    back = one_scale(reader) if reader is not None and len(users) == 1 and reader.kind == "Dequantize" else None
+    back = (
+        one_scale(reader) if reader is not None and len(users) == 1 and reader.kind == "Dequantize" else None
+    )
     if reader is None or back is None or quantize.quantize is None:
         return None
     to, data_type, real = quantize.quantize, quantize.result.data_type, reader.outputs[0]

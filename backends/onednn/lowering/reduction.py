@@ -229,7 +229,7 @@ MOST_INTEGERS = 1 << 16
 def _mean_of_integers(low: Lowering, op: Op, links: Sequence[Link]) -> bool:
     """A pooling of integers over whole images, which are summed as they are and are rounded once; whether it is one."""
     found, quantize = low.tensors.quantized(op.inputs[0]), links[0].quantize
-    if op.kind not in POOLED or found is None or quantize is None or len(found.scales) > 1:
+    if op.kind not in POOLED or found is None or quantize is None or len(found.scales) != 1:
         return False
     shape, result = op.inputs[0].dims, links[0].result
     axes = {a % len(shape) for a in low.edges.sizes(op, 1, "axes")}
