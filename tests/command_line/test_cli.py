@@ -13,6 +13,7 @@ import numpy as np
 import onednn_graph as og
 import processes
 import pytest
+from onednn_graph.backends.onednn.weight_gradients.tuning import BETTER
 from onednn_graph.ops.registry import REGISTRY
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
@@ -361,7 +362,9 @@ class TestTune:
             pytest.skip("the oneDNN library is not here")
         data = json.loads(call("tune", gradient, "--seconds", "0.2", "--json"))
         measured = [c for c in data["0"]["considered"] if c["measured_seconds"]]
-        assert data["0"]["strategy"] == min(measured, key=lambda c: c["measured_seconds"])["strategy"]
+        (chosen,) = (c for c in measured if c["strategy"] == data["0"]["strategy"])
+        # What is slower than the fastest by no more than chance stays, if it was the choice before.
+        assert chosen["measured_seconds"] * BETTER <= min(c["measured_seconds"] for c in measured)
         assert list((tmp_path / "cache").glob("*.json"))
         assert "chosen" in call("tune", gradient, "--seconds", "0.2")
 

@@ -138,7 +138,7 @@ TESTS = (
     "tests/backends/numpy/test_torch_eltwise.py",
     "tests/backends/onednn/test_lowering.py",
     "tests/backends/onednn/test_kernel_choice.py",
-    "tests/graph/onnx_export/test_kinds.py",
+    "tests/graph/onnx_export/test_onnx_export_kinds.py",
 )
 CHOSEN = (
     "Softsign or inferred_shapes or op_has_an_example or covers or are_complete or of_today or op_table or "

@@ -386,7 +386,8 @@ def test_every_gradient_op_is_here():
     kinds = {
         schema.kind for schema in og.list_ops() if schema.family != "custom" and "Backward" in schema.kind
     }
-    assert {row.backward for row in ROWS} == kinds
+    # The gradient of x · sigmoid(x), which is no op of the set, is held against torch in test_torch_eltwise.py.
+    assert {row.backward for row in ROWS} == kinds - {"SwishBackward"}
     for kind in kinds:
         both = {row.backward_only.get("use_dst", True) for row in ROWS if row.backward == kind}
         if any(spec.name == "use_dst" for spec in og.op_schema(kind).attributes):
