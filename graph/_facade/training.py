@@ -6,8 +6,9 @@ from onednn_graph.graph.training.losses import cross_entropy, mean_squared_error
 from onednn_graph.graph.training.metrics import Accuracy, Metric
 from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from onednn_graph.graph.training.schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
+from onednn_graph.graph.training.settings import Precision
 from onednn_graph.graph.training.step import Communicator
-from onednn_graph.graph.training.trainer import Precision, Trainer
+from onednn_graph.graph.training.trainer import Trainer
 
 __all__ = [
     "SGD",

@@ -6,8 +6,9 @@ from .losses import cross_entropy, mean_squared_error
 from .metrics import Accuracy, Metric
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from .schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
+from .settings import Precision
 from .step import Communicator
-from .trainer import Precision, Trainer
+from .trainer import Trainer
 
 __all__ = [
     "SGD",

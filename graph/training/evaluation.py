@@ -1,14 +1,68 @@
-"""What of a graph that trains can be evaluated with some of its inputs."""
+"""What a model makes of data while it is trained: outputs, and means over batches."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from ...ops.errors import ArgumentError
+from ..compile.compiled_graph import CompiledGraph
+from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import needed_ops
 from ..precision.inference import evaluating
+from ..runtime.arrays import Array
+from .meeting import meeting
+from .metrics import Means, Metric, batch_size
+from .program import Feeds, arrays_by_name
+from .settings import Settings
+
+
+class Evaluation:
+    """Runs a model as it is now.
+
+    Args:
+        graph: open, with the parameters that are trained.
+        loss: one number, of the graph.
+    """
+
+    def __init__(self, graph: Graph, loss: LogicalTensor, settings: Settings) -> None:
+        self._graph, self._loss, self._settings = graph, loss, settings
+        self._models: dict[frozenset[str], CompiledGraph] = {}
+
+    def evaluate(self, feeds: Feeds) -> Results:
+        """See `Trainer.evaluate`."""
+        return self._run(arrays_by_name(self._graph, feeds))
+
+    def validate(
+        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None
+    ) -> dict[str, float]:
+        """See `Trainer.validate`."""
+        wanted = dict(metrics or {})
+        if "loss" in wanted:
+            raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
+        means, comm = Means(["loss", *wanted]), self._settings.comm
+        with meeting(comm, "Trainer.validate") as brought:
+            brought.value = tuple(wanted)
+            for feeds in batches:
+                arrays = arrays_by_name(self._graph, feeds)
+                found = self._run(arrays)
+                if self._loss not in found:
+                    raise ArgumentError(
+                        f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
+                        f"graph takes {', '.join(map(repr, self._graph.input_names))}"
+                    )
+                means.add("loss", found[self._loss], batch_size(arrays.values()))
+                for name, metric in wanted.items():
+                    means.add(name, metric(found, arrays))
+        return dict(means.found(None if comm is None else comm.mean))
+
+    def _run(self, arrays: Mapping[str, Array]) -> Results:
+        names = frozenset(arrays)
+        if names not in self._models:
+            graph = evaluated(self._graph, self._loss, names)
+            self._models[names] = graph.compile(**self._settings.compile_options)
+        return self._models[names](dict(arrays))
 
 
 def evaluated(graph: Graph, loss: LogicalTensor, names: Collection[str]) -> Graph:

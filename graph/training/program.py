@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
@@ -17,6 +19,31 @@ from ..runtime.tensor import allocate, check_array, plain_array
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 Feeds = Mapping[str, object]
 """Arrays by the names of inputs."""
+
+
+def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
+    """What a user feeds to a graph, as arrays by the names of its inputs.
+
+    Raises:
+        ArgumentTypeError: no mapping, or something in it is no array.
+        ArgumentError: the graph has no such input.
+    """
+    if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        example = ", ".join(f"{name!r}: …" for name in graph.input_names)
+        raise ArgumentTypeError(
+            f"feeds must be a mapping from names of inputs to arrays, {{{example}}}, got a {type(feeds).__name__}"
+        )
+    names = graph.input_names
+    found: dict[str, Array] = {}
+    for key, value in cast("Mapping[object, object]", feeds).items():
+        name = label(key) if isinstance(key, LogicalTensor) else key
+        if not isinstance(name, str) or name not in names:
+            raise ArgumentError(
+                f"the graph has no input {format_value(name)}{nearest(name, names)}; it has "
+                f"{', '.join(map(repr, names)) or 'none'}"
+            )
+        found[name] = plain_array(value, f"input {name!r}")
+    return found
 
 
 class Program:

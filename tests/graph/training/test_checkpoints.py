@@ -173,7 +173,7 @@ def test_each_flipped_bit_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [10**30, -(10**30), 2.5, None, "7", [1]])
 def test_numbers_of_a_file_are_checked(tmp_path: Path, steps: object) -> None:
     _, made = trainer()
-    made.steps = steps  # pyright: ignore[reportAttributeAccessIssue] -- as a file may have it
+    made._state.steps = steps  # as a file may have it
     made.save(tmp_path / "t")
     with pytest.raises(og.GraphFileError, match=r"its metadata is damaged \(steps must be an integer"):
         trainer()[1].load(tmp_path / "t")
@@ -191,7 +191,7 @@ def test_saving_takes_no_copy_of_the_parameters(tmp_path: Path) -> None:
 def test_files_of_before_there_were_checksums_are_read(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy")
     graph, made = trainer()
-    arrays = {name: np.array(one.array + 1) for name, one in made._contents().parameters.items()}
+    arrays = {name: np.array(one.array + 1) for name, one in made._state.contents.parameters.items()}
     metadata = {"onednn_graph.training": '{"steps": 3, "skipped": 1, "seed": 5}'}
     numpy.save_file(arrays, tmp_path / "t", metadata=metadata)
     made.load(tmp_path / "t")

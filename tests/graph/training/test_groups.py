@@ -64,7 +64,7 @@ def test_what_has_no_optimizer_stays_and_needs_no_gradient() -> None:
     trainer.step(FEEDS)
     assert np.array_equal(graph.parameters["w"], W)
     assert not np.array_equal(graph.parameters["b"], np.ones(2))
-    ((step, _),) = trainer._programs.values().values()
+    ((step, _),) = trainer._stepping.programs.values().values()
     assert sum(op.kind == "HostAdam" for op in step.graph.ops) == 1
     assert sum(op.kind == "MatMul" for op in step.graph.ops) == 1  # none for a gradient by w
 
@@ -76,7 +76,7 @@ def test_equal_optimizers_share_their_rate_and_are_as_one() -> None:
         trainer = T.Trainer(graph, loss, optimizer)
         for _ in range(3):
             trainer.step(FEEDS)
-        ((step, _),) = trainer._programs.values().values()
+        ((step, _),) = trainer._stepping.programs.values().values()
         assert len(step.rates) == 1
         found.append({name: array.copy() for name, array in graph.parameters.items()})
     for name, array in found[0].items():
@@ -96,7 +96,7 @@ def test_files_go_on_with_different_kinds_of_optimizers(tmp_path: Path) -> None:
             trainer.save(tmp_path / "state.safetensors")
     other, other_loss = linear()
     resumed = T.Trainer(other, other_loss, mixed)
-    assert set(resumed._contents().parameters) == {
+    assert set(resumed._state.contents.parameters) == {
         "parameter/w",
         "parameter/b",
         "velocity/w",

@@ -210,7 +210,7 @@ def test_updates_write_parameters_in_their_place_at_the_end() -> None:
     graph, loss = network()
     trainer = og.training.Trainer(graph, loss, og.training.Adam())
     trainer.step(batches(1)[0])
-    ((_, program),) = trainer._programs.values().values()
+    ((_, program),) = trainer._stepping.programs.values().values()
     stages = program.model._stages
     assert [len(stage.partition.in_place) for stage in stages[:-1]] == [0] * (len(stages) - 1)
     last = stages[-1].partition
@@ -225,13 +225,13 @@ def test_steps_that_are_not_finite_are_skipped(precision: str) -> None:
     trainer = og.training.Trainer(graph, loss, og.training.Adam(), precision=precision)
     good, bad = batches(2)
     trainer.step(good)
-    before, states = values(graph), {k: p.array.copy() for k, p in trainer._contents().parameters.items()}
+    before, states = values(graph), {k: p.array.copy() for k, p in trainer._state.contents.parameters.items()}
     bad["x"][0, 0, 0, 0] = np.nan
     with pytest.warns(og.errors.SkippedStepWarning, match="step 1 was skipped"):
         trainer.step(bad)
     assert (trainer.steps, trainer.skipped) == (1, 1)
     assert_same(values(graph), before)
-    assert_same({k: p.array for k, p in trainer._contents().parameters.items()}, states)
+    assert_same({k: p.array for k, p in trainer._state.contents.parameters.items()}, states)
     trainer.step(good)
     assert (trainer.steps, trainer.skipped) == (2, 1)
     assert all(np.isfinite(array).all() for array in values(graph).values())
@@ -320,7 +320,7 @@ def test_an_interrupt_waits_for_the_end_of_the_step() -> None:
     trainer = og.training.Trainer(graph, loss, og.training.Adam(), deterministic=True)
     one, *_ = batches(1)
     trainer.step(one)
-    ((_, program),) = trainer._programs.values().values()
+    ((_, program),) = trainer._stepping.programs.values().values()
     run = program._call
     done = threading.Event()
 
@@ -349,8 +349,8 @@ def test_shapes_that_were_used_last_are_kept() -> None:
     graph, loss = linear()
     trainer = og.training.Trainer(graph, loss, og.training.SGD(0.5), kept_shapes=3)
     made: list[object] = []
-    inner = trainer._program
-    trainer._program = lambda shapes: made.append(shapes) or inner(shapes)  # type: ignore[method-assign]
+    inner = trainer._stepping.program
+    trainer._stepping.program = lambda shapes: made.append(shapes) or inner(shapes)  # type: ignore[method-assign]
 
     def step(count: int) -> None:
         trainer.step({"x": np.ones((count, 3), np.float32), "y": np.ones((count, 2), np.float32)})

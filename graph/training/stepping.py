@@ -1,0 +1,119 @@
+"""Steps: programs by the shapes of inputs, run on the state."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...ops.errors import ArgumentError, SkippedStepWarning
+from ..compile.options import Tune
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.caching import BoundedCache
+from ..runtime.interrupts import held_back
+from .meeting import meeting
+from .metrics import batch_size
+from .program import Feeds, Program, Shapes, arrays_by_name
+from .settings import Precision, Settings
+from .state import State
+from .step import PREFIX, Step, training_step
+
+WORD = (1 << 63) - 1
+
+
+class Stepping:
+    """Does steps of training.
+
+    Args:
+        graph: open; it stays as it is.
+        loss: one number, of the graph.
+        state: what steps change.
+
+    Attributes:
+        programs: by the shapes of inputs.
+    """
+
+    def __init__(self, graph: Graph, loss: LogicalTensor, state: State, settings: Settings) -> None:
+        self._graph, self._loss, self._state, self._settings = graph, loss, state, settings
+        tune = Tune.off if settings.deterministic else Tune.online
+        self._options: dict[str, Any] = {**settings.compile_options, "tune": tune, "choices": state.choices}
+        kept = settings.kept_shapes
+        self.programs: BoundedCache[Shapes, tuple[Step, Program]] = BoundedCache(
+            kept,
+            f"Trainer compiles shapes again that it had compiled before, for it keeps {kept}; pad or group batches so "
+            f"that they have fewer shapes, or give Trainer(…, kept_shapes={2 * kept})",
+        )
+
+    def step(self, feeds: Feeds) -> float:
+        """See `Trainer.step`."""
+        state, comm = self._state, self._settings.comm
+        done = state.steps + state.skipped
+        with meeting(comm, "Trainer.step") as brought:
+            arrays = arrays_by_name(self._graph, feeds)
+            shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
+            step, program = self.programs.get(shapes, lambda: self.program(shapes))
+            program.take(arrays, self._numbers(step, done))
+            brought.value, brought.weight = step.exchanged, batch_size(arrays.values())
+        with held_back():  # parameters and the optimizer's state change together
+            results = program.run()
+            loss = float(results[label(step.loss)].reshape(()))
+            norm = float(results[label(step.norm)])
+            skipped = not np.isfinite(norm)
+            state.skipped += skipped
+            state.steps += not skipped
+        if skipped:
+            warnings.warn(
+                f"step {done} was skipped: the norm of its gradients is {norm}, and its loss {loss}",
+                SkippedStepWarning,
+                stacklevel=3,
+            )
+        return loss
+
+    def _numbers(self, step: Step, done: int) -> dict[str, float]:
+        """Values of the inputs that training has added, for the step after so many."""
+        state, comm = self._state, self._settings.comm
+        numbers: dict[str, float] = {label(rate): one.rate(state.steps) for one, rate in step.rates}
+        own = [comm.rank] if comm is not None and comm.rank else []
+        seeds = {label(t): _mixed(state.seed, done, place, *own) for place, t in enumerate(step.seeds)}
+        return numbers | {label(step.step): state.steps + 1} | seeds
+
+    def program(self, shapes: Shapes) -> tuple[Step, Program]:
+        """A program for inputs of these shapes.
+
+        Raises:
+            ArgumentError: an input is missing.
+        """
+        step = training_step(
+            self._graph.with_shapes(dict(shapes)),
+            self._loss,
+            self._state.optimizers,
+            self._state.kept,
+            comm=self._settings.comm,
+            bf16=self._settings.precision is Precision.bf16,
+        )
+        names = {name for name, _ in shapes}
+        read = {t.id for op in step.graph.ops for t in op.inputs}  # the seed of a model's own is not any more
+        wanted = [label(t) for t in step.graph.inputs if t.id in read]
+        missing = [n for n in wanted if n not in names and not n.startswith(PREFIX)]
+        if missing:
+            raise ArgumentError(
+                f"input {missing[0]!r} is missing, which the loss depends on; got "
+                f"{', '.join(map(repr, sorted(names))) or 'none'}"
+            )
+        return step, Program(step.graph, self._options)
+
+
+def _mixed(*numbers: int) -> int:
+    """A seed of 63 bits made of several numbers, which differs a lot where one of them differs a little.
+
+    Source: the finalizer of SplitMix64, Steele et al., Fast splittable pseudorandom number generators (OOPSLA 2014).
+    """
+    state = 0
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) % (1 << 64)
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % (1 << 64)
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB % (1 << 64)
+        state ^= state >> 31
+    return state & WORD
