@@ -1,7 +1,7 @@
 """Whole graphs: ours fused beside ours unfused and native oneDNN Graph, interleaved, as ratios.
 
     pip install '.[bench]'
-    python benchmarks/fusion.py --markdown benchmarks/RESULTS.md
+    python benchmarks/fusion.py --markdown table.md
     python benchmarks/fusion.py --quick --only attention --dtypes bf16
     python benchmarks/fusion.py --files 'graphs/*.json'
 

@@ -1,7 +1,7 @@
 """Whole models: ours beside torch, onnxruntime and OpenVINO, in turns, as times, ratios, differences and memory.
 
     pip install '.[bench]'
-    python benchmarks/models.py --markdown benchmarks/RESULTS.md
+    python benchmarks/models.py --markdown table.md
     python benchmarks/models.py --models densenet121,swin_t,gpt2 --types f32 --batch 1 --seconds 1
 
 Without --models the eight of `models_zoo.STANDARD`. Besides these there are the others of `models_zoo.RECIPES`, and any

@@ -1,7 +1,7 @@
 """Weight gradients of real layers: ours beside native oneDNN Graph and torch, interleaved, as ratios.
 
     pip install '.[bench]'
-    python benchmarks/wgrad.py --shapes shapes.json --markdown benchmarks/RESULTS.md
+    python benchmarks/wgrad.py --shapes shapes.json --markdown table.md
     python benchmarks/wgrad.py --random 30
     python benchmarks/wgrad.py --quick
     python benchmarks/wgrad.py --quick --library /opt/a/libdnnl.so --library /opt/b/libdnnl.so

@@ -1,7 +1,8 @@
-"""`benchmarks/all` renews what tools have written in RESULTS.md, and nothing else."""
+"""`benchmarks/all` renews a machine's page of results, and `benchmarks/figures.py` what documents say of all pages."""
 
-import re
+import sys
 from importlib.machinery import SourceFileLoader
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-PAGE = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+sys.path.append(str(ROOT / "benchmarks"))
+import chart
+import figures
+import machines
 
 
 def loaded():
@@ -23,79 +27,36 @@ def loaded():
 
 tool = loaded()
 TITLES = [part.title for part in tool.PARTS]
-BLOCK = re.compile(f"{tool.BEGIN.format('(.*)')}\n\n((?s:.*?))\n\n{tool.END}\n")
+PAGES = sorted(machines.PAGES.glob("*.md"))
 
 
-def by_hand(text):
-    """The lines that no tool has written; empty ones do not count."""
-    return [line for line in BLOCK.sub("", text).splitlines() if line]
-
-
-def made_of(text):
-    return {name: content for name, content in BLOCK.findall(text) if name != tool.STAMP}
-
-
-def test_every_part_has_its_place_in_the_page():
-    assert list(made_of(PAGE)) == TITLES
-    for content in made_of(PAGE).values():
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
+def test_a_page_is_what_the_tool_writes(file):
+    """Nothing in it is written by hand."""
+    text = file.read_text(encoding="utf-8")
+    name = text.splitlines()[0].removeprefix("# Results on ")
+    assert machines.page_of(name) == file
+    assert tool.page(name, text, {}) == text
+    assert list(tool.sections(text)) == TITLES
+    for content in tool.sections(text).values():
         assert content.startswith("`python benchmarks/")
-    assert "|---|" not in "\n".join(by_hand(PAGE))  # tables are the tools'
+        assert "nan" not in content
 
 
 @pytest.mark.parametrize("titles", [TITLES, TITLES[2:4], TITLES[-1:], []], ids=len)
-def test_what_is_written_by_hand_stays(titles):
+def test_parts_that_were_not_made_stay(titles):
+    text = PAGES[0].read_text(encoding="utf-8")
     made = {title: f"`python benchmarks/x.py`\n\n| {title} |\n|---|\n| new |" for title in titles}
-    renewed = tool.page(PAGE, made, "today")
-    assert by_hand(renewed) == by_hand(PAGE)
-    assert made_of(renewed) == {**made_of(PAGE), **made}
-    assert tool.page(renewed, made, "today") == renewed
-    assert renewed.count("today") == 1
-    assert renewed.startswith("# Results of `wgrad.py`\n")
+    renewed = tool.page("X", text, made)
+    assert tool.sections(renewed) == tool.sections(text) | made
+    assert tool.page("X", renewed, made) == renewed
 
 
-TEXT = st.lists(
-    st.sampled_from(
-        ["", "words", "| a | table |", "`python benchmarks/x.py`", "# one", "```", "### three", "    code"]
-    )
-).map("\n".join)
-HANDS = st.tuples(TEXT, TEXT, TEXT, TEXT)
-
-
-@given(HANDS, st.lists(st.sampled_from("AB"), unique=True), st.booleans())
-def test_wherever_words_stand(words, titles, marked):
-    """Before a part's tables, behind them, and where there are no marks yet."""
-    words = [one if one.count("```") % 2 == 0 else f"{one}\n```" for one in words]
-    block = f"{tool.BEGIN.format('A')}\n\nold\n\n{tool.END}\n" if marked else ""
-    old = f"# Title\n{words[0]}\n\n## A\n\n{words[1]}\n\n{block}\n{words[2]}\n\n## C\n\n{words[3]}\n"
-    made = dict.fromkeys(titles, "new")
-    renewed = tool.page(old, made, "today")
-    assert [line for line in by_hand(renewed) if line != "## B"] == by_hand(old)
-    assert made_of(renewed) == ({"A": "old"} if marked else {}) | made
-    assert ("## B" in renewed) == ("B" in titles)
-    if "A" in titles:
-        assert renewed.index("\nnew\n") < renewed.index("\n## C\n")
-    assert tool.page(renewed, made, "today") == renewed
-
-
-def test_a_heading_in_a_block_of_code_is_none():
-    old = "# Title\n\n## A\n\n```text\n## not a heading\n```\n\n## C\n"
-    assert tool.page(old, {"A": "new"}, "x").endswith(
-        f"```\n\n{tool.BEGIN.format('A')}\n\nnew\n\n{tool.END}\n\n## C\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{begin}\n\n{end}\n\n{begin}\n\n{end}\n", "2 times"),
-        ("{begin}\n\nwords\n", "without"),
-        ("{begin}\n\nwords\n\n{other}\n\nmore\n\n{end}\n", "without"),
-    ],
-)
-def test_marks_that_are_broken_are_an_error(text, message):
-    text = text.format(begin=tool.BEGIN.format("A"), other=tool.BEGIN.format("B"), end=tool.END)
-    with pytest.raises(ValueError, match=message):
-        tool.page(f"# T\n\n## A\n\n{text}", {"A": "new"}, "x")
+@given(st.permutations(TITLES), st.integers(0, len(TITLES)))
+def test_parts_come_in_one_order(titles, number):
+    made = {title: f"`{title}`\n\n```text\n## no heading\n```" for title in titles[:number]}
+    assert tool.sections(tool.page("X", "", made)) == made
+    assert list(tool.sections(tool.page("X", "", made))) == [t for t in TITLES if t in made]
 
 
 def test_the_command_that_is_shown_is_the_one_that_was_run():
@@ -110,9 +71,9 @@ def test_the_command_that_is_shown_is_the_one_that_was_run():
     assert "--shapes" not in tool.content(part, written, None)
 
 
-def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch, capsys):
-    """By its own tool, and where it stopped it goes on."""
-    ran = []
+def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch):
+    """By its own tool, and where it stopped it goes on; the figures come at the end."""
+    ran, filled = [], []
 
     def run(part, shapes, folder):
         ran.append(part.title)
@@ -121,18 +82,106 @@ def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch, capsys):
         (folder / f"{part.name}.md").write_text(f"| {part.title} |\n")
 
     monkeypatch.setattr(tool, "run", run)
-    monkeypatch.setattr(tool, "stamped", lambda parts: "today")
-    page = tmp_path / "PAGE.md"
-    page.write_text("# Title\n\nby hand\n")
+    monkeypatch.setattr(tool.figures, "main", filled.append)
+    page = tmp_path / "results" / "page.md"
     monkeypatch.setattr("sys.argv", ["all", "--page", str(page), "--folder", str(tmp_path / "made")])
     with pytest.raises(KeyboardInterrupt):
         tool.main()
-    assert list(made_of(page.read_text())) == TITLES[:2]
+    assert list(tool.sections(page.read_text())) == TITLES[:2]
+    assert not filled
     tool.main()
-    assert list(made_of(page.read_text())) == TITLES
+    assert list(tool.sections(page.read_text())) == TITLES
     assert ran == [*TITLES[:3], *TITLES[2:]]
-    assert [line for line in by_hand(page.read_text()) if not line.startswith("## ")] == [
-        "# Title",
-        "by hand",
-    ]
-    assert "see whether it still holds" in capsys.readouterr().out
+    assert filled == [[]]
+
+
+# --- kinds of machine ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "name", "expected"),
+    [
+        ("AuthenticAMD", 25, 17, "AMD EPYC", "AMD Zen 4"),
+        ("AuthenticAMD", 25, 1, "AMD EPYC", "AMD Zen 3"),
+        ("AuthenticAMD", 26, 2, "AMD EPYC", "AMD Zen 5"),
+        ("GenuineIntel", 6, 143, "Intel Xeon Processor", "Intel Sapphire Rapids"),
+        ("GenuineIntel", 6, 140, "11th Gen i7", "11th Gen i7"),
+    ],
+)
+def test_kinds(vendor, family, model, name, expected, tmp_path):
+    file = tmp_path / "cpuinfo"
+    file.write_text(
+        f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: {name}\n\n"
+    )
+    found = machines.kind(file)
+    assert found == expected or (expected == name and found == machines.cpu_name())
+
+
+# --- figures ---------------------------------------------------------------------------------------------
+
+
+def installed():
+    try:
+        return bool(distribution(figures.WHEEL))
+    except PackageNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("name", figures.DOCUMENTS)
+def test_figures_are_todays(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if "of the library -->" in text and not installed():
+        pytest.skip(f"{name} says how large {figures.WHEEL} is, which is not installed here")
+    assert figures.MARKS.search(text)
+    assert figures.filled(text) == text, "run python benchmarks/figures.py"
+
+
+def test_no_mark_is_without_its_end():
+    for name in figures.DOCUMENTS:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert (
+            text.count("<!-- figure: ")
+            == text.count("<!-- end of figure -->")
+            == len(figures.MARKS.findall(text))
+        )
+
+
+def test_every_figure_is_somewhere():
+    said = "".join((ROOT / name).read_text(encoding="utf-8") for name in figures.DOCUMENTS)
+    assert {name for _, name, _, _ in figures.MARKS.findall(said)} == set(figures.FIGURES)
+
+
+def test_an_unknown_figure():
+    with pytest.raises(ValueError, match="there is no figure 'speeed'"):
+        figures.filled("<!-- figure: speeed --><!-- end of figure -->")
+
+
+def test_an_old_figure_is_seen(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "DOCUMENTS", ("A.md",))
+    (tmp_path / "A.md").write_text("of <!-- figure: machines -->a 486<!-- end of figure -->.\n")
+    assert figures.main(["--check"]) == 1
+    assert capsys.readouterr().out == "A.md: old\n"
+    assert "a 486" in (tmp_path / "A.md").read_text()
+
+
+def test_means_are_of_the_rows():
+    text = (
+        "# Results on X\n\n## Training steps, two threads\n\n`python`\n\n"
+        "| model | f32 | bf16 |\n|---|---|---|\n| a | 2.00 | 1.00 |\n| b | 0.50 |  |\n| c | 1.00 | 4.00 |\n"
+    )
+    parts = {"Training steps, two threads": text.split("threads\n", 1)[1]}
+    machine = figures.Machine("X", Path("x.md"), parts)
+    f32, bf16 = figures.training(machine)
+    assert f32.line[2:] == ("**1.00**", "0.50 (b)", "2.00 (a)", "3")
+    assert bf16.line[2:] == ("**2.00**", "1.00 (a)", "4.00 (c)", "2")
+
+
+def test_the_chart_is_of_todays_results():
+    found = figures.machines()
+    for machine in found:
+        inference, training = chart.numbers(machine)
+        assert [len(inference), len(training)] == [8, 7]
+    assert chart.described(found).encode("latin-1") in chart.PICTURE.read_bytes(), (
+        "run python benchmarks/figures.py"
+    )

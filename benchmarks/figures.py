@@ -1,0 +1,357 @@
+"""Fills in the figures of README and documentation: from the pages of results, and of what is installed.
+
+    python benchmarks/figures.py            # writes them, and the picture of them
+    python benchmarks/figures.py --check    # says what is old, and ends with 1 then
+
+A figure stands between `<!-- figure: NAME -->` and `<!-- end of figure -->`; what stands there is written by the
+function of that name in `FIGURES`, and by nobody else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+
+import onednn_graph as og
+from attrs import frozen
+from machines import PAGES
+from onednn_graph.backends.onednn.proven import GOMP, SHIPPED
+from onednn_graph.backends.onednn.quarantine import TABLES
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "benchmarks/RESULTS.md", "docs/pages/index.md", "docs/pages/installation.md")
+MARKS = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end of figure -->)", re.S)
+WHEEL = "onednn-cpu-gomp"
+
+
+@frozen
+class Machine:
+    """The results on one kind of machine.
+
+    Attributes:
+        name: of the kind.
+        file: of its page.
+        sections: what stands below each heading of the page.
+    """
+
+    name: str
+    file: Path
+    sections: Mapping[str, str]
+
+    def tables(self, title: str) -> Iterator[list[dict[str, str]]]:
+        """The tables of a section, each row by the names of its columns."""
+        lines = self.sections.get(title, "").splitlines()
+        for place, line in enumerate(lines[:-1]):
+            if line.startswith("|") and re.fullmatch(r"\|(---\|)+", lines[place + 1]):
+                columns = _cells(line)
+                rows = lines[place + 2 :]
+                end = next((n for n, row in enumerate(rows) if not row.startswith("|")), len(rows))
+                yield [dict(zip(columns, _cells(row), strict=True)) for row in rows[:end]]
+
+    def rows(self, title: str, *columns: str) -> list[dict[str, str]]:
+        """The rows of a section's table that has these columns."""
+        return next((t for t in self.tables(title) if t and set(columns) <= set(t[0])), [])
+
+    def facts(self, title: str) -> str:
+        """The line of a section that says on what it was measured, and when."""
+        return next((x for x in self.sections.get(title, "").splitlines() if x.startswith("cpu ")), "")
+
+
+def machines() -> list[Machine]:
+    """Those that have a page."""
+    return [_machine(file) for file in sorted(PAGES.glob("*.md"))]
+
+
+def _machine(file: Path) -> Machine:
+    text = file.read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)$", text, flags=re.M)
+    name = parts[0].splitlines()[0].removeprefix("# Results on ")
+    return Machine(name, file, dict(zip(parts[1::2], parts[2::2], strict=True)))
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown, between empty lines."""
+    lines = ["|" + "|".join(f" {c} " if c else " " for c in row) + "|" for row in (columns, *rows)]
+    return "\n\n" + "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]]) + "\n\n"
+
+
+# --- ratios ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class Ratios:
+    """Times of others ÷ ours.
+
+    Attributes:
+        what: was run.
+        against: whom.
+        values: by the names of models or layers.
+    """
+
+    what: str
+    against: str
+    values: Mapping[str, float]
+
+    @property
+    def mean(self) -> float:
+        """The geometric one."""
+        return math.exp(sum(map(math.log, self.values.values())) / len(self.values))
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        """As a row of a table."""
+        least, most = (pick(self.values, key=self.values.__getitem__) for pick in (min, max))
+        ends = (f"{self.values[name]:.2f} ({name})" for name in (least, most))
+        return (self.what, self.against, f"**{self.mean:.2f}**", *ends, str(len(self.values)))
+
+
+def models(machine: Machine) -> Iterator[Ratios]:
+    """Inference of whole models."""
+    rows = machine.rows("Models, two threads", "best ÷ ours", "model")
+    for kind in ("f32", "bf16", "int8"):
+        for batch in sorted({row["batch"] for row in rows}, key=int):
+            values = {
+                row["model"]: float(row["best ÷ ours"])
+                for row in rows
+                if (row["type"], row["batch"]) == (kind, batch) and row["best ÷ ours"]
+            }
+            if values:
+                yield Ratios(
+                    f"inference, {kind}, batch {batch}", "the faster of onnxruntime and OpenVINO", values
+                )
+
+
+def training(machine: Machine) -> Iterator[Ratios]:
+    """Steps of `Trainer`."""
+    rows = machine.rows("Training steps, two threads", "model", "f32")
+    for kind in ("f32", "bf16"):
+        values = {row["model"]: float(row[kind]) for row in rows if row[kind]}
+        if values:
+            yield Ratios(f"a step of `Trainer`, {kind}", "eager torch", values)
+
+
+def torch_compile(machine: Machine) -> Iterator[Ratios]:
+    """`torch.compile`."""
+    rows = machine.rows("torch.compile, two threads", "model", "training f32")
+    for column in ("training f32", "training bf16", "inference f32", "inference bf16"):
+        values = {row["model"]: float(row[column].split(" ")[0]) for row in rows if row[column]}
+        if values:
+            yield Ratios(f"`torch.compile`, {column}", "eager torch", values)
+
+
+def weight_gradients(
+    machine: Machine, title: str = "Weight gradients, two threads", tuned: bool = True
+) -> Iterator[Ratios]:
+    """Layers, by type, format and peer."""
+    rows = machine.rows(title, "layer", "format")
+    for dtype in ("f32", "bf16"):
+        for layout, words in (("NXC", "channels last"), ("NCX", "channels first")):
+            for column in rows[0] if rows else ():
+                peer, _, ours = column.partition(" ÷ ")
+                if not ours or (ours == "tuned" and not tuned):
+                    continue
+                values = {
+                    row["layer"]: float(row[column])
+                    for row in rows
+                    if (row["dtype"], row["format"]) == (dtype, layout) and row[column]
+                }
+                if values:
+                    name = {"native": "native oneDNN Graph"}.get(peer, peer)
+                    tag = ", tuned" if ours == "tuned" else ""
+                    yield Ratios(f"weight gradients, {dtype}, {words}{tag}", name, values)
+
+
+def cold_start(machine: Machine) -> Iterator[Ratios]:
+    """From the start of a process to the first result."""
+    rows = machine.rows("Cold start, two threads", "model", "first result")
+    values: dict[str, float] = {}
+    for row in rows:
+        ours, theirs = (float(part) for part in row["first result"].split(","))
+        values[row["model"]] = theirs / ours
+    if values:
+        yield Ratios("process to first result, from ONNX", "onnxruntime", values)
+
+
+COLUMNS = ("their time ÷ ours", "against", "geometric mean", "least", "most", "of")
+
+
+def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
+    """A table for each kind of machine, under its name where there are several."""
+    several = len(found := machines()) > 1
+    texts: list[str] = []
+    for machine in found:
+        rows = [ratios.line for ratios in parts(machine)]
+        if rows:
+            texts.append((f"\n\n**{machine.name}**" if several else "") + table(COLUMNS, rows))
+    return "".join(texts)
+
+
+def speed() -> str:
+    """The README's table: one line for each way in."""
+
+    def parts(machine: Machine) -> Iterator[Ratios]:
+        yield from models(machine)
+        yield from training(machine)
+        yield from (r for r in torch_compile(machine) if r.what.endswith("f32"))
+        yield from (r for r in weight_gradients(machine, tuned=False) if "native" in r.against)
+
+    return _by_machine(parts)
+
+
+def summary() -> str:
+    """All of them, for the page of results."""
+
+    def parts(machine: Machine) -> Iterator[Ratios]:
+        for part in (models, training, torch_compile, weight_gradients, cold_start):
+            yield from part(machine)
+
+    return _by_machine(parts)
+
+
+def pages() -> str:
+    """Where each kind of machine has its tables, and of when they are."""
+    rows: list[tuple[str, str, str]] = []
+    for machine in machines():
+        facts = [machine.facts(title) for title in machine.sections]
+        dates = sorted(m.group(1) for f in facts if (m := re.search(r"date ([\d-]+)", f)))
+        when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+        isa = next(m.group(1) for f in facts if (m := re.search(r"isa (\w+)", f)))
+        rows.append((f"[{machine.name}](results/{machine.file.name})", isa, when))
+    return table(("kind of machine", "instruction set", "measured"), rows)
+
+
+def names() -> str:
+    """The kinds of machine."""
+    return " and ".join(machine.name for machine in machines())
+
+
+# --- what is proven --------------------------------------------------------------------------------------
+
+
+def trust() -> str:
+    """What has been compared with what."""
+    rules = {rule.name: table for table, found in TABLES.items() for one in found.values() for rule in one}
+    kinds = Counter(rules.values())
+    known = SHIPPED[GOMP].proofs((3, 2))
+    if known is None:
+        raise ValueError("there are no proofs for oneDNN 3.2")
+    kernels = sum(map(len, known.implementations.values()))
+    onnx = (ROOT / "docs" / "pages" / "guides" / "onnx-ops.md").read_text(encoding="utf-8")
+    aten = (ROOT / "docs" / "pages" / "coming-from" / "torch-operators.md").read_text(encoding="utf-8")
+    samples = re.search(r"T(orch [\d.]+); (\d+) samples", aten)
+    if samples is None:
+        raise ValueError("torch-operators.md does not say how many samples it is of")
+    sets = ", ".join(known.instruction_sets)
+    barred = ", ".join(f"{kinds[kind]} what is {kind}" for kind in TABLES)
+    rows = [
+        (
+            "oneDNN's kernels",
+            f"{kernels} implementations of oneDNN 3.2 proven with {sets}; rules bar {barred}, "
+            "[each with its evidence](backends/onednn/rules)",
+        ),
+        (
+            "our own ops",
+            f"{len(og.list_ops())} kinds against formulas in double precision, and random graphs of them",
+        ),
+        (
+            "ONNX",
+            f"[{len(_table_rows(onnx))} ops](docs/pages/guides/onnx-ops.md) against ONNX's own cases, its reference "
+            "and onnxruntime",
+        ),
+        (
+            "torch",
+            f"[{len(_table_rows(aten))} operators](docs/pages/coming-from/torch-operators.md) against eager "
+            f"t{samples.group(1)} on {samples.group(2)} samples of torch's own, forward and backward",
+        ),
+    ]
+    return table(("what", "how it was compared"), rows)
+
+
+def _table_rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| `")]
+
+
+# --- what is installed -----------------------------------------------------------------------------------
+
+
+def library_size() -> str:
+    """Of the wheel that carries oneDNN, on the disk."""
+    return f"{sum(_sizes('')) / 1e6:.0f} MB"
+
+
+def library_copies() -> str:
+    """Of libdnnl itself: how many there are in the wheel, and how large one is."""
+    sizes = _sizes("libdnnl.so")
+    return f"{len(sizes)} copies of {sizes[0] / 1e6:.0f} MB"
+
+
+def _sizes(name: str) -> list[int]:
+    """Bytes of the wheel's files of that name."""
+    files = distribution(WHEEL).files or []
+    found = [Path(str(f.locate())) for f in files if f.name.startswith(name)]
+    return [file.stat().st_size for file in found if file.is_file()]
+
+
+FIGURES: Mapping[str, Callable[[], str]] = {
+    "speed": speed,
+    "summary of results": summary,
+    "pages of results": pages,
+    "machines": names,
+    "trust": trust,
+    "size of the library": library_size,
+    "copies of the library": library_copies,
+}
+
+
+# --- documents -------------------------------------------------------------------------------------------
+
+
+def filled(text: str) -> str:
+    """A document with its figures as they are now.
+
+    Raises:
+        ValueError: there is no such figure.
+    """
+
+    def of(match: re.Match[str]) -> str:
+        begin, name, _, end = match.groups()
+        if name not in FIGURES:
+            raise ValueError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
+        return begin + FIGURES[name]() + end
+
+    return MARKS.sub(of, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if something is old")
+    options = parser.parse_args(arguments)
+    old = 0
+    for name in DOCUMENTS:
+        file = ROOT / name
+        text = file.read_text(encoding="utf-8")
+        new = filled(text)
+        if new != text:
+            old = 1
+            print(f"{name}: {'old' if options.check else 'renewed'}")
+            if not options.check:
+                file.write_text(new, encoding="utf-8")
+    if not options.check:
+        import chart
+
+        chart.main()
+    return old if options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
