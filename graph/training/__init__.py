@@ -1,6 +1,7 @@
 """Training: in one process, and in many that average their gradients."""
 
 from .communication import MpiCommunicator, mpi
+from .data import FromTorch, Loader, Prefetch, Transform
 from .fitting import Epoch
 from .losses import cross_entropy, mean_squared_error
 from .metrics import Accuracy, Metric
@@ -19,14 +20,18 @@ __all__ = [
     "Constant",
     "Cosine",
     "Epoch",
+    "FromTorch",
+    "Loader",
     "Metric",
     "MpiCommunicator",
     "Numbers",
     "Optimizer",
     "Precision",
+    "Prefetch",
     "Schedule",
     "StepDecay",
     "Trainer",
+    "Transform",
     "WarmUp",
     "cross_entropy",
     "mean_squared_error",
