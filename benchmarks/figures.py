@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "benchmarks/RESULTS.md", "docs/pages/index.md", "docs/pages/installation.md")
 MARKS = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end of figure -->)", re.S)
 WHEEL = "onednn-cpu-gomp"
+PUBLISHED = False
+"""Whether the package index has the package: then README and installation page begin with that."""
 
 
 @frozen
@@ -284,6 +286,13 @@ def _table_rows(text: str) -> list[str]:
 # --- what is installed -----------------------------------------------------------------------------------
 
 
+def installing() -> str:
+    """How the package comes onto a machine, as a sentence."""
+    if PUBLISHED:
+        return "`pip install onednn-graph` installs it."
+    return "It is on no package index yet, and is installed from a checkout."
+
+
 def library_size() -> str:
     """Of the wheel that carries oneDNN, on the disk."""
     return f"{sum(_sizes('')) / 1e6:.0f} MB"
@@ -308,6 +317,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "pages of results": pages,
     "machines": names,
     "trust": trust,
+    "installing": installing,
     "size of the library": library_size,
     "copies of the library": library_copies,
 }

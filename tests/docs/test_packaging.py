@@ -150,6 +150,18 @@ def test_versions_agree():
     assert all(date for _, date in versions[1:])
 
 
+def built(checkout, out):
+    """Builds a wheel as pip would."""
+    script = "import sys, build_backend as b; to = sys.argv[1]; b.get_requires_for_build_wheel(); b.build_wheel(to)"
+    subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", script, str(out)],
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": ".ci", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        check=True,
+    )
+
+
 def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_path):
     """A module that is no longer there was installed from `build/` again."""
     pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or later is not installed here")
@@ -162,14 +174,7 @@ def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_pa
     stale = checkout / "build" / "lib" / "onednn_graph" / "tools" / "stale.py"
     stale.parent.mkdir(parents=True)
     stale.write_text("")
-    script = "import sys, build_backend as b; to = sys.argv[1]; b.get_requires_for_build_wheel(); b.build_wheel(to)"
-    subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", script, str(tmp_path)],
-        cwd=checkout,
-        env=os.environ | {"PYTHONPATH": ".ci", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        check=True,
-    )
+    built(checkout, tmp_path)
     shutil.rmtree(checkout / "build")
     assert sorted(p.name for p in checkout.iterdir()) == before
     (wheel,) = tmp_path.glob("*.whl")
@@ -185,6 +190,23 @@ def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_pa
     }
     mapped = {name.removeprefix("graph/_facade/") for name in kept}
     assert {name.removeprefix("onednn_graph/") for name in packed} == {*mapped, *({"py.typed"} & mapped)}
+
+
+def test_two_builds_are_the_same(tmp_path):
+    """Wherever they are made, and whenever the files were written."""
+    wheels = []
+    for number, name in enumerate(("here", "there")):
+        copy = tmp_path / name
+        ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "site", "tests", ".results")
+        shutil.copytree(ROOT, copy, ignore=ignored)
+        for file in copy.rglob("*"):
+            os.utime(file, (1e9 + 1e6 * number, 1e9 + 1e6 * number))
+        out = tmp_path / f"{name}-out"
+        out.mkdir()
+        built(copy, out)
+        (wheel,) = out.glob("*.whl")
+        wheels.append(wheel.read_bytes())
+    assert wheels[0] == wheels[1]
 
 
 def test_the_source_distribution_takes_every_kind_of_file():
@@ -228,3 +250,26 @@ def test_importing_loads_no_more_than_it_needs():
 def test_the_core_stays_small():
     names = [re.split(r"[><=;\s]", dependency)[0] for dependency in PROJECT["project"]["dependencies"]]
     assert names == ["attrs", "ml_dtypes", "numpy", "onednn-cpu-gomp", "platformdirs"]
+
+
+def test_the_recipe_for_conda_is_of_this_version():
+    """It asks for what the package needs, and for what the command line needs; oneDNN comes from there."""
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{PROJECT["project"]["version"]}"' in recipe
+    asked = (
+        re.search(r"  run:\n((?:    - .*\n)+)", recipe)[1].replace("    - ", "").replace(" ", "").splitlines()
+    )
+    needed = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["cli"]]
+    wanted = {one for one in needed if not one.startswith("onednn-cpu-gomp")}
+    assert set(asked) == {*wanted, f"python{PROJECT['project']['requires-python']}", "onednn>=3.2,<4"}
+
+
+def test_releases_are_tested_on_every_python_that_is_promised():
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    promised = {
+        one.rpartition(" ")[2] for one in PROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", one)
+    }
+    listed = re.search(r"python: \[(.*)\]", release)[1]
+    assert {one.strip(' "') for one in listed.split(",")} == promised
+    oldest = re.search(r"numpy>=([\d.]+)", " ".join(PROJECT["project"]["dependencies"]))[1]
+    assert f"numpy=={oldest}.*" in release
