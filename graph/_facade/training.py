@@ -3,6 +3,7 @@
 from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
 from onednn_graph.graph.training.fitting import Epoch
+from onednn_graph.graph.training.gloo import GlooCommunicator, gloo
 from onednn_graph.graph.training.losses import cross_entropy, mean_squared_error
 from onednn_graph.graph.training.metrics import Accuracy, Metric
 from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
@@ -21,6 +22,7 @@ __all__ = [
     "Cosine",
     "Epoch",
     "FromTorch",
+    "GlooCommunicator",
     "Loader",
     "Metric",
     "MpiCommunicator",
@@ -34,6 +36,7 @@ __all__ = [
     "Transform",
     "WarmUp",
     "cross_entropy",
+    "gloo",
     "mean_squared_error",
     "mpi",
 ]

@@ -3,6 +3,7 @@
 from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
 from .fitting import Epoch
+from .gloo import GlooCommunicator, gloo
 from .losses import cross_entropy, mean_squared_error
 from .metrics import Accuracy, Metric
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
@@ -21,6 +22,7 @@ __all__ = [
     "Cosine",
     "Epoch",
     "FromTorch",
+    "GlooCommunicator",
     "Loader",
     "Metric",
     "MpiCommunicator",
@@ -34,6 +36,7 @@ __all__ = [
     "Transform",
     "WarmUp",
     "cross_entropy",
+    "gloo",
     "mean_squared_error",
     "mpi",
 ]

@@ -345,6 +345,32 @@ def _end_all(
     comm.abort()
 
 
+def settings(
+    who: str, bucket_bytes: object, data_type: DataType | str, **seconds: object
+) -> tuple[int, DataType]:
+    """How large buckets are, and in which type they are sent, as the user of a communicator has asked.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: another type, or no positive number.
+    """
+    size = integer(bucket_bytes)
+    if size is None or isinstance(bucket_bytes, bool):
+        raise ArgumentTypeError(
+            f"{who}: bucket_bytes must be a number of bytes, got {format_value(bucket_bytes)}"
+        )
+    if size < 1:
+        raise ArgumentError(f"{who}: bucket_bytes must be above 0, got {size}")
+    for name, value in seconds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ArgumentTypeError(f"{who}: {name} must be a number of seconds, got {format_value(value)}")
+        if not value > 0:
+            raise ArgumentError(f"{who}: {name} must be above 0, got {format_value(value)}")
+    sent = parse_data_type(data_type, f"{who}: data_type")
+    if sent not in (DataType.f32, DataType.bf16):
+        raise ArgumentError(f"{who}: data_type must be f32 or bf16, got {sent.value}")
+    return size, sent
+
+
 def mpi(
     comm: Any = None,
     *,
@@ -372,20 +398,7 @@ def mpi(
         UnsupportedError: mpi4py is not installed.
         ArgumentError, ArgumentTypeError: another type, or no positive number.
     """
-    size = integer(bucket_bytes)
-    if size is None or isinstance(bucket_bytes, bool):
-        raise ArgumentTypeError(
-            f"mpi: bucket_bytes must be a number of bytes, got {format_value(bucket_bytes)}"
-        )
-    if size < 1:
-        raise ArgumentError(f"mpi: bucket_bytes must be above 0, got {size}")
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentTypeError(f"mpi: timeout must be a number of seconds, got {format_value(timeout)}")
-    if not timeout > 0:
-        raise ArgumentError(f"mpi: timeout must be above 0, got {format_value(timeout)}")
-    sent = parse_data_type(data_type, "mpi: data_type")
-    if sent not in (DataType.f32, DataType.bf16):
-        raise ArgumentError(f"mpi: data_type must be f32 or bf16, got {sent.value}")
+    size, sent = settings("mpi", bucket_bytes, data_type, timeout=timeout)
     module = library("mpi4py.MPI", "mpi", "og.training.mpi")
     world = module.COMM_WORLD if comm is None else comm
     if split_cores:

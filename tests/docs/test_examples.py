@@ -2,11 +2,13 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onednn_graph as og
 import pytest
 
@@ -15,7 +17,7 @@ MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}
 HAS_ONEDNN = og.list_backends()["onednn"] is None
 
 
-def run(tmp_path, name, *arguments, launcher=()):
+def run(tmp_path, name, *arguments, launcher=(), seconds=120, warns=False):
     result = subprocess.run(
         [*launcher, sys.executable, str(EXAMPLES / name), *arguments],
         cwd=tmp_path,
@@ -24,11 +26,11 @@ def run(tmp_path, name, *arguments, launcher=()):
         encoding="utf-8",
         env=os.environ
         | {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"},  # layers are small, and tests run side by side
-        timeout=120,
+        timeout=seconds,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert not HAS_ONEDNN or "Warning" not in result.stderr
+    assert warns or not HAS_ONEDNN or "Warning" not in result.stderr
     return result.stdout
 
 
@@ -139,6 +141,28 @@ def test_train_mpi(tmp_path):
     assert numbers(r"loss (\S+)", both) == pytest.approx(losses, rel=1e-3)
     [accuracy] = numbers(r"test accuracy ([\d.]+)", both)
     assert accuracy > 0.8
+
+
+def test_train_ray(tmp_path):
+    pytest.importorskip("ray.train", reason="worker groups need Ray Train: pip install '.[ray]'")
+    pytest.importorskip("torch", reason="workers speak through torch.distributed: pip install '.[ray]'")
+    lost, every, steps = 8, 5, 12
+    arguments = ("--steps", str(steps), "--every", str(every), "--lose", str(lost), "--folder", str(tmp_path))
+    out = run(tmp_path, "train_ray.py", *arguments, seconds=600, warns=True)
+    told = [(int(step), float(loss)) for step, loss in re.findall(r"step (\d+): loss (\S+), 2 workers", out)]
+    assert [step for step, _ in told] == [*range(lost), *range(every, steps)]
+    losses = dict(told)
+    assert told[:lost] == [
+        (step, losses[step]) for step in range(lost)
+    ]  # those that are done again are the same
+    example = runpy.run_path(str(EXAMPLES / "train_ray.py"))
+    images, labels = example["digits"]()
+    trainer, batch = example["trainer_of"](None), example["BATCH"]
+    for step in range(steps):
+        drawn = np.random.default_rng(step).permutation(len(images))[:batch]
+        assert losses[step] == pytest.approx(
+            trainer.step({"x": images[drawn], "labels": labels[drawn]}), rel=1e-4
+        )
 
 
 def is_picture(path):
