@@ -5,9 +5,10 @@ from __future__ import annotations
 from .attributes import NON_NEGATIVE, AttributeSpec, AttributeType, OneOf
 from .host import INDICES, NUMBERS, SOURCE, VALUES
 from .host_gather import SCATTERING
+from .pooling import MAX_POOL
 from .registry import HOST, REGISTRY
-from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
-from .shared import FLOATS, axis_of, flag, known
+from .schema import BackwardOp, InferenceContext, OpSchema, Port, Shape, format_shape
+from .shared import FLOATS, axis_of, flag, known, same
 
 SAMPLINGS = ("linear", "nearest")
 BORDERS = ("zeros", "border", "reflection")
@@ -160,6 +161,31 @@ REGISTRY.register(
         types={"T": FLOATS},
         infer_shapes=_grid_sample,
         source=SOURCE,
+        family=HOST,
+    )
+)
+
+
+def _at_largest(ctx: InferenceContext) -> tuple[Shape, ...]:
+    same(ctx, ctx.inputs[0], ctx.inputs[1], ("src", "values"))
+    return tuple(MAX_POOL.infer_shapes(ctx))
+
+
+REGISTRY.register(
+    OpSchema(
+        kind="HostMaxPoolGather",
+        summary="What stands where a MaxPool finds the largest element of each window.",
+        formula="dst[n, c, p] = values at the first largest element of the window of src; 0 where a window has none",
+        inputs=(
+            Port("src", "T", doc="What is compared, in data_format."),
+            Port("values", "T", doc="What is taken; the shape of src."),
+        ),
+        outputs=(Port("dst", "T", doc="One value per window."),),
+        attributes=MAX_POOL.attributes,
+        types={"T": FLOATS},
+        infer_shapes=_at_largest,
+        backward=(BackwardOp(kind="MaxPoolBackward", inputs=("src", "diff_dst"), outputs=("values",)),),
+        source="an op of our own, the second derivative of MaxPool",
         family=HOST,
     )
 )

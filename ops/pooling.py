@@ -362,7 +362,7 @@ REGISTRY.register(
         family="pooling",
     )
 )
-REGISTRY.register(
+MAX_POOL = REGISTRY.register(
     OpSchema(
         kind="MaxPool",
         summary="Largest element of each window.",

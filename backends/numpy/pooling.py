@@ -128,3 +128,16 @@ def largest_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) 
     for number, tap in enumerate(_taps(w)):
         total[tap.source] += np.where(where[tap.windows] == number, diff_dst[tap.windows], 0)
     store(_canonical(pooling, outputs[0]), total)
+
+
+@kernel("HostMaxPoolGather")
+def at_largest(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Dst = values at the first largest element of each window."""
+    pooling = _attributes(op, inputs)
+    src, values = (_canonical(pooling, wide(array)) for array in inputs)
+    w = windows(pooling, src.shape[2:])
+    _, where = _largest(w, src)
+    found = np.zeros(where.shape, values.dtype)
+    for number, tap in enumerate(_taps(w)):
+        np.copyto(found[tap.windows], values[tap.source], where=where[tap.windows] == number)
+    store(_canonical(pooling, outputs[0]), found)

@@ -123,9 +123,16 @@ def of_dst(ctx: GradientContext) -> Iterator[Made]:
         return
     attributes = {name: value for name, value in ctx.op.attributes.items() if name != "use_dst"}
     given = ctx.input("src_or_dst")
+    both = ctx.make.multiply(ctx.gradient, ctx.input("diff_dst"))
     of_output = ctx.op.attributes.flag("use_dst")
+    if ctx.op.kind == "EluBackward" and not of_output:  # alpha may be negative, and the output's sign another
+        alpha = ctx.op.attributes.real("alpha")
+        slope = ctx.make.op("EluBackward", given, both, alpha=alpha, use_dst=False)
+        above = ctx.make.op("ReLUBackward", given, both, use_dst=False)
+        yield "src_or_dst", ctx.make.subtract(slope, above)
+        return
     dst = given if of_output else ctx.make.ops(ctx.op.kind.removesuffix("Backward"), [given], attributes)[0]
-    made = OF_DST[ctx.op.kind](ctx, dst, ctx.make.multiply(ctx.gradient, ctx.input("diff_dst")))
+    made = OF_DST[ctx.op.kind](ctx, dst, both)
     if not of_output:
         (made,) = ctx.make.ops(ctx.op.kind, [dst, made], {**attributes, "use_dst": True})
     yield "src_or_dst", made
@@ -142,18 +149,50 @@ def _curve_of_hard_swish(ctx: GradientContext, src: LogicalTensor, both: Logical
 
 
 def _curve_of_gelu(ctx: GradientContext, src: LogicalTensor, both: LogicalTensor) -> LogicalTensor:
-    if ctx.op.attributes.string("mode") != "gelu_erf":
-        raise ctx.error("the rule for second derivatives with mode 'gelu_tanh' is missing; use 'gelu_erf'")
+    if ctx.op.attributes.string("mode") == "gelu_tanh":
+        return ctx.make.multiply(_curve_of_gelu_by_tanh(ctx.make, src), both)
     make: Arithmetic = ctx.make
     square = make.op("Square", src)
     bell = make.scale(make.op("Exp", make.scale(square, -0.5)), 1 / math.sqrt(2 * math.pi))
     return make.multiply(make.multiply(make.subtract(make.number(2, src), square), bell), both)
 
 
+def _curve_of_gelu_by_tanh(make: Arithmetic, src: LogicalTensor) -> LogicalTensor:
+    """With t = tanh(u), u = a · (src + b · src³): (1 − t²) · (u' + src · (u'' / 2 − t · u'²))."""
+    a, b = math.sqrt(2 / math.pi), 0.044715
+    square = make.op("Square", src)
+    inner = make.multiply(src, make.add(make.scale(square, a * b), make.number(a, src)))
+    tanh = make.op("Tanh", inner)
+    first = make.add(make.scale(square, 3 * a * b), make.number(a, src))  # u'
+    bend = make.subtract(make.scale(src, 3 * a * b), make.multiply(tanh, make.op("Square", first)))
+    whole = make.add(first, make.multiply(src, bend))
+    return make.op("TanhBackward", tanh, whole, use_dst=True)
+
+
+def _curve_of_mish(ctx: GradientContext, src: LogicalTensor, both: LogicalTensor) -> LogicalTensor:
+    """With s the sigmoid and t the tanh of SoftPlus: (1 − t²) · s · (2 + src · (1 − s − 2 · t · s))."""
+    make = ctx.make
+    sigmoid, tanh = make.op("Sigmoid", src), make.op("Tanh", make.op("SoftPlus", src, beta=1.0))
+    rest = make.subtract(make.number(1, src), sigmoid)
+    bend = make.subtract(rest, make.scale(make.multiply(tanh, sigmoid), 2))
+    inner = make.add(make.multiply(src, bend), make.number(2, src))
+    return make.op("TanhBackward", tanh, make.multiply(make.multiply(inner, sigmoid), both), use_dst=True)
+
+
+def _curve_of_swish(ctx: GradientContext, src: LogicalTensor, both: LogicalTensor) -> LogicalTensor:
+    """With s the sigmoid: s · (1 − s) · (2 + src · (1 − 2 · s))."""
+    make, sigmoid = ctx.make, ctx.make.op("Sigmoid", src)
+    bend = make.subtract(make.number(1, src), make.scale(sigmoid, 2))
+    inner = make.add(make.multiply(src, bend), make.number(2, src))
+    return make.op("SigmoidBackward", sigmoid, make.multiply(inner, both), use_dst=True)
+
+
 OF_SRC: dict[str, Callable[[GradientContext, LogicalTensor, LogicalTensor], LogicalTensor]] = {
     "SoftPlusBackward": _curve_of_softplus,
     "HardSwishBackward": _curve_of_hard_swish,
     "GELUBackward": _curve_of_gelu,
+    "MishBackward": _curve_of_mish,
+    "SwishBackward": _curve_of_swish,
 }
 """Kind → from the forward op's input, and the product of both gradients, to the gradient by that input."""
 

@@ -8,19 +8,7 @@ from ...ops.formats import axis_positions
 from ..model.logical_tensor import LogicalTensor
 from .arithmetic import dims_of, rank_of, sizes
 from .context import GradientContext
-from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, Made, rule
-
-NOT_DIFFERENTIABLE.update(
-    dict.fromkeys(
-        ("BatchNormTrainingBackward", "GroupNormBackward", "LayerNormBackward"),
-        "second derivatives of normalisations are not written; compose the normalisation of Subtract, Multiply and "
-        "ReduceMean where you need them",
-    )
-)
-STOPPED_PORTS["BatchNormForwardTraining"] = frozenset(
-    # What the running statistics were is for another time, and what they become as well.
-    ("mean", "variance", "running_mean", "running_variance")
-)
+from .rules import Made, rule
 
 
 def _inverse_root(ctx: GradientContext, variance: LogicalTensor) -> LogicalTensor:

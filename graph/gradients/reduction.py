@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...ops.schema import UNKNOWN_DIM
 from ..model.logical_tensor import LogicalTensor
-from .arithmetic import count, dims_of, rank_of
+from .arithmetic import Arithmetic, count, dims_of, rank_of
 from .context import GradientContext
 from .rules import Made, rule
 
@@ -71,8 +71,52 @@ def extreme(ctx: GradientContext) -> Iterator[Made]:
 
 @rule("ReduceProd")
 def product(ctx: GradientContext) -> Iterator[Made]:
-    """The product of the other elements: none where another one is zero, and else without dividing by zero."""
+    """The product of the other elements; made of products alone, it has derivatives of its own also at zeros."""
     make, src, axes = ctx.make, ctx.input("src"), reduced(ctx)
+    shape = dims_of(src)
+    gradient = kept(ctx, ctx.gradient)
+    if any(shape[axis] == UNKNOWN_DIM for axis in axes):
+        yield "src", _by_quotients(ctx, src, axes, gradient)
+        return
+    if count(shape, axes) == 1:
+        yield "src", gradient
+        return
+    order = [axis for axis in range(len(shape)) if axis not in axes]
+    lead = [shape[axis] for axis in order]
+    moved = make.transpose(src, [*order, *axes])
+    row = make.reshape(moved, [*lead, count(shape, axes)], src)
+    back = make.reshape(_others(make, row), [*lead, *(shape[axis] for axis in axes)], src)
+    inverse = [[*order, *axes].index(axis) for axis in range(len(shape))]
+    yield "src", make.multiply(make.transpose(back, inverse), gradient)
+
+
+def _others(make: Arithmetic, row: LogicalTensor) -> LogicalTensor:
+    """For each element along the last axis the product of the others there, by halves."""
+    axis, size = rank_of(row) - 1, dims_of(row)[-1]
+    if size < 2:
+        return make.expand(make.number(1, row), row)
+
+    def part(tensor: LogicalTensor, start: int, stop: int) -> LogicalTensor:
+        return make.op("HostSlice", tensor, axes=[axis], starts=[start], stops=[stop], steps=[1])
+
+    half = size // 2
+    first, second = part(row, 0, half), part(row, half, 2 * half)
+    if size == 2:
+        return make.op("Concat", second, first, axis=axis)
+    pairs = make.multiply(first, second)
+    odd = [part(row, 2 * half, size)] if size % 2 else []
+    others = _others(make, make.op("Concat", pairs, *odd, axis=axis) if odd else pairs)
+    of_pairs = part(others, 0, half) if odd else others
+    rest = [part(others, half, half + 1)] if odd else []
+    products = (make.multiply(of_pairs, second), make.multiply(of_pairs, first))
+    return make.op("Concat", *products, *rest, axis=axis)
+
+
+def _by_quotients(
+    ctx: GradientContext, src: LogicalTensor, axes: tuple[int, ...], gradient: LogicalTensor
+) -> LogicalTensor:
+    """The same of any number: none where another one is zero, and else without dividing by zero."""
+    make = ctx.make
     one, zero = make.number(1, src), make.number(0, src)
     size = make.op("Abs", src)
     zeros = make.choose(make.at_least(zero, size), one, zero)
@@ -81,8 +125,7 @@ def product(ctx: GradientContext) -> Iterator[Made]:
     others = make.divide(
         make.op("ReduceProd", nonzero, axes=list(axes), keep_dims=True) if axes else nonzero, nonzero
     )
-    gradient = make.multiply(others, kept(ctx, ctx.gradient))
-    yield "src", make.choose(make.at_least(zero, elsewhere), gradient, zero)
+    return make.choose(make.at_least(zero, elsewhere), make.multiply(others, gradient), zero)
 
 
 @rule("ReduceL1")

@@ -49,6 +49,11 @@ CALLS = {
     "HostScatterElements": ([((5, 3), F), ((2, 1), W), ((2, 1), F)], {"axis": 0}, (5, 3)),
     "HostGridSample": ([((2, 3, 4, 5), F), ((2, 6, 7, 2), F)], {}, (2, 3, 6, 7)),
     "HostTopK": ([((5, 3), F)], {"axis": 0, "k": 2}, (2, 3)),
+    "HostMaxPoolGather": (
+        [((2, 5, 3), F), ((2, 5, 3), F)],
+        {"kernel": [2], "strides": [2], "pads_begin": [0], "pads_end": [0], "rounding_type": "ceil"},
+        (2, 3, 3),
+    ),
     "HostSlice": (
         [((5, 3), F)],
         {"axes": [0, -1], "starts": [-1, 0], "stops": [0, 9], "steps": [-2, 2]},

@@ -163,6 +163,11 @@ def transposed(kind):
     return calls
 
 
+def of_rows(*shape):
+    """A mean and a variance for each row."""
+    return normal(*shape) / 5, np.abs(normal(*shape, seed=3)) + 0.5
+
+
 CHANNELS = [0.5 + np.abs(normal(4, seed=s)) for s in range(4)]
 ROWS = np.array([[1, 0], [0, 2], [1, 0]])
 GRADIENT_CALLS: dict[str, list[Call]] = {
@@ -187,8 +192,11 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "Tanh": one(),
     "AbsBackward": slope(),
     "ClampBackward": slope(away(X, -1, 1), dst=away(X, -1, 1), min=-1.0, max=1.0),
-    "EluBackward": slope(dst=away(np.maximum(X, -0.6), 0), alpha=0.7),
-    "GELUBackward": slope(mode="gelu_erf"),
+    "EluBackward": [
+        *slope(dst=away(np.maximum(X, -0.6), 0), alpha=0.7),
+        *slope(dst=None, alpha=-0.7, use_dst=False),
+    ],
+    "GELUBackward": [*slope(mode="gelu_erf"), *slope(mode="gelu_tanh")],
     "HardSigmoidBackward": slope(away(X, -2.5, 2.5), alpha=0.2, beta=0.5),
     "HardSwishBackward": slope(away(X, -3, 3)),
     "ReLUBackward": slope(dst=PLUS),
@@ -196,8 +204,8 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "SoftPlusBackward": slope(beta=1.5),
     "SqrtBackward": slope(PLUS, dst=PLUS),
     "TanhBackward": slope(dst=np.tanh(X)),
-    "MishBackward": [Call((X, Y), by=(1,))],
-    "SwishBackward": [Call((X, Y), by=(1,))],
+    "MishBackward": slope(),
+    "SwishBackward": slope(),
     # binary
     "Add": pairs(),
     "Subtract": pairs(),
@@ -226,6 +234,11 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     ],
     # pooling
     "MaxPool": [*one(apart(2, 3, 5, 6), **POOL), *one(apart(2, 3, 7, 6), rounding_type="ceil", **POOL)],
+    "MaxPoolBackward": [
+        Call((apart(2, 3, 5, 6), normal(2, 3, 3, 3)), POOL),
+        Call((apart(2, 3, 7, 6), normal(2, 3, 4, 3)), POOL),  # of ceil rounding
+        Call((apart(1, 7, 2), normal(1, 4, 2)), {**SAME, "data_format": "NXC", "dilations": [2]}),
+    ],
     "AvgPool": [
         *one(IMAGE, exclude_pad=True, **POOL),
         *one(IMAGE, exclude_pad=False, rounding_type="ceil", **POOL),
@@ -265,6 +278,30 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
         Call((normal(2, 3, 4), *CHANNELS[:2]), {"groups": 2, "keep_stats": True, "epsilon": 0.1}),
         Call((IMAGE,), {"groups": 4, "keep_stats": False, "use_affine": False, **NCX}),
     ],
+    "BatchNormTrainingBackward": [
+        Call((IMAGE, normal(2, 4, 5, 6, seed=1), *CHANNELS[:3]), {"epsilon": 0.1, **NCX}),
+        Call((normal(2, 3, 4), normal(2, 3, 4, seed=1), *CHANNELS[:2]), {"epsilon": 0.1}),
+    ],
+    "LayerNormBackward": [
+        Call((normal(3, 4, 5), normal(3, 4, 5, seed=1), *of_rows(3, 4), normal(5), normal(5, seed=2))),
+        Call(
+            (normal(3, 4, 5), normal(3, 4, 5, seed=1), *of_rows(3), normal(4, 5), normal(4, 5)),
+            {"begin_norm_axis": 1, "epsilon": 0.1},
+        ),
+        Call(
+            (normal(3, 4, 5), normal(3, 4, 5, seed=1), *of_rows(3), normal(20), normal(20)),
+            {"begin_norm_axis": 1},
+        ),
+        Call((normal(3, 5), normal(3, 5, seed=1), *of_rows(3, 1)), {"use_affine": False}),
+    ],
+    "GroupNormBackward": [
+        Call(
+            (IMAGE, normal(2, 4, 5, 6, seed=1), *of_rows(2, 2), CHANNELS[0]),
+            {"groups": 2, "epsilon": 0.1, **NCX},
+        ),
+        Call((normal(2, 3, 4), normal(2, 3, 4, seed=1), *of_rows(2, 2), CHANNELS[0]), {"groups": 2}),
+        Call((IMAGE, normal(2, 4, 5, 6, seed=1), *of_rows(2, 4)), {"groups": 4, "use_affine": False, **NCX}),
+    ],
     "RMSNorm": [
         Call((normal(3, 4, 5), normal(5))),
         Call((normal(3, 4, 5), normal(4, 5)), {"begin_norm_axis": 1, "epsilon": 0.1}),
@@ -282,6 +319,12 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
         Call((away(normal(2, 3, 4), 0), normal(1)), NCX),
         Call((away(normal(2, 4, 4), 0), normal(4)), {**NCX, "per_channel_broadcast": False}),
         Call((away(normal(2, 3, 4), 0), normal(3, 1)), NCX),
+    ],
+    "PReLUBackward": [
+        Call((away(IMAGE, 0), normal(4), normal(2, 4, 5, 6, seed=1)), NCX),
+        Call((away(normal(2, 3, 4), 0), normal(1), normal(2, 3, 4, seed=1)), NCX),
+        Call((away(normal(2, 3, 4), 0), normal(3, 1), normal(2, 3, 4, seed=1)), NCX),
+        Call((away(normal(2, 3, 4), 0), normal(4), normal(2, 3, 4, seed=1))),
     ],
     "Dropout": [Call((X, np.array(3), np.array(5), np.array(0.4, np.float32)))],
     "Concat": [Call((normal(2, 3), normal(2, 1), normal(2, 4)), {"axis": -1})],
@@ -341,6 +384,12 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "HostScatterElements": [
         Call((normal(5, 3), np.array([[2, 0, 1], [4, 4, 0]]), normal(2, 3)), {"axis": 0}),
         Call((normal(5, 3), np.array([[2, 2, 1]]), normal(1, 3)), {"axis": 1, "reduction": "add"}),
+    ],
+    "HostMaxPoolGather": [
+        Call((apart(2, 3, 5, 6), normal(2, 3, 5, 6)), POOL),
+        Call(
+            (apart(2, 7, 6, 3), normal(2, 7, 6, 3)), {**POOL, "rounding_type": "ceil", "data_format": "NXC"}
+        ),
     ],
     "HostSlice": [
         *one(normal(5, 4), axes=[0, -1], starts=[-1, 0], stops=[0, 9], steps=[-2, 2]),

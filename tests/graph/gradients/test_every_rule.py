@@ -7,6 +7,7 @@ and ε·L/h, 1e-10.
 import numpy as np
 import onednn_graph as og
 import pytest
+from conftest import ROOT
 from gradient_calls import GRADIENT_CALLS
 from onednn_graph.graph.gradients.rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Flow, flow_of
 from onednn_graph.graph.gradients.table import RULES
@@ -153,3 +154,14 @@ def test_what_schemas_say_of_gradient_ops_fits_them(kind):
         given = {*backward.attributes, *backward.shapes, *(spec.name for spec in schema.attributes)}
         assert {name for name, spec in attributes.items() if spec.required} <= given
         assert set(backward.shapes.values()) <= ports
+
+
+def test_gradients_have_gradients():
+    """Every gradient op can be differentiated again; what has no gradient is told in the guide, in these words."""
+    assert not [kind for kind in BY_FLOW[Flow.none] if "Backward" in kind]
+    guide = (ROOT / "docs/pages/guides/gradients.md").read_text().split("## What has no gradient")[1]
+    by_reason: dict[str, list[str]] = {}
+    for kind in sorted(NOT_DIFFERENTIABLE):
+        by_reason.setdefault(NOT_DIFFERENTIABLE[kind], []).append(f"`{kind}`")
+    rows = [f"| {', '.join(kinds)} | {reason} |" for reason, kinds in by_reason.items()]
+    assert [row for row in rows if row not in guide.splitlines()] == []

@@ -125,10 +125,10 @@ REFUSED = {
         og.ArgumentError,
         "recompute must hold tensors that ops make, and tensor 'x'",
     ),
-    "a second derivative": (
-        lambda g, x, y: second_of_max_pool(g),
+    "without a rule": (
+        lambda g, x, y: sampled(g),
         og.UnsupportedError,
-        "gradients of MaxPoolBackward is missing",
+        "gradients of HostGridSample is missing",
     ),
     "finalized": (lambda g, x, y: (g.finalize(), g.gradients(y, [x], 1)), og.GraphError, "finalized"),
     "quantised": (
@@ -148,10 +148,12 @@ REFUSED = {
     ),
     "statistics": (
         lambda g, x, y: g.gradients(
-            g.op("LayerNorm", g.input("z", "f32", [2, 3]))[1], [g.tensor(g.ops[-1].inputs[0].id)], 1
+            g.op("SoftMax", g.op("StaticReshape", x, shape=[1, 2], special_zero=False), axis=1, outputs=2)[1],
+            [x],
+            1,
         ),
         og.UnsupportedError,
-        "the gradient of its output 'mean' has no rule",
+        "the gradient of its output 'stats' has no rule",
     ),
     "probability": (
         lambda g, x, y: probability(g, x),
@@ -161,11 +163,9 @@ REFUSED = {
 }
 
 
-def second_of_max_pool(graph):
-    pool = {"kernel": [2], "strides": [2], "pads_begin": [0], "pads_end": [0]}
-    image = graph.input("image", "f32", [1, 4, 1])
-    (first,) = graph.gradients(graph.op("MaxPool", graph.op("Square", image), **pool), [image], 1)
-    graph.gradients(graph.op("Square", first), [image], 1)
+def sampled(graph):
+    image, grid = graph.input("image", "f32", [1, 1, 4, 4]), graph.input("grid", "f32", [1, 2, 2, 2])
+    graph.gradients(graph.op("HostGridSample", image, grid), [image], 1)
 
 
 def through_integers(graph, x):
