@@ -103,6 +103,10 @@ class SkippedStepWarning(UserWarning):
     """Said of each step of training that was skipped because its gradients were not finite."""
 
 
+class LostRankWarning(UserWarning):
+    """Said where ranks can't reach their neighbours, so that one that is lost is noticed late."""
+
+
 class CompiledAgainWarning(UserWarning):
     """Said once where input shapes come by turns that are more than are kept compiled."""
 

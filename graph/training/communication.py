@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import sys
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -17,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ...ops.data_types import DataType, parse_data_type
-from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
-from ...ops.values import format_value, integer
+from ...ops.errors import ArgumentError, ArgumentTypeError, LostRankWarning, ResourceError
+from ...ops.values import format_value, integer, one_line
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 from ..runtime import communication
@@ -28,17 +30,22 @@ from .averaging import Layout, averaged
 from .batch_norm import synchronise_batch_norm
 from .buckets import Bucket, HalfBucket, WholeBucket
 from .cores import split_cores as give_cores
+from .neighbours import connected
+from .watch import Watch
 
 BUCKET_BYTES = 4 << 20
 """How large buckets are. Smaller ones start sooner and leave less for the end; larger ones cost fewer latencies."""
 TIMEOUT = 600.0
 """Seconds after which nobody waits any more."""
+LOST_AFTER = 20.0
+"""Seconds after which a rank that gives no sign of life is lost."""
 
 SPIN_SECONDS = 0.05
 """As long as that a rank that waits only lets others go first; then it sleeps between its looks."""
 NAP_SECONDS = 100e-6
 LAST_WORDS_SECONDS = 0.3
 """What launchers need to pass on what a rank has written, before they end all."""
+LEAVE_NAP_SECONDS = 5e-3
 LOOK_SECONDS = 0.5
 """How often a rank that waits looks whether the one before it has ended."""
 
@@ -62,6 +69,7 @@ class MpiCommunicator:
         data_type: DataType,
         sync_batch_norm: bool,
         timeout: float,
+        lost_after: float = LOST_AFTER,
     ) -> None:
         self._mpi = mpi
         # Messages of ours never meet the user's, nor each other: each kind has its own order on each rank.
@@ -79,7 +87,34 @@ class MpiCommunicator:
         self._open = True
         self._calls = 0  # that all ranks make together
         self._calls_before: int | None = None  # as many as the rank before this one had made when it ended
+        self._watch = self._watched(lost_after) if self.size > 1 else None
         communication.enter(self)
+
+    def _watched(self, lost_after: float) -> Watch | None:
+        """The watch over all ranks; None, and a warning, where one can't reach its neighbour."""
+        before, after = self._before, (self.rank + 1) % self.size
+
+        def exchange(text: str) -> tuple[str, str]:
+            forwards = self._leaving.sendrecv(text, dest=after, source=before)
+            return forwards, self._leaving.sendrecv(text, dest=before, source=after)
+
+        failed, neighbours = "", None
+        try:
+            neighbours = connected((before, after), exchange)
+        except OSError as error:
+            failed = str(error)
+        if self._comm.allreduce(not failed, self._mpi.LAND):
+            return None if neighbours is None else Watch(self.rank, neighbours, silence=lost_after, end=_end)
+        for one in neighbours or ():
+            one.close()
+        if failed:
+            warnings.warn(
+                f"rank {self.rank} can't be reached by a neighbour, or the other way around: {failed}; a rank that is "
+                f"lost is noticed by the launcher, or after {self.timeout:g} s of waiting; allow TCP between machines",
+                LostRankWarning,
+                stacklevel=2,
+            )
+        return None
 
     # --- for trainers ---
 
@@ -126,7 +161,7 @@ class MpiCommunicator:
         one.missing.discard(piece)
         if not one.missing:
             one.missing.update(range(len(one.sizes)))
-            self._calls += 1
+            self._count("the mean of a bucket")
             one.start()
             self._flying.append(one)
         self._advance()
@@ -244,8 +279,14 @@ class MpiCommunicator:
 
     # --- waiting ---
 
-    def _wait(self, request: Any, what: str) -> None:
+    def _count(self, what: str) -> None:
+        """Counts a call that all ranks make together."""
         self._calls += 1
+        if self._watch is not None:
+            self._watch.note(self._calls, what)
+
+    def _wait(self, request: Any, what: str) -> None:
+        self._count(what)
         self._until(request.Test, what)
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
@@ -264,6 +305,7 @@ class MpiCommunicator:
             time.sleep(NAP_SECONDS)
             if waited > look:
                 look = waited + LOOK_SECONDS
+                self._mourn(f"rank {self.rank} waits for {what}, but")
                 if self._leaving.Iprobe(source=self._before):
                     self._hear()
                 if self._calls_before is not None and self._calls_before < self._calls:
@@ -272,10 +314,20 @@ class MpiCommunicator:
                         "same number of steps"
                     )
             if waited > self.timeout:
+                late = None if self._watch is None else self._watch.late()
+                who = "a rank hangs" if late is None else f"rank {late[0]} hangs: it {late[1]}"
                 raise ResourceError(
-                    f"rank {self.rank} has waited {self.timeout:g} s for {what}; a rank hangs, or they don't do the "
-                    "same number of steps; og.training.mpi(timeout=…) allows more"
+                    f"rank {self.rank} has waited {self.timeout:g} s for {what}; {who}; or they don't do the same "
+                    "number of steps; og.training.mpi(timeout=…) allows more"
                 )
+
+    def _mourn(self, here: str) -> None:
+        """Raises where a rank is lost."""
+        loss = None if self._watch is None else self._watch.loss()
+        if loss is not None:
+            raise ResourceError(
+                f"{here} {loss}; start again from the last checkpoint, with fewer ranks if need be"
+            )
 
     # --- the end ---
 
@@ -297,9 +349,23 @@ class MpiCommunicator:
         self._open = False
         if self.size > 1:
             sent = self._leaving.Isend(np.array([self._calls]), dest=(self.rank + 1) % self.size)
+            if self._watch is not None:
+                self._watch.leaves()
+            # MPI itself waits for all where it ends, and would do so for ever.
+            self._all_leave(self._leaving.Ibarrier())
             if self._calls_before is None:
                 self._hear()
             sent.Wait()
+            if self._watch is not None:
+                self._watch.close()
+
+    def _all_leave(self, barrier: Any) -> None:
+        while not barrier.Test():
+            time.sleep(LEAVE_NAP_SECONDS)
+            loss = None if self._watch is None else self._watch.loss()
+            if loss is not None:
+                sys.stderr.write(f"rank {self.rank} of {self.size} has ended, but {loss}\n")
+                self.abort()
 
     def close(self) -> None:
         """Frees it, once all ranks have called that; graphs that were made for it can't run any more."""
@@ -308,8 +374,10 @@ class MpiCommunicator:
         for comm in (self._comm, self._starts, self._returns, self._leaving):
             comm.Free()
 
-    def abort(self) -> None:
+    def abort(self, why: str = "it has called abort") -> None:
         """Ends all ranks at once."""
+        if self._watch is not None:
+            self._watch.fails(why)
         sys.stderr.flush()
         sys.stdout.flush()
         self._mpi.COMM_WORLD.Abort(1)
@@ -329,6 +397,13 @@ class MpiCommunicator:
         return f"MpiCommunicator(rank {self.rank} of {self.size})"
 
 
+def _end(why: str) -> None:
+    """Ends this process, which is busy with something else and has not heard that a rank is lost."""
+    sys.stderr.write(f"this process is ended, because {why}\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
@@ -342,7 +417,7 @@ def _end_all(
     sys.stderr.write(f"{told}rank {comm.rank} of {comm.size} has failed, and ends all others\n")
     sys.stderr.flush()
     time.sleep(LAST_WORDS_SECONDS)
-    comm.abort()
+    comm.abort(f"it has failed: {_short(one_line(error))}")
 
 
 def settings(
@@ -379,6 +454,7 @@ def mpi(
     sync_batch_norm: bool = False,
     split_cores: bool = True,
     timeout: float = TIMEOUT,
+    lost_after: float = LOST_AFTER,
 ) -> MpiCommunicator:
     """The ranks that `mpirun` has started, for `Trainer(…, comm=…)`; started without it there is one.
 
@@ -393,12 +469,14 @@ def mpi(
         split_cores: whether the ranks of one machine divide its CPUs, and each has as many threads as it has CPUs.
             Where OMP_NUM_THREADS is set, or the launcher has divided them, that stands.
         timeout: seconds after which a rank that waits for others gives up.
+        lost_after: seconds after which a rank that gives no sign of life, being stopped or on a machine that is gone,
+            is lost, and ends the others. One that has ended is lost at once; one that is busy gives signs.
 
     Raises:
         UnsupportedError: mpi4py is not installed.
         ArgumentError, ArgumentTypeError: another type, or no positive number.
     """
-    size, sent = settings("mpi", bucket_bytes, data_type, timeout=timeout)
+    size, sent = settings("mpi", bucket_bytes, data_type, timeout=timeout, lost_after=lost_after)
     module = library("mpi4py.MPI", "mpi", "og.training.mpi")
     world = module.COMM_WORLD if comm is None else comm
     if split_cores:
@@ -410,6 +488,7 @@ def mpi(
         data_type=sent,
         sync_batch_norm=bool(sync_batch_norm),
         timeout=float(timeout),
+        lost_after=float(lost_after),
     )
     made.meet("the settings of og.training.mpi", (size, sent.value, made.sync_batch_norm))
     atexit.register(made.leave)

@@ -385,12 +385,12 @@ OPTIONS = {
 }
 
 
-def main():
+def main(programs, options):
     program, folder = sys.argv[1:]
-    comm = mpi(**OPTIONS.get(program, {}))
-    results = globals()[program](comm)
+    comm = mpi(**options.get(program, {}))
+    results = programs[program](comm)
     np.savez(Path(folder) / f"{comm.rank}.npz", **results)
 
 
 if __name__ == "__main__":
-    main()
+    main(globals(), OPTIONS)
