@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .attributes import NON_NEGATIVE, AttributeSpec, AttributeType
 from .data_types import DataType
+from .formulas import FormulaError, parsed
 from .host import SOURCE
 from .registry import HOST, REGISTRY
 from .schema import InferenceContext, OpSchema, Port, Shape, format_shape
@@ -55,12 +56,13 @@ _SCALE = Port("scale", "T_scale", doc="Factor of the gradient, of shape []. 0 le
 _NEXT = Port("next_parameter", "T", doc="The shape of parameter.")
 _TYPES = {"T": (DataType.f32,), "T_rate": (DataType.f64,), "T_scale": (DataType.f64,)}
 _DECAY = _real("weight_decay", 0.0, "Share of the parameter that is added to the gradient.")
+_CLIP = _real("clip_value", 0.0, "Largest absolute value that is left of scale · gradient; 0 for any.")
 
 REGISTRY.register(
     OpSchema(
         kind="HostSGD",
         summary="A step of stochastic gradient descent, with momentum where a velocity is given.",
-        formula="g = scale · gradient + weight_decay · parameter; next_velocity = momentum · velocity + g; "
+        formula="g = clip(scale · gradient) + weight_decay · parameter; next_velocity = momentum · velocity + g; "
         "step = g + momentum · next_velocity if nesterov, else next_velocity; "
         "next_parameter = parameter − rate · step",
         inputs=(
@@ -75,12 +77,74 @@ REGISTRY.register(
             _real("momentum", 0.0, "Share of the velocity that stays."),
             flag("nesterov", False, "Whether the step looks one step ahead."),
             _DECAY,
+            _CLIP,
         ),
         types=_TYPES,
         infer_shapes=_sgd,
         source=SOURCE,
         family=HOST,
         in_place={"next_parameter": "parameter", "next_velocity": "velocity"},
+    )
+)
+
+
+_STATES = ("first", "second", "third")
+
+
+def _update(ctx: InferenceContext) -> tuple[Shape, ...]:
+    states = _STATES[: len(ctx.inputs) - 5]
+    if len(ctx.outputs) != 1 + len(states):
+        raise ctx.error(f"it must have {1 + len(states)} outputs, one for each of parameter and states")
+    try:
+        formula = parsed(ctx.attributes.string("formula"), states)
+    except FormulaError as error:
+        raise ctx.error(f"attribute 'formula': {error}") from None
+    if ctx.attributes.flag("trust_ratio") and not formula.again:
+        raise ctx.error(
+            "attribute 'formula': with trust_ratio 'update' must be made of what the states are behind the formula"
+        )
+    return _like_parameter(ctx, ("rate", "scale", "step"), states)
+
+
+REGISTRY.register(
+    OpSchema(
+        kind="HostUpdate",
+        summary="A step of an optimizer that is said as a formula, elementwise.",
+        formula="the formula makes `update` and the states of what they were before; "
+        "next_parameter = parameter − rate · r · update; r = ‖parameter‖ / ‖update‖ with trust_ratio where neither "
+        "is 0, else 1",
+        inputs=(
+            _PARAMETER,
+            _GRADIENT,
+            _RATE,
+            _SCALE,
+            Port("step", "T_step", doc="Number of the step, from 1 on, of shape []."),
+            *(Port(name, "T", required=False, doc="A state, of the shape of parameter.") for name in _STATES),
+        ),
+        outputs=(
+            _NEXT,
+            *(Port(f"next_{name}", "T", required=False, doc="The shape of parameter.") for name in _STATES),
+        ),
+        attributes=(
+            AttributeSpec(
+                "formula",
+                AttributeType.string,
+                required=True,
+                doc="Assignments, with a semicolon between them, of `first`, `second` and `third`, names of its own, "
+                "and `update`, by + - * /, squares as x ** 2, sqrt, abs, sign, clip, maximum and minimum, of these, "
+                "`parameter`, `gradient` and the numbers `rate`, `scale` and `step`.",
+            ),
+            flag(
+                "trust_ratio",
+                False,
+                "Whether the step is as long as the parameter, times the rate, as in LAMB.",
+            ),
+        ),
+        types={**_TYPES, "T_step": (DataType.s64,)},
+        infer_shapes=_update,
+        source=SOURCE,
+        family=HOST,
+        in_place={"next_parameter": "parameter"} | {f"next_{name}": name for name in _STATES},
     )
 )
 
@@ -93,7 +157,7 @@ REGISTRY.register(
     OpSchema(
         kind="HostAdam",
         summary="A step of Adam, or of AdamW where the decay of the weights is decoupled.",
-        formula="g = scale · gradient + weight_decay · parameter, without the latter if decoupled; "
+        formula="g = clip(scale · gradient) + weight_decay · parameter, without the latter if decoupled; "
         "m = beta1 · mean + (1 − beta1) · g; v = beta2 · square + (1 − beta2) · g²; "
         "p = (1 − rate · weight_decay) · parameter if decoupled, else parameter; "
         "next_parameter = p − rate · (m / (1 − beta1^step)) / (√(v / (1 − beta2^step)) + epsilon)",
@@ -116,6 +180,7 @@ REGISTRY.register(
             _real("beta2", 0.999, "Share of the mean square that stays."),
             _real("epsilon", 1e-8, "Added to the root."),
             _DECAY,
+            _CLIP,
             flag("decoupled", False, "Whether the decay bypasses the means, as in AdamW."),
         ),
         types={**_TYPES, "T_step": (DataType.s64,)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import address
+from ...ops.formulas import Call, Numeric, Operation, Term, parsed
 from .chunks import CHUNK, Work, in_chunks
 from .kernels import Array, kernel
 
@@ -64,6 +65,7 @@ def _sgd(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
     if scale == 0:
         return _unchanged(sources, targets)
     decay, momentum, nesterov = a.real("weight_decay"), a.real("momentum"), a.flag("nesterov")
+    clip = a.real("clip_value")
 
     def make() -> Work:
         scratch, other = np.empty((2, CHUNK), gradient.dtype)
@@ -74,6 +76,8 @@ def _sgd(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
             own = scratch[: end - first]
             if scale != 1:
                 step = np.multiply(step, scale, out=own, dtype=own.dtype)
+            if clip:
+                step = np.minimum(np.maximum(step, -clip, out=own, dtype=own.dtype), clip, out=own)
             if decay:
                 np.multiply(parameter, decay, out=spare, dtype=own.dtype)
                 step = np.add(step, spare, out=own)
@@ -110,6 +114,7 @@ def _adam(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         return _unchanged(sources, targets)
     first_share, second_share = a.real("beta1"), a.real("beta2")
     epsilon, decay, decoupled = a.real("epsilon"), a.real("weight_decay"), a.flag("decoupled")
+    clip = a.real("clip_value")
     length = rate / (1 - first_share**step)
     root = math.sqrt(1 - second_share**step)
 
@@ -121,6 +126,8 @@ def _adam(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
             given, own, spare = gradient[first:end], scratch[: end - first], other[: end - first]
             if scale != 1:
                 given = np.multiply(given, scale, out=own, dtype=own.dtype)
+            if clip:
+                given = np.minimum(np.maximum(given, -clip, out=own, dtype=own.dtype), clip, out=own)
             if decay and decoupled:
                 np.multiply(parameter, 1 - rate * decay, out=parameter, dtype=own.dtype)
             elif decay:
@@ -146,6 +153,83 @@ def _adam(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
     return None
 
 
+@kernel("HostUpdate")
+def update(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """The operations of the formula, chunk by chunk; what is made of numbers alone is computed in f64."""
+    with _targets(outputs) as targets:
+        _update(op, inputs, targets)
+
+
+def _update(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+    states = tuple(port.name for port in op.input_ports[5:])
+    formula = parsed(op.attributes.string("formula"), states)
+    sources, gradient = [_flat(array) for array in (inputs[0], *inputs[5:])], _flat(inputs[1])
+    rate, scale, step = float(inputs[2]), float(inputs[3]), int(inputs[4])
+    if scale == 0:
+        return _unchanged(sources, targets)
+    numbers = {"rate": rate, "scale": scale, "step": float(step)}
+    operations = _bound(formula.operations, numbers)
+    count, names = formula.temporaries, ("parameter", *states)
+    squares = np.zeros((2, -(-gradient.size // CHUNK) or 1))
+
+    def make(run: Sequence[_Bound], then: Callable[[Array, Array, int], None]) -> Work:
+        scratch = np.empty((count, min(CHUNK, gradient.size)), gradient.dtype)
+
+        def work(first: int, end: int) -> None:
+            arrays: dict[str | int, Array] = {"gradient": gradient[first:end]}
+            arrays |= zip(names, _begun(sources, targets, first, end), strict=True)
+            arrays |= {number: scratch[number, : end - first] for number in range(count)}
+            for function, target, operands in run:
+                given = [one if isinstance(one, float) else arrays[one] for one in operands]
+                function(*given, out=arrays[target], dtype=gradient.dtype)
+            then(arrays["parameter"], arrays[formula.update], first)
+
+        return work
+
+    def move(parameter: Array, update: Array, first: int, length: float = rate) -> None:
+        np.multiply(update, length, out=update, dtype=update.dtype)
+        np.subtract(parameter, update, out=parameter)
+
+    def measure(parameter: Array, update: Array, first: int) -> None:
+        squares[:, first // CHUNK] = _sum_of_squares(parameter), _sum_of_squares(update)
+
+    if not op.attributes.flag("trust_ratio"):
+        in_chunks(gradient.size, lambda: make(operations, move))
+        return None
+    in_chunks(gradient.size, lambda: make(operations, measure))
+    weight, length = np.sqrt(np.sum(squares, axis=1))
+    again = _bound(formula.again, numbers)
+    trusted = rate * float(weight / length) if weight > 0 and length > 0 else rate
+    in_chunks(gradient.size, lambda: make(again, lambda p, u, first: move(p, u, first, trusted)))
+    return None
+
+
+_Bound = tuple[Callable[..., Array], str | int, tuple[str | int | float, ...]]
+
+
+def _bound(operations: Sequence[Operation], numbers: Mapping[str, float]) -> list[_Bound]:
+    """Functions, the array that each writes, and what it reads: arrays by name, and numbers."""
+    return [
+        (
+            getattr(np, one.function),
+            one.target,
+            tuple(_number(o.term, numbers) if isinstance(o, Numeric) else o for o in one.operands),
+        )
+        for one in operations
+    ]
+
+
+def _number(term: Term, numbers: Mapping[str, float]) -> float:
+    """The value of a term of numbers alone; infinite or NaN where there is none."""
+    if isinstance(term, str):
+        return numbers[term]
+    if not isinstance(term, Call):
+        return term
+    operands = [np.float64(_number(one, numbers)) for one in term.operands]
+    with np.errstate(all="ignore"):
+        return float(getattr(np, term.function)(*operands))
+
+
 @kernel("HostGradientScale")
 def gradient_scale(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Sums of a few thousand squares are added up in f64 in their order, whatever the threads."""
@@ -164,16 +248,19 @@ def gradient_scale(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) ->
 
 def _squares(flat: Array, into: Array) -> Work:
     def work(first: int, end: int) -> None:
-        piece = flat[first:end]
-        if piece.dtype != np.float64:
-            piece = piece.astype(np.float32, copy=False)
-        rest = piece[piece.size - piece.size % SUMMED :]
-        rows = piece[: piece.size - rest.size].reshape(-1, 1, SUMMED)
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.matmul(rows, rows.reshape(-1, SUMMED, 1))
-            total = np.sum(sums, dtype=np.float64) + float(np.dot(rest, rest))
-        if not np.isfinite(total):  # f32 has no squares of numbers from 2e19 on
-            total = np.sum(np.square(piece, dtype=np.float64))
-        into[first // CHUNK] = total
+        into[first // CHUNK] = _sum_of_squares(flat[first:end])
 
     return work
+
+
+def _sum_of_squares(piece: Array) -> float:
+    if piece.dtype != np.float64:
+        piece = piece.astype(np.float32, copy=False)
+    rest = piece[piece.size - piece.size % SUMMED :]
+    rows = piece[: piece.size - rest.size].reshape(-1, 1, SUMMED)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.matmul(rows, rows.reshape(-1, SUMMED, 1))
+        total = np.sum(sums, dtype=np.float64) + float(np.dot(rest, rest))
+    if not np.isfinite(total):  # f32 has no squares of numbers from 2e19 on
+        total = np.sum(np.square(piece, dtype=np.float64))
+    return float(total)

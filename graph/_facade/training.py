@@ -1,5 +1,6 @@
 """Training: in one process, and in many that average their gradients."""
 
+from onednn_graph.graph.training.adaptive import LAMB, Adagrad, Lion, RMSprop
 from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
 from onednn_graph.graph.training.fitting import Epoch
@@ -13,8 +14,10 @@ from onednn_graph.graph.training.step import Communicator
 from onednn_graph.graph.training.trainer import Trainer
 
 __all__ = [
+    "LAMB",
     "SGD",
     "Accuracy",
+    "Adagrad",
     "Adam",
     "AdamW",
     "Communicator",
@@ -23,6 +26,7 @@ __all__ = [
     "Epoch",
     "FromTorch",
     "GlooCommunicator",
+    "Lion",
     "Loader",
     "Metric",
     "MpiCommunicator",
@@ -30,6 +34,7 @@ __all__ = [
     "Optimizer",
     "Precision",
     "Prefetch",
+    "RMSprop",
     "Schedule",
     "StepDecay",
     "Trainer",

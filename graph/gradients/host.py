@@ -37,7 +37,7 @@ NOT_DIFFERENTIABLE.update(
 )
 NOT_DIFFERENTIABLE.update(
     dict.fromkeys(
-        ("HostSGD", "HostAdam", "HostGradientScale"),
+        ("HostSGD", "HostAdam", "HostUpdate", "HostGradientScale"),
         "it is a step of training, which is not differentiated itself",
     )
 )

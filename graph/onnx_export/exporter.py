@@ -32,7 +32,7 @@ SMALL = 1024
 """Bytes up to which a constant is in the model's own file: shapes and axes, which runtimes read before all others."""
 ALIGNMENT = 4096
 """Of arrays in a file beside the model's, so that they can be mapped."""
-TRAINING = ("Dropout", "BatchNormForwardTraining", "HostSGD", "HostAdam", "HostGradientScale")
+TRAINING = ("Dropout", "BatchNormForwardTraining", "HostSGD", "HostAdam", "HostUpdate", "HostGradientScale")
 
 
 def to_onnx(graph: GraphCore, path: str | os.PathLike[str]) -> None:

@@ -16,7 +16,9 @@ from ..model.topology import needed_ops, topological
 from ..runtime.arrays import numpy_type
 from .rewriting import count, frozen_parameters
 
-UPDATES = frozenset(("HostAdam", "HostGradientScale", "HostMeanEnd", "HostMeanStart", "HostSGD"))
+UPDATES = frozenset(
+    ("HostAdam", "HostGradientScale", "HostMeanEnd", "HostMeanStart", "HostSGD", "HostUpdate")
+)
 """Kinds of what training does with gradients."""
 
 

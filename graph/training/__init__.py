@@ -1,5 +1,6 @@
 """Training: in one process, and in many that average their gradients."""
 
+from .adaptive import LAMB, Adagrad, Lion, RMSprop
 from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
 from .fitting import Epoch
@@ -13,8 +14,10 @@ from .step import Communicator
 from .trainer import Trainer
 
 __all__ = [
+    "LAMB",
     "SGD",
     "Accuracy",
+    "Adagrad",
     "Adam",
     "AdamW",
     "Communicator",
@@ -23,6 +26,7 @@ __all__ = [
     "Epoch",
     "FromTorch",
     "GlooCommunicator",
+    "Lion",
     "Loader",
     "Metric",
     "MpiCommunicator",
@@ -30,6 +34,7 @@ __all__ = [
     "Optimizer",
     "Precision",
     "Prefetch",
+    "RMSprop",
     "Schedule",
     "StepDecay",
     "Trainer",

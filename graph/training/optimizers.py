@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from collections.abc import Sequence
+from typing import Protocol
 
 from attrs import field
 
-from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.errors import ArgumentError
 from ...ops.records import frozen
-from ...ops.values import format_value
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, label
+from ..model.logical_tensor import LogicalTensor
+from .hyperparameters import bound, decay, epsilon, momentum, shares
 from .schedules import Constant, Schedule, schedule
 
 
@@ -59,99 +59,36 @@ class Optimizer(Protocol):
         ...
 
 
-Choice = Callable[[LogicalTensor], Optimizer | None]
-"""From a parameter to the optimizer that moves it, or None where it stays as it is."""
+def given(clip_value: float | None, weight_decay: float) -> str:
+    """The assignment of `g`, what a formula of HostUpdate makes of the gradient before all else."""
+    gradient = "scale * gradient" if clip_value is None else f"clip(scale * gradient, {clip_value})"
+    return f"g = {gradient}" + (f" + {weight_decay} * parameter" if weight_decay else "")
 
 
-def chosen(optimizer: Optimizer | Choice, parameters: Sequence[LogicalTensor]) -> dict[str, Optimizer]:
-    """The optimizer of each parameter that has one, by its name.
-
-    Raises:
-        ArgumentTypeError: something is no optimizer.
-        ArgumentError: no parameter has one; norms from which they clip differ.
-    """
-    if _is_optimizer(optimizer):
-        return dict.fromkeys(map(label, parameters), cast("Optimizer", optimizer))
-    if isinstance(optimizer, type):
-        raise ArgumentTypeError(
-            f"optimizer must be one of og.training, as SGD(0.1); {optimizer.__name__} is a class: call it"
-        )
-    if not callable(optimizer):
-        raise ArgumentTypeError(
-            f"optimizer must be one of og.training, as SGD and AdamW, or a function from a parameter to one, got "
-            f"{format_value(optimizer)} of type {type(optimizer).__name__}"
-        )
-    found: dict[str, Optimizer] = {}
-    for parameter in parameters:
-        one = optimizer(parameter)
-        if one is None:
-            continue
-        if not _is_optimizer(one):
-            raise ArgumentTypeError(
-                f"the function of optimizers must return an optimizer or None, got {format_value(one)} of type "
-                f"{type(one).__name__} for parameter {label(parameter)!r}"
-            )
-        found[label(parameter)] = one
-    if not found:
-        raise ArgumentError(
-            "the function of optimizers returned None for every parameter; there is nothing to train"
-        )
-    common_clip_norm(found)
-    return found
-
-
-def common_clip_norm(optimizers: Mapping[str, Optimizer]) -> float | None:
-    """The norm from which all gradients together are scaled down.
-
-    Raises:
-        ArgumentError: they differ.
-    """
-    norms = {name: one.clip_norm for name, one in optimizers.items()}
-    first = next(iter(norms))
-    other = next((name for name, norm in norms.items() if norm != norms[first]), None)
-    if other is not None:
-        raise ArgumentError(
-            f"clip_norm is for all gradients together, and must be the same in all optimizers, got {norms[first]} for "
-            f"parameter {first!r} and {norms[other]} for {other!r}"
-        )
-    return norms[first]
-
-
-def _is_optimizer(value: object) -> bool:
-    return not isinstance(value, type) and all(
-        hasattr(value, name) for name in ("rate", "clip_norm", "states", "add")
+def add_update(
+    graph: Graph,
+    formula: str,
+    parameter: LogicalTensor,
+    gradient: LogicalTensor,
+    states: Sequence[LogicalTensor],
+    numbers: Numbers,
+    *,
+    trust_ratio: bool = False,
+) -> tuple[LogicalTensor, ...]:
+    """Adds a step that is said as a formula, HostUpdate: one pass over memory for any optimizer that is elementwise."""
+    made: LogicalTensor | tuple[LogicalTensor, ...] = graph.op(
+        "HostUpdate",
+        parameter,
+        gradient,
+        numbers.rate,
+        numbers.scale,
+        numbers.step,
+        *states,
+        outputs=1 + len(states),
+        formula=formula,
+        trust_ratio=trust_ratio,
     )
-
-
-def _share(value: float, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        raise ArgumentTypeError(f"{what} must be a number, got {format_value(value)}")
-    if not 0 <= value < 1:
-        raise ArgumentError(f"{what} must be at least 0 and below 1, got {format_value(value)}")
-    return float(value)
-
-
-def _not_negative(value: float, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        raise ArgumentTypeError(f"{what} must be a number, got {format_value(value)}")
-    if not 0 <= value < float("inf"):
-        raise ArgumentError(f"{what} must be a finite number of 0 or more, got {format_value(value)}")
-    return float(value)
-
-
-def _decay(value: float) -> float:
-    return _not_negative(value, "weight_decay")
-
-
-def _norm(instance: object, attribute: object, value: float | None) -> None:
-    if value is not None and _not_negative(value, "clip_norm") == 0:
-        raise ArgumentError("clip_norm must be above 0, or None for no clipping, got 0")
-
-
-def _betas(values: Sequence[float]) -> tuple[float, float]:
-    if not isinstance(values, list | tuple) or len(values) != 2:
-        raise ArgumentTypeError(f"betas must be two numbers, got {format_value(values)}")
-    return _share(values[0], "betas[0]"), _share(values[1], "betas[1]")
+    return (made,) if isinstance(made, LogicalTensor) else tuple(made)
 
 
 @frozen
@@ -164,13 +101,15 @@ class SGD:
         nesterov: whether a step looks one step ahead.
         weight_decay: share of the parameters that is added to their gradients.
         clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+        clip_value: largest absolute value of a gradient, to which it is clipped behind that; None for no clipping.
     """
 
     lr: Schedule = field(converter=schedule)
-    momentum: float = field(default=0.0, converter=lambda value: _share(value, "momentum"), kw_only=True)
+    momentum: float = field(default=0.0, converter=momentum, kw_only=True)
     nesterov: bool = field(default=False, kw_only=True)
-    weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
-    clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
+    weight_decay: float = field(default=0.0, converter=decay, kw_only=True)
+    clip_norm: float | None = field(default=None, validator=bound, kw_only=True)
+    clip_value: float | None = field(default=None, validator=bound, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.nesterov and not self.momentum:
@@ -205,6 +144,7 @@ class SGD:
             momentum=self.momentum,
             nesterov=self.nesterov,
             weight_decay=self.weight_decay,
+            clip_value=self.clip_value or 0.0,
         )
         return (made,) if isinstance(made, LogicalTensor) else tuple(made)
 
@@ -218,14 +158,18 @@ class Adam:
         betas: shares of the mean and of the mean square that stay at each step.
         eps: added to the root of the mean square.
         weight_decay: share of the parameters that is added to their gradients.
+        amsgrad: whether steps are divided by the root of the largest mean square so far.
         clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+        clip_value: largest absolute value of a gradient, to which it is clipped behind that; None for no clipping.
     """
 
     lr: Schedule = field(default=Constant(1e-3), converter=schedule)
-    betas: tuple[float, float] = field(default=(0.9, 0.999), converter=_betas, kw_only=True)
-    eps: float = field(default=1e-8, converter=lambda value: _not_negative(value, "eps"), kw_only=True)
-    weight_decay: float = field(default=0.0, converter=_decay, kw_only=True)
-    clip_norm: float | None = field(default=None, validator=_norm, kw_only=True)
+    betas: tuple[float, float] = field(default=(0.9, 0.999), converter=shares, kw_only=True)
+    eps: float = field(default=1e-8, converter=epsilon, kw_only=True)
+    weight_decay: float = field(default=0.0, converter=decay, kw_only=True)
+    amsgrad: bool = field(default=False, kw_only=True)
+    clip_norm: float | None = field(default=None, validator=bound, kw_only=True)
+    clip_value: float | None = field(default=None, validator=bound, kw_only=True)
 
     @property
     def decoupled(self) -> bool:
@@ -234,8 +178,8 @@ class Adam:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The means of the gradients and of their squares."""
-        return ("mean", "square")
+        """The means of the gradients and of their squares, and the largest of the latter with `amsgrad`."""
+        return ("mean", "square", "highest") if self.amsgrad else ("mean", "square")
 
     def rate(self, step: int) -> float:
         """See `Optimizer.rate`."""
@@ -250,6 +194,8 @@ class Adam:
         numbers: Numbers,
     ) -> tuple[LogicalTensor, ...]:
         """See `Optimizer.add`."""
+        if self.amsgrad:
+            return add_update(graph, self._largest, parameter, gradient, states, numbers)
         made: LogicalTensor | tuple[LogicalTensor, ...] = graph.op(
             "HostAdam",
             parameter,
@@ -262,9 +208,26 @@ class Adam:
             beta2=self.betas[1],
             epsilon=self.eps,
             weight_decay=self.weight_decay,
+            clip_value=self.clip_value or 0.0,
             decoupled=self.decoupled,
         )
         return (made,) if isinstance(made, LogicalTensor) else made
+
+    @property
+    def _largest(self) -> str:
+        """The formula with `amsgrad`."""
+        mean, square = self.betas
+        return "; ".join(
+            (
+                given(self.clip_value, 0.0 if self.decoupled else self.weight_decay),
+                f"first = {mean} * first + {1 - mean} * g",
+                f"second = {square} * second + {1 - square} * g ** 2",
+                "third = maximum(third, second)",
+                f"root = sqrt(third) * (1 / sqrt(1 - {square} ** step)) + {self.eps}",
+                f"update = (1 / (1 - {mean} ** step)) * first / root"
+                + (f" + {self.weight_decay} * parameter" if self.decoupled and self.weight_decay else ""),
+            )
+        )
 
 
 @frozen
@@ -276,10 +239,12 @@ class AdamW(Adam):
         betas: shares of the mean and of the mean square that stay at each step.
         eps: added to the root of the mean square.
         weight_decay: share of the parameters, times the learning rate, that is taken off at each step.
+        amsgrad: whether steps are divided by the root of the largest mean square so far.
         clip_norm: norm of all gradients together from which they are scaled down; None for no clipping.
+        clip_value: largest absolute value of a gradient, to which it is clipped behind that; None for no clipping.
     """
 
-    weight_decay: float = field(default=1e-2, converter=_decay, kw_only=True)
+    weight_decay: float = field(default=1e-2, converter=decay, kw_only=True)
 
     @property
     def decoupled(self) -> bool:

@@ -18,7 +18,8 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import topological
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
-from .optimizers import Numbers, Optimizer, common_clip_norm
+from .groups import common_clip_norm
+from .optimizers import Numbers, Optimizer
 
 PREFIX = "training."
 """Names of what training adds to a graph begin so."""

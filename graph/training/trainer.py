@@ -16,8 +16,9 @@ from ..open_graph import OpenGraph, no_graph_yet
 from ..runtime.engine import Engine
 from .evaluation import Evaluation
 from .fitting import Batches, Epoch, batches_of, fitted
+from .groups import Choice, chosen
 from .metrics import Metric
-from .optimizers import Choice, Optimizer, chosen
+from .optimizers import Optimizer
 from .program import Feeds
 from .settings import Precision, Settings
 from .state import State

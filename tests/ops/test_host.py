@@ -98,6 +98,11 @@ CALLS = {
         {"decoupled": True},
         (5, 3),
     ),
+    "HostUpdate": (
+        [((5, 3), F), ((5, 3), F), ((), D), ((), D), ((), W)],
+        {"formula": "update = scale * gradient"},
+        (5, 3),
+    ),
     "HostGradientScale": ([((5, 3), F), ((2,), F)], {"max_norm": 1.0}, ()),
     "HostArgMax": ([((5, 3), F)], {"axis": 1}, (5, 1)),
     "HostArgMin": ([((5, 3), F)], {"axis": -1, "keep_dims": False}, (5,)),

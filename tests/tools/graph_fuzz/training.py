@@ -68,7 +68,14 @@ OPTIMIZERS = (
     og.training.SGD(0.25, momentum=0.5, nesterov=True, weight_decay=0.25),
     og.training.Adam(0.25, eps=0.1),
     og.training.AdamW(0.25, eps=0.1),
+    og.training.Adam(0.25, eps=0.1, amsgrad=True, clip_value=0.5),
+    og.training.RMSprop(0.25, eps=0.1, centered=True, momentum=0.5),
+    og.training.Adagrad(0.25, eps=0.1, lr_decay=0.5, initial_accumulator_value=0.5),
+    og.training.Lion(0.25, weight_decay=0.25),
+    og.training.LAMB(0.25, eps=0.1, weight_decay=0.25),
 )
+SQUARES = ("square", "highest", "sum")
+"""States of which a root is taken."""
 LARGE = 1e5
 """Beyond which gradients say nothing any more."""
 STEP = 1e-5
@@ -260,7 +267,7 @@ def _updated(draw: Draw, graph: og.Graph, gradients: Any, fills: dict[int, Wire]
             rate, scale = draw.rng.choice((0.5, 0.25)), draw.rng.choice((1.0, 1.0, 0.5))
             numbers = Numbers(number("f64", [rate]), number("f64", [scale]), number("s64", [3]))
         states = [
-            tensor(Wire("f32", list(parameter.dims), "positive" if name == "square" else "any"))
+            tensor(Wire("f32", list(parameter.dims), "positive" if name in SQUARES else "any"))
             for name in optimizer.states
         ]
         new = optimizer.add(graph, parameter, gradient, states, numbers)
