@@ -351,18 +351,18 @@ class MpiCommunicator:
             sent = self._leaving.Isend(np.array([self._calls]), dest=(self.rank + 1) % self.size)
             if self._watch is not None:
                 self._watch.leaves()
-            # MPI itself waits for all where it ends, and would do so for ever.
-            self._all_leave(self._leaving.Ibarrier())
+                # MPI itself waits for all where it ends, and would do so for ever.
+                self._all_leave(self._leaving.Ibarrier(), self._watch)
             if self._calls_before is None:
                 self._hear()
             sent.Wait()
             if self._watch is not None:
                 self._watch.close()
 
-    def _all_leave(self, barrier: Any) -> None:
+    def _all_leave(self, barrier: Any, watch: Watch) -> None:
         while not barrier.Test():
             time.sleep(LEAVE_NAP_SECONDS)
-            loss = None if self._watch is None else self._watch.loss()
+            loss = watch.loss()
             if loss is not None:
                 sys.stderr.write(f"rank {self.rank} of {self.size} has ended, but {loss}\n")
                 self.abort()

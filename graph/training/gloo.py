@@ -43,7 +43,10 @@ class GlooCommunicator(MpiCommunicator):
         if _began and not _open and distributed.is_initialized():
             distributed.destroy_process_group()
 
-    def abort(self) -> None:
+    def _watched(self, lost_after: float) -> None:
+        """None: Gloo has threads and connections of its own, and tells of one that is closed."""
+
+    def abort(self, why: str = "") -> None:
         """Ends this rank at once, and by that the others, who lose their connections to it."""
         sys.stderr.flush()
         sys.stdout.flush()
