@@ -47,7 +47,11 @@ def trainer_of(comm: og.training.Communicator | None) -> og.training.Trainer:
 
 def work(config: dict[str, Any]) -> None:
     """What each worker does."""
-    comm = og.training.gloo()  # over the process group that Ray Train has made
+    with og.training.gloo() as comm:  # over the process group that Ray Train has made
+        train_part(config, comm)
+
+
+def train_part(config: dict[str, Any], comm: og.training.GlooCommunicator) -> None:
     trainer = trainer_of(comm)
     images, labels = digits()
     part = slice(comm.rank * BATCH // comm.size, (comm.rank + 1) * BATCH // comm.size)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -20,10 +22,10 @@ from ...ops.errors import ResourceError, UnsupportedError
 from ...ops.records import define
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
-from .communication import BUCKET_BYTES, TIMEOUT, MpiCommunicator, settings
+from .communication import BUCKET_BYTES, LOST_AFTER, NAP_SECONDS, TIMEOUT, MpiCommunicator, settings
 
-LEAVING_SECONDS = 30.0
-"""As long as a rank that ends waits for the others, who may need what it has sent."""
+NAMING_SECONDS = 2.0
+"""What it may take until it is known who is lost, where that can be asked."""
 LATER_SECONDS = 60.0
 """As much later than ours Gloo's own time limit is, so that the error is the one that says more."""
 
@@ -43,11 +45,29 @@ class GlooCommunicator(MpiCommunicator):
         if _began and not _open and distributed.is_initialized():
             distributed.destroy_process_group()
 
-    def _watched(self, lost_after: float) -> None:
-        """None: Gloo has threads and connections of its own, and tells of one that is closed."""
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        try:
+            super()._until(done, what)
+        except _BrokenError as error:  # Gloo sees at once that a connection is lost; the watch knows whose
+            end = time.monotonic() + NAMING_SECONDS
+            while time.monotonic() < end:
+                self._mourn(f"rank {self.rank} waits for {what}, but")
+                time.sleep(NAP_SECONDS)
+            raise ResourceError(
+                f"rank {self.rank} waits for {what}, but another rank has ended or was killed; start again from the "
+                f"last checkpoint (Gloo says: {error})"
+            ) from error
 
-    def abort(self, why: str = "") -> None:
+    def _all_leave(self, barrier: Any) -> None:
+        try:
+            super()._all_leave(barrier)
+        except _BrokenError:  # a rank was lost, of which those who waited for it have told
+            self._calls_before = self._calls
+
+    def abort(self, why: str = "it has called abort") -> None:
         """Ends this rank at once, and by that the others, who lose their connections to it."""
+        if self._watch is not None:
+            self._watch.fails(why)
         sys.stderr.flush()
         sys.stdout.flush()
         os._exit(1)
@@ -56,32 +76,36 @@ class GlooCommunicator(MpiCommunicator):
         return f"GlooCommunicator(rank {self.rank} of {self.size})"
 
 
+class _BrokenError(Exception):
+    """A connection is lost."""
+
+
 @define
 class _Request:
-    """What is under way: torch's `Work`.
+    """What is under way.
 
     Args:
-        then: called once, where its result has arrived.
+        work: torch's; None where it could not even begin.
+        broken: why not.
     """
 
     work: Any
-    rank: int
-    then: Callable[[], object] | None = None
+    broken: Exception | None = None
 
     def Test(self) -> bool:  # noqa: N802 -- as mpi4py says it, and so below
-        if not self.work.is_completed():
+        if self.broken is None and not self.work.is_completed():
             return False
         self.Wait()
         return True
 
     def Wait(self) -> None:  # noqa: N802
         try:
+            if self.broken is not None:
+                raise self.broken
             self.work.wait()
         except RuntimeError as error:
-            raise _lost(self.rank, error) from error
-        if self.then is not None:
-            self.then()
-            self.then = None
+            told = str(error).strip().splitlines() or [type(error).__name__]
+            raise _BrokenError(told[0][:300]) from error
 
 
 @define
@@ -90,14 +114,6 @@ class _Done:
 
     def Wait(self) -> None:  # noqa: N802
         pass
-
-
-def _lost(rank: int, error: Exception) -> ResourceError:
-    told = str(error).strip().splitlines() or [type(error).__name__]
-    return ResourceError(
-        f"rank {rank} has lost another rank, which has ended or was killed; start all again, from a checkpoint "
-        f"(Gloo says: {told[0][:300]})"
-    )
 
 
 @define
@@ -121,6 +137,7 @@ class _Group:
     size: int
     rank: int
     _copies: int = field(init=False, default=0)
+    _talks: int = field(init=False, default=0)
 
     def Get_rank(self) -> int:  # noqa: N802
         return self.rank
@@ -160,37 +177,53 @@ class _Group:
         sent, received = (self._tensor(a.reshape(-1).view(np.uint8)) for a in (given, out))
         return self._begin(self.distributed.all_to_all_single, received, sent)
 
+    def Ibarrier(self) -> _Request:  # noqa: N802
+        return self.Iallreduce(None, np.zeros(1, np.int64), "SUM")
+
+    def allreduce(self, value: bool, op: str) -> bool:
+        held = np.array([value], np.uint8)
+        self.Iallreduce(None, held, op).Wait()
+        return bool(held[0])
+
     def _begin(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> _Request:
         try:
-            return _Request(call(*arguments, group=self.group, async_op=True, **options), self.rank)
+            return _Request(call(*arguments, group=self.group, async_op=True, **options))
         except RuntimeError as error:
-            raise _lost(self.rank, error) from error
+            return _Request(None, error)
 
     def _tensor(self, array: Array) -> Any:
         return self.torch.from_numpy(array)
 
-    # --- words from one to another ---
+    # --- words from one to another, left in the store ---
 
     def Isend(self, word: Array, dest: int) -> _Done:  # noqa: N802
-        self._speak(lambda: self.store.set(self._key(self.rank, dest), word.tobytes()))
+        with suppress(RuntimeError):  # the store has ended with rank 0, and so will all
+            self.store.set(self._key(self.rank, dest), word.tobytes())
         return _Done()
 
     def Iprobe(self, source: int) -> bool:  # noqa: N802
-        return bool(self._speak(lambda: self.store.check([self._key(source, self.rank)])))
+        try:
+            return bool(self.store.check([self._key(source, self.rank)]))
+        except RuntimeError as error:
+            raise _BrokenError(str(error)) from error
 
     def Recv(self, word: Array, source: int) -> None:  # noqa: N802
-        key = self._key(source, self.rank)
-        self._speak(lambda: self.store.wait([key], timedelta(seconds=LEAVING_SECONDS)))
-        word[...] = np.frombuffer(self._speak(lambda: self.store.get(key)), word.dtype)
+        word[...] = np.frombuffer(self._heard(self._key(source, self.rank)), word.dtype)
 
-    def _speak(self, act: Callable[[], Any]) -> Any:
+    def sendrecv(self, text: str, dest: int, source: int) -> str:
+        self._talks += 1
+        self.store.set(self._key(self.rank, dest, self._talks), text.encode())
+        return self._heard(self._key(source, self.rank, self._talks)).decode()
+
+    def _heard(self, key: str) -> bytes:
         try:
-            return act()
+            self.store.wait([key], self.timeout)
+            return bytes(self.store.get(key))
         except RuntimeError as error:
-            raise _lost(self.rank, error) from error
+            raise _BrokenError(str(error)) from error
 
-    def _key(self, source: int, dest: int) -> str:
-        return f"onednn_graph/{self.name}/{source}/{dest}"
+    def _key(self, source: int, dest: int, talk: int = 0) -> str:
+        return f"onednn_graph/{self.name}/{source}/{dest}/{talk}"
 
 
 @define
@@ -200,6 +233,7 @@ class _Gloo:
     distributed: Any
     SUM: str = "SUM"
     MAX: str = "MAX"
+    LAND: str = "MIN"
     IN_PLACE: None = None
 
     def Is_finalized(self) -> bool:  # noqa: N802
@@ -220,6 +254,7 @@ def gloo(
     data_type: DataType | str = DataType.f32,
     sync_batch_norm: bool = False,
     timeout: float = TIMEOUT,
+    lost_after: float = LOST_AFTER,
 ) -> GlooCommunicator:
     """The processes that `torchrun` or a worker group of Ray Train consists of, for `Trainer(…, comm=…)`.
 
@@ -232,13 +267,14 @@ def gloo(
         data_type: in which gradients are sent, f32 or bf16; see `mpi`.
         sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks, not each its own.
         timeout: seconds after which a rank that waits for others gives up.
+        lost_after: seconds after which a rank that gives no sign of life is lost; see `mpi`.
 
     Raises:
         UnsupportedError: torch is not installed, or is without torch.distributed or Gloo.
         ArgumentError, ArgumentTypeError: another type, or no positive number.
     """
     global _made, _began
-    size, sent = settings("gloo", bucket_bytes, data_type, timeout=timeout)
+    size, sent = settings("gloo", bucket_bytes, data_type, timeout=timeout, lost_after=lost_after)
     torch, distributed = (
         library(name, "torch", "og.training.gloo") for name in ("torch", "torch.distributed")
     )
@@ -272,6 +308,7 @@ def gloo(
         data_type=sent,
         sync_batch_norm=bool(sync_batch_norm),
         timeout=float(timeout),
+        lost_after=float(lost_after),
     )
     made.meet("the settings of og.training.gloo", (size, sent.value, made.sync_batch_norm))
     atexit.register(made.leave)
