@@ -233,6 +233,56 @@ class Graph(GraphCore):
         self._take_over(trial)
         return found
 
+    def jvp(
+        self, outputs: Sequence[LogicalTensor], wrt: Sequence[LogicalTensor], tangents: object
+    ) -> list[LogicalTensor | None]:
+        """Adds the ops of a directional derivative: how outputs change where inputs change along tangents.
+
+        It is linear in the tangents. `gradients` is its transpose, vector-Jacobian products: `seed` are the vectors.
+
+        Args:
+            outputs: tensors of floating-point numbers.
+            wrt: tensors that change: inputs, parameters, constants, or inner ones.
+            tangents: direction of each of these, of its shape: a tensor of the graph, an array or a number.
+
+        Returns:
+            For each output its tangent, of its type and shape, or None where it does not depend on `wrt`.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, GraphError, UnsupportedError: see `gradients`.
+        """
+        from .gradients.forward import jvp
+
+        self._check_open("jvp")
+        trial = copy.copy(self)
+        found = jvp(trial, outputs, wrt, tangents)
+        self._take_over(trial)
+        return found
+
+    def hvp(
+        self, loss: LogicalTensor, wrt: Sequence[LogicalTensor], vectors: object
+    ) -> list[LogicalTensor | None]:
+        """Adds the ops of a Hessian-vector product: the gradient of a gradient along vectors.
+
+        Args:
+            loss: one floating-point number.
+            wrt: tensors to differentiate by; the Hessian is that by all of them together.
+            vectors: for each of these a tensor of the graph, an array or a number, of its shape.
+
+        Returns:
+            For each tensor of `wrt` its part of the product, or None where the gradient does not depend on it.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, GraphError, UnsupportedError: see `gradients`.
+        """
+        from .gradients.forward import hvp
+
+        self._check_open("hvp")
+        trial = copy.copy(self)
+        found = hvp(trial, loss, wrt, vectors)
+        self._take_over(trial)
+        return found
+
     # --- files ---
 
     @classmethod

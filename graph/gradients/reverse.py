@@ -12,6 +12,7 @@ from ...ops.errors import (
     ShapeError,
     UnsupportedError,
 )
+from ...ops.records import frozen
 from ...ops.schema import CUSTOM, counts_allowed, format_shape
 from ...ops.values import format_value, listed
 from ..core.building import GraphCore
@@ -27,6 +28,23 @@ from .recomputation import Recomputation
 from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, KindRule
 from .table import RULES
 
+
+@frozen
+class Request:
+    """What somebody asks for, in his words, for errors.
+
+    Attributes:
+        call: the method that was called.
+        tensors: its argument with tensors.
+        seed: its argument with a value for each of these.
+    """
+
+    call: str
+    tensors: str
+    seed: str
+
+
+GRADIENTS = Request("gradients", "loss", "seed")
 QUANTIZING = frozenset(("Quantize", "DynamicQuantize"))
 """Ops whose outputs are integers, and stand for numbers all the same."""
 
@@ -41,29 +59,36 @@ def gradients(
     straight_through: bool,
 ) -> list[LogicalTensor | None]:
     """What `Graph.gradients` does, which see."""
-    losses = _tensors(graph, [loss] if isinstance(loss, LogicalTensor) else loss, "loss")
-    sources = _tensors(graph, wrt, "wrt")
-    for what, tensors in (("loss", losses), ("wrt", sources)):
-        for tensor in tensors:
-            if not is_float(tensor.data_type):
-                raise DataTypeError(
-                    f"gradients: {what} must be of floating-point numbers, got {tensor}; integers have no gradient"
-                )
-    marked = {number for _, number in graph.marked_outputs}
-    chosen = marked | {tensor.id for tensor in losses}
-    before = [t for t in graph.outputs if not marked or t.id in chosen]
+    losses = floats_of(
+        graph, [loss] if isinstance(loss, LogicalTensor) else loss, GRADIENTS, GRADIENTS.tensors
+    )
+    sources = floats_of(graph, wrt, GRADIENTS, "wrt")
+    again = tensors_of(graph, recompute, GRADIENTS, "recompute")
+    before, former = kept_outputs(graph, losses), {op.id for op in graph.ops}
+    found = swept(graph, losses, sources, seed, GRADIENTS, again, straight_through=straight_through)
+    tidy(graph, former, before, found)
+    return found
+
+
+def swept(
+    graph: GraphCore,
+    losses: Sequence[LogicalTensor],
+    sources: Sequence[LogicalTensor],
+    seed: object,
+    request: Request,
+    recompute: Sequence[LogicalTensor] = (),
+    *,
+    straight_through: bool = False,
+) -> list[LogicalTensor | None]:
+    """One sweep: adds the ops, and leaves all that they make, and nobody reads, an output."""
     known, ops = infer(topological(graph.ops), {t.id: t for t in graph.tensors}, {})
-    again = _tensors(graph, recompute, "recompute")
-    sweep = _Sweep(graph, ops, known, {t.id for t in sources}, again, straight_through=straight_through)
-    for tensor, start in zip(
-        losses, _seeds(sweep.make, [sweep.better(t) for t in losses], seed), strict=True
-    ):
+    sweep = _Sweep(graph, ops, known, {t.id for t in sources}, recompute, straight_through=straight_through)
+    starts = seeds_of(sweep.make, [sweep.better(t) for t in losses], seed, request)
+    for tensor, start in zip(losses, starts, strict=True):
         if tensor.id in sweep.carriers:
             sweep.arrive(tensor, start)
     sweep.run()
-    found = [sweep.whole(tensor) for tensor in sources]
-    _tidy(graph, {op.id for op in ops}, before, found)
-    return found
+    return [sweep.whole(tensor) for tensor in sources]
 
 
 class _Sweep:
@@ -227,7 +252,7 @@ def _position(op: Op, port: str) -> int:
     return found
 
 
-def _tensors(graph: GraphCore, values: object, what: str) -> list[LogicalTensor]:
+def tensors_of(graph: GraphCore, values: object, request: Request, what: str) -> list[LogicalTensor]:
     """The tensors of an argument, as the graph has them."""
     items = listed(values)
     known = {t.id: t for t in graph.tensors}
@@ -235,56 +260,86 @@ def _tensors(graph: GraphCore, values: object, what: str) -> list[LogicalTensor]
     for item in [None] if items is None else items:
         if not isinstance(item, LogicalTensor):
             raise ArgumentTypeError(
-                f"gradients: {what} must be a list of tensors of the graph, got {format_value(values)}"
+                f"{request.call}: {what} must be a list of tensors of the graph, got {format_value(values)}"
             )
         if item.id not in known or (item.name and item.name != known[item.id].name):
-            raise ArgumentError(f"gradients: {what} must hold tensors of the graph, and {item} is none of it")
+            raise ArgumentError(
+                f"{request.call}: {what} must hold tensors of the graph, and {item} is none of it"
+            )
         found.append(known[item.id])
     return found
 
 
-def _seeds(make: Arithmetic, losses: Sequence[LogicalTensor], seed: object) -> list[LogicalTensor]:
-    """The gradient of each loss."""
+def floats_of(graph: GraphCore, values: object, request: Request, what: str) -> list[LogicalTensor]:
+    """The same, of floating-point numbers."""
+    found = tensors_of(graph, values, request, what)
+    for tensor in found:
+        if not is_float(tensor.data_type):
+            raise DataTypeError(
+                f"{request.call}: {what} must be of floating-point numbers, got {tensor}; integers have no gradient"
+            )
+    return found
+
+
+def seeds_of(
+    make: Arithmetic, tensors: Sequence[LogicalTensor], seed: object, request: Request
+) -> list[LogicalTensor]:
+    """The value that is given for each tensor, as one of the graph: the gradient of each loss, say."""
     several = listed(seed) if type(seed) in (list, tuple) else None  # an array is one seed
-    given: list[object] = [seed] * len(losses) if several is None else several
-    if len(given) != len(losses) or (several is None and seed is not None and len(losses) > 1):
+    given: list[object] = [seed] * len(tensors) if several is None else several
+    if len(given) != len(tensors) or (several is None and seed is not None and len(tensors) > 1):
+        plural = {"loss": "losses"}.get(request.tensors, f"tensors of {request.tensors}")
         raise ArgumentError(
-            f"gradients: seed must have a value for each of {len(losses)} losses, got {format_value(seed)}"
+            f"{request.call}: {request.seed} must have a value for each of {len(tensors)} {plural}, "
+            f"got {format_value(seed)}"
         )
-    return [_seed(make, loss, value) for loss, value in zip(losses, given, strict=True)]
+    return [_seed(make, tensor, value, request) for tensor, value in zip(tensors, given, strict=True)]
 
 
-def _seed(make: Arithmetic, loss: LogicalTensor, value: object) -> LogicalTensor:
+def _seed(make: Arithmetic, of: LogicalTensor, value: object, request: Request) -> LogicalTensor:
+    what = f"{request.call}: {request.seed}"
+    whose = "the loss" if request.tensors == "loss" else f"its tensor of {request.tensors}"
     if isinstance(value, LogicalTensor):
-        (tensor,) = _tensors(make.graph, [value], "seed")
-        if tensor.data_type != loss.data_type:
-            raise DataTypeError(f"gradients: seed must have the type of the loss, {loss}, got {tensor}")
-        if tensor.shape is not None and loss.shape is not None and tensor.shape != loss.shape:
-            raise ShapeError(f"gradients: seed must have the shape of the loss, {loss}, got {tensor}")
+        (tensor,) = tensors_of(make.graph, [value], request, request.seed)
+        if tensor.data_type != of.data_type:
+            raise DataTypeError(f"{what} must have the type of {whose}, {of}, got {tensor}")
+        if tensor.shape is not None and of.shape is not None and tensor.shape != of.shape:
+            raise ShapeError(f"{what} must have the shape of {whose}, {of}, got {tensor}")
         return tensor
-    if not loss.is_concrete:
+    if not of.is_concrete:
         raise ShapeError(
-            f"gradients: the loss must have known sizes where its seed is no tensor, got {loss}; reduce it "
-            "to one number, or give a seed"
+            f"{request.call}: {whose} must have known sizes where its {request.seed} is no tensor, got {of}; "
+            + (
+                "reduce it to one number, or give a seed"
+                if whose == "the loss"
+                else "give a tensor of the graph"
+            )
         )
     if value is None:
-        if any(d != 1 for d in loss.dims):
+        if any(d != 1 for d in of.dims):
             raise ShapeError(
-                f"gradients: the loss must be one number where no seed is given, got {loss}; reduce it, or give the "
-                "gradient of it as seed"
+                f"{request.call}: {whose} must be one number where no {request.seed} is given, got {of}; reduce it, or "
+                f"give the {'gradient of it as seed' if whose == 'the loss' else request.seed}"
             )
-        return make.number(1, loss, loss.dims)
+        return make.number(1, of, of.dims)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return make.number(value, loss, loss.dims)
-    array = as_array(value, "gradients: seed")
-    if array.shape != loss.dims:
+        return make.number(value, of, of.dims)
+    array = as_array(value, what)
+    if array.shape != of.dims:
         raise ShapeError(
-            f"gradients: seed must have the shape of the loss, {format_shape(loss.shape)}, got {list(array.shape)}"
+            f"{what} must have the shape of {whose}, {format_shape(of.shape)}, got {list(array.shape)}"
         )
-    return make.graph.constant(array.astype(numpy_type(loss.data_type)))
+    return make.graph.constant(array.astype(numpy_type(of.data_type)))
 
 
-def _tidy(
+def kept_outputs(graph: GraphCore, losses: Sequence[LogicalTensor]) -> list[LogicalTensor]:
+    """The outputs that stay some: the losses and marked ones, or all where none is marked."""
+    marked = {number for _, number in graph.marked_outputs}
+    chosen = marked | {tensor.id for tensor in losses}
+    return [t for t in graph.outputs if not marked or t.id in chosen]
+
+
+def tidy(
     graph: GraphCore,
     former: set[int],
     before: Sequence[LogicalTensor],
