@@ -107,6 +107,10 @@ class LostRankWarning(UserWarning):
     """Said where ranks can't reach their neighbours, so that one that is lost is noticed late."""
 
 
+class CheckpointWarning(UserWarning):
+    """Said where a damaged checkpoint is passed over, or where one that was loaded leaves `fit` nothing to do."""
+
+
 class CompiledAgainWarning(UserWarning):
     """Said once where input shapes come by turns that are more than are kept compiled."""
 

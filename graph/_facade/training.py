@@ -1,9 +1,16 @@
 """Training: in one process, and in many that average their gradients."""
 
 from onednn_graph.graph.training.adaptive import LAMB, Adagrad, Lion, RMSprop
+from onednn_graph.graph.training.callbacks import (
+    Callback,
+    EarlyStopping,
+    Epoch,
+    EverySteps,
+    Listener,
+    StepDone,
+)
 from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
-from onednn_graph.graph.training.fitting import Epoch
 from onednn_graph.graph.training.gloo import GlooCommunicator, gloo
 from onednn_graph.graph.training.losses import cross_entropy, mean_squared_error
 from onednn_graph.graph.training.metrics import Accuracy, Metric
@@ -20,13 +27,17 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamW",
+    "Callback",
     "Communicator",
     "Constant",
     "Cosine",
+    "EarlyStopping",
     "Epoch",
+    "EverySteps",
     "FromTorch",
     "GlooCommunicator",
     "Lion",
+    "Listener",
     "Loader",
     "Metric",
     "MpiCommunicator",
@@ -37,6 +48,7 @@ __all__ = [
     "RMSprop",
     "Schedule",
     "StepDecay",
+    "StepDone",
     "Trainer",
     "Transform",
     "WarmUp",

@@ -1,9 +1,9 @@
 """Training: in one process, and in many that average their gradients."""
 
 from .adaptive import LAMB, Adagrad, Lion, RMSprop
+from .callbacks import Callback, EarlyStopping, Epoch, EverySteps, Listener, StepDone
 from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
-from .fitting import Epoch
 from .gloo import GlooCommunicator, gloo
 from .losses import cross_entropy, mean_squared_error
 from .metrics import Accuracy, Metric
@@ -20,13 +20,17 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamW",
+    "Callback",
     "Communicator",
     "Constant",
     "Cosine",
+    "EarlyStopping",
     "Epoch",
+    "EverySteps",
     "FromTorch",
     "GlooCommunicator",
     "Lion",
+    "Listener",
     "Loader",
     "Metric",
     "MpiCommunicator",
@@ -37,6 +41,7 @@ __all__ = [
     "RMSprop",
     "Schedule",
     "StepDecay",
+    "StepDone",
     "Trainer",
     "Transform",
     "WarmUp",

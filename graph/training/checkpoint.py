@@ -27,6 +27,8 @@ WAYS = "ways"
 """In it: which way weight gradients go, by problem; files that were written before there were any lack it."""
 OPTIMIZERS = "optimizers"
 """In it: the kind of optimizer of each parameter; likewise."""
+FIT = "fit"
+"""In it: how far `Trainer.fit` is, see `Progress.text`; likewise."""
 CHECKSUMS = "checksums"
 """In it: the checksum of each tensor; likewise."""
 HIGHEST = 1 << 63
@@ -42,12 +44,14 @@ class Contents:
         optimizers: the kind of optimizer of each parameter that has one.
         numbers: integers by name.
         ways: that weight gradients go, see `Choices.settled`.
+        fit: how far `Trainer.fit` is, a text; empty where it is not under way.
     """
 
     parameters: Mapping[str, Parameter]
     optimizers: Mapping[str, str]
     numbers: Mapping[str, int]
     ways: Mapping[str, str]
+    fit: str = ""
 
 
 def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
@@ -64,6 +68,7 @@ def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
         {
             **contents.numbers,
             WAYS: dict(contents.ways),
+            FIT: contents.fit,
             OPTIMIZERS: dict(contents.optimizers),
             CHECKSUMS: {name: crc32(content(array)) for name, array in arrays.items()},
         }
@@ -77,8 +82,8 @@ def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
 
 def read_checkpoint(
     path: str | os.PathLike[str], here: Contents
-) -> tuple[dict[str, int], dict[str, str], list[tuple[Parameter, Array]]]:
-    """The numbers of a file, the ways that weight gradients go, and the arrays for each parameter.
+) -> tuple[dict[str, int], dict[str, str], str, list[tuple[Parameter, Array]]]:
+    """The numbers of a file, the ways that weight gradients go, how far `fit` is, and the arrays for each parameter.
 
     Args:
         here: what a trainer has, of which the file must be another state.
@@ -111,7 +116,10 @@ def read_checkpoint(
                 f"{list(have.shape)}; load the file of the same model"
             )
         _check(name, key, said, have)
-    return numbers, ways, [(parameter, arrays[key]) for key, parameter in here.parameters.items()]
+    fit: object = said.get(FIT, "")
+    if not isinstance(fit, str):
+        raise GraphFileError(f"{name}: its metadata is damaged ({FIT} must be a text); take another copy")
+    return numbers, ways, fit, [(parameter, arrays[key]) for key, parameter in here.parameters.items()]
 
 
 def _check(name: str, key: str, said: Mapping[str, Any], array: Array) -> None:

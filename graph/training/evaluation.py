@@ -41,7 +41,7 @@ class Evaluation:
         wanted = dict(metrics or {})
         if "loss" in wanted:
             raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
-        means, comm = Means(["loss", *wanted]), self._settings.comm
+        means, comm = Means(), self._settings.comm
         with meeting(comm, "Trainer.validate") as brought:
             brought.value = tuple(wanted)
             for feeds in batches:
@@ -52,10 +52,19 @@ class Evaluation:
                         f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
                         f"graph takes {', '.join(map(repr, self._graph.input_names))}"
                     )
-                means.add("loss", found[self._loss], batch_size(arrays.values()))
-                for name, metric in wanted.items():
-                    means.add(name, metric(found, arrays))
-        return dict(means.found(None if comm is None else comm.mean))
+                size = batch_size(arrays.values())
+                if size:  # of nothing there is no mean, and other processes may have more
+                    means.add("loss", found[self._loss], size)
+                    for name, metric in wanted.items():
+                        means.add(name, metric(found, arrays))
+        told = means.found(["loss", *wanted], None if comm is None else comm.mean)
+        counted = means.sums.get("loss", (0.0, 0.0))[1]
+        if not (counted if comm is None else comm.mean(counted)):
+            raise ArgumentError(
+                "validate: there is nothing to take means of: the validation data has no batches; give a list, or a "
+                "function that makes them for each epoch"
+            )
+        return told
 
     def _run(self, arrays: Mapping[str, Array]) -> Results:
         names = frozenset(arrays)

@@ -1,110 +1,234 @@
-"""Steps over batches, again and again."""
+"""Steps over batches, again and again, and what is told of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
+from operator import length_hint
 from time import perf_counter
 from typing import cast
 
 import numpy as np
-from attrs import Factory
 
-from ...ops.errors import ArgumentError, ArgumentTypeError
-from ...ops.records import frozen
+from ...ops.errors import ArgumentError, ArgumentTypeError, CheckpointWarning
 from ...ops.values import format_value, integer
+from ..compile.signature import Results
+from ..runtime.arrays import Array
 from ..runtime.progress import bar
+from .callbacks import Callback, Epoch, Listener, StepDone
+from .evaluation import Evaluation
+from .meeting import meeting
+from .metrics import Metric, batch_size
+from .prefetching import close
 from .program import Feeds
+from .progress import Progress
+from .settings import Settings
+from .state import State
+from .stepping import Stepping
 
 Batches = Iterable[Feeds] | Callable[[int], Iterable[Feeds]]
 """The feeds of each step, gone through once an epoch; or a function from the number of the epoch to them."""
 
 
-@frozen(kw_only=True)
-class Epoch:
-    """What `Trainer.fit` tells of an epoch; as a string, a line about it.
-
-    Attributes:
-        number: from 0 on.
-        loss: mean over the steps that were not skipped.
-        steps: how many there were.
-        seconds: how long they took.
-        validation: means of the loss and of each metric over the validation data, by name; empty where there is none.
-    """
-
-    number: int
-    loss: float
-    steps: int
-    seconds: float
-    validation: Mapping[str, float] = Factory(dict[str, float])
-
-    def __str__(self) -> str:
-        others = {f"validation {n}" if n == "loss" else n: value for n, value in self.validation.items()}
-        told = ", ".join(f"{name} {value:.4g}" for name, value in {"loss": self.loss, **others}.items())
-        return f"epoch {self.number + 1}: {told}, {self.steps} steps in {self.seconds:.1f} s"
-
-
-def fitted(
-    step: Callable[[Feeds], tuple[float, bool]],
-    batches: Batches,
-    epochs: int,
-    first: int,
-    validate: Callable[[int], Mapping[str, float]] | None,
-    callbacks: Sequence[Callable[[Epoch], object]],
-    *,
-    shown: bool,
-) -> list[Epoch]:
-    """See `Trainer.fit`.
+class Fitting:
+    """Does epochs; all processes of several do it together.
 
     Args:
-        step: the loss of a step, and whether it was done.
-        validate: from the number of the epoch to what is found of validation data.
-        shown: whether a bar says how far it is.
+        stepping, evaluation, state, settings: of the trainer.
     """
-    count, start = (_count(epochs, "epochs"), _count(first, "first"))
-    told: list[Epoch] = []
-    for number in range(start, start + count):
-        epoch = _epoch(step, batches, number, start + count, validate, shown=shown)
-        told.append(epoch)
+
+    def __init__(self, stepping: Stepping, evaluation: Evaluation, state: State, settings: Settings) -> None:
+        self._stepping, self._evaluation, self._state = stepping, evaluation, state
+        self._comm, self._leads = settings.comm, settings.leads
+
+    def fit(
+        self,
+        batches: Batches,
+        epochs: int,
+        first: int | None,
+        validation: Batches | None,
+        metrics: Mapping[str, Metric],
+        training_metrics: Mapping[str, Metric],
+        callbacks: Sequence[Listener],
+    ) -> list[Epoch]:
+        """See `Trainer.fit`."""
+        with meeting(self._comm, "Trainer.fit") as brought:
+            count = _count(epochs, "epochs")
+            start = None if first is None else _count(first, "first")
+            if metrics and validation is None:
+                raise ArgumentError(
+                    "fit: metrics are of validation data; give validation=… too, or training_metrics"
+                )
+            if "loss" in training_metrics:
+                raise ArgumentError("fit: a metric can't be called 'loss', which is told anyway; rename it")
+            brought.value = count, start, validation is None, tuple(metrics), tuple(training_metrics)
+        state = self._state
+        if start is not None or not state.loaded or state.progress is None:
+            state.progress = Progress(first=start or 0, epoch=start or 0)
+        state.loaded = False
+        progress = state.progress
+        end = progress.first + count
+        if count and progress.epoch >= end:
+            warnings.warn(
+                f"fit: the file that was loaded was written after {progress.epoch - progress.first} epochs of {count}, "
+                "and nothing is left to do; fit(…, first=0) begins anew",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+        heard = [
+            one for one in callbacks if self._leads or not (isinstance(one, Callback) and one.leads_only)
+        ]
+        done = len(progress.told)
+        with ExitStack() as ends:
+            stop = self._all_hear([partial(_begin, one, tuple(progress.told), ends) for one in heard])
+            every = self._common_interval(heard)
+            while progress.epoch < end and not stop:
+                if self._steps(batches, progress, end, training_metrics, heard, every):
+                    return progress.told[done:]  # it can go on from within the epoch
+                epoch = self._told(progress, validation, metrics, training_metrics)
+                progress.done(epoch)
+                stop = self._all_hear([partial(one, epoch) for one in heard])
+            if not stop:
+                state.progress = None
+        return progress.told[done:]
+
+    # --- an epoch ---
+
+    def _steps(
+        self,
+        batches: Batches,
+        progress: Progress,
+        end: int,
+        metrics: Mapping[str, Metric],
+        heard: Sequence[Listener],
+        every: int,
+    ) -> bool:
+        """The rest of the epoch; whether a callback has ended it before."""
+        feeding = batches_of(batches, progress.epoch, "batches")
+        known = length_hint(feeding, -1)
+        iterator = _from(feeding, progress.batch)
+        begun, before, stop = perf_counter(), progress.seconds, False
+
+        def seen(loss: float, skipped: bool, outputs: Results, feeds: Mapping[str, Array]) -> None:
+            progress.batch += 1
+            progress.steps += 1
+            progress.seconds = before + perf_counter() - begun
+            if not skipped:
+                progress.means.add("loss", loss)
+            if metrics and not skipped and batch_size(feeds.values()):
+                for name, metric in metrics.items():
+                    progress.means.add(name, metric(outputs, feeds))
+
+        what = f"epoch {progress.epoch + 1} of {end}"
         try:
-            for callback in callbacks:
-                callback(epoch)
-        except StopIteration:
-            break
-    return told
+            with bar(what, known if known >= 0 else None, shown=self._leads) as show:
+                for feeds in self._drawn(iterator):
+                    skipped = self._state.skipped
+                    loss = self._stepping.step(feeds, seen, outputs=bool(metrics))
+                    show(progress.batch, f"loss {loss:.4g}")
+                    done = StepDone(
+                        epoch=progress.epoch,
+                        batch=progress.batch - 1,
+                        number=progress.steps,
+                        loss=loss,
+                        skipped=self._state.skipped != skipped,
+                    )
+                    for one in heard:
+                        if isinstance(one, Callback) and one.every and not progress.steps % one.every:
+                            stop |= _stops(partial(one.step, done))
+                    if stop and self._comm is None:
+                        return True
+                    if every and not progress.steps % every and self._agreed(stop):
+                        return True
+        finally:
+            close(iterator, None if callable(batches) else batches)
+        if not progress.batch:
+            raise ArgumentError(
+                f"epoch {progress.epoch} has no batches; give a list, or a function that makes them for each epoch"
+            )
+        if self._comm is not None:
+            self._comm.meet("the end of an epoch")
+        return self._agreed(stop)
 
+    def _drawn(self, iterator: Iterator[Feeds]) -> Iterator[Feeds]:
+        """The batches; where this process can't make one, those that wait for its step hear of it."""
+        while True:
+            try:
+                feeds = next(iterator)
+            except StopIteration:
+                return
+            except Exception as error:
+                if self._comm is not None:
+                    self._comm.meet("Trainer.step", failure=error)
+                raise
+            yield feeds
 
-def _epoch(
-    step: Callable[[Feeds], tuple[float, bool]],
-    batches: Batches,
-    number: int,
-    end: int,
-    validate: Callable[[int], Mapping[str, float]] | None,
-    *,
-    shown: bool,
-) -> Epoch:
-    losses: list[float] = []
-    start, steps = perf_counter(), 0
-    feeding = batches_of(batches, number, "batches")
-    total = len(feeding) if isinstance(feeding, Sequence) else None
-    with bar(f"epoch {number + 1} of {end}", total, shown=shown) as show:
-        for feeds in feeding:
-            loss, done = step(feeds)
-            steps += 1
-            if done:
-                losses.append(loss)
-            show(steps, f"loss {loss:.4g}")
-    if not steps:
-        raise ArgumentError(
-            f"epoch {number} has no batches; give a list, or a function that makes them for each epoch"
+    def _told(
+        self,
+        progress: Progress,
+        validation: Batches | None,
+        metrics: Mapping[str, Metric],
+        training_metrics: Mapping[str, Metric],
+    ) -> Epoch:
+        found: Mapping[str, float] = {}
+        if validation is not None:
+            found = self._evaluation.validate(batches_of(validation, progress.epoch, "validation"), metrics)
+        mean = None if self._comm is None else self._comm.mean
+        return Epoch(
+            number=progress.epoch,
+            loss=progress.means.found(["loss"], None)["loss"],  # each step's is that of all processes
+            steps=progress.batch,
+            seconds=progress.seconds,
+            training=progress.means.found(training_metrics, mean),
+            validation=found,
         )
-    seconds = perf_counter() - start
-    return Epoch(
-        number=number,
-        loss=float(np.mean(losses)) if losses else float("nan"),
-        steps=steps,
-        seconds=seconds,
-        validation={} if validate is None else validate(number),
-    )
+
+    # --- together ---
+
+    def _all_hear(self, calls: Sequence[Callable[[], object]]) -> bool:
+        """Calls all of these; whether one of them ends the training, in any process."""
+        with meeting(self._comm, "the callbacks of Trainer.fit"):
+            stop = [_stops(call) for call in calls]
+        return self._agreed(any(stop))
+
+    def _agreed(self, stop: bool) -> bool:
+        return stop if self._comm is None else self._comm.mean(float(stop)) > 0
+
+    def _common_interval(self, heard: Sequence[Listener]) -> int:
+        """After how many steps processes ask each other whether a callback ends the training; 0 for never."""
+        # That of the first process: of the others it need not be known.
+        own = [one.every for one in heard if isinstance(one, Callback) and one.every]
+        if self._comm is None:
+            return 0
+        interval = np.array([min(own, default=0)], np.int64)
+        self._comm.broadcast([interval])
+        return int(interval[0])
+
+
+def _begin(callback: Listener, told: Sequence[Epoch], ends: ExitStack) -> None:
+    if isinstance(callback, Callback):
+        ends.callback(callback.end)
+        callback.begin(told)
+
+
+def _stops(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except StopIteration:
+        return True
+    return False
+
+
+def _from(batches: Iterable[Feeds], done: int) -> Iterator[Feeds]:
+    """The batches of an epoch behind those that are done."""
+    if isinstance(batches, Sequence):
+        return iter(batches[done:] if done else batches)
+    iterator = iter(batches)
+    next(islice(iterator, done, done), None)  # they are drawn, and left
+    return iterator
 
 
 def batches_of(batches: Batches, number: int, what: str) -> Iterable[Feeds]:

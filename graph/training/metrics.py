@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -87,11 +88,17 @@ def _fed(feeds: Feeds, name: str) -> Array:
 
 
 class Means:
-    """Sums and counts of values by name, batch after batch."""
+    """Sums and counts of values by name, batch after batch.
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._sums = dict.fromkeys(names, 0.0)
-        self._counts = dict.fromkeys(self._sums, 0.0)
+    Args:
+        sums: and counts, to begin with.
+
+    Attributes:
+        sums: by name, and counts.
+    """
+
+    def __init__(self, sums: Mapping[str, tuple[float, float]] | None = None) -> None:
+        self.sums: dict[str, tuple[float, float]] = dict(sums or {})
 
     def add(self, name: str, value: object, weight: float = 1.0) -> None:
         """Takes some more values in.
@@ -110,29 +117,23 @@ class Means:
                 f"metric {name!r} must return a number or an array of numbers, got {format_value(value)}"
             )
         values = given.astype(np.float64)
-        self._sums[name] += float(values.sum()) * weight
-        self._counts[name] += values.size * weight
+        total, count = self.sums.get(name, (0.0, 0.0))
+        self.sums[name] = (total + float(values.sum()) * weight, count + values.size * weight)
 
-    def found(self, mean: Callable[[float], float] | None) -> Mapping[str, float]:
-        """The means.
+    def found(self, names: Iterable[str], mean: Callable[[float], float] | None) -> dict[str, float]:
+        """The means of these; NaN where nothing was taken in.
 
         Args:
+            names: all processes give the same.
             mean: of a number over all processes; None for this one alone.
-
-        Raises:
-            ArgumentError: nothing was taken in.
         """
-        sums, counts = (
-            {name: value if mean is None else mean(value) for name, value in one.items()}
-            for one in (self._sums, self._counts)
-        )
-        empty = next((name for name, count in counts.items() if not count), None)
-        if empty is not None:
-            raise ArgumentError(
-                f"there is nothing to take the mean of {empty!r} of: the validation data has no batches; give a list, "
-                "or a function that makes them for each epoch"
+        found: dict[str, float] = {}
+        for name in names:
+            total, count = (
+                value if mean is None else mean(value) for value in self.sums.get(name, (0.0, 0.0))
             )
-        return {name: sums[name] / counts[name] for name in sums}
+            found[name] = total / count if count else math.nan
+        return found
 
 
 def batch_size(arrays: Iterable[Array]) -> int:

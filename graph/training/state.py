@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ...ops.errors import ArgumentError, CheckpointWarning, GraphFileError
 from ..compile.trials import Choices
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.parameter import Parameter
 from .checkpoint import Contents, read_checkpoint, write_checkpoint
 from .meeting import meeting
 from .optimizers import Optimizer
+from .progress import Progress, progress_of
 from .settings import Settings
 from .ways import of_first
 
@@ -33,6 +36,8 @@ class State:
         skipped: how many were skipped.
         seed: of random numbers.
         choices: the ways that weight gradients go.
+        progress: of `Trainer.fit` that is under way, was interrupted, or is to go on; None where there is none.
+        loaded: whether that is from a file, and `fit` has not gone on yet.
     """
 
     def __init__(
@@ -55,6 +60,8 @@ class State:
         self.skipped: int = 0
         self.seed = settings.seed
         self.choices = Choices()
+        self.progress: Progress | None = None
+        self.loaded = False
         self._settings = settings
         self.take_over()
 
@@ -70,6 +77,7 @@ class State:
             optimizers={name: type(one).__name__ for name, one in self.optimizers.items()},
             numbers={"steps": self.steps, "skipped": self.skipped, "seed": self.seed},
             ways=self.choices.settled,
+            fit="" if self.progress is None else self.progress.text,
         )
 
     def take_over(self) -> None:
@@ -93,17 +101,54 @@ class State:
             if self._settings.leads:
                 write_checkpoint(path, self.contents)
 
-    def load(self, path: str | os.PathLike[str]) -> None:
+    def load(self, *paths: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """See `Trainer.load`."""
+        name, fit = "", ""
         with meeting(self._settings.comm, "Trainer.load"):
             if self._settings.leads:
-                numbers, ways, arrays = read_checkpoint(path, self.contents)
-                for parameter, array in arrays:
-                    parameter.write(array)
-                self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
-                self.choices.take_over(ways)
+                name, fit = self._load_first(paths)
+                self.progress = progress_of(name, fit)
         self._share_choices()
         self.take_over()
+        comm = self._settings.comm
+        if comm is not None:
+            shared = of_first(comm, {"name": name, "fit": fit})
+            name = shared["name"]
+            self.progress = progress_of(name, shared["fit"])
+        self.loaded = self.progress is not None
+        return next(path for path in paths if os.fsdecode(path) == name)
+
+    def _load_first(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, str]:
+        """Takes up the first file that is whole; its name, and how far `fit` was."""
+        for path in paths:
+            name = os.fsdecode(path)
+            try:
+                numbers, ways, fit, arrays = read_checkpoint(path, self.contents)
+                progress_of(name, fit)
+            except GraphFileError as error:
+                if path == paths[-1]:
+                    raise
+                warnings.warn(f"{error}; an older file is taken", CheckpointWarning, stacklevel=4)
+                continue
+            for parameter, array in arrays:
+                parameter.write(array)
+            self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+            self.choices.take_over(ways)
+            return name, fit
+        raise ArgumentError("Trainer.load takes a file, got none")
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Trainer.snapshot`."""
+        numbers = self.steps, self.skipped, self.seed
+        arrays = [(one, one.array.copy()) for one in self.contents.parameters.values()]
+
+        def put_back() -> None:
+            for parameter, array in arrays:
+                parameter.write(array)
+            self.steps, self.skipped, self.seed = numbers
+            self.progress = None
+
+        return put_back
 
     def _share_choices(self) -> None:
         """Has the weight gradients of all processes go the ways of process 0."""

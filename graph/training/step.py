@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +11,12 @@ import numpy as np
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, GraphError
 from ...ops.records import frozen
+from ..compile.signature import Signature
 from ..gradients.arithmetic import is_float
 from ..graph import Graph
 from ..model.inference import infer
 from ..model.logical_tensor import LogicalTensor, label
-from ..model.topology import topological
+from ..model.topology import needed_ops, topological
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .groups import common_clip_norm
@@ -85,6 +86,7 @@ class Step:
         step: an input, see `Numbers`.
         seeds: inputs, one for each Dropout.
         exchanged: what it exchanges with other processes, in order: the kind of op, elements and data type of each.
+        outputs: of the model, by their names, where they were asked for.
     """
 
     graph: Graph
@@ -94,12 +96,31 @@ class Step:
     step: LogicalTensor
     seeds: tuple[LogicalTensor, ...]
     exchanged: tuple[tuple[str, int, str], ...]
+    outputs: Signature
 
 
 def trainable(graph: Graph) -> list[LogicalTensor]:
     """The parameters that a loss may be differentiated by: of floating-point numbers, and not assigned by the graph."""
     assigned = {parameter.id for parameter, _ in graph.assignments}
     return [t for t in graph.parameter_tensors if is_float(t.data_type) and t.id not in assigned]
+
+
+def outputs_of(graph: Graph, loss: LogicalTensor, names: Collection[str]) -> dict[str, LogicalTensor]:
+    """The outputs beside the loss that these inputs are enough for, by name: those that are marked, if any are."""
+    marked = {
+        name or label(graph.tensor(number)): graph.tensor(number) for name, number in graph.marked_outputs
+    }
+    assigned = {value.id for _, value in graph.assignments}
+    found = marked or {label(t): t for t in graph.outputs if t.id not in assigned}
+    others = {t.id for t in graph.inputs if label(t) not in names}
+    made = {t.id for op in graph.ops for t in op.outputs}
+    return {
+        name: tensor
+        for name, tensor in found.items()
+        if tensor.id != loss.id
+        and tensor.id in made
+        and not others.intersection(i.id for op in needed_ops(graph.ops, {tensor.id}) for i in op.inputs)
+    }
 
 
 def training_step(
@@ -110,6 +131,7 @@ def training_step(
     *,
     comm: Communicator | None,
     bf16: bool,
+    outputs: Mapping[str, LogicalTensor],
 ) -> Step:
     """The graph of one step.
 
@@ -120,8 +142,9 @@ def training_step(
         states: the optimizers', by the parameter's name.
         comm: averages gradients over processes.
         bf16: whether the forward and backward passes are in bf16.
+        outputs: tensors that the step gives beside the loss, by name.
     """
-    graph.prune([loss])
+    graph.prune([loss, *outputs.values()])
     seeds = _with_seeds(graph)
     if bf16:
         graph = graph.to("bf16")
@@ -157,7 +180,8 @@ def training_step(
         made = optimizer.add(graph, parameter, gradient, held, Numbers(rate, scale, step))
         for target, value in zip((parameter, *held), made, strict=True):
             graph.assign(target, value)
-    graph.prune([loss, norm])
+    told = {name: graph.tensor(tensor.id) for name, tensor in outputs.items()}
+    graph.prune([loss, norm, *told.values()])
     return Step(
         graph=graph,
         loss=loss,
@@ -166,6 +190,7 @@ def training_step(
         step=step,
         seeds=seeds,
         exchanged=_exchanged(graph) if comm is not None else (),
+        outputs=Signature([], list(told.items()), graph.ops if told else ()),
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ...ops.errors import ArgumentError, SkippedStepWarning
 from ..compile.options import Tune
+from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.interrupts import held_back
 from .meeting import meeting
@@ -18,9 +21,11 @@ from .metrics import batch_size
 from .program import Feeds, Program, Shapes, arrays_by_name
 from .settings import Precision, Settings
 from .state import State
-from .step import PREFIX, Step, training_step
+from .step import PREFIX, Step, outputs_of, training_step
 
 WORD = (1 << 63) - 1
+Seen = Callable[[float, bool, Results, Mapping[str, Array]], None]
+"""Takes the loss of a step, whether it was skipped, the outputs of the model, and what was fed."""
 
 
 class Stepping:
@@ -32,7 +37,7 @@ class Stepping:
         state: what steps change.
 
     Attributes:
-        programs: by the shapes of inputs.
+        programs: by the shapes of inputs, and whether they give the outputs of the model too.
     """
 
     def __init__(self, graph: Graph, loss: LogicalTensor, state: State, settings: Settings) -> None:
@@ -40,20 +45,25 @@ class Stepping:
         tune = Tune.off if settings.deterministic else Tune.online
         self._options: dict[str, Any] = {**settings.compile_options, "tune": tune, "choices": state.choices}
         kept = settings.kept_shapes
-        self.programs: BoundedCache[Shapes, tuple[Step, Program]] = BoundedCache(
+        self.programs: BoundedCache[tuple[Shapes, bool], tuple[Step, Program]] = BoundedCache(
             kept,
             f"Trainer compiles shapes again that it had compiled before, for it keeps {kept}; pad or group batches so "
             f"that they have fewer shapes, or give Trainer(…, kept_shapes={2 * kept})",
         )
 
-    def step(self, feeds: Feeds) -> float:
-        """See `Trainer.step`."""
+    def step(self, feeds: Feeds, seen: Seen | None = None, *, outputs: bool = False) -> float:
+        """See `Trainer.step`.
+
+        Args:
+            seen: called with what the step has found before anything can interrupt; what it is given is the step's own.
+            outputs: whether it is given the outputs of the model, as the forward pass of the step has computed them.
+        """
         state, comm = self._state, self._settings.comm
         done = state.steps + state.skipped
         with meeting(comm, "Trainer.step") as brought:
             arrays = arrays_by_name(self._graph, feeds)
             shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
-            step, program = self.programs.get(shapes, lambda: self.program(shapes))
+            step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
             program.take(arrays, self._numbers(step, done))
             brought.value, brought.weight = step.exchanged, batch_size(arrays.values())
         with held_back():  # parameters and the optimizer's state change together
@@ -63,6 +73,9 @@ class Stepping:
             skipped = not np.isfinite(norm)
             state.skipped += skipped
             state.steps += not skipped
+            if seen is not None:
+                found = {name: results[label(tensor)].copy() for name, tensor in step.outputs.outputs}
+                seen(loss, skipped, Results(found, step.outputs), arrays)
         if skipped:
             warnings.warn(
                 f"step {done} was skipped: the norm of its gradients is {norm}, and its loss {loss}",
@@ -79,12 +92,16 @@ class Stepping:
         seeds = {label(t): _mixed(state.seed, done, place, *own) for place, t in enumerate(step.seeds)}
         return numbers | {label(step.step): state.steps + 1} | seeds
 
-    def program(self, shapes: Shapes) -> tuple[Step, Program]:
+    def program(self, shapes: Shapes, outputs: bool = False) -> tuple[Step, Program]:
         """A program for inputs of these shapes.
+
+        Args:
+            outputs: whether it gives those of the model too that these inputs are enough for.
 
         Raises:
             ArgumentError: an input is missing.
         """
+        names = {name for name, _ in shapes}
         step = training_step(
             self._graph.with_shapes(dict(shapes)),
             self._loss,
@@ -92,8 +109,8 @@ class Stepping:
             self._state.kept,
             comm=self._settings.comm,
             bf16=self._settings.precision is Precision.bf16,
+            outputs=outputs_of(self._graph, self._loss, names) if outputs else {},
         )
-        names = {name for name, _ in shapes}
         read = {t.id for op in step.graph.ops for t in op.inputs}  # the seed of a model's own is not any more
         wanted = [label(t) for t in step.graph.inputs if t.id in read]
         missing = [n for n in wanted if n not in names and not n.startswith(PREFIX)]

@@ -7,15 +7,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
+from ...ops.errors import ArgumentTypeError, GraphError, ShapeError
 from ...ops.values import format_value
 from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph, no_graph_yet
 from ..runtime.engine import Engine
+from .callbacks import Epoch, Listener
 from .evaluation import Evaluation
-from .fitting import Batches, Epoch, batches_of, fitted
+from .fitting import Batches, Fitting
 from .groups import Choice, chosen
 from .metrics import Metric
 from .optimizers import Optimizer
@@ -151,46 +152,46 @@ class Trainer:
         batches: Batches,
         epochs: int = 1,
         *,
-        first: int = 0,
+        first: int | None = None,
         validation: Batches | None = None,
         metrics: Mapping[str, Metric] | None = None,
-        callbacks: Sequence[Callable[[Epoch], object]] = (),
+        training_metrics: Mapping[str, Metric] | None = None,
+        callbacks: Sequence[Listener] = (),
     ) -> list[Epoch]:
         """Steps over batches, again and again.
+
+        After `load` of a file that was written while `fit` was under way, the same call does what was left of it, from
+        the batch on that came next. Ctrl-C comes out as a KeyboardInterrupt between two steps; the state is whole then,
+        and `save` keeps it with the place to go on from.
 
         A bar on the terminal says how far it is, where rich is installed (the extra `cli`), and a plain line otherwise.
 
         Args:
             batches: feeds of each step, gone through once an epoch; or a function from the number of the epoch to them.
             epochs: how many times.
-            first: number of the first epoch, for training that goes on.
+            first: number of the first epoch. None goes on where the file that was loaded was written, `epochs` being
+                counted from where that training began; or begins with 0.
             validation: batches of other data, which `validate` runs over after each epoch.
             metrics: of the validation data, see `validate`.
-            callbacks: called after each epoch, as `print` may be; StopIteration from one ends the training early, and
-                so does any other exception, which goes on to the caller.
+            training_metrics: of the training batches, from the outputs that the forward pass of each step computes
+                anyway: with the batch's statistics, with Dropout, and before the update. Steps that were skipped do not
+                count.
+            callbacks: called after each epoch, as `print` may be, or derived from `Callback`. StopIteration from one
+                ends the training early, for all processes, when all callbacks have been called; any other exception
+                goes on to the caller, and ends the others.
 
         Returns:
-            What was told of each epoch.
+            What was told of each epoch that this call has done.
 
         Raises:
             ArgumentError: there are no batches, as where an iterator is used up; metrics without validation data.
             ArgumentTypeError: batches are none.
+            ResourceError: another process has failed, or has other arguments.
         """
-        if metrics and validation is None:
-            raise ArgumentError("fit: metrics are of validation data; give validation=… too")
-
-        def taken(feeds: Feeds) -> tuple[float, bool]:
-            skipped = self.skipped
-            return self.step(feeds), self.skipped == skipped
-
-        def validated(number: int) -> Mapping[str, float]:
-            return (
-                {}
-                if validation is None
-                else self.validate(batches_of(validation, number, "validation"), metrics)
-            )
-
-        return fitted(taken, batches, epochs, first, validated, callbacks, shown=self._settings.leads)
+        fitting = Fitting(self._stepping, self._evaluation, self._state, self._settings)
+        return fitting.fit(
+            batches, epochs, first, validation, metrics or {}, training_metrics or {}, callbacks
+        )
 
     # --- evaluation ----------------------------------------------------------------------------------
 
@@ -259,18 +260,33 @@ class Trainer:
         """
         self._state.save(path)
 
-    def load(self, path: str | os.PathLike[str]) -> None:
+    def load(self, path: str | os.PathLike[str], *older: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """Takes up what `save` wrote; training then goes on as if it had never stopped, bit for bit.
 
         That holds on the same machine, library and number of threads, and nothing is tried in turn any more.
 
         Of several processes all call it, and process 0 reads: the others need no disk of its.
 
+        Args:
+            older: files to be taken, in their order, where one can't be read or is damaged, which a `CheckpointWarning`
+                says.
+
+        Returns:
+            The file that was taken.
+
         Raises:
-            GraphFileError: it can't be read, or is of another model or optimizer; nothing is changed then.
+            GraphFileError: none can be read, or the last is of another model or optimizer; nothing is changed then.
             UnsupportedError: the package safetensors is not installed.
         """
-        self._state.load(path)
+        return self._state.load(path, *older)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Copies parameters, the optimizer's state and the number of steps in memory.
+
+        Returns:
+            A function that puts them back.
+        """
+        return self._state.snapshot()
 
     def export_state_dict(self) -> dict[str, Any]:
         """The state of the module that the graph came from by `from_torch`, for its `load_state_dict`.

@@ -96,9 +96,18 @@ def test_fit_tells_of_validation_data_after_each_epoch() -> None:
             epoch.validation["loss"], cross_entropy(SECOND).mean(), rtol=1e-5, atol=4e-6
         )
         np.testing.assert_allclose(epoch.loss, cross_entropy(FIRST).mean(), rtol=1e-5, atol=4e-6)
-    assert T.Epoch(
-        number=4, loss=0.5, steps=9, seconds=1.26, validation={"loss": 0.25, "f1": 0.75}
-    ).__str__() == ("epoch 5: loss 0.5, validation loss 0.25, f1 0.75, 9 steps in 1.3 s")
+    full = T.Epoch(
+        number=4,
+        loss=0.5,
+        steps=9,
+        seconds=1.26,
+        training={"f1": 0.5},
+        validation={"loss": 0.25, "f1": 0.75},
+    )
+    said = "epoch 5: loss 0.5, f1 0.5, validation loss 0.25, validation f1 0.75, 9 steps in 1.3 s"
+    assert str(full) == said
+    with pytest.raises(og.ArgumentError, match="epoch 4 has no 'validaton loss' .*'validation loss'"):
+        full.value("validaton loss")
     assert str(T.Epoch(number=0, loss=2.0, steps=1, seconds=0.0)) == "epoch 1: loss 2, 1 steps in 0.0 s"
     assert graph.parameters["shift"].tolist() == [0, 0, 0]
 
@@ -129,6 +138,16 @@ def test_a_callback_can_stop_early_and_epochs_can_begin_later() -> None:
     told = trainer.fit(made, 10, first=3, callbacks=[stop])
     assert numbers == [epoch.number for epoch in told] == [3, 4]
     assert trainer.fit(made, 0) == []
+
+
+def test_a_part_without_examples_has_no_share_in_means() -> None:
+    _, trainer = classifier()
+    nobody = {name: array[:0] for name, array in FIRST.items()}
+    metrics: Any = {
+        "accuracy": T.Accuracy("logits", "labels"),
+        "mean": lambda o, f: sum(o["logits"][:, 0]) / len(f["x"]),
+    }
+    assert trainer.validate([FIRST, nobody], metrics) == trainer.validate([FIRST], metrics)
 
 
 def test_what_a_callback_raises_reaches_the_caller() -> None:

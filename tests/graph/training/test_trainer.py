@@ -350,7 +350,7 @@ def test_shapes_that_were_used_last_are_kept() -> None:
     trainer = og.training.Trainer(graph, loss, og.training.SGD(0.5), kept_shapes=3)
     made: list[object] = []
     inner = trainer._stepping.program
-    trainer._stepping.program = lambda shapes: made.append(shapes) or inner(shapes)  # type: ignore[method-assign]
+    trainer._stepping.program = lambda shapes, outputs: made.append(shapes) or inner(shapes)  # type: ignore[method-assign]
 
     def step(count: int) -> None:
         trainer.step({"x": np.ones((count, 3), np.float32), "y": np.ones((count, 2), np.float32)})
