@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from .backward_ops import by_backward_ops
 from .context import GradientContext
 from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Made, rule
 
@@ -22,7 +23,7 @@ STOPS.update(
     )
 )
 STOPS.update(("HostIsNaN", "HostIsInf", "HostArgMax", "HostArgMin"))
-STOPS.add("HostStopGradient")
+STOPS.update(("HostStopGradient", "HostMeanWeight", "HostRankWeight"))
 STOPS.update(("HostCeil", "HostDivide", "HostFloor", "HostSign", "HostTrunc"))  # steps
 STOPS.update(  # integers alone
     ("HostAbs", "HostAdd", "HostSubtract", "HostMultiply", "HostMaximum", "HostMinimum")
@@ -124,6 +125,20 @@ def scatter_elements(ctx: GradientContext) -> Iterator[Made]:
     elif ctx.wants("src"):
         zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
         yield "src", ctx.make.op("HostScatterElements", ctx.gradient, indices, zeros, axis=axis)
+
+
+@rule("HostGatherElements")
+def gather_elements(ctx: GradientContext) -> Iterator[Made]:
+    """Back to where the elements were taken; of sizes that are not known, added to zeros of them."""
+    if ctx.shape_of("src").is_concrete:
+        yield from by_backward_ops(ctx)
+        return
+    indices, axis = ctx.input("indices"), ctx.op.attributes.integer("axis")
+    zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("src"))
+    yield (
+        "src",
+        ctx.make.op("HostScatterElements", zeros, indices, ctx.gradient, axis=axis, reduction="add"),
+    )
 
 
 @rule("HostTopK")

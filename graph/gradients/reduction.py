@@ -36,6 +36,13 @@ def kept(ctx: GradientContext, tensor: LogicalTensor) -> LogicalTensor:
         return tensor
     have = dims_of(ctx.shape_of("src"))
     shape = [1 if axis in axes else size for axis, size in enumerate(have)]
+    if shape.count(UNKNOWN_DIM) > 1:
+        # Zeros stand for the sizes that are there, so the axes of one element come behind them first.
+        left = [axis for axis in range(len(have)) if axis not in axes]
+        ones = [*[0] * len(left), *[1] * len(axes)]
+        last = ctx.make.op("StaticReshape", tensor, shape=ones, special_zero=True)
+        places = [*left, *sorted(axes)]
+        return ctx.make.transpose(last, [places.index(axis) for axis in range(len(have))])
     return ctx.make.reshape(tensor, shape, ctx.shape_of("src"))
 
 
