@@ -1,7 +1,8 @@
 """The host family, continued: sums and means over the processes that train one model together.
 
-An op names the communicator that it speaks through by a number, which the process gives to each that it has. A graph
-with such an op belongs to its process therefore: it runs nowhere else, and can't be saved.
+`HostMeanWeight` marks in the graph of one process what is another number in several. All others name the communicator
+that they speak through by a number, which the process gives to each that it has. A graph with such an op belongs to its
+process therefore: it runs nowhere else, and can't be saved.
 """
 
 from __future__ import annotations
@@ -92,6 +93,36 @@ REGISTRY.register(
         types={"T": (DataType.f32, DataType.f64)},
         infer_shapes=shape_of_first_input,
         backward=(BackwardOp(kind="HostRankSum", inputs=("diff_dst",), outputs=("src",)),),
+        source=SOURCE,
+        family=HOST,
+        pure=False,
+    )
+)
+REGISTRY.register(
+    OpSchema(
+        kind="HostMeanWeight",
+        summary="What the sum of a weighted mean is divided by: the sum of the weights. Several processes that train "
+        "one model put HostRankWeight in its place.",
+        formula="dst = src",
+        inputs=(Port("src", "T", doc="Any shape."),),
+        outputs=(Port("dst", "T", doc="The shape of src."),),
+        types={"T": FLOATS},
+        infer_shapes=shape_of_first_input,
+        source=SOURCE,
+        family=HOST,
+    )
+)
+REGISTRY.register(
+    OpSchema(
+        kind="HostRankWeight",
+        summary="What each process divides its sum by, so that the mean of the quotients, in which a process counts by "
+        "the length of its batch, is the weighted mean of what all have; all wait for each other.",
+        formula="dst = Σ_r src_r · length / Σ_r length_r",
+        inputs=(Port("src", "T", doc="Any shape, the same in each process."),),
+        outputs=(Port("dst", "T", doc="The shape of src."),),
+        attributes=(COMMUNICATOR,),
+        types={"T": FLOATS},
+        infer_shapes=shape_of_first_input,
         source=SOURCE,
         family=HOST,
         pure=False,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...graph.model.op import Op
 from ...graph.runtime.communication import Communicator, find
 from .kernels import Array, kernel
@@ -33,3 +35,13 @@ def mean_end(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
 def rank_sum(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """A sum that all wait for."""
     _communicator(op).total(inputs[0], outputs[0])
+
+
+@kernel("HostRankWeight")
+def rank_weight(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """A sum that all wait for, times the share of this process."""
+    communicator = _communicator(op)
+    given = inputs[0] if inputs[0].dtype == np.float64 else inputs[0].astype(np.float32)
+    total = np.empty_like(given)
+    communicator.total(given, total)
+    outputs[0][...] = total * given.dtype.type(communicator.share / communicator.size)

@@ -18,7 +18,7 @@ def concat(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     np.concatenate(inputs, axis=op.attributes.integer("axis"), out=outputs[0])
 
 
-@kernel("Reorder", "HostStopGradient")
+@kernel("Reorder", "HostStopGradient", "HostMeanWeight")
 def reorder(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """A copy; the layouts are the arrays' own."""
     store(outputs[0], inputs[0])

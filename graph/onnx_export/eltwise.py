@@ -28,6 +28,7 @@ WRITERS.renamed(
         "HostFloor": "Floor",
         "HostIsInf": "IsInf",
         "HostIsNaN": "IsNaN",
+        "HostMeanWeight": "Identity",
         "HostSign": "Sign",
         "HostSin": "Sin",
         "HostSinh": "Sinh",

@@ -19,6 +19,7 @@ class Communicator(Protocol):
         rank: number of this process, from 0.
         size: how many there are.
         key: number of the communicator in this process, for attributes of ops.
+        share: of this process in means, 1 where all have equally much.
     """
 
     @property
@@ -29,6 +30,9 @@ class Communicator(Protocol):
 
     @property
     def key(self) -> int: ...
+
+    @property
+    def share(self) -> float: ...
 
     def put(self, bucket: int, piece: int, values: Array) -> None:
         """Copies a tensor into its place of a bucket; the last one of them starts the exchange."""

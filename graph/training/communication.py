@@ -32,6 +32,7 @@ from .buckets import Bucket, HalfBucket, WholeBucket
 from .cores import split_cores as give_cores
 from .neighbours import connected
 from .watch import Watch
+from .weighted_means import weigh_over_ranks
 
 BUCKET_BYTES = 4 << 20
 """How large buckets are. Smaller ones start sooner and leave less for the end; larger ones cost fewer latencies."""
@@ -57,6 +58,7 @@ class MpiCommunicator:
         rank: number of this process, from 0.
         size: how many there are.
         key: number of the communicator in this process, for attributes of ops.
+        share: of this rank in means, since they met last: 1 where all have equally much.
         bucket_bytes, data_type, sync_batch_norm: as given to `mpi`.
     """
 
@@ -83,7 +85,7 @@ class MpiCommunicator:
         self._buckets: list[Bucket] = []
         self._numbers: dict[tuple[Layout, ...], list[int]] = {}
         self._flying: deque[Bucket] = deque()
-        self._share = 1.0  # of this rank in means: 1 where all have equally much
+        self.share = 1.0  # of this rank in means: 1 where all have equally much
         self._open = True
         self._calls = 0  # that all ranks make together
         self._calls_before: int | None = None  # as many as the rank before this one had made when it ended
@@ -120,6 +122,7 @@ class MpiCommunicator:
 
     def prepare(self, graph: Graph) -> None:
         """Makes what each rank trains of the graph of one process; before its gradients."""
+        weigh_over_ranks(graph, self)
         if self.sync_batch_norm:
             synchronise_batch_norm(graph, self)
 
@@ -157,7 +160,7 @@ class MpiCommunicator:
         one = self._buckets[bucket]
         if not one.done:  # of a run that was cut short
             self._until(partial(self._landed, one), "the mean of a bucket")
-        one.write(piece, values, self._share)
+        one.write(piece, values, self.share)
         one.missing.discard(piece)
         if not one.missing:
             one.missing.update(range(len(one.sizes)))
@@ -243,7 +246,7 @@ class MpiCommunicator:
                 "leave out the rest of the last batch, or use statistics of each rank"
             )
         else:
-            self._share = weight * self.size / float(total[0]) if total[0] else 1.0
+            self.share = weight * self.size / float(total[0]) if total[0] else 1.0
 
     def _explain(self, what: str, value: str, failure: Exception | None) -> None:
         """Tells why the ranks can't go on; not to a rank that has failed itself, which knows."""

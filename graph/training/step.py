@@ -24,7 +24,7 @@ from .optimizers import Numbers, Optimizer
 
 PREFIX = "training."
 """Names of what training adds to a graph begin so."""
-EXCHANGING = ("HostMeanStart", "HostRankSum")
+EXCHANGING = ("HostMeanStart", "HostRankSum", "HostRankWeight")
 """Kinds of ops by which processes give something to the others."""
 
 

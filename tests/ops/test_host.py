@@ -32,6 +32,7 @@ CALLS = {
             *("HostIsNaN", "HostIsInf", "HostCeil", "HostCos", "HostErf", "HostFloor", "HostSin"),
             *("HostAcos", "HostAcosh", "HostAsin", "HostAsinh", "HostAtan", "HostAtanh", "HostCosh"),
             *("HostExpm1", "HostLog1p", "HostSinh", "HostTan", "HostTrunc", "HostStopGradient"),
+            "HostMeanWeight",
         )
     },
     **{
@@ -92,6 +93,7 @@ CALLS = {
         (2, 3),
     ),
     "HostRankSum": ([((2, 3), F)], {"communicator": LONE.key}, (2, 3)),
+    "HostRankWeight": ([((2, 3), F)], {"communicator": LONE.key}, (2, 3)),
     "HostSGD": ([((5, 3), F), ((5, 3), F), ((), D), ((), D)], {"weight_decay": 0.1}, (5, 3)),
     "HostAdam": (
         [((5, 3), F), ((5, 3), F), ((), D), ((), D), ((), W), ((5, 3), F), ((5, 3), F)],

@@ -8,7 +8,7 @@ from onednn_graph.ops.data_types import DataType
 class Lone:
     """What it is given is what it gives; `written` remembers in which order buckets got their pieces."""
 
-    rank, size = 0, 1
+    rank, size, share = 0, 1, 1.0
 
     def __init__(self, bucket_bytes=1 << 20, data_type="f32"):
         self.key = communication.new_key()

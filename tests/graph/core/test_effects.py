@@ -68,7 +68,7 @@ def test_ops_of_ones_own_are_not_pure_unless_they_say_so():
 
 
 def test_built_in_ops_with_effects_are_those_that_processes_talk_by():
-    talking = {"HostMeanStart", "HostMeanEnd", "HostRankSum"}
+    talking = {"HostMeanStart", "HostMeanEnd", "HostRankSum", "HostRankWeight"}
     assert {
         one.kind for one in (*REGISTRY, *REGISTRY.host) if one.family != "custom" and not one.pure
     } == talking
