@@ -12,7 +12,18 @@ from onednn_graph.graph.training.callbacks import (
 from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
 from onednn_graph.graph.training.gloo import GlooCommunicator, gloo
-from onednn_graph.graph.training.losses import cross_entropy, mean_squared_error
+from onednn_graph.graph.training.losses import (
+    Reduction,
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber,
+    kl_divergence,
+    mean_absolute_error,
+    mean_squared_error,
+    negative_log_likelihood,
+    smooth_l1,
+)
 from onednn_graph.graph.training.metrics import Accuracy, Metric
 from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from onednn_graph.graph.training.schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
@@ -46,14 +57,22 @@ __all__ = [
     "Precision",
     "Prefetch",
     "RMSprop",
+    "Reduction",
     "Schedule",
     "StepDecay",
     "StepDone",
     "Trainer",
     "Transform",
     "WarmUp",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "cross_entropy",
     "gloo",
+    "huber",
+    "kl_divergence",
+    "mean_absolute_error",
     "mean_squared_error",
     "mpi",
+    "negative_log_likelihood",
+    "smooth_l1",
 ]

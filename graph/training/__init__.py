@@ -5,7 +5,18 @@ from .callbacks import Callback, EarlyStopping, Epoch, EverySteps, Listener, Ste
 from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
 from .gloo import GlooCommunicator, gloo
-from .losses import cross_entropy, mean_squared_error
+from .losses import (
+    Reduction,
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber,
+    kl_divergence,
+    mean_absolute_error,
+    mean_squared_error,
+    negative_log_likelihood,
+    smooth_l1,
+)
 from .metrics import Accuracy, Metric
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from .schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
@@ -39,14 +50,22 @@ __all__ = [
     "Precision",
     "Prefetch",
     "RMSprop",
+    "Reduction",
     "Schedule",
     "StepDecay",
     "StepDone",
     "Trainer",
     "Transform",
     "WarmUp",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "cross_entropy",
     "gloo",
+    "huber",
+    "kl_divergence",
+    "mean_absolute_error",
     "mean_squared_error",
     "mpi",
+    "negative_log_likelihood",
+    "smooth_l1",
 ]

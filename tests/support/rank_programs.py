@@ -299,6 +299,40 @@ def shares(comm):
     return {"losses": np.array(losses), "tested": np.array(tested), **graph.parameters}
 
 
+def labelled(step, count=BATCH, length=5):
+    """Sentences with a label for each word, of which some do not count; of the first one, none counts."""
+    rng = np.random.default_rng(step)
+    labels = rng.integers(0, 3, (count, length))
+    labels[rng.random(labels.shape) < 0.6] = -100
+    labels[0] = -100
+    return {"x": integers(70 + step, (count, length, 4)), "y": labels}
+
+
+def tagger(comm=None):
+    """A trainer of a layer by the weighted mean of the losses of what counts, and its graph."""
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", [-1, -1, 4]), graph.input("y", "s64", [-1, -1])
+    logits = graph.matmul(x, graph.parameter(integers(1, (4, 3)) / 4, name="w"))
+    loss = og.training.cross_entropy(
+        graph, logits, y, ignore_index=-100, class_weights=[1, 4, 0.25], label_smoothing=0.1
+    )
+    return og.training.Trainer(graph, loss, og.training.SGD(0.125, momentum=0.5), comm=comm), graph
+
+
+def weighs(comm):
+    """Parts whose labels count more or less, of which the first one has none that count, and of one all are short."""
+    trainer, graph = tagger(comm)
+    losses = []
+    for step in range(STEPS):
+        cuts = [1, 2, 2][: comm.size - 1]
+        begin, end = [0, *cuts, BATCH][comm.rank : comm.rank + 2]
+        mine = {name: array[begin:end] for name, array in labelled(step).items()}
+        if comm.rank == 0:
+            mine = {name: array[:, :2] for name, array in mine.items()}
+        losses.append(trainer.step(mine))
+    return {"losses": np.array(losses), **graph.parameters}
+
+
 def lengths(comm):
     """Sentences of another length on each rank, so that each makes programs at other steps."""
     trainer, graph = dense(comm)

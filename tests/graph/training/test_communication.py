@@ -98,6 +98,16 @@ def test_parts_of_any_size_count_as_much_as_they_hold(ranks, tmp_path):
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_labels_count_on_all_ranks_as_they_do_in_the_whole_batch(ranks, tmp_path):
+    trainer, graph = programs.tagger()
+    want = [trainer.step(programs.labelled(step)) for step in range(programs.STEPS)]
+    for found in results(ranks, "weighs", tmp_path):
+        np.testing.assert_allclose(found["losses"], want, rtol=1e-5)
+        for name, array in graph.parameters.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
 def test_each_rank_makes_programs_when_its_data_need_them(tmp_path):
     first, *others = results(3, "lengths", tmp_path)
     for other in others:
