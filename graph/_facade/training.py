@@ -26,7 +26,20 @@ from onednn_graph.graph.training.losses import (
 )
 from onednn_graph.graph.training.metrics import Accuracy, Metric
 from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
-from onednn_graph.graph.training.schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
+from onednn_graph.graph.training.plateau import Plateau
+from onednn_graph.graph.training.schedules import (
+    Constant,
+    Cosine,
+    CosineRestarts,
+    Exponential,
+    InverseSqrt,
+    Linear,
+    OneCycle,
+    Polynomial,
+    Schedule,
+    StepDecay,
+    WarmUp,
+)
 from onednn_graph.graph.training.settings import Precision
 from onednn_graph.graph.training.step import Communicator
 from onednn_graph.graph.training.trainer import Trainer
@@ -42,18 +55,25 @@ __all__ = [
     "Communicator",
     "Constant",
     "Cosine",
+    "CosineRestarts",
     "EarlyStopping",
     "Epoch",
     "EverySteps",
+    "Exponential",
     "FromTorch",
     "GlooCommunicator",
+    "InverseSqrt",
+    "Linear",
     "Lion",
     "Listener",
     "Loader",
     "Metric",
     "MpiCommunicator",
     "Numbers",
+    "OneCycle",
     "Optimizer",
+    "Plateau",
+    "Polynomial",
     "Precision",
     "Prefetch",
     "RMSprop",

@@ -19,7 +19,20 @@ from .losses import (
 )
 from .metrics import Accuracy, Metric
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
-from .schedules import Constant, Cosine, Schedule, StepDecay, WarmUp
+from .plateau import Plateau
+from .schedules import (
+    Constant,
+    Cosine,
+    CosineRestarts,
+    Exponential,
+    InverseSqrt,
+    Linear,
+    OneCycle,
+    Polynomial,
+    Schedule,
+    StepDecay,
+    WarmUp,
+)
 from .settings import Precision
 from .step import Communicator
 from .trainer import Trainer
@@ -35,18 +48,25 @@ __all__ = [
     "Communicator",
     "Constant",
     "Cosine",
+    "CosineRestarts",
     "EarlyStopping",
     "Epoch",
     "EverySteps",
+    "Exponential",
     "FromTorch",
     "GlooCommunicator",
+    "InverseSqrt",
+    "Linear",
     "Lion",
     "Listener",
     "Loader",
     "Metric",
     "MpiCommunicator",
     "Numbers",
+    "OneCycle",
     "Optimizer",
+    "Plateau",
+    "Polynomial",
     "Precision",
     "Prefetch",
     "RMSprop",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import cast
 
-from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
 from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor, label
 from .optimizers import Optimizer
@@ -13,8 +14,13 @@ from .optimizers import Optimizer
 Choice = Callable[[LogicalTensor], Optimizer | None]
 """From a parameter to the optimizer that moves it, or None where it stays as it is."""
 
+Patterns = Mapping[str, Optimizer | None]
+"""From patterns of names, as `fnmatch` has them, to optimizers or None; the first that fits a parameter counts."""
 
-def chosen(optimizer: Optimizer | Choice, parameters: Sequence[LogicalTensor]) -> dict[str, Optimizer]:
+
+def chosen(
+    optimizer: Optimizer | Choice | Patterns, parameters: Sequence[LogicalTensor]
+) -> dict[str, Optimizer]:
     """The optimizer of each parameter that has one, by its name.
 
     Raises:
@@ -23,13 +29,16 @@ def chosen(optimizer: Optimizer | Choice, parameters: Sequence[LogicalTensor]) -
     """
     if _is_optimizer(optimizer):
         return dict.fromkeys(map(label, parameters), cast("Optimizer", optimizer))
+    if isinstance(optimizer, Mapping):
+        optimizer = _by_patterns(cast("Mapping[object, object]", optimizer), parameters)
     if isinstance(optimizer, type):
         raise ArgumentTypeError(
             f"optimizer must be one of og.training, as SGD(0.1); {optimizer.__name__} is a class: call it"
         )
     if not callable(optimizer):
         raise ArgumentTypeError(
-            f"optimizer must be one of og.training, as SGD and AdamW, or a function from a parameter to one, got "
+            f"optimizer must be one of og.training, as SGD and AdamW, a mapping from patterns of names to some, or "
+            f"a function from a parameter to one, got "
             f"{format_value(optimizer)} of type {type(optimizer).__name__}"
         )
     found: dict[str, Optimizer] = {}
@@ -44,11 +53,49 @@ def chosen(optimizer: Optimizer | Choice, parameters: Sequence[LogicalTensor]) -
             )
         found[label(parameter)] = one
     if not found:
-        raise ArgumentError(
-            "the function of optimizers returned None for every parameter; there is nothing to train"
-        )
+        raise ArgumentError("the optimizer is None for every parameter; there is nothing to train")
     common_clip_norm(found)
     return found
+
+
+def _by_patterns(patterns: Mapping[object, object], parameters: Sequence[LogicalTensor]) -> Choice:
+    """A mapping from patterns as a function.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: a pattern fits no parameter or has no optimizer, a parameter fits no pattern.
+    """
+    names = [label(t) for t in parameters]
+    for pattern, one in patterns.items():
+        if not isinstance(pattern, str):
+            raise ArgumentTypeError(
+                f"the mapping of optimizers must be from patterns of names, as '*.bias', got {format_value(pattern)}"
+            )
+        if one is not None and not _is_optimizer(one):
+            raise ArgumentTypeError(
+                f"the mapping of optimizers must be to optimizers or None, got {format_value(one)} of type "
+                f"{type(one).__name__} for {pattern!r}"
+            )
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ArgumentError(
+                f"the mapping of optimizers has {pattern!r}, which fits the name of no parameter"
+                f"{nearest(pattern, names)}; they are {listing(names)}"
+            )
+    found: dict[str, Optimizer | None] = {}
+    for name in names:
+        fitting = [one for pattern, one in patterns.items() if fnmatchcase(name, cast("str", pattern))]
+        if not fitting:
+            raise ArgumentError(
+                f"the mapping of optimizers says nothing of parameter {name!r}; give '*' an optimizer, or None, at its "
+                "end"
+            )
+        found[name] = cast("Optimizer | None", fitting[0])
+    return lambda parameter: found[label(parameter)]
+
+
+def listing(names: Sequence[str]) -> str:
+    """Some names, in a sentence."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(map(repr, names[:8])) + more
 
 
 def common_clip_norm(optimizers: Mapping[str, Optimizer]) -> float | None:

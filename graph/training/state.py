@@ -15,6 +15,7 @@ from ..runtime.parameter import Parameter
 from .checkpoint import Contents, read_checkpoint, write_checkpoint
 from .meeting import meeting
 from .optimizers import Optimizer
+from .plateau import plateaus
 from .progress import Progress, progress_of
 from .settings import Settings
 from .ways import of_first
@@ -72,6 +73,7 @@ class State:
         for name, states in self.kept.items():
             kinds = self.optimizers[name].states
             found |= {f"{what}/{name}": one for what, one in zip(kinds, states, strict=True)}
+        found |= {f"plateau/{n}": one.memory for n, one in enumerate(plateaus(self.optimizers.values()))}
         return Contents(
             parameters=found,
             optimizers={name: type(one).__name__ for name, one in self.optimizers.items()},

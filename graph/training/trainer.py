@@ -17,7 +17,7 @@ from ..runtime.engine import Engine
 from .callbacks import Epoch, Listener
 from .evaluation import Evaluation
 from .fitting import Batches, Fitting
-from .groups import Choice, chosen
+from .groups import Choice, Patterns, chosen
 from .metrics import Metric
 from .optimizers import Optimizer
 from .program import Feeds
@@ -39,7 +39,8 @@ class Trainer:
     Args:
         graph: with parameters; it stays as it is, but for their values.
         loss: one number, of the graph.
-        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says; or a function from a
+        optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says; or several: a mapping from
+            patterns of names, as `fnmatch` has them, of which the first that fits counts, or a function from a
             parameter, as a `LogicalTensor` with its name and shape, to its optimizer, or None where it stays as it is.
         comm: processes that train one model together, `og.training.mpi()`, each on its part of the batch; None for
             this one alone. All begin with what process 0 has.
@@ -63,7 +64,7 @@ class Trainer:
         self,
         graph: Graph,
         loss: LogicalTensor,
-        optimizer: Optimizer | Choice,
+        optimizer: Optimizer | Choice | Patterns,
         *,
         comm: Communicator | None = None,
         precision: Precision | str = Precision.f32,

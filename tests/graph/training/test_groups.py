@@ -166,3 +166,41 @@ def _of(optimizer: Any) -> None:
 def test_what_is_refused(attempt: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         attempt()
+
+
+def test_the_first_pattern_that_fits_counts() -> None:
+    graph, loss = linear()
+    T.Trainer(graph, loss, {"b*": None, "*": T.SGD(0.5)}).step(FEEDS)
+    dw, _ = gradients(W, np.ones(2, np.float32))
+    assert np.array_equal(graph.parameters["w"], W - 0.5 * dw)
+    assert np.array_equal(graph.parameters["b"], np.ones(2))
+    other, other_loss = linear()
+    T.Trainer(other, other_loss, {"[bc]": T.SGD(0.25), "?": T.SGD(0.5), "b": None}).step(FEEDS)
+    dw, db = gradients(W, np.ones(2, np.float32))
+    assert np.array_equal(other.parameters["w"], W - 0.5 * dw)
+    assert np.array_equal(other.parameters["b"], 1 - 0.25 * db)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (
+            {"bb": T.SGD(0.5), "*": T.SGD(0.5)},
+            "has 'bb', which fits the name of no parameter",
+        ),
+        (
+            {"B": T.SGD(0.5), "*": T.SGD(0.5)},
+            "has 'B', which fits the name of no parameter.*they are 'w', 'b'",
+        ),
+        ({"w": T.SGD(0.5)}, "says nothing of parameter 'b'; give '\\*' an optimizer, or None, at its end"),
+        ({"*": None}, "the optimizer is None for every parameter"),
+        ({}, "says nothing of parameter 'w'"),
+        ({"w": T.SGD(0.5, clip_norm=1.0), "b": T.SGD(0.5)}, "clip_norm is for all gradients together"),
+        ({"w": T.SGD, "b": None}, "must be to optimizers or None, got .* of type type for 'w'"),
+        ({3: T.SGD(0.5)}, "must be from patterns of names, as '\\*.bias', got 3"),
+    ],
+)
+def test_patterns_that_fit_nothing_and_parameters_that_fit_none(patterns: Any, message: str) -> None:
+    graph, loss = linear()
+    with pytest.raises(og.errors.OneDNNGraphError, match=message):
+        T.Trainer(graph, loss, patterns)
