@@ -19,13 +19,20 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import onednn_graph as og
+import rank_figures
 from attrs import frozen
 from machines import PAGES
 from onednn_graph.backends.onednn.proven import GOMP, SHIPPED
 from onednn_graph.backends.onednn.quarantine import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "benchmarks/RESULTS.md", "docs/pages/index.md", "docs/pages/installation.md")
+DOCUMENTS = (
+    "README.md",
+    "benchmarks/RESULTS.md",
+    "docs/pages/index.md",
+    "docs/pages/installation.md",
+    "docs/pages/guides/distributed.md",
+)
 MARKS = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end of figure -->)", re.S)
 WHEEL = "onednn-cpu-gomp"
 PUBLISHED = False
@@ -317,6 +324,11 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "pages of results": pages,
     "machines": names,
     "trust": trust,
+    "steps of ranks": lambda: table(*rank_figures.steps()),
+    "efficiency on many ranks": lambda: table(*rank_figures.efficiencies()),
+    "networks of ranks": rank_figures.networks,
+    "ranks predicted and measured": lambda: table(*rank_figures.checks()),
+    "error of predictions of ranks": rank_figures.worst,
     "installing": installing,
     "size of the library": library_size,
     "copies of the library": library_copies,

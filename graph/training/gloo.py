@@ -23,6 +23,7 @@ from ...ops.records import define
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from .communication import BUCKET_BYTES, LOST_AFTER, NAP_SECONDS, TIMEOUT, MpiCommunicator, settings
+from .watch import Watch
 
 NAMING_SECONDS = 2.0
 """What it may take until it is known who is lost, where that can be asked."""
@@ -58,9 +59,9 @@ class GlooCommunicator(MpiCommunicator):
                 f"last checkpoint (Gloo says: {error})"
             ) from error
 
-    def _all_leave(self, barrier: Any) -> None:
+    def _all_leave(self, barrier: Any, watch: Watch) -> None:
         try:
-            super()._all_leave(barrier)
+            super()._all_leave(barrier, watch)
         except _BrokenError:  # a rank was lost, of which those who waited for it have told
             self._calls_before = self._calls
 
