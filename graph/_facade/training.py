@@ -24,7 +24,7 @@ from onednn_graph.graph.training.losses import (
     negative_log_likelihood,
     smooth_l1,
 )
-from onednn_graph.graph.training.metrics import Accuracy, Metric
+from onednn_graph.graph.training.metrics import Accuracy, Metric, Ratios
 from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from onednn_graph.graph.training.plateau import Plateau
 from onednn_graph.graph.training.schedules import (
@@ -39,6 +39,13 @@ from onednn_graph.graph.training.schedules import (
     Schedule,
     StepDecay,
     WarmUp,
+)
+from onednn_graph.graph.training.scores import (
+    F1Score,
+    MeanAbsoluteError,
+    MeanIoU,
+    PrecisionScore,
+    RecallScore,
 )
 from onednn_graph.graph.training.settings import Precision
 from onednn_graph.graph.training.step import Communicator
@@ -60,6 +67,7 @@ __all__ = [
     "Epoch",
     "EverySteps",
     "Exponential",
+    "F1Score",
     "FromTorch",
     "GlooCommunicator",
     "InverseSqrt",
@@ -67,6 +75,8 @@ __all__ = [
     "Lion",
     "Listener",
     "Loader",
+    "MeanAbsoluteError",
+    "MeanIoU",
     "Metric",
     "MpiCommunicator",
     "Numbers",
@@ -75,8 +85,11 @@ __all__ = [
     "Plateau",
     "Polynomial",
     "Precision",
+    "PrecisionScore",
     "Prefetch",
     "RMSprop",
+    "Ratios",
+    "RecallScore",
     "Reduction",
     "Schedule",
     "StepDecay",

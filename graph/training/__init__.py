@@ -17,7 +17,7 @@ from .losses import (
     negative_log_likelihood,
     smooth_l1,
 )
-from .metrics import Accuracy, Metric
+from .metrics import Accuracy, Metric, Ratios
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
 from .plateau import Plateau
 from .schedules import (
@@ -33,6 +33,7 @@ from .schedules import (
     StepDecay,
     WarmUp,
 )
+from .scores import F1Score, MeanAbsoluteError, MeanIoU, PrecisionScore, RecallScore
 from .settings import Precision
 from .step import Communicator
 from .trainer import Trainer
@@ -53,6 +54,7 @@ __all__ = [
     "Epoch",
     "EverySteps",
     "Exponential",
+    "F1Score",
     "FromTorch",
     "GlooCommunicator",
     "InverseSqrt",
@@ -60,6 +62,8 @@ __all__ = [
     "Lion",
     "Listener",
     "Loader",
+    "MeanAbsoluteError",
+    "MeanIoU",
     "Metric",
     "MpiCommunicator",
     "Numbers",
@@ -68,8 +72,11 @@ __all__ = [
     "Plateau",
     "Polynomial",
     "Precision",
+    "PrecisionScore",
     "Prefetch",
     "RMSprop",
+    "Ratios",
+    "RecallScore",
     "Reduction",
     "Schedule",
     "StepDecay",

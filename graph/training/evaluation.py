@@ -57,7 +57,7 @@ class Evaluation:
                     means.add("loss", found[self._loss], size)
                     for name, metric in wanted.items():
                         means.add(name, metric(found, arrays))
-        told = means.found(["loss", *wanted], None if comm is None else comm.mean)
+        told = means.found({"loss": None, **wanted}, None if comm is None else comm.mean)
         counted = means.sums.get("loss", (0.0, 0.0))[1]
         if not (counted if comm is None else comm.mean(counted)):
             raise ArgumentError(
