@@ -21,6 +21,7 @@ from .benchdnn.check import check
 from .compare import compare_graph
 from .console import command, console, emit_json, failure, table, working
 from .data_files import given_arrays, inputs_of, save_outputs
+from .doctor.command import doctor
 from .ending import Exit
 from .graph_files import GraphFile, check_sizes, loaded, parse_shapes
 from .information import information
@@ -91,6 +92,7 @@ app = typer.Typer(
 
 
 app.add_typer(trust, name="trust")
+app.command("doctor")(doctor)
 
 
 class BackendName(StrEnum):

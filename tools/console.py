@@ -162,6 +162,14 @@ def table(
         typer.echo(f"… {more:,} more; --all shows them")
 
 
+def plainly(line: str) -> None:
+    """A line as it is, broken where it is too long for a terminal, and only there."""
+    if on_terminal():
+        console.print(line, markup=False, highlight=False)
+    else:
+        typer.echo(line)
+
+
 def milliseconds(seconds: float | None) -> str:
     """For a table."""
     return "" if seconds is None else f"{seconds * 1e3:.3f}"
