@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class State:
             if self._settings.leads:
                 write_checkpoint(path, self.contents)
 
-    def load(self, *paths: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    def load(self, *paths: str | os.PathLike[str]) -> Path:
         """See `Trainer.load`."""
         name, fit = "", ""
         with meeting(self._settings.comm, "Trainer.load"):
@@ -118,7 +119,7 @@ class State:
             name = shared["name"]
             self.progress = progress_of(name, shared["fit"])
         self.loaded = self.progress is not None
-        return next(path for path in paths if os.fsdecode(path) == name)
+        return Path(name)
 
     def _load_first(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, str]:
         """Takes up the first file that is whole; its name, and how far `fit` was."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ...ops.errors import ArgumentTypeError, GraphError, ShapeError
@@ -261,7 +262,7 @@ class Trainer:
         """
         self._state.save(path)
 
-    def load(self, path: str | os.PathLike[str], *older: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    def load(self, path: str | os.PathLike[str], *older: str | os.PathLike[str]) -> Path:
         """Takes up what `save` wrote; training then goes on as if it had never stopped, bit for bit.
 
         That holds on the same machine, library and number of threads, and nothing is tried in turn any more.
@@ -273,7 +274,7 @@ class Trainer:
                 says.
 
         Returns:
-            The file that was taken.
+            The file that was taken, as process 0 has it.
 
         Raises:
             GraphFileError: none can be read, or the last is of another model or optimizer; nothing is changed then.
