@@ -9,9 +9,11 @@ from onednn_graph.graph.training.callbacks import (
     Listener,
     StepDone,
 )
+from onednn_graph.graph.training.checkpoint_folder import Checkpoints
 from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
 from onednn_graph.graph.training.gloo import GlooCommunicator, gloo
+from onednn_graph.graph.training.logs import CsvLog, TensorBoardLog
 from onednn_graph.graph.training.losses import (
     Reduction,
     binary_cross_entropy,
@@ -59,10 +61,12 @@ __all__ = [
     "Adam",
     "AdamW",
     "Callback",
+    "Checkpoints",
     "Communicator",
     "Constant",
     "Cosine",
     "CosineRestarts",
+    "CsvLog",
     "EarlyStopping",
     "Epoch",
     "EverySteps",
@@ -94,6 +98,7 @@ __all__ = [
     "Schedule",
     "StepDecay",
     "StepDone",
+    "TensorBoardLog",
     "Trainer",
     "Transform",
     "WarmUp",

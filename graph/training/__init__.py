@@ -2,9 +2,11 @@
 
 from .adaptive import LAMB, Adagrad, Lion, RMSprop
 from .callbacks import Callback, EarlyStopping, Epoch, EverySteps, Listener, StepDone
+from .checkpoint_folder import Checkpoints
 from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
 from .gloo import GlooCommunicator, gloo
+from .logs import CsvLog, TensorBoardLog
 from .losses import (
     Reduction,
     binary_cross_entropy,
@@ -46,10 +48,12 @@ __all__ = [
     "Adam",
     "AdamW",
     "Callback",
+    "Checkpoints",
     "Communicator",
     "Constant",
     "Cosine",
     "CosineRestarts",
+    "CsvLog",
     "EarlyStopping",
     "Epoch",
     "EverySteps",
@@ -81,6 +85,7 @@ __all__ = [
     "Schedule",
     "StepDecay",
     "StepDone",
+    "TensorBoardLog",
     "Trainer",
     "Transform",
     "WarmUp",

@@ -14,6 +14,7 @@ from ..compile.trials import Choices
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.parameter import Parameter
 from .checkpoint import Contents, read_checkpoint, write_checkpoint
+from .checkpoint_folder import checkpoints
 from .meeting import meeting
 from .optimizers import Optimizer
 from .plateau import plateaus
@@ -106,10 +107,21 @@ class State:
 
     def load(self, *paths: str | os.PathLike[str]) -> Path:
         """See `Trainer.load`."""
+        found = self._load(lambda: paths)
+        if found is None:
+            raise ArgumentError("Trainer.load takes a file, got none")
+        return found
+
+    def load_newest(self, folder: str | os.PathLike[str]) -> Path | None:
+        """See `Trainer.load_newest`."""
+        return self._load(lambda: checkpoints(Path(folder)))
+
+    def _load(self, find: Callable[[], Sequence[str | os.PathLike[str]]]) -> Path | None:
+        """Takes up the first file that is whole of those that process 0 finds; None where it finds none."""
         name, fit = "", ""
         with meeting(self._settings.comm, "Trainer.load"):
             if self._settings.leads:
-                name, fit = self._load_first(paths)
+                name, fit = self._load_first(find())
                 self.progress = progress_of(name, fit)
         self._share_choices()
         self.take_over()
@@ -119,7 +131,7 @@ class State:
             name = shared["name"]
             self.progress = progress_of(name, shared["fit"])
         self.loaded = self.progress is not None
-        return Path(name)
+        return Path(name) if name else None
 
     def _load_first(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, str]:
         """Takes up the first file that is whole; its name, and how far `fit` was."""
@@ -138,7 +150,7 @@ class State:
             self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
             self.choices.take_over(ways)
             return name, fit
-        raise ArgumentError("Trainer.load takes a file, got none")
+        return "", ""
 
     def snapshot(self) -> Callable[[], None]:
         """See `Trainer.snapshot`."""

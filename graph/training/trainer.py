@@ -133,6 +133,11 @@ class Trainer:
         """Whether two runs of the same steps compute the same bits."""
         return self._settings.deterministic
 
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one process, of those that train together, that writes files and shows things."""
+        return self._settings.leads
+
     # --- steps ---------------------------------------------------------------------------------------
 
     def step(self, feeds: Feeds) -> float:
@@ -281,6 +286,21 @@ class Trainer:
             UnsupportedError: the package safetensors is not installed.
         """
         return self._state.load(path, *older)
+
+    def load_newest(self, folder: str | os.PathLike[str]) -> Path | None:
+        """Takes up the newest file of a folder that `Checkpoints` writes to; `fit` then goes on from there.
+
+        One that is damaged is passed over with a `CheckpointWarning`. Of several processes all call it, and process 0
+        reads.
+
+        Returns:
+            The file, as process 0 has it; None where there is none, or no such folder.
+
+        Raises:
+            GraphFileError: there are files, but none that is whole and of this model and optimizer.
+            UnsupportedError: the package safetensors is not installed.
+        """
+        return self._state.load_newest(folder)
 
     def snapshot(self) -> Callable[[], None]:
         """Copies parameters, the optimizer's state and the number of steps in memory.
