@@ -14,9 +14,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from ...ops.errors import ArgumentError
-from ..runtime.profiling import EventKind, Line, Recording, recording
+from ..runtime.profiling import BESIDE, EventKind, Line, Recording, recording
 from ..runtime.replacing import replacing
-from .profiles import profile_table, save_flames
+from .profiles import profile_table, rows_of, save_flames
 
 
 class Profile(Recording):
@@ -32,7 +32,12 @@ class Profile(Recording):
         Raises:
             ArgumentError: the file can't be written.
         """
-        traced = [
+        rows, names = rows_of(self.events)
+        traced: list[dict[str, object]] = [
+            {"name": "thread_name", "ph": "M", "pid": os.getpid(), "tid": row, "args": {"name": name}}
+            for row, name in names.items()
+        ]
+        traced += [
             {
                 "name": event.name,
                 "cat": event.kind.value,
@@ -40,14 +45,14 @@ class Profile(Recording):
                 "ts": event.start * 1e6,
                 "dur": event.seconds * 1e6,
                 "pid": os.getpid(),
-                "tid": event.thread,
+                "tid": row,
                 "args": {
                     "implementation": event.implementation,
                     "partition": event.partition,
                     "tensors": list(event.tensors),
                 },
             }
-            for event in sorted(self.events, key=lambda event: event.start)
+            for event, row in sorted(rows, key=lambda one: one[0].start)
         ]
         text = json.dumps({"traceEvents": traced, "displayTimeUnit": "ms"}, indent=1)
         try:
@@ -94,6 +99,12 @@ class Profile(Recording):
             for row in rows
         ]
         share = self.copy_seconds / total if total else 0.0
+        if self.exchanges:
+            seconds = {kind: sum(e.seconds for e in self.events if e.kind is kind) for kind in BESIDE}
+            lines.append(
+                f"with other processes: {seconds[EventKind.exchange] * 1e3:.3f} ms of exchanges under way, "
+                f"{seconds[EventKind.wait] * 1e3:.3f} ms of waiting"
+            )
         lines.append(
             f"reorders and conversions: {self.copy_seconds * 1e3:.3f} ms, {share:.0%} of {total * 1e3:.3f} ms"
         )

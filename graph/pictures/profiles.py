@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from ...ops.values import counted
-from ..runtime.profiling import EventKind, Line, Recording
+from ..runtime.profiling import BESIDE, Event, EventKind, Line, Recording
 from ..runtime.text_files import save_text
 from .html import filled_page
 
 COLUMNS = ("", "calls", "total ms", "mean ms", "share", "implementation", "tensors")
 NUMBERS = range(1, 5)
 """Columns that hold numbers."""
+BESIDE_THREADS = 1 << 24
+"""Numbers of rows that are no threads begin here, above every thread's."""
 NOTHING = "Nothing was executed while the profile was open."
 STYLE = (
     "<style>.ogp{border-collapse:collapse;font-variant-numeric:tabular-nums}"
@@ -47,9 +50,8 @@ def flames(profile: Recording) -> dict[str, Any]:
     lines: dict[tuple[object, ...], int] = {}
     threads: dict[int, int] = {}
     drawn: list[tuple[int, float, float, int]] = []
-    for event in sorted(
-        profile.events, key=lambda event: (event.start, event.kind is not EventKind.partition)
-    ):
+    rows, names = rows_of(profile.events)
+    for event, row in sorted(rows, key=lambda one: (one[0].start, one[0].kind is not EventKind.partition)):
         key = (
             event.name,
             event.implementation,
@@ -59,14 +61,37 @@ def flames(profile: Recording) -> dict[str, Any]:
             event.label,
         )
         number = lines.setdefault(key, len(lines))
-        thread = threads.setdefault(event.thread, len(threads))
+        thread = threads.setdefault(row, len(threads))
         drawn.append((number, round(event.start * 1e6, 2), round(event.seconds * 1e6, 2), thread))
     fields = ("name", "implementation", "kind", "tensors", "partition", "label")
     return {
         "lines": [dict(zip(fields, key, strict=True)) for key in lines],
         "threads": list(threads),
+        "names": [names.get(row, "") for row in threads],
         "events": drawn,
     }
+
+
+def rows_of(events: Iterable[Event]) -> tuple[list[tuple[Event, int]], dict[int, str]]:
+    """In which row each event is drawn: that of its thread, or one of what runs beside threads, where none overlap.
+
+    Returns:
+        Events with their rows, in order of their starts; and the names of rows that are no threads.
+    """
+    free: dict[EventKind, list[tuple[float, int]]] = {kind: [] for kind in BESIDE}
+    found: list[tuple[Event, int]] = []
+    names: dict[int, str] = {}
+    for event in sorted(events, key=lambda event: event.start):
+        if event.kind not in BESIDE:
+            found.append((event, event.thread))
+            continue
+        rows = free[event.kind]
+        place = next((n for n, (end, _) in enumerate(rows) if end <= event.start), len(rows))
+        row = rows[place][1] if place < len(rows) else BESIDE_THREADS + len(names)
+        rows[place : place + 1] = [(event.start + event.seconds, row)]
+        names[row] = f"{event.kind.value} {place + 1}" if place else event.kind.value
+        found.append((event, row))
+    return found, names
 
 
 def profile_table(profile: Recording) -> str:

@@ -25,12 +25,22 @@ class EventKind(Enum):
 
     A `partition` holds the others: a `primitive` of a library, a `copy` that only moves or converts elements
     (a reorder), a `host` step by NumPy.
+
+    Beside them stands what a process does with others that train the same model: the `filling` of a bucket with
+    gradients, its `exchange`, from when it is full until this process sees that the means are there, and each `wait`.
     """
 
     partition = "partition"
     primitive = "primitive"
     copy = "copy"
     host = "host"
+    filling = "filling"
+    exchange = "exchange"
+    wait = "wait"
+
+
+BESIDE = (EventKind.filling, EventKind.exchange, EventKind.wait)
+"""Kinds that run beside the steps, or in them, and are no part of a partition's time."""
 
 
 @frozen(kw_only=True)
@@ -116,8 +126,14 @@ class Recording:
     @property
     def steps(self) -> tuple[Line, ...]:
         """A line for each primitive, copy and host step, the most expensive first."""
-        lines = _lines(event for event in self.events if event.kind is not EventKind.partition)
+        own = (EventKind.partition, *BESIDE)
+        lines = _lines(event for event in self.events if event.kind not in own)
         return tuple(sorted(lines, key=lambda line: -line.seconds))
+
+    @property
+    def exchanges(self) -> tuple[Line, ...]:
+        """A line for what was filled, exchanged and waited for with other processes, in order of their first time."""
+        return _lines(sorted((e for e in self.events if e.kind in BESIDE), key=lambda event: event.start))
 
     def steps_of(self, partition: int, label: str) -> tuple[Line, ...]:
         """The steps of one partition, in order of their first execution.
@@ -255,6 +271,13 @@ def record(
     section = _current.get()
     owner = None if section is None else section.of(op, start, end - start)
     _hand_out(kind, name, implementation, tensors, start, end - start, owner, op)
+
+
+def record_beside(
+    kind: EventKind, name: str, implementation: str, tensors: tuple[str, ...], start: float, end: float
+) -> None:
+    """Hands an event of `BESIDE` to the open recordings; `record` says the rest."""
+    _hand_out(kind, name, implementation, tensors, start, end - start, None)
 
 
 def _hand_out(

@@ -15,6 +15,7 @@ from attrs import field
 
 from ...ops.records import define
 from ..runtime.arrays import Array
+from .tracing import BucketTrace, bucket_name
 
 
 class Bucket(Protocol):
@@ -84,21 +85,26 @@ class WholeBucket:
     _at: list[slice] = field(init=False)
     _buffer: Array = field(init=False)
     _request: Any = field(init=False, default=None)
+    _trace: BucketTrace = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.missing = set(range(len(self.sizes)))
         self._at = places(self.sizes)
         self._buffer = np.zeros(sum(self.sizes), self.dtype)
+        self._trace = BucketTrace(bucket_name(self.sizes, self.dtype.itemsize), "Allreduce")
 
     def write(self, piece: int, values: Array, share: float = 1.0) -> None:
+        self._trace.fills()
         np.copyto(self._buffer[self._at[piece]].reshape(values.shape), shared(values, share, self.dtype))
 
     def start(self) -> None:
+        self._trace.starts()
         self._request = self.comm.Iallreduce(self.mpi.IN_PLACE, self._buffer, self.mpi.SUM)
 
     def advance(self) -> bool:
         if self._request is not None and self._request.Test():
             self._request = None
+            self._trace.lands()
         return True
 
     @property
@@ -139,6 +145,7 @@ class HalfBucket:
     _received: Array = field(init=False)
     _own: Array = field(init=False)
     _request: Any = field(init=False, default=None)
+    _trace: BucketTrace = field(init=False)
     _on_the_way_back: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
@@ -149,12 +156,15 @@ class HalfBucket:
         self._sent = np.zeros((ranks, share), ml_dtypes.bfloat16)
         self._received = np.zeros_like(self._sent)
         self._own = np.zeros(share, ml_dtypes.bfloat16)
+        self._trace = BucketTrace(bucket_name(self.sizes, self._own.itemsize), "Alltoall, Allgather")
 
     def write(self, piece: int, values: Array, share: float = 1.0) -> None:
+        self._trace.fills()
         place = self._sent.reshape(-1)[self._at[piece]].reshape(values.shape)
         np.copyto(place, shared(values, share, np.dtype(np.float32)).astype(place.dtype))
 
     def start(self) -> None:
+        self._trace.starts()
         # As integers of 16 bits: to MPI they are bytes.
         sent, received = self._sent.view(np.uint16), self._received.view(np.uint16)
         self._request = self.shares.Ialltoall(sent, received)
@@ -167,6 +177,7 @@ class HalfBucket:
             return self._on_the_way_back
         if self._on_the_way_back:
             self._request = None
+            self._trace.lands()
             return True
         total = self._received[0].astype(np.float32)
         for share in self._received[1:]:

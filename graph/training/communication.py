@@ -31,6 +31,7 @@ from .batch_norm import synchronise_batch_norm
 from .buckets import Bucket, HalfBucket, WholeBucket
 from .cores import split_cores as give_cores
 from .neighbours import connected
+from .tracing import waited as traced_wait
 from .watch import Watch
 from .weighted_means import weigh_over_ranks
 
@@ -323,6 +324,7 @@ class MpiCommunicator:
                     f"rank {self.rank} has waited {self.timeout:g} s for {what}; {who}; or they don't do the same "
                     "number of steps; og.training.mpi(timeout=…) allows more"
                 )
+        traced_wait(what, begun)
 
     def _mourn(self, here: str) -> None:
         """Raises where a rank is lost."""

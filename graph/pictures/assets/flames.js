@@ -4,7 +4,7 @@ const ROW = 24;
 const AXIS = 26;
 const GAP = 14; // between threads
 const NARROWEST = 0.4; // pixels of what is drawn
-const HUES_OF_KINDS = { primitive: 212, host: 38, copy: 322 };
+const HUES_OF_KINDS = { primitive: 212, host: 38, copy: 322, filling: 185, exchange: 130, wait: 0 };
 const FINEST = 0.01; // microseconds in a pixel
 
 function element(id) {
@@ -111,6 +111,10 @@ class Chart {
       if (wide > 30) this.write(g, bar, x, wide, ink);
     }
     g.globalAlpha = 1;
+    g.fillStyle = muted;
+    this.profile.names.forEach((name, thread) => {
+      if (name) g.fillText(name, 4, this.top({ row: thread * 2, thread }) + ROW / 2);
+    });
   }
 
   write(g, bar, x, wide, ink) {
