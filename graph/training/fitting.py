@@ -84,7 +84,7 @@ class Fitting:
         done = len(progress.told)
         with ExitStack() as ends:
             stop = self._all_hear([partial(_begin, one, tuple(progress.told), ends) for one in heard])
-            every = self._common_interval(heard)
+            every = self._common_intervals(heard)
             while progress.epoch < end and not stop:
                 if self._steps(batches, progress, end, training_metrics, heard, every):
                     return progress.told[done:]  # it can go on from within the epoch
@@ -104,7 +104,7 @@ class Fitting:
         end: int,
         metrics: Mapping[str, Metric],
         heard: Sequence[Listener],
-        every: int,
+        every: Sequence[int],
     ) -> bool:
         """The rest of the epoch; whether a callback has ended it before."""
         feeding = batches_of(batches, progress.epoch, "batches")
@@ -141,7 +141,7 @@ class Fitting:
                             stop |= _stops(partial(one.step, done))
                     if stop and self._comm is None:
                         return True
-                    if every and not progress.steps % every and self._agreed(stop):
+                    if any(not progress.steps % one for one in every) and self._agreed(stop):
                         return True
         finally:
             close(iterator, None if callable(batches) else batches)
@@ -197,15 +197,19 @@ class Fitting:
     def _agreed(self, stop: bool) -> bool:
         return stop if self._comm is None else self._comm.mean(float(stop)) > 0
 
-    def _common_interval(self, heard: Sequence[Listener]) -> int:
-        """After how many steps processes ask each other whether a callback ends the training; 0 for never."""
-        # That of the first process: of the others it need not be known.
-        own = [one.every for one in heard if isinstance(one, Callback) and one.every]
+    def _common_intervals(self, heard: Sequence[Listener]) -> list[int]:
+        """After how many steps, each, processes ask each other whether a callback ends the training.
+
+        Those of the callbacks of the first process: what the others have need not be known.
+        """
         if self._comm is None:
-            return 0
-        interval = np.array([min(own, default=0)], np.int64)
-        self._comm.broadcast([interval])
-        return int(interval[0])
+            return []
+        own = sorted({one.every for one in heard if isinstance(one, Callback) and one.every})
+        size = np.array([len(own)], np.int64)
+        self._comm.broadcast([size])
+        intervals = np.array(own if self._leads else np.zeros(int(size[0])), np.int64)
+        self._comm.broadcast([intervals])
+        return intervals.tolist()
 
 
 def _begin(callback: Listener, told: Sequence[Epoch], ends: ExitStack) -> None:
