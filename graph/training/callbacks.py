@@ -92,10 +92,12 @@ class Callback:
     Attributes:
         every: after how many steps each `step` is called; 0 for never.
         leads_only: whether of several processes the first alone has it called, as for what writes files.
+        last: whether it hears after those that are not, as for what keeps the state that they leave.
     """
 
     every: int = 0
     leads_only: bool = False
+    last: bool = False
 
     def begin(self, told: Sequence[Epoch]) -> None:
         """Training begins.

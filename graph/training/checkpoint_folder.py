@@ -60,6 +60,8 @@ class Checkpoints(Callback):
         ArgumentError, ArgumentTypeError: an argument does not fit.
     """
 
+    last = True
+
     def __init__(
         self,
         trainer: Saved,

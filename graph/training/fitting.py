@@ -81,6 +81,7 @@ class Fitting:
         heard = [
             one for one in callbacks if self._leads or not (isinstance(one, Callback) and one.leads_only)
         ]
+        heard.sort(key=lambda one: isinstance(one, Callback) and one.last)
         done = len(progress.told)
         with ExitStack() as ends:
             stop = self._all_hear([partial(_begin, one, tuple(progress.told), ends) for one in heard])

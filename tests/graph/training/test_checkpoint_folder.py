@@ -130,6 +130,31 @@ def test_files_of_another_model_are_no_damaged_ones(tmp_path: Path) -> None:
         network(2).load_newest(tmp_path)
 
 
+def test_files_have_what_other_callbacks_leave(tmp_path: Path) -> None:
+    """A Plateau observes what an epoch gave before the file is written, wherever it stands among the callbacks."""
+
+    def run(epochs: int, folder: Path) -> list[float]:
+        graph = og.Graph()
+        x, y = graph.input("x", "f32", [-1, 3]), graph.input("y", "f32", [-1, 1])
+        w = graph.parameter(np.zeros((3, 1), np.float32), name="w")
+        rate = T.Plateau(0.1, patience=0)
+        loss = T.mean_squared_error(graph, graph.matmul(x, w), y)
+        trainer = T.Trainer(graph, loss, T.SGD(rate), deterministic=True)
+        trainer.load_newest(folder)
+        rates: list[float] = []
+
+        def observe(epoch: T.Epoch) -> None:
+            rates.append(rate.rate)
+            rate.observe(1.0)  # which never gets better
+
+        trainer.fit(LOADER, epochs, callbacks=[T.Checkpoints(trainer, folder), observe])
+        return rates
+
+    parts = [*run(2, tmp_path / "a"), *run(4, tmp_path / "a")]
+    assert parts == run(4, tmp_path / "b")
+    assert len(set(parts)) > 2
+
+
 FULL = """
 import resource, sys
 import numpy as np, onednn_graph as og
