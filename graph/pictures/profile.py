@@ -33,11 +33,11 @@ class Profile(Recording):
             ArgumentError: the file can't be written.
         """
         rows, names = rows_of(self.events)
-        traced: list[dict[str, object]] = [
+        named: list[dict[str, object]] = [
             {"name": "thread_name", "ph": "M", "pid": os.getpid(), "tid": row, "args": {"name": name}}
             for row, name in names.items()
         ]
-        traced += [
+        traced: list[dict[str, object]] = [
             {
                 "name": event.name,
                 "cat": event.kind.value,
@@ -54,7 +54,7 @@ class Profile(Recording):
             }
             for event, row in sorted(rows, key=lambda one: one[0].start)
         ]
-        text = json.dumps({"traceEvents": traced, "displayTimeUnit": "ms"}, indent=1)
+        text = json.dumps({"traceEvents": [*named, *traced], "displayTimeUnit": "ms"}, indent=1)
         try:
             with replacing(path) as (file,):
                 file.write(f"{text}\n".encode())

@@ -26,7 +26,7 @@ class Buckets(Protocol):
 
     Attributes:
         key: for attributes of ops.
-        bucket_bytes: how large a bucket should be.
+        bucket_bytes: a bucket that has so many is full.
         data_type: in which gradients are sent.
     """
 
@@ -154,11 +154,9 @@ def _places(comm: Buckets, chain: Sequence[LogicalTensor], loss: LogicalTensor) 
         wide = tensor.data_type if tensor.data_type is DataType.f64 else DataType.f32
         sent = wide if tensor.id == loss.id or wide is DataType.f64 else comm.data_type
         bucket = filling.setdefault(sent, _Filling(sent))
-        size = math.prod(tensor.dims) * numpy_type(sent).itemsize
-        if bucket.pieces and bucket.nbytes + size > comm.bucket_bytes:
-            full.append(bucket)
-            bucket = filling[sent] = _Filling(sent)
         bucket.pieces.append(tensor)
+        if bucket.nbytes >= comm.bucket_bytes:  # so that what is small goes along with what is large
+            full.append(filling.pop(sent))
     buckets = [*full, *filling.values()]
     numbers = comm.buckets([(tuple(math.prod(t.dims) for t in b.pieces), b.data_type) for b in buckets])
     return {

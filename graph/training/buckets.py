@@ -156,7 +156,9 @@ class HalfBucket:
         self._sent = np.zeros((ranks, share), ml_dtypes.bfloat16)
         self._received = np.zeros_like(self._sent)
         self._own = np.zeros(share, ml_dtypes.bfloat16)
-        self._trace = BucketTrace(bucket_name(self.sizes, self._own.itemsize), "Alltoall, Allgather")
+        self._trace = BucketTrace(
+            bucket_name(self.sizes, np.dtype(ml_dtypes.bfloat16).itemsize), "Alltoall, Allgather"
+        )
 
     def write(self, piece: int, values: Array, share: float = 1.0) -> None:
         self._trace.fills()

@@ -467,7 +467,7 @@ def mpi(
 
     Args:
         comm: communicator of mpi4py; all ranks if None.
-        bucket_bytes: how many bytes of gradients are averaged in one go.
+        bucket_bytes: how many bytes of gradients, or a tensor more, are averaged in one go.
         data_type: in which gradients are sent: f32, or bf16, half the bytes. Sums are made in f32 either way, and what
             is f64 stays f64.
         sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks, not each its own.

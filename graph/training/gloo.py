@@ -264,7 +264,7 @@ def gloo(
     there is one rank.
 
     Args:
-        bucket_bytes: how many bytes of gradients are averaged in one go.
+        bucket_bytes: how many bytes of gradients, or a tensor more, are averaged in one go.
         data_type: in which gradients are sent, f32 or bf16; see `mpi`.
         sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks, not each its own.
         timeout: seconds after which a rank that waits for others gives up.
