@@ -327,8 +327,14 @@ def split(explanation):
     return tuple(name for name in names if name not in copies), len(copies)
 
 
-LOOKS = ("rows of infinities or NaN", "windows of -inf", "sums that tell of NaN", "batch statistics")
-"""Steps that look for what the library's kernels lose."""
+LOOKS = (
+    "rows of infinities or NaN",
+    "windows of -inf",
+    "sums that tell of NaN",
+    "batch statistics",
+    "logarithms of sums",
+)
+"""Steps that look for what the library's kernels lose, and that of the digits."""
 
 
 def check(name, dtype, isa, copies):
