@@ -183,7 +183,7 @@ class TestLayers:
     def test_what_the_peer_fuses_is_one_row_in_the_model_s_order(self):
         calls = [Call(item="relu", op="Conv", seconds=1.0), Call(item="fc", op="Gemm", seconds=1.0)]
         steps = [OurStep(items=("conv",), partition=0, name="", implementation="", seconds=0.5, host=False)]
-        first, _ = layers(calls, steps, groups=[["conv", "relu"]])
+        first, _ = layers(calls, steps, groups=[["conv", "relu"]], order=("conv", "relu", "fc"))
         assert (first.name, first.our_seconds) == ("conv + relu", 0.5)
 
     def test_ops_of_no_module_are_matched_by_their_order(self):

@@ -29,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     slow.halves,
     slow.reorders,
     slow.casts,
+    slow.unfused,
     slow.overhead,
     slow.hosts,
     slow.gains,

@@ -97,6 +97,7 @@ class _Sides:
         self.peer = Peer(name="torch" if subject.kind == "torch" else "onnxruntime")
         self.ours = Ours(way="")
         self.groups: Sequence[Sequence[str]] = ()
+        self.order: Sequence[str] = ()
         self.made_up: tuple[str, ...] = ()
         self.fingerprints = ["", ""]
 
@@ -140,7 +141,7 @@ class _Sides:
     def look(self) -> None:
         """What each runs."""
         if told := self.ask_peer("trace"):
-            self.groups = told.get("groups", ())
+            self.groups, self.order = told.get("groups", ()), told.get("order", ())
             self.peer = evolve(
                 self.peer,
                 calls=tuple(told["calls"]),
@@ -256,7 +257,7 @@ def examine(subject: Subject, options: Options, checks: Callable[[Case], Sequenc
         machine=found,
         peer=sides.peer,
         ours=sides.ours,
-        layers=layers(sides.peer.calls, sides.ours.steps, sides.groups, sides.ours.ops),
+        layers=layers(sides.peer.calls, sides.ours.steps, sides.groups, sides.ours.ops, sides.order),
         made_up=sides.made_up,
         asked=options.threads,
     )

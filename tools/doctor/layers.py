@@ -21,6 +21,7 @@ def layers(
     steps: Sequence[OurStep],
     groups: Iterable[Sequence[str]] = (),
     ops: Sequence[str] = (),
+    order: Sequence[str] = (),
 ) -> tuple[Layer, ...]:
     """Rows in the order of the peer.
 
@@ -29,10 +30,14 @@ def layers(
         steps: of ours.
         groups: items that the peer runs at once.
         ops: names of all of ours, in order.
+        order: of items, where the peer runs them in another one than the model has.
     """
-    order = list(dict.fromkeys(call.item for call in calls))
+    listed = list(dict.fromkeys(call.item for call in calls))
     place = {item: float(number) for number, item in enumerate(order)}
-    above = {item: item for item in order}
+    before = -0.5
+    for item in listed:
+        before = place.setdefault(item, before + 0.5)
+    above = {item: item for item in listed}
 
     def root(item: str) -> str:
         while above[item] != item:
@@ -46,12 +51,10 @@ def layers(
             above[other] = roots[0]
 
     for group in groups:
-        if known := [item for item in group if item in place]:
-            first = min(place[item] for item in known)
-            for number, item in enumerate(group):
-                if item not in place:  # before what has the time of all of them
-                    place[item] = first - 1 + (number + 1) / (len(group) + 1)
-                    above[item] = item
+        if known := [item for item in group if item in above]:
+            for item in group:
+                place.setdefault(item, place[known[0]])
+                above.setdefault(item, item)
             join(group)
     numbered = _numbered(ops)
     homes: dict[int, str | None] = {}

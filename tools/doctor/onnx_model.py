@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,29 @@ from ...ops.errors import ArgumentError, nearest
 from ...ops.records import frozen
 from .subjects import arrays_of, made_up, shapes_of
 
+INSERTED = "InsertedPrecisionFreeCast_"
+"""What onnxruntime puts before the names of values that it has converted."""
+ENDING = re.compile(r"(?:_nchwc|/duplicated|_token_[0-9]+|_quant)+$")
+"""What it puts behind the names of what it has made."""
+ALONG = frozenset(
+    {
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Relu",
+        "LeakyRelu",
+        "Clip",
+        "Sigmoid",
+        "Tanh",
+        "HardSigmoid",
+        "HardSwish",
+        "Gelu",
+    }
+    | {"BatchNormalization", "QuantizeLinear", "Cast", "Softplus", "Elu", "Erf"}
+)
+"""Kinds that change each element by itself, so that what makes it can do them along."""
+
 
 @frozen(kw_only=True, eq=False)
 class OnnxModel:
@@ -26,6 +50,9 @@ class OnnxModel:
         makers: which output is a node's first, by any of its outputs.
         readers: first outputs of the nodes that read a value, by the value.
         weights: names of what the model holds.
+        named: first output of a node, by its name.
+        kinds: what each node does, by its first output.
+        before: first outputs of the nodes that a node reads, by its own.
     """
 
     proto: Any
@@ -33,6 +60,9 @@ class OnnxModel:
     makers: dict[str, str]
     readers: dict[str, list[str]]
     weights: frozenset[str]
+    named: dict[str, str]
+    kinds: dict[str, str]
+    before: dict[str, list[str]]
 
     @classmethod
     def at(cls, path: str) -> OnnxModel:
@@ -56,43 +86,63 @@ class OnnxModel:
         titles: dict[str, str] = {}
         makers: dict[str, str] = {}
         readers: dict[str, list[str]] = {}
+        called: dict[str, str] = {}
+        kinds: dict[str, str] = {}
+        before: dict[str, list[str]] = {}
         for number, node in enumerate(proto.graph.node):
             if fixed.issuperset(node.input):
                 fixed.update(node.output)
                 continue
             first = next((name for name in node.output if name), "")
             titles[first] = named.get(first, label_of(node, number))
+            before[first] = [makers[name] for name in node.input if name in makers]
             makers.update(dict.fromkeys(node.output, first))
+            called[node.name], kinds[first] = first, node.op_type
             for name in node.input:
                 readers.setdefault(name, []).append(first)
-        return cls(proto=proto, titles=titles, makers=makers, readers=readers, weights=weights)
+        return cls(
+            proto=proto,
+            titles=titles,
+            makers=makers,
+            readers=readers,
+            weights=weights,
+            named={name: first for name, first in called.items() if name},
+            kinds=kinds,
+            before=before,
+        )
+
+    def value(self, name: str) -> str:
+        """The value of the model that an optimized one's is, whatever the optimizer has made of its name."""
+        return ENDING.sub("", name.removeprefix(INSERTED))
 
     def covered(self, nodes: list[Any]) -> list[set[str]]:
         """First outputs of the nodes that each node of an optimized model stands for, as far as names tell.
 
-        It has kept the name of a value, or the value's as its own with an ending, or it reads a weight of one. A node
-        in between is run along with what reads it first.
+        It has kept the name of a value or of a node, or has one made of it. What else is done in a node goes along with
+        what reads it, and what only changes each element with what it comes from.
         """
         found: list[set[str]] = []
         for node in nodes:
-            mine = {self.makers[name] for name in node.output if name in self.makers}
-            value = node.name.removesuffix("_nchwc")
-            if not mine and value in self.makers:
-                mine = {self.makers[value]}
-            if not mine:
-                read = [name for name in node.input if name in self.weights]
-                mine = {one for name in read for one in self.readers.get(name, ()) if one in self.titles}
-                if len(mine) > 1:
-                    mine.clear()
+            names = [self.value(name) for name in (*node.output, node.name)]
+            mine = {self.makers[name] for name in names[:-1] if name in self.makers}
+            if not mine and not (node.op_type == "Cast" and node.name.startswith(INSERTED)):
+                known = self.makers.get(names[-1]) or self.named.get(names[-1])
+                mine = {known} if known else mine
             found.append(mine)
         owner = {first: number for number, mine in enumerate(found) for first in mine}
-        for first in reversed(self.titles):
-            if first in owner:
-                continue
+
+        def take(first: str, numbers: list[int], chosen: int) -> None:
+            if first not in owner and numbers:
+                owner[first] = chosen
+                found[chosen].add(first)
+
+        for first, kind in self.kinds.items():
+            before = [owner[one] for one in self.before[first] if one in owner]
+            if kind in ALONG:
+                take(first, before, max(before, default=0))
+        for first in reversed(self.kinds):
             after = [owner[one] for one in self._after(first) if one in owner]
-            if after:
-                owner[first] = min(after)
-                found[min(after)].add(first)
+            take(first, after, min(after, default=0))
         return found
 
     def _after(self, first: str) -> list[str]:

@@ -101,19 +101,34 @@ class OnnxSide:
             "notes": notes,
             "modules": [],
             "groups": self._groups(),
+            "order": list(self.model.titles.values()),
         }
 
     def _groups(self) -> list[list[str]]:
         titles = self.model.titles
         return [[title for first, title in titles.items() if first in mine] for mine in self._covered]
 
-    def _calls(self, events: list[Any], nodes: list[Any]) -> list[Call]:
-        """The shortest time of each node, in the order in which they run."""
+    def _items(self, nodes: list[Any]) -> dict[str, str]:
+        """The item of each node by its name; a copy that stands for nothing is of what reads it, or what it reads."""
         titles = self.model.titles
-        item_of: dict[str, str] = {}
+        found: dict[str, str] = {}
+        of_value: dict[str, str] = {}
         for node, mine in zip(nodes, self._covered, strict=True):
             items = [title for first, title in titles.items() if first in mine]
-            item_of[node.name] = items[-1] if items else f"{node.op_type} {node.name}".strip()
+            if items:
+                found[node.name] = items[-1]
+                of_value.update(dict.fromkeys((*node.input, *node.output), items[-1]))
+        for node in reversed(nodes):
+            if node.name not in found:
+                near = [of_value[name] for name in (*node.output, *node.input) if name in of_value]
+                found[node.name] = near[0] if near else f"{node.op_type} {node.name}".strip()
+                if near:
+                    of_value.update(dict.fromkeys(node.input, near[0]))
+        return found
+
+    def _calls(self, events: list[Any], nodes: list[Any]) -> list[Call]:
+        """The shortest time of each node, in the order in which they run."""
+        item_of = self._items(nodes)
         kept = {node.name for node in self.model.proto.graph.node}
         best: dict[tuple[str, str], Call] = {}
         for event in events:
@@ -157,15 +172,22 @@ class OnnxSide:
             proto = onnx.ModelProto()
             proto.CopyFrom(self._optimized)
             made = [name for node in proto.graph.node for name in node.output]
-            inner = [name for name in made if name in wanted and name not in outputs]
-            proto.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in inner)
+            values = {self.model.value(name): name for name in made}
+            inner = {
+                value: name for value, name in values.items() if value in wanted and value not in outputs
+            }
+            proto.graph.output.extend(
+                onnx.helper.make_empty_tensor_value_info(name) for name in inner.values()
+            )
             file = self._folder / "tapped.onnx"
             onnx.save(proto, str(file))
             options = ort.SessionOptions()
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.log_severity_level = 3
             session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-            got |= dict(zip(inner, session.run(inner, self._inputs), strict=True))
+            if inner:
+                ran = session.run(list(inner.values()), self._inputs)
+                got |= dict(zip(inner, ran, strict=True))
         quantized = any(node.op_type in QUANTIZERS for node in self.model.proto.graph.node)
         found: list[Departure] = []
         for first, title in self.model.titles.items():

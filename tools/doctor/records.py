@@ -41,6 +41,7 @@ class Departure:
         error: largest difference over the largest element; infinite for what is not finite and should be.
         allowed: what roundings explain.
         data_type: of the result.
+        largest: its largest element in double precision; None where that is not known.
     """
 
     item: str
@@ -48,6 +49,7 @@ class Departure:
     error: float
     allowed: float
     data_type: str
+    largest: float | None = None
 
     @property
     def is_wrong(self) -> bool:

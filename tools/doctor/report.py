@@ -220,4 +220,6 @@ def _some(names: Iterable[str], most: int = NAMED) -> str:
 
 def _ms(seconds: float) -> str:
     number = seconds * 1e3
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}" if number >= 1e-3 else f"{number:.0e}"
+    if number < 1e-3:
+        return f"{number:.0e}" if number else "0"
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"

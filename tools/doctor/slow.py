@@ -14,8 +14,7 @@ def slow_paths(case: Case) -> Iterator[Finding]:
     """Ops for which torch has no kernel of oneDNN, and takes a loop of its own."""
     found: dict[tuple[str, str], list[Call]] = {}
     for call in case.peer.calls:
-        slow = next((name for name in call.inside if "slow_conv" in name), "")
-        if slow and not call.primitives:
+        if slow := _slow(call):
             kind = next((one for one in call.types if one in ("f16", "bf16", "f32", "f64")), "")
             found.setdefault((slow, kind), []).append(call)
     for (slow, kind), calls in found.items():
@@ -38,6 +37,11 @@ def slow_paths(case: Case) -> Iterator[Finding]:
             do="; or ".join(filter(None, [run_here(case, gain), other])),
             gain=gain,
         )
+
+
+def _slow(call: Call) -> str:
+    """Torch's own loop that an op was run by, or empty."""
+    return "" if call.primitives else next((name for name in call.inside if "slow_conv" in name), "")
 
 
 def loops(case: Case) -> Iterator[Finding]:
@@ -70,7 +74,7 @@ def halves(case: Case) -> Iterator[Finding]:
     for kind, name, names in (("f16", "f16", ("f16", "float16")), ("bf16", "bf16", ("bf16", "bfloat16"))):
         if getattr(case.machine, kind):
             continue
-        calls = [call for call in case.peer.calls if set(names).intersection(call.types)]
+        calls = [call for call in case.peer.calls if set(names).intersection(call.types) and not _slow(call)]
         seconds = sum(call.seconds for call in calls)
         if not calls or seconds < PART * total:
             continue
@@ -153,6 +157,36 @@ MOST_BETWEEN = 60e-6
 """Seconds for each op, above which it is no overhead but threads that wait for each other."""
 
 
+def unfused(case: Case) -> Iterator[Finding]:
+    """Layers of 8-bit integers that onnxruntime computes in f32."""
+    layers = [layer for layer in case.layers if _is_unfused(layer)]
+    if case.peer.name != "onnxruntime" or not layers:
+        return
+    items = [item for layer in layers for item in layer.items]
+    seconds, gain = sum(layer.peer_seconds for layer in layers), gain_of(case, items)
+    yield Finding(
+        code="unfused-quantization",
+        severity="slow",
+        layers=tuple(layer.name for layer in layers),
+        what=f"onnxruntime computes {len(layers)} layers of 8-bit integers in f32, in {ms(seconds)}",
+        why="it has not taken DequantizeLinear, the op and QuantizeLinear together: a bias that is no constant of "
+        "32-bit integers, a missing QuantizeLinear or types without a kernel keep it from that",
+        do="; or ".join(
+            filter(
+                None, [run_here(case, gain), "prepare the model by quant_pre_process and quantise it anew"]
+            )
+        ),
+        gain=gain,
+    )
+
+
+def _is_unfused(layer: Layer) -> bool:
+    ops = {call.op for call in layer.calls}
+    return "DequantizeLinear" in ops and not ops.isdisjoint(
+        ("Conv", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
+    )
+
+
 def overhead(case: Case) -> Iterator[Finding]:
     """Time of the peer in which no op runs."""
     timed, total = case.peer.timed, total_of(case)
@@ -180,14 +214,13 @@ def gains(case: Case) -> Iterator[Finding]:
     lost = sum(seconds for _, seconds in slower)
     if lost > PART * total:
         worst = sorted(slower, key=lambda pair: -pair[1])
-        told = "; ".join(
-            f"{one.name} by {_kernels(one)}, {ms(seconds)} more" for one, seconds in worst[:SHOWN]
-        )
+        first, most = worst[0]
         yield Finding(
             code="ours-slower",
             severity="note",
             layers=tuple(one.name for one, _ in worst),
-            what=f"ours takes {ms(lost)} longer in {len(slower)} of {len(compared)} layers: {told}",
+            what=f"ours takes {ms(lost)} longer in {len(slower)} of {len(compared)} layers, most in {first.name}: "
+            f"{ms(most)} more, by {_kernels(first)}",
             do="onednn-graph tune, and compile(tune='cached'), measures the ways to run them",
         )
     speed = case.speedup

@@ -246,6 +246,7 @@ def departures(subject: TorchSubject, seconds: float) -> tuple[list[Departure], 
                 error=error,
                 allowed=TOLERANCES.get(kind, 0.5),
                 data_type=_short(got.dtype),
+                largest=float(wanted.detach().abs().max()),
             )
             worst = one if worst is None or not error <= worst.error else worst
         if worst is not None:

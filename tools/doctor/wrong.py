@@ -11,6 +11,11 @@ from .kernels import Hit
 from .records import Departure, Finding
 from .verbose import Primitive
 
+ALIKE = 3.0
+"""How many times as far as the peer's our outputs may be off: what both lose is lost by the model's types."""
+SMALLEST = 2.0**-14
+"""The smallest normal number of f16."""
+
 
 def failures(case: Case) -> Iterator[Finding]:
     """A side that has not run the model."""
@@ -58,7 +63,7 @@ def numbers(case: Case) -> Iterator[Finding]:
             do="look at the model's conditioning, or run it in a wider type",
         )
     error = case.ours.error
-    if error is not None and not error <= _allowed(case):
+    if error is not None and not error <= max(_allowed(case), ALIKE * (whole or 0.0)):
         yield Finding(
             code="wrong-ours",
             severity="wrong",
@@ -95,6 +100,11 @@ def _allowed(case: Case) -> float:
 def _why_wrong(case: Case, first: Departure) -> str:
     if first.data_type == "f16" and math.isinf(first.error):
         return "f16 has no numbers above 65504"
+    if first.data_type == "f16" and first.largest is not None and first.largest < SMALLEST:
+        return (
+            f"its largest element, {first.largest:.2g}, is below the smallest number that f16 has with all digits, "
+            f"{SMALLEST:.1g}"
+        )
     barred = [hit for call in case.peer.calls if call.item == first.item for _, hit in hits_of(case, call)]
     if barred:
         return f"its kernel falls under what is known to be wrong: {barred[0].rule.condition}"
