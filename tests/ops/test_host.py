@@ -106,6 +106,13 @@ CALLS = {
         (5, 3),
     ),
     "HostGradientScale": ([((5, 3), F), ((2,), F)], {"max_norm": 1.0}, ()),
+    "HostCTC": ([((2, 5, 3), F), ((2, 2), W), ((2,), W), ((2,), W)], {}, (2,)),
+    "HostCTCBackward": ([((2,), F), ((2, 5, 3), F), ((2, 2), W), ((2,), W), ((2,), W)], {}, (2, 5, 3)),
+    "HostCTCCurvature": (
+        [((2,), F), ((2, 5, 3), F), ((2, 5, 3), F), ((2, 2), W), ((2,), W), ((2,), W)],
+        {"zero_infinity": True},
+        (2, 5, 3),
+    ),
     "HostArgMax": ([((5, 3), F)], {"axis": 1}, (5, 1)),
     "HostArgMin": ([((5, 3), F)], {"axis": -1, "keep_dims": False}, (5,)),
 }
@@ -176,6 +183,14 @@ def test_open_sizes_contradict_nothing(kind):
 
 
 REFUSED = {
+    "labels of others": ("HostCTC", [(2, 5, 3), (3, 2), (2,), (2,)], {}, "'labels' must have 2 examples"),
+    "labels of one": ("HostCTC", [(2, 5, 3), (2,), (2,), (2,)], {}, "'labels' must have 2 axes"),
+    "no blank": (
+        "HostCTC",
+        [(2, 5, 3), (2, 2), (2,), (2,)],
+        {"blank": 3},
+        "'blank' must be below .* 3, got 3",
+    ),
     "too many": (
         "HostTopK",
         [(5, 3)],

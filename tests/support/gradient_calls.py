@@ -55,6 +55,8 @@ CONV = {"strides": [2, 1], "pads_begin": [1, 0], "pads_end": [0, 2], "dilations"
 POOL = {"kernel": [2, 3], "strides": [2, 2], "pads_begin": [0, 1], "pads_end": [1, 1], **NCX}
 SAME = {"kernel": [3], "strides": [2], "pads_begin": [0], "pads_end": [0], "auto_pad": "SAME_UPPER", **NCX}
 INDICES = np.array([[2, 0, -1], [2, 2, 1]])
+LOGS, LABELS = normal(3, 5, 4), np.array([[2, 2, 0], [3, 0, 1], [0, 1, 1]])
+TIMES, LENGTHS = np.array([5, 4, 3]), np.array([3, 2, 0])
 
 
 def one(x=X, **attributes):
@@ -370,6 +372,8 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
         Call((normal(3, 4), np.array(1)), {"axis": 1}),
     ],
     "HostGatherBackward": [Call((normal(2, 3, 4), INDICES), {"axis": 0, "src_shape": [3, 4]})],
+    "HostCTC": [Call((LOGS, LABELS, TIMES, LENGTHS), {"blank": 1})],
+    "HostCTCBackward": [Call((normal(3), LOGS, LABELS, TIMES, LENGTHS), {"blank": 1})],
     "HostGatherElements": [Call((normal(3, 4), INDICES), {"axis": 1})],
     "HostGatherElementsBackward": [Call((normal(2, 3), INDICES), {"axis": 0, "src_shape": [3, 4]})],
     "HostGatherND": [

@@ -9,12 +9,14 @@ from .classes import cross_entropy, negative_log_likelihood
 from .divergence import kl_divergence
 from .reducing import Reduction
 from .regression import huber, mean_absolute_error, mean_squared_error, smooth_l1
+from .sequences import ctc
 
 __all__ = [
     "Reduction",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "ctc",
     "huber",
     "kl_divergence",
     "mean_absolute_error",

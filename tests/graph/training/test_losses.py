@@ -1,5 +1,6 @@
 """Losses against their formulas in double precision, their gradients against differences, and what they refuse."""
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -368,3 +369,135 @@ REFUSED = {
 @each("name", REFUSED)
 def test_what_does_not_fit_is_refused(name):
     refused(*REFUSED[name])
+
+
+# --- sequences ---
+
+
+def ways(probabilities, labels, blank):
+    """The probability of labels by all ways through all times, one by one."""
+    found = 0.0
+    for way in itertools.product(range(probabilities.shape[1]), repeat=len(probabilities)):
+        told = [c for c, _ in itertools.groupby(way) if c != blank]
+        if told == list(labels):
+            found += np.prod(probabilities[np.arange(len(way)), list(way)])
+    return found
+
+
+SEQUENCES = {
+    "labels": np.array([[1, 1, 2], [2, 1, -7], [1, 2, 1], [9, 9, 9], [1, 1, 1]]),
+    "times": np.array([5, 4, 3, 2, 4]),
+    "lengths": np.array([3, 2, 3, 0, 3]),
+}
+
+
+def of_ways(x, y, times, lengths, blank):
+    p = np.exp(log_softmax(x))
+    rows = zip(p, y, times, lengths, strict=True)
+    return np.array([-np.log(ways(q[:t], labels[:n], blank)) for q, labels, t, n in rows])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_ctc_is_the_sum_of_all_ways(reduction, dtype):
+    x = RNG.normal(size=(5, 5, 3))
+    y, times, lengths = SEQUENCES.values()
+    with np.errstate(divide="ignore"):
+        want = of_ways(x, y, times, lengths, 0)
+    fits = np.isfinite(want)
+    assert fits.tolist() == [True, True, True, True, False]
+    build = partial(T.ctc, reduction=reduction, zero_infinity=True)
+
+    def loss(graph, x, y, times, lengths):
+        return build(graph, x, y, times, lengths)
+
+    arrays = {"x": x.astype(dtype), "y": y, "times": times, "lengths": lengths}
+    found, (gradient,), _ = run(loss, arrays, by=["x"], opened=(0, 1), second=dtype is np.float64)
+    counted = np.where(fits, want, 0)
+    reduced = {
+        "mean": np.mean(counted / np.maximum(lengths, 1)),
+        "sum": counted.sum(),
+        "none": counted,
+    }[reduction]
+    np.testing.assert_allclose(found, reduced, rtol=1e-5 if dtype is np.float32 else 1e-9)
+    slopes = np.zeros_like(x)
+    for n, t, c in np.ndindex(4, 5, 3):
+        moved = [x[n : n + 1].copy() for _ in range(2)]
+        moved[0][0, t, c] += 1e-5
+        moved[1][0, t, c] -= 1e-5
+        up, down = (of_ways(one, *(a[n : n + 1] for a in (y, times, lengths)), 0)[0] for one in moved)
+        slopes[n, t, c] = (up - down) / 2e-5 / (5 * max(lengths[n], 1) if reduction == "mean" else 1)
+    within = 1e-5 if dtype is np.float32 else 1e-8  # of f32 logits, whose LogSoftmax is rounded
+    np.testing.assert_allclose(gradient, slopes, rtol=within, atol=within)
+    assert not gradient[4].any()
+    assert not gradient[2, 3:].any()
+
+
+def test_what_ctc_can_not_align_is_infinite():
+    x, (y, times, lengths) = np.zeros((5, 5, 3)), SEQUENCES.values()
+    loss, _, _ = run(
+        lambda graph, *given, **more: T.ctc(graph, *given, *more.values(), reduction="none"),
+        {"x": x, "y": y, "times": times, "lengths": lengths},
+        by=["x"],
+    )
+    assert np.isinf(loss).tolist() == [False, False, False, False, True]
+
+
+def test_ctc_of_logits_of_any_size():
+    x = np.zeros((1, 6, 3), np.float32)
+    x[0, np.arange(6), [0, 1, 0, 1, 2, 2]] = 1e4
+    loss, (slope,), _ = run(
+        lambda graph, *given, **more: T.ctc(graph, *given, *more.values()),
+        {"x": x, "y": np.array([[1, 1, 2]]), "times": np.array([6]), "lengths": np.array([3])},
+        by=["x"],
+    )
+    assert loss == 0
+    np.testing.assert_allclose(slope, np.zeros_like(x), atol=1e-12)
+
+
+WRONG_SEQUENCES = {
+    "the blank": ({"labels": [[1, 0]]}, "'labels' must not be the blank, 0; give attribute 'blank' a class"),
+    "a class too many": ({"labels": [[1, 3]]}, "'labels' must be from 0 to 2, got 3"),
+    "below 0": ({"labels": [[1, -1]]}, "'labels' must be from 0 to 2, got -1"),
+    "too many labels": ({"label_lengths": [3]}, "'label_lengths' must be from 0 to 2, got 3"),
+    "too long a time": ({"logit_lengths": [5]}, "'src_lengths' must be from 0 to 4, got 5"),
+}
+
+
+@each("name", WRONG_SEQUENCES)
+def test_sequences_that_do_not_fit(name):
+    changed, message = WRONG_SEQUENCES[name]
+    feeds = {"labels": [[1, 2]], "logit_lengths": [4], "label_lengths": [2]} | changed
+    graph = og.Graph()
+    x, y = graph.input("logits", "f32", [1, 4, 3]), graph.input("labels", "s64", [1, 2])
+    times, lengths = graph.input("logit_lengths", "s64", [1]), graph.input("label_lengths", "s64", [1])
+    graph.output(T.ctc(graph, x, y, times, lengths), name="loss")
+    model = graph.compile()
+    with pytest.raises(og.ArgumentError, match=message):
+        model(logits=np.zeros((1, 4, 3), np.float32), **{n: np.array(a) for n, a in feeds.items()})
+
+
+CTC = [("f32", [2, 4, 3]), ("s64", [2, 2]), ("s64", [2]), ("s64", [2])]
+REFUSED_SEQUENCES = {
+    "two axes": (T.ctc, [("f32", [4, 3]), *CTC[1:]], r"ctc: logits must have shape \[N, T, C\]"),
+    "labels of numbers": (T.ctc, [CTC[0], ("f32", [2, 2]), *CTC[2:]], "labels must be s32 or s64"),
+    "two types": (
+        T.ctc,
+        [*CTC[:2], ("s32", [2]), CTC[3]],
+        "logit_lengths must be of the type of labels, s64",
+    ),
+    "times first": (
+        T.ctc,
+        [("f32", [4, 2, 3]), *CTC[1:]],
+        r"labels must have shape \[N, S\] for logits of \[4, 2, 3\]",
+    ),
+    "a matrix of lengths": (T.ctc, [*CTC[:3], ("s64", [2, 1])], r"label_lengths must have shape \[N\]"),
+    "blank": (partial(T.ctc, blank=3), CTC, "blank must be one of the classes, 0 or more and below 3, got 3"),
+    "no blank": (partial(T.ctc, blank=None), CTC, "blank must be an integer, got None"),
+    "zero_infinity": (partial(T.ctc, zero_infinity=1), CTC, "zero_infinity must be True or False, got 1"),
+}
+
+
+@each("name", REFUSED_SEQUENCES)
+def test_what_can_be_no_sequence_is_refused(name):
+    refused(*REFUSED_SEQUENCES[name])

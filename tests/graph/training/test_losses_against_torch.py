@@ -340,3 +340,43 @@ def test_no_labels(name, weights, reduction):
         {"x": np.zeros((0, 3), np.float32), "y": np.zeros(0, np.int64)},
         by=["x"],
     )
+
+
+@settings(max_examples=60)
+@given(
+    data=st.data(),
+    sizes=st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(2, 5), st.integers(1, 4)),
+    zero_infinity=st.booleans(),
+    reduction=reductions,
+    dtype=dtypes,
+)
+def test_ctc(data, sizes, zero_infinity, reduction, dtype):
+    count, time, classes, most = sizes
+    rng = np.random.default_rng(data.draw(seeds))
+    blank = data.draw(st.integers(0, classes - 1))
+    arrays = {
+        "logits": (3 * rng.normal(size=(count, time, classes))).astype(dtype),
+        "labels": rng.choice(np.delete(np.arange(classes), blank), (count, most)),
+        "times": rng.integers(0, time + 1, count),
+        "lengths": rng.integers(0, most + 1, count),
+    }
+
+    def ours(graph, logits, labels, times, lengths):
+        return T.ctc(
+            graph,
+            logits,
+            labels,
+            times,
+            lengths,
+            blank=blank,
+            zero_infinity=zero_infinity,
+            reduction=reduction,
+        )
+
+    def expected(logits, labels, times, lengths):
+        logs = logits.log_softmax(2).movedim(1, 0)
+        return F.ctc_loss(
+            logs, labels, times, lengths, blank=blank, zero_infinity=zero_infinity, reduction=reduction
+        )
+
+    compared(ours, expected, arrays, by=["logits"], opened=(0, 1), rtol=1e-4, atol=1e-5)
