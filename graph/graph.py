@@ -233,6 +233,52 @@ class Graph(GraphCore):
         self._take_over(trial)
         return found
 
+    def adapters(
+        self,
+        rank: int,
+        pattern: str | Sequence[str],
+        *,
+        alpha: float | None = None,
+        trained: str | Sequence[str] = (),
+        seed: int = 0,
+    ) -> Self:
+        """The same graph with low-rank adapters (LoRA) beside weights that stay as they are; this one stays as it is.
+
+        Beside each MatMul and Convolution whose weights are named, alpha / rank times the product by A and B is added.
+        A is drawn, B is zero, so that results are the same at first. Parameters become constants, but for A, B, moving
+        statistics and those of `trained`, so that a Trainer makes no gradients by them and keeps no state for them.
+
+        Args:
+            rank: rows of A, columns of B.
+            pattern: of names of weights, or several, as `*.query.weight`. What else they fit stays as it is.
+            alpha: scales what is added; `rank` if None.
+            trained: patterns of names of other parameters that are to be trained, as those of a new head.
+            seed: of A: uniform numbers up to 1 / √(elements that a row is multiplied by).
+
+        Returns:
+            A graph that is not finalized. `layer.weight` has `layer.lora_A.weight`, (rank, inputs), and
+            `layer.lora_B.weight`, (outputs, rank), beside it, as PEFT names them.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: no rank; a pattern that fits nothing, or no weights.
+            UnsupportedError: weights of a convolution with groups.
+        """
+        from .precision.adapters import adapters
+
+        return adapters(self, rank, pattern, alpha=alpha, trained=trained, seed=seed)
+
+    def merge_adapters(self) -> Self:
+        """The graph of `adapters` with each adapter added to its weights, and no adapters; this one stays as it is.
+
+        What other ops read of the weights too, as an embedding does, stays as it was for these.
+
+        Raises:
+            ArgumentError: there are no adapters.
+        """
+        from .precision.merging import merged
+
+        return merged(self)
+
     def jvp(
         self, outputs: Sequence[LogicalTensor], wrt: Sequence[LogicalTensor], tangents: object
     ) -> list[LogicalTensor | None]:
