@@ -9,7 +9,6 @@ import sys
 import time
 import traceback
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
@@ -30,8 +29,11 @@ from .averaging import Layout, averaged
 from .batch_norm import synchronise_batch_norm
 from .buckets import Bucket, HalfBucket, WholeBucket
 from .cores import split_cores as give_cores
+from .exchange import Exchange
+from .explaining import SENT, Words, explanation, short
 from .neighbours import connected
 from .tracing import waited as traced_wait
+from .step import Owed
 from .watch import Watch
 from .weighted_means import weigh_over_ranks
 
@@ -83,9 +85,9 @@ class MpiCommunicator:
         self.bucket_bytes, self.data_type = bucket_bytes, data_type
         self.sync_batch_norm = sync_batch_norm
         self.timeout = timeout
-        self._buckets: list[Bucket] = []
-        self._numbers: dict[tuple[Layout, ...], list[int]] = {}
-        self._flying: deque[Bucket] = deque()
+        self._exchange = Exchange(self)
+        self._totals = 0  # since the last meeting
+        self._alone = False  # another rank is lost, or hangs
         self.share = 1.0  # of this rank in means: 1 where all have equally much
         self._open = True
         self._calls = 0  # that all ranks make together
@@ -144,50 +146,42 @@ class MpiCommunicator:
         Returns:
             Their numbers.
         """
-        wanted = tuple((tuple(sizes), data_type) for sizes, data_type in layouts)
-        if wanted not in self._numbers:
-            first = len(self._buckets)
-            self._buckets += [self._bucket(sizes, data_type) for sizes, data_type in wanted]
-            self._numbers[wanted] = list(range(first, len(self._buckets)))
-        return self._numbers[wanted]
+        return self._exchange.numbers(layouts)
 
-    def _bucket(self, sizes: tuple[int, ...], data_type: DataType) -> Bucket:
+    def bucket(self, sizes: tuple[int, ...], data_type: DataType) -> Bucket:
+        """A bucket of pieces of so many elements, sent in that type."""
         if data_type is DataType.bf16:
             return HalfBucket(self._starts, self._returns, sizes)
         return WholeBucket(self._starts, self._mpi, sizes, numpy_type(data_type))
 
     def put(self, bucket: int, piece: int, values: Array) -> None:
         """Copies a tensor into its place of a bucket; the last one of them starts the exchange."""
-        one = self._buckets[bucket]
-        if not one.done:  # of a run that was cut short
-            self._until(partial(self._landed, one), "the mean of a bucket")
-        one.write(piece, values, self.share)
-        one.missing.discard(piece)
-        if not one.missing:
-            one.missing.update(range(len(one.sizes)))
-            self._count("the mean of a bucket")
-            one.start()
-            self._flying.append(one)
-        self._advance()
+        self._exchange.put(bucket, piece, values)
 
     def get(self, bucket: int, piece: int, out: Array) -> None:
         """Waits for a bucket, and copies the mean of one of its tensors."""
-        one = self._buckets[bucket]
-        if not one.done:
-            self._until(partial(self._landed, one), "the mean of a bucket")
-        one.read(piece, out)
+        self._exchange.get(bucket, piece, out)
 
-    def _landed(self, one: Bucket) -> bool:
-        self._advance()
-        return one.done
-
-    def _advance(self) -> None:
-        """Lets what is under way go on, in the order in which it began."""
-        for one in self._flying:
-            if not one.advance():
-                break
-        while self._flying and self._flying[0].done:
-            self._flying.popleft()
+    def abandon(self, owed: Iterable[Owed]) -> bool:
+        """See `step.Communicator`."""
+        done = self._totals
+        left = [one for one in owed if not self._exchange.has(one.bucket, one.piece)]
+        if self._alone or not any(one.bucket is not None for one in left):
+            return False
+        for one in left:
+            if one.bucket is not None:
+                self._exchange.put(
+                    one.bucket, one.piece, np.full(one.elements, np.nan, np.float32), share=1.0
+                )
+            elif done:
+                done -= 1
+            else:
+                self._exchange.land()
+                wide = one.data_type if one.data_type is DataType.f64 else DataType.f32
+                nothing = np.full(one.elements, np.nan, numpy_type(wide))
+                self.total(nothing, np.empty_like(nothing))
+        self._exchange.land()
+        return True
 
     # --- at once ---
 
@@ -195,6 +189,7 @@ class MpiCommunicator:
         """Waits for all ranks, and writes the sum of what they have; f32 or f64."""
         given = np.ascontiguousarray(values)
         result = out if out.flags.c_contiguous else np.empty_like(given)
+        self._totals += 1
         self._wait(self._comm.Iallreduce(given, result, self._mpi.SUM), "a sum over the ranks")
         if result is not out:
             np.copyto(out, result)
@@ -240,7 +235,7 @@ class MpiCommunicator:
         for one in both:
             self._wait(one, what)
         if highest[2] or highest[0] != -highest[1]:
-            self._explain(what, repr(value), failure)
+            self._explain(what, repr(value), str(digest), failure)
         elif self.sync_batch_norm and highest[3] != -highest[4]:
             raise ResourceError(
                 f"{what}: sync_batch_norm takes parts of one length on all ranks, got {-highest[4]} to {highest[3]}; "
@@ -248,27 +243,17 @@ class MpiCommunicator:
             )
         else:
             self.share = weight * self.size / float(total[0]) if total[0] else 1.0
+            self._exchange.begin(self.share)
+            self._totals = 0
 
-    def _explain(self, what: str, value: str, failure: Exception | None) -> None:
+    def _explain(self, what: str, value: str, digest: str, failure: Exception | None) -> None:
         """Tells why the ranks can't go on; not to a rank that has failed itself, which knows."""
-        texts = self._texts([what, value, "" if failure is None else str(failure) or type(failure).__name__])
+        reason = "" if failure is None else str(failure) or type(failure).__name__
+        mine = Words(what, value[:SENT], digest, reason[:SENT])
+        texts = [Words(*each) for each in self._texts(mine)]
         if failure is not None:
             return
-        for rank, (there, _, reason) in enumerate(texts):
-            if reason:
-                raise ResourceError(
-                    f"rank {self.rank} can't go on from {what}, because rank {rank} has failed in {there}: {reason}"
-                )
-        rank, there, other = next((n, t, v) for n, (t, v, _) in enumerate(texts) if (t, v) != (what, value))
-        if there != what:
-            raise ResourceError(
-                f"all ranks must do the same, but rank {self.rank} is at {what} and rank {rank} at {there}; let all "
-                "make the same calls in the same order, and let only the data differ"
-            )
-        raise ResourceError(
-            f"{what} must be the same on all ranks, but rank {self.rank} has {_short(value)} and rank {rank} "
-            f"{_short(other)}; make the same graph everywhere, and let only the data differ"
-        )
+        raise ResourceError(explanation(self.rank, texts))
 
     def _texts(self, texts: Sequence[str]) -> list[list[str]]:
         """The texts of every rank."""
@@ -283,22 +268,29 @@ class MpiCommunicator:
 
     # --- waiting ---
 
-    def _count(self, what: str) -> None:
+    def count(self, what: str) -> None:
         """Counts a call that all ranks make together."""
         self._calls += 1
         if self._watch is not None:
             self._watch.note(self._calls, what)
 
     def _wait(self, request: Any, what: str) -> None:
-        self._count(what)
-        self._until(request.Test, what)
+        self.count(what)
+        self.until(request.Test, what)
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
+    def until(self, done: Callable[[], bool], what: str) -> None:
         """Looks until something is done.
 
         Raises:
             ResourceError: it takes longer than the timeout, or a rank has ended that it would need.
         """
+        try:
+            self._look_until(done, what)
+        except ResourceError:
+            self._alone = True
+            raise
+
+    def _look_until(self, done: Callable[[], bool], what: str) -> None:
         begun = time.perf_counter()
         look = LOOK_SECONDS
         while not done():
@@ -409,10 +401,6 @@ def _end(why: str) -> None:
     os._exit(1)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:200]}…"
-
-
 def _end_all(
     comm: MpiCommunicator, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
@@ -422,7 +410,7 @@ def _end_all(
     sys.stderr.write(f"{told}rank {comm.rank} of {comm.size} has failed, and ends all others\n")
     sys.stderr.flush()
     time.sleep(LAST_WORDS_SECONDS)
-    comm.abort(f"it has failed: {_short(one_line(error))}")
+    comm.abort(f"it has failed: {short(one_line(error))}")
 
 
 def settings(

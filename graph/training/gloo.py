@@ -46,9 +46,9 @@ class GlooCommunicator(MpiCommunicator):
         if _began and not _open and distributed.is_initialized():
             distributed.destroy_process_group()
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
+    def until(self, done: Callable[[], bool], what: str) -> None:
         try:
-            super()._until(done, what)
+            super().until(done, what)
         except _BrokenError as error:  # Gloo sees at once that a connection is lost; the watch knows whose
             end = time.monotonic() + NAMING_SECONDS
             while time.monotonic() < end:

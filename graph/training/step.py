@@ -28,6 +28,22 @@ EXCHANGING = ("HostMeanStart", "HostRankSum", "HostRankWeight")
 """Kinds of ops by which processes give something to the others."""
 
 
+@frozen
+class Owed:
+    """A tensor that a step gives to the other processes, which wait for it.
+
+    Attributes:
+        bucket, piece: its place; None and 0 where all wait for each other at once.
+        elements: how many it has.
+        data_type: of the tensor.
+    """
+
+    bucket: int | None
+    piece: int
+    elements: int
+    data_type: DataType
+
+
 class Communicator(Protocol):
     """Processes that train one model together.
 
@@ -73,6 +89,17 @@ class Communicator(Protocol):
         """
         ...
 
+    def abandon(self, owed: Iterable[Owed]) -> bool:
+        """Gives the others NaN in the place of what a step that broke off still owes them, so that they skip it.
+
+        Args:
+            owed: all that a step gives, in order.
+
+        Returns:
+            Whether they will: not where nothing was owed any more, or another process is lost.
+        """
+        ...
+
 
 @frozen(kw_only=True)
 class Step:
@@ -85,7 +112,8 @@ class Step:
         rates: the input of the rate of each optimizer, see `Numbers`.
         step: an input, see `Numbers`.
         seeds: inputs, one for each Dropout.
-        exchanged: what it exchanges with other processes, in order: the kind of op, elements and data type of each.
+        owed: what it gives to other processes, in order.
+        exchanged: the same, as it is on all of them: the kind of op, elements and data type of each.
         outputs: of the model, by their names, where they were asked for.
     """
 
@@ -95,6 +123,7 @@ class Step:
     rates: tuple[tuple[Optimizer, LogicalTensor], ...]
     step: LogicalTensor
     seeds: tuple[LogicalTensor, ...]
+    owed: tuple[Owed, ...]
     exchanged: tuple[tuple[str, int, str], ...]
     outputs: Signature
 
@@ -182,6 +211,7 @@ def training_step(
             graph.assign(target, value)
     told = {name: graph.tensor(tensor.id) for name, tensor in outputs.items()}
     graph.prune([loss, norm, *told.values()])
+    given = exchanged(graph) if comm is not None else ()
     return Step(
         graph=graph,
         loss=loss,
@@ -189,15 +219,25 @@ def training_step(
         rates=rates,
         step=step,
         seeds=seeds,
-        exchanged=_exchanged(graph) if comm is not None else (),
+        owed=tuple(one for _, one in given),
+        exchanged=tuple((kind, one.elements, one.data_type.value) for kind, one in given),
         outputs=Signature([], list(told.items()), graph.ops if told else ()),
     )
 
 
-def _exchanged(graph: Graph) -> tuple[tuple[str, int, str], ...]:
+def exchanged(graph: Graph) -> tuple[tuple[str, Owed], ...]:
+    """What a step gives to other processes, in order, with the kinds of the ops that do."""
     known, ops = infer(topological(graph.ops), {t.id: t for t in graph.tensors}, {})
     return tuple(
-        (op.kind, math.prod(known[op.inputs[0].id].dims), op.inputs[0].data_type.value)
+        (
+            op.kind,
+            Owed(
+                op.attributes.integer("bucket") if "bucket" in op.attributes else None,
+                op.attributes.integer("piece") if "piece" in op.attributes else 0,
+                math.prod(known[op.inputs[0].id].dims),
+                op.inputs[0].data_type,
+            ),
+        )
         for op in ops
         if op.kind in EXCHANGING
     )

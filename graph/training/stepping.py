@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, SkippedStepWarning
+from ...ops.errors import ArgumentError, ResourceError, SkippedStepWarning
+from ...ops.values import one_line
 from ..compile.options import Tune
 from ..compile.signature import Results
 from ..graph import Graph
@@ -16,6 +17,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.interrupts import held_back
+from .agreement import agree
 from .meeting import meeting
 from .metrics import batch_size
 from .program import Feeds, Program, Shapes, arrays_by_name
@@ -23,6 +25,8 @@ from .settings import Precision, Settings
 from .state import State
 from .step import PREFIX, Step, outputs_of, training_step
 
+END = "the end of a skipped step"
+"""Where processes meet once more when a step was not done."""
 WORD = (1 << 63) - 1
 Seen = Callable[[float, bool, Results, Mapping[str, Array]], None]
 """Takes the loss of a step, whether it was skipped, the outputs of the model, and what was fed."""
@@ -42,8 +46,11 @@ class Stepping:
 
     def __init__(self, graph: Graph, loss: LogicalTensor, state: State, settings: Settings) -> None:
         self._graph, self._loss, self._state, self._settings = graph, loss, state, settings
+        if settings.comm is not None:
+            agree(settings.comm, graph, loss, state.optimizers, settings.precision.value)
         tune = Tune.off if settings.deterministic else Tune.online
         self._options: dict[str, Any] = {**settings.compile_options, "tune": tune, "choices": state.choices}
+        self._broken: Exception | None = None
         kept = settings.kept_shapes
         self.programs: BoundedCache[tuple[Shapes, bool], tuple[Step, Program]] = BoundedCache(
             kept,
@@ -61,16 +68,25 @@ class Stepping:
         state, comm = self._state, self._settings.comm
         done = state.steps + state.skipped
         with meeting(comm, "Trainer.step") as brought:
+            if comm is not None and self._broken is not None:
+                raise ResourceError(
+                    "a step broke off here when the other processes had all they need to do it: "
+                    f"{one_line(self._broken)}; go on in a new trainer, from a checkpoint"
+                )
             arrays = arrays_by_name(self._graph, feeds)
             shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
             step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
-            program.take(arrays, self._numbers(step, done))
-            brought.value, brought.weight = step.exchanged, batch_size(arrays.values())
+            numbers = self._numbers(step, done)
+            program.take(arrays, numbers)
+            rates = [numbers[label(rate)] for _, rate in step.rates]
+            brought.value, brought.weight = (step.exchanged, rates), batch_size(arrays.values())
         with held_back():  # parameters and the optimizer's state change together
-            results = program.run()
+            results = self._run(step, program)
             loss = float(results[label(step.loss)].reshape(()))
             norm = float(results[label(step.norm)])
             skipped = not np.isfinite(norm)
+            if skipped and comm is not None:  # on all alike; one may have broken off
+                comm.meet(END)
             state.skipped += skipped
             state.steps += not skipped
             if seen is not None:
@@ -83,6 +99,18 @@ class Stepping:
                 stacklevel=3,
             )
         return loss
+
+    def _run(self, step: Step, program: Program) -> Mapping[str, Array]:
+        """Runs a step. Where it breaks off on this process, the others skip it, or hear of it at the next one."""
+        comm = self._settings.comm
+        try:
+            return program.run()
+        except Exception as error:
+            if comm is not None and comm.abandon(step.owed):
+                comm.meet(END, failure=error)
+            else:
+                self._broken = error
+            raise
 
     def _numbers(self, step: Step, done: int) -> dict[str, float]:
         """Values of the inputs that training has added, for the step after so many."""

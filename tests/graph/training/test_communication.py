@@ -190,7 +190,11 @@ def test_cpus_are_divided(cpus, ranks, shares):
             2,
             "sync_batch_norm takes parts of one length on all ranks, got 3 to 4; leave out",
         ),
-        ("trains_other_parameters", 2, r"Trainer.step must be the same on all ranks, but rank [01] has"),
+        (
+            "trains_other_parameters",
+            2,
+            r"the ops of the graph must be the same on all ranks, but rank [01] has",
+        ),
         (
             "validates_alone",
             2,
