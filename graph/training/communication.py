@@ -32,8 +32,8 @@ from .cores import split_cores as give_cores
 from .exchange import Exchange
 from .explaining import SENT, Words, explanation, short
 from .neighbours import connected
-from .tracing import waited as traced_wait
 from .step import Owed
+from .tracing import waited as traced_wait
 from .watch import Watch
 from .weighted_means import weigh_over_ranks
 

@@ -96,16 +96,12 @@ class Neighbour:
 def here() -> list[str]:
     """What two processes have in common that reach each other by the loopback; the last, that do in /proc too."""
     found = [socket.gethostname()]
-    for name, read in (
-        ("/proc/sys/kernel/random/boot_id", lambda path: Path(path).read_text("utf-8").strip()),
-        ("/proc/self/ns/net", os.readlink),
-        ("/proc/self/ns/pid", os.readlink),
-    ):
-        try:
-            found.append(read(name))
-        except OSError:
-            found.append("")
-    return found
+    with suppress(OSError):
+        found.append(Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip())
+    for name in ("net", "pid"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/ns/{name}"))
+    return found + [""] * (4 - len(found))
 
 
 def connected(

@@ -219,7 +219,7 @@ class Watch:
 
     def _whereabouts(self) -> str:
         """Where this process is, as far as others wait for it."""
-        frame = sys._current_frames().get(self._main)
+        frame = sys._current_frames().get(self._main)  # pyright: ignore[reportPrivateUsage] -- as documented
         calls = traceback.extract_stack(frame)[-DEPTH:] if frame is not None else []
         places = ", ".join(f"{one.filename}:{one.lineno} in {one.name}" for one in calls)
         return f"came last to {self._at}, {time.monotonic() - self._since:.0f} s ago, and is at {places or 'its end'}"
