@@ -305,16 +305,18 @@ def canonical_attributes(
                 f"{op}: unknown attribute {format_value(name)}{hint}; "
                 f"it has {', '.join(sorted(by_spelling)) or 'no attributes'}"
             )
+    missing = {name: spec for name, spec in by_spelling.items() if spec.required and name not in given}
+    if len(missing) == 1:
+        [(name, spec)] = missing.items()
+        raise AttributeValueError(f"{op}: required attribute '{name}' is missing; give {spec.expects}")
+    if missing:
+        told = [f"'{name}' ({spec.expects})" for name, spec in missing.items()]
+        raise AttributeValueError(
+            f"{op}: required attributes {', '.join(told[:-1])} and {told[-1]} are missing; give them"
+        )
     values: dict[str, AttributeValue] = {}
     for name, spec in by_spelling.items():
-        if name not in given:
-            if spec.required:
-                raise AttributeValueError(
-                    f"{op}: required attribute '{name}' is missing; give {spec.expects}"
-                )
-            value = spec.default
-        else:
-            value = canonical_value(spec, given[name], op, name)
+        value = canonical_value(spec, given[name], op, name) if name in given else spec.default
         if value is not None:
             values[spec.name] = value
     return Attributes(values)

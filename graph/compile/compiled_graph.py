@@ -22,6 +22,7 @@ from ..runtime.locking import Lock
 from ..runtime.tensor import Tensor, allocate, check_array, plain_array
 from .compiled_partition import bytes_of
 from .held import Held
+from .no_graph import NoGraph
 from .options import CompileOptions
 from .partition import Partition
 from .record import Explanations, Placed
@@ -40,11 +41,10 @@ def _compiled_anew(
     return compiler(None if engine is None else Engine(machine_code=engine[0], threads=engine[1]))
 
 
-class CompiledGraph:
+class CompiledGraph(NoGraph):
     """A graph that runs: call it with arrays, get arrays. Thread-safe.
 
-    It is pickled and copied by its description: the graph, and how it was compiled. What is unpickled has been
-    compiled anew, for the library and the CPU that are there, on that process's default engine if it was on this one's.
+    A pickle or copy is its description, compiled anew, on that process's default engine if it was on this one's.
 
     Where it assigns parameters, calls come one after another, and nobody may read or write the parameters meanwhile.
 

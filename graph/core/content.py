@@ -134,7 +134,12 @@ class Content:
             raise GraphError(
                 f"the graph has no tensor with the id {format_value(key)}; it has {format_value(list(self.tensors))}"
             )
-        return self.tensors[number]
+        found = self.tensors[number]
+        if isinstance(key, LogicalTensor) and key.name and found.name and key.name != found.name:
+            raise GraphError(
+                f"{key} is of another graph: in this one, {found} has its id; take a tensor of this graph"
+            )
+        return found
 
     def has(self, item: object) -> bool:
         """Whether there is an op, a tensor, or a tensor of that name."""
@@ -182,7 +187,8 @@ class Content:
             known.shape,
             tensor.shape,
             f"{where}{tensor} has shape {format_shape(tensor.shape)}, but the graph's tensor with the id "
-            f"{tensor.id} has {format_shape(known.shape)}; describe one id in one way",
+            f"{tensor.id} has {format_shape(known.shape)}; describe one id in one way, and use a tensor in the graph "
+            "that made it",
         )
         return (tensor if tensor.name else known).with_shape(shape)
 

@@ -231,9 +231,16 @@ def _tensors(values: object, label: str, what: str, ports: Sequence[str]) -> tup
     for position, value in enumerate(items):
         if not isinstance(value, LogicalTensor):
             port = f"'{ports[position]}'" if position < len(ports) else f"{position}"
+            held = isinstance(value, float | int | list | tuple) or hasattr(value, "__array__")
             raise ArgumentTypeError(
                 f"{label}: {what} {port} must be a LogicalTensor, got {format_value(value)} of type "
-                f"{type(value).__name__}; arrays are given when the op is executed"
+                f"{type(value).__name__}; "
+                + (
+                    "graph.constant(…) makes one of what stays as it is, graph.parameter(…) of what is trained, and "
+                    "graph.input(…) of what each call brings"
+                    if held
+                    else "graph.input(…) and the graph's ops make them"
+                )
             )
     return cast("tuple[LogicalTensor, ...]", tuple(items))
 

@@ -128,6 +128,20 @@ class Step:
     outputs: Signature
 
 
+def loss_of(graph: Graph, loss: LogicalTensor) -> LogicalTensor:
+    """The loss, as the graph has it.
+
+    Raises:
+        GraphError: it is another graph's, or was taken out.
+    """
+    if loss.id not in {t.id for t in graph.tensors}:
+        raise GraphError(
+            f"the loss {loss} is not in the graph: it is another one's, or graph.prune(…) has taken it out; prune with "
+            "the loss among what stays, as graph.prune([logits, loss])"
+        )
+    return graph.tensor(loss)
+
+
 def trainable(graph: Graph) -> list[LogicalTensor]:
     """The parameters that a loss may be differentiated by: of floating-point numbers, and not assigned by the graph."""
     assigned = {parameter.id for parameter, _ in graph.assignments}

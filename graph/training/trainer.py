@@ -25,7 +25,7 @@ from .program import Feeds
 from .settings import Precision, Settings
 from .state import State
 from .state_dict import state_dict
-from .step import Communicator, check_trainable
+from .step import Communicator, check_trainable, loss_of
 from .stepping import Stepping
 
 
@@ -78,7 +78,9 @@ class Trainer:
         if isinstance(graph, OpenGraph):
             raise GraphError(f"Trainer takes a Graph, got {graph!r}: {no_graph_yet(graph)}")
         if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(f"Trainer takes a Graph, got {format_value(graph)}")
+            raise ArgumentTypeError(
+                f"Trainer takes a Graph, got {format_value(graph)}; what is compiled can't be trained, the graph can"
+            )
         if not isinstance(loss, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"Trainer takes the loss as a LogicalTensor, got {format_value(loss)}")
         self._settings = Settings(
@@ -92,7 +94,7 @@ class Trainer:
         )
         self.optimizer = optimizer
         self._graph = graph.with_shapes({}) if graph.finalized else copy.copy(graph)
-        self._loss = self._graph.tensor(loss.id)
+        self._loss = loss_of(self._graph, loss)
         if self._loss.shape is not None and any(d not in (1, -1) for d in self._loss.shape):
             raise ShapeError(
                 f"the loss must be one number, got {self._loss} of shape {format_shape(self._loss.shape)}; reduce it"

@@ -1,0 +1,19 @@
+"""What a model that was compiled says to those who take it for its graph."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class NoGraph:
+    """Has none of a graph's methods, and says where they are."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        told = f"'{type(self).__name__}' has no attribute '{name}'"
+        # Libraries ask for private names in passing, also of what is not yet made.
+        if name.startswith("_") or not hasattr(type(self.__dict__.get("_graph")), name):
+            raise AttributeError(told)
+        raise AttributeError(
+            f"{told}, which graphs have: it is compiled, and stays as it is; call graph.{name}(…) of the graph, and "
+            "compile what that gives"
+        )
