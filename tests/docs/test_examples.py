@@ -155,10 +155,17 @@ def test_train_ray(tmp_path):
     assert told[:lost] == [
         (step, losses[step]) for step in range(lost)
     ]  # those that are done again are the same
+    more = ("--workers", "1", "--steps", str(steps + 3), "--folder", str(tmp_path))
+    again = run(tmp_path, "train_ray.py", *more, seconds=600, warns=True)  # goes on, with fewer workers
+    found = [
+        (int(step), float(loss)) for step, loss in re.findall(r"step (\d+): loss (\S+), 1 workers", again)
+    ]
+    assert [step for step, _ in found] == [*range(steps, steps + 3)]
+    losses |= dict(found)
     example = runpy.run_path(str(EXAMPLES / "train_ray.py"))
     images, labels = example["digits"]()
     trainer, batch = example["trainer_of"](None), example["BATCH"]
-    for step in range(steps):
+    for step in range(steps + 3):
         drawn = np.random.default_rng(step).permutation(len(images))[:batch]
         assert losses[step] == pytest.approx(
             trainer.step({"x": images[drawn], "labels": labels[drawn]}), rel=1e-4
