@@ -151,7 +151,9 @@ def check(model: str, batch: int | None, turns: int) -> None:
             timed.forget()
             steps.clear()
     small, large = exchange_times(comm, 4 << 20)
-    gathered = MPI.COMM_WORLD.gather((timed.timeline().to_json(), statistics.median(steps), small, large))
+    gathered = MPI.COMM_WORLD.gather(
+        (timed.timeline(statistics.median).to_json(), statistics.median(steps), small, large)
+    )
     if gathered is None:
         return
     timeline = Timeline.from_json(max((one for one, *_ in gathered), key=lambda one: one["total"]))
