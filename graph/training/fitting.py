@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from inspect import signature
 from itertools import islice
 from operator import length_hint
 from time import perf_counter
@@ -58,6 +59,9 @@ class Fitting:
         with meeting(self._comm, "Trainer.fit") as brought:
             count = _count(epochs, "epochs")
             start = None if first is None else _count(first, "first")
+            _check_metrics("metrics", metrics)
+            _check_metrics("training_metrics", training_metrics)
+            _check_callbacks(callbacks)
             if metrics and validation is None:
                 raise ArgumentError(
                     "fit: metrics are of validation data; give validation=… too, or training_metrics"
@@ -159,6 +163,7 @@ class Fitting:
         while True:
             try:
                 feeds = next(iterator)
+                _check_batch(feeds)
             except StopIteration:
                 return
             except Exception as error:
@@ -213,6 +218,35 @@ class Fitting:
         return intervals.tolist()
 
 
+def _check_batch(batch: object) -> None:
+    if isinstance(batch, list | tuple):
+        raise ArgumentTypeError(
+            "a batch must be a mapping from names of inputs to arrays, got a "
+            f"{type(cast('object', batch)).__name__}; give fit(FromTorch(batches, [name of each array])), and for "
+            "enumerate(…) what is in it"
+        )
+
+
+def _check_metrics(what: str, metrics: object) -> None:
+    if not isinstance(metrics, Mapping):
+        raise ArgumentTypeError(
+            f"fit: {what} must be a mapping from names to functions, {{'accuracy': Accuracy(…)}}, got "
+            f"{format_value(metrics)}"
+        )
+
+
+def _check_callbacks(callbacks: object) -> None:
+    if not isinstance(callbacks, Sequence):
+        raise ArgumentTypeError(
+            f"fit: callbacks must be a list, got {format_value(callbacks)}; write [callback] for one"
+        )
+    for one in cast("Sequence[object]", callbacks):
+        if not callable(one) or (isinstance(one, type) and issubclass(one, Callback)):
+            raise ArgumentTypeError(
+                f"fit: a callback must be a Callback or a function of an Epoch, got {format_value(one)}"
+            )
+
+
 def _begin(callback: Listener, told: Sequence[Epoch], ends: ExitStack) -> None:
     if isinstance(callback, Callback):
         ends.callback(callback.end)
@@ -242,6 +276,16 @@ def batches_of(batches: Batches, number: int, what: str) -> Iterable[Feeds]:
     Raises:
         ArgumentTypeError: they are none, or one alone.
     """
+    if callable(batches):
+        try:
+            signature(batches).bind(number)
+        except ValueError:  # it has none that could be looked at
+            pass
+        except TypeError as error:
+            raise ArgumentTypeError(
+                f"{what} must be a function of the number of the epoch, lambda epoch: …, got {format_value(batches)} "
+                f"({error})"
+            ) from None
     found = cast("object", batches(number) if callable(batches) else batches)
     if isinstance(found, Mapping) or not isinstance(found, Iterable):
         raise ArgumentTypeError(
