@@ -147,9 +147,8 @@ class _Lattice:
     def counted(self, op: Op) -> Array:
         """Which examples have a gradient: with zero_infinity those that have a way."""
         if not op.attributes.flag("zero_infinity"):
-            return np.ones(self.batch, bool)
-        found: Array = np.asarray(self.whole(self.forward())[0] > -np.inf)
-        return found
+            return np.full(self.batch, True)
+        return cast("Array", self.whole(self.forward())[0] > -np.inf)
 
 
 @kernel("HostCTC")

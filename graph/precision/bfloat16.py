@@ -235,11 +235,7 @@ def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting[Any]) ->
         return op.schema.family in ("reduction", "softmax") or op.kind.startswith("HostReduce")
 
     listed = list(ops)
-    found = {
-        op.id
-        for op in listed
-        if reduces(op) and single(op.outputs[0]) and count(rewriting.tensors[op.inputs[0].id]) != 1
-    }
+    found = {op.id for op in listed if reduces(op) and single(op.outputs[0])}
     before = {op.id for op in listed if op.id in found}
     for op in reversed(listed):
         readers = [reader for tensor in op.outputs for reader in topology.readers(tensor)]

@@ -199,12 +199,13 @@ def test_one_prediction_without_axes():
 # --- in bf16 ---
 
 
-def network(build, labels):
+def network(build, labels, size=4):
     graph = og.Graph()
-    x = graph.input("x", "f32", [4, 8])
+    x = graph.input("x", "f32", [size, 8])
     w = graph.parameter(RNG.normal(size=(8, 3)).astype(np.float32), name="w")
     found = graph.matmul(x, w)
-    return graph, build(graph, found, graph.input("y", *labels))
+    data_type, shape = labels
+    return graph, build(graph, found, graph.input("y", data_type, [size, *shape[1:]]))
 
 
 IN_BF16 = {
@@ -226,10 +227,11 @@ IN_BF16 = {
 }
 
 
+@pytest.mark.parametrize("size", [4, 1])
 @each("name", IN_BF16)
-def test_losses_stay_in_f32_where_models_are_bf16(name):
+def test_losses_stay_in_f32_where_models_are_bf16(size, name):
     build, labels = IN_BF16[name]
-    graph, loss = network(build, labels)
+    graph, loss = network(build, labels, size)
     graph.output(loss, name="loss")
     made = [op for op in graph.to("bf16").ops if op.kind not in ("TypeCast", "MatMul")]
     assert made
