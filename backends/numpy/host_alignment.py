@@ -113,9 +113,8 @@ class _Lattice:
                 value, change = np.where(last, found[0], value), np.where(last, found[1], change)
         return value, change
 
-    def shares(self) -> Iterator[tuple[int, Array, Array]]:
+    def shares(self, forward: Sequence[Pair]) -> Iterator[tuple[int, Array, Array]]:
         """At each time, the share of the ways that each class has, and how it changes."""
-        forward = self.forward()
         whole, by_whole = self.whole(forward)
         back = np.full(self.states.shape, -np.inf), np.zeros(self.states.shape)
         skipped = np.zeros_like(self.skips)
@@ -144,11 +143,10 @@ class _Lattice:
         found = np.bincount(places.reshape(-1), values.reshape(-1), minlength=self.batch * classes)
         return found.reshape(self.batch, classes)
 
-    def counted(self, op: Op) -> Array:
+    def counted(self, op: Op, forward: Sequence[Pair]) -> Array:
         """Which examples have a gradient: with zero_infinity those that have a way."""
-        if not op.attributes.flag("zero_infinity"):
-            return np.full(self.batch, True)
-        return cast("Array", self.whole(self.forward())[0] > -np.inf)
+        whole = self.whole(forward)[0]
+        return cast("Array", (whole > -np.inf) | (not op.attributes.flag("zero_infinity")))
 
 
 @kernel("HostCTC")
@@ -166,8 +164,9 @@ def ctc_backward(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> N
     factor, *given = inputs
     with np.errstate(divide="ignore", invalid="ignore"):
         lattice = _Lattice(op, given)
-        counted = lattice.counted(op)
-        for time, share, _ in lattice.shares():
+        forward = lattice.forward()
+        counted = lattice.counted(op, forward)
+        for time, share, _ in lattice.shares(forward):
             found = -share * factor.astype(np.float64)[:, None]
             store(outputs[0][:, time], np.where(counted[:, None], found, 0.0))
 
@@ -178,7 +177,8 @@ def ctc_curvature(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
     factor, along, *given = inputs
     with np.errstate(divide="ignore", invalid="ignore"):
         lattice = _Lattice(op, given, along)
-        counted = lattice.counted(op)
-        for time, _, slope in lattice.shares():
+        forward = lattice.forward()
+        counted = lattice.counted(op, forward)
+        for time, _, slope in lattice.shares(forward):
             found = -slope * factor.astype(np.float64)[:, None]
             store(outputs[0][:, time], np.where(counted[:, None], found, 0.0))

@@ -18,14 +18,17 @@ from onednn_graph.graph.training.losses import (
     Reduction,
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    cosine_embedding,
     cross_entropy,
     ctc,
+    hinge,
     huber,
     kl_divergence,
     mean_absolute_error,
     mean_squared_error,
     negative_log_likelihood,
     smooth_l1,
+    triplet_margin,
 )
 from onednn_graph.graph.training.metrics import Accuracy, Metric, Ratios
 from onednn_graph.graph.training.optimizers import SGD, Adam, AdamW, Numbers, Optimizer
@@ -105,9 +108,11 @@ __all__ = [
     "WarmUp",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "cosine_embedding",
     "cross_entropy",
     "ctc",
     "gloo",
+    "hinge",
     "huber",
     "kl_divergence",
     "mean_absolute_error",
@@ -115,4 +120,5 @@ __all__ = [
     "mpi",
     "negative_log_likelihood",
     "smooth_l1",
+    "triplet_margin",
 ]

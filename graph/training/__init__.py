@@ -11,14 +11,17 @@ from .losses import (
     Reduction,
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    cosine_embedding,
     cross_entropy,
     ctc,
+    hinge,
     huber,
     kl_divergence,
     mean_absolute_error,
     mean_squared_error,
     negative_log_likelihood,
     smooth_l1,
+    triplet_margin,
 )
 from .metrics import Accuracy, Metric, Ratios
 from .optimizers import SGD, Adam, AdamW, Numbers, Optimizer
@@ -92,9 +95,11 @@ __all__ = [
     "WarmUp",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "cosine_embedding",
     "cross_entropy",
     "ctc",
     "gloo",
+    "hinge",
     "huber",
     "kl_divergence",
     "mean_absolute_error",
@@ -102,4 +107,5 @@ __all__ = [
     "mpi",
     "negative_log_likelihood",
     "smooth_l1",
+    "triplet_margin",
 ]

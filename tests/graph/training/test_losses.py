@@ -15,6 +15,8 @@ X, Y = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(2, 3, 4))
 SHARES = RNG.dirichlet(np.ones(4), (2, 3))
 LABELS = RNG.integers(0, 4, (2, 3))
 LABELS[1, 0] = -100
+SIGNED = np.abs(Y) * np.array([[[1], [-1], [1]], [[-1], [1], [-1]]])
+"""Vectors all of whose elements have one sign."""
 BY_CLASS = np.array([0.5, 2.0, 1.0, 0.25])
 
 
@@ -50,7 +52,28 @@ def counted(x, y):
     return losses.sum() / weights.sum()
 
 
+def cosine(x, y):
+    return np.sum(x * y, -1) / np.sqrt(np.sum(x * x, -1) * np.sum(y * y, -1))
+
+
+def length(x):
+    return np.sqrt(np.sum(x * x, -1))
+
+
 FORMULAS = {
+    "hinge": (T.hinge, np.sign(Y), lambda x, y: np.mean(np.maximum(0, 1 - x * y))),
+    "cosine_embedding": (
+        lambda graph, x, y: T.cosine_embedding(
+            graph, x, y, graph.reduce_max(graph.op("HostSign", y), axes=[2]), margin=-0.9
+        ),
+        SIGNED,
+        lambda x, y: np.mean(np.where(y.max(-1) > 0, 1 - cosine(x, y), np.maximum(0, cosine(x, y) + 0.9))),
+    ),
+    "triplet_margin": (
+        lambda graph, x, y: T.triplet_margin(graph, x, y, graph.op("Square", y), margin=2),
+        Y,
+        lambda x, y: np.mean(np.maximum(0, length(x - y + 1e-6) - length(x - y * y + 1e-6) + 2)),
+    ),
     "mean_squared_error": (T.mean_squared_error, Y, lambda x, y: np.mean((x - y) ** 2)),
     "mean_absolute_error": (T.mean_absolute_error, Y, lambda x, y: np.mean(np.abs(x - y))),
     "huber": (partial(T.huber, delta=0.7), Y, lambda x, y: np.mean(huber(x - y, 0.7))),
@@ -265,6 +288,21 @@ def refused(build, kinds, message):
 PAIR = [("f32", [4, 3]), ("f32", [4, 3])]
 CLASSES = [("f32", [4, 3]), ("s64", [4])]
 REFUSED = {
+    "a margin": (
+        lambda graph, x, y: T.triplet_margin(graph, x, x, y, margin=0),
+        PAIR,
+        "margin must be above 0, got 0",
+    ),
+    "another margin": (
+        lambda graph, x, y: T.cosine_embedding(graph, x, y, graph.input("t", "f32", [4]), margin=2),
+        PAIR,
+        "margin must be from -1 to 1, got 2",
+    ),
+    "targets of each element": (
+        lambda graph, x, y: T.cosine_embedding(graph, x, y, y),
+        PAIR,
+        r"targets must have the shape of first without its last axis, \[4\], got \[4, 3\]",
+    ),
     "a vector and a column": (
         T.mean_squared_error,
         [("f32", [4]), ("f32", [4, 1])],

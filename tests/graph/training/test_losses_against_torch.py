@@ -380,3 +380,42 @@ def test_ctc(data, sizes, zero_infinity, reduction, dtype):
         )
 
     compared(ours, expected, arrays, by=["logits"], opened=(0, 1), rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=30)
+@given(data=st.data(), shape=st.lists(st.integers(1, 4), min_size=2, max_size=3).map(tuple), dtype=dtypes)
+def test_margins(data, shape, dtype):
+    rng, reduction = np.random.default_rng(data.draw(seeds)), data.draw(reductions)
+    first, second, third = (rng.normal(size=shape).astype(dtype) for _ in range(3))
+    signs = rng.choice([-1.0, 1.0], shape).astype(dtype)
+    margin = data.draw(st.sampled_from((0.1, 0.5, 1.0)))
+    compared(
+        partial(T.hinge, reduction=reduction),
+        lambda x, y: reduced(torch.clamp(1 - x * y, min=0), reduction),
+        {"x": first, "y": signs},
+        by=["x"],
+    )
+    places = shape[:-1]
+
+    def of_cosines(x, y, targets):
+        flat = (one.reshape(-1, shape[-1]) for one in (x, y))
+        losses = F.cosine_embedding_loss(*flat, targets.reshape(-1), margin=margin, reduction="none")
+        return reduced(losses.reshape(places), reduction)
+
+    compared(
+        lambda graph, x, y, targets: T.cosine_embedding(
+            graph, x, y, targets, margin=margin, reduction=reduction
+        ),
+        of_cosines,
+        {"x": first, "y": second, "targets": signs[..., 0]},
+        by=["x", "y"],
+        second=dtype is np.float64 and shape[-1] > 1,
+        **({"rtol": 1e-3, "atol": 1e-4} if dtype is np.float32 else {}),  # short vectors
+    )
+    compared(
+        lambda graph, x, y, z: T.triplet_margin(graph, x, y, z, margin=margin, reduction=reduction),
+        lambda x, y, z: F.triplet_margin_loss(x, y, z, margin=margin, reduction=reduction),
+        {"x": first, "y": second, "z": third},
+        by=["x", "y", "z"],
+        **({"rtol": 1e-3, "atol": 1e-4} if dtype is np.float32 else {}),
+    )
