@@ -15,7 +15,7 @@ from onednn_graph.tools.doctor.layers import layers, name_of
 from onednn_graph.tools.doctor.records import Call, Departure, Ours, OurStep, Peer, Timed
 from onednn_graph.tools.doctor.report import as_data, print_report
 from onednn_graph.tools.doctor.subjects import Subject, made_up, shapes_of, subject_of
-from onednn_graph.tools.doctor.threads import Machine, cores_of, has_any, openmp_files, settings
+from onednn_graph.tools.doctor.threads import Machine, busy_cpus, cores_of, has_any, openmp_files, settings
 from onednn_graph.tools.doctor.verbose import about, primitive, primitives
 
 HEAD = """onednn_verbose,v1,info,oneDNN v3.12.0 (commit 80afa71049cd69a3df32adcccb623b12cd7baa22)
@@ -35,7 +35,7 @@ VECTOR = (
 
 
 def machine(**more):
-    found = {"cpus": 8, "allowed": 8, "cores": 8, "quota": None, "load": 0.1, "environment": {}}
+    found = {"cpus": 8, "allowed": 8, "cores": 8, "quota": None, "busy": 0.0, "environment": {}}
     return Machine(**{**found, **more})
 
 
@@ -217,8 +217,9 @@ class TestThreads:
             (machine(environment={"KMP_BLOCKTIME": "1"}), 8, (), []),
             (machine(), 8, ("/a/libgomp.so.1", "/b/libiomp5.so"), ["two-openmps"]),
             (machine(), 8, ("/a/libgomp.so.1", "/b/libgomp.so.1"), []),
-            (machine(load=9.5), 8, (), ["busy-machine"]),
-            (machine(load=None, cores=None), None, (), []),
+            (machine(busy=3.0), 8, (), ["busy-machine"]),
+            (machine(busy=3.0), 4, (), ["idle-cpus"]),
+            (machine(busy=None, cores=None), None, (), []),
         ],
     )
     def test_settings_that_hurt_are_named(self, found, threads, runtimes, wanted):
@@ -239,6 +240,8 @@ class TestThreads:
             (folder / "thread_siblings_list").write_text(siblings)
         assert cores_of([0, 1, 2], tmp_path) == 2
         assert cores_of([0, 9], tmp_path) is None
+        assert busy_cpus(0.01) is None or busy_cpus(0.01) >= 0
+        assert busy_cpus(0.0, tmp_path / "none") is None
         info = tmp_path / "info"
         info.write_text("processor : 0\nflags : fpu avx512_bf16\n")
         assert has_any(("avx512_bf16",), info)

@@ -132,6 +132,8 @@ def _items_of(name: str, known: dict[str, str]) -> list[str]:
 
 def name_of(items: Sequence[str]) -> str:
     """`layer1.0.conv1 + bn1 + relu` of several."""
+    plain = [item for item in items if not item.endswith(("QuantizeLinear", "DequantizeLinear"))]
+    items = plain or items
     first = items[0]
     scope = first.rpartition(".")[0]
     others = [item.removeprefix(f"{scope}.") if scope else item for item in items[1:]]

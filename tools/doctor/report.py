@@ -126,7 +126,9 @@ def _head(case: Case) -> Iterable[str]:
     if case.made_up:
         yield f"made up: {', '.join(case.made_up)}"
     cpus = f"{machine.allowed} CPUs" + (f", time for {machine.quota:g}" if machine.quota else "")
-    threads = f"{peer.threads or 'as many as it likes'} in {peer.name}, {ours.threads or 'none'} here"
+    threads = f"{peer.threads or 'its own number'} in {peer.name}, {ours.threads or 'none'} here"
+    if peer.threads != ours.threads and not (peer.problem or ours.problem):
+        threads += " (--threads gives both the same)"
     yield f"threads: {threads}; {cpus}"
     for name, timed, error in (
         (peer.name, peer.timed, peer.whole),

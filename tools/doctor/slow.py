@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .examination import Case
 from .judging import FASTER, PART, SHOWN, gain_of, hits_of, items_of, ms, names_of, run_here, times, total_of
@@ -233,7 +233,7 @@ def gains(case: Case) -> Iterator[Finding]:
             severity="slow",
             what=f"the whole model takes {times(speed)} times as long in {case.peer.name} as here",
             why=f"{ms(case.peer.timed.least)} against {ms(case.ours.timed.least)}, the shortest of "
-            f"{case.peer.timed.runs} and {case.ours.timed.runs} runs in turns",
+            f"{case.peer.timed.runs} and {case.ours.timed.runs} runs in turns{_most(compared)}",
             do=HOW.get(case.ours.way, ""),
             gain=saved,
         )
@@ -245,6 +245,13 @@ def gains(case: Case) -> Iterator[Finding]:
             why=f"{ms(case.ours.timed.least)} against {ms(case.peer.timed.least)}",
             do=f"stay with {case.peer.name} for it, or try compile(tune='cached') after onednn-graph tune",
         )
+
+
+def _most(compared: Sequence[tuple[Layer, float]]) -> str:
+    """Where most of the time goes."""
+    saved = sorted(((one.peer_seconds - mine, one.name) for one, mine in compared), reverse=True)
+    told = [f"{name} ({ms(seconds)})" for seconds, name in saved[:3] if seconds > 0]
+    return f"; most is saved in {', '.join(told)}" if told else ""
 
 
 HOW = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from ...graph.runtime.threads import cpu_quota
 from ...ops.records import frozen
 
 MAPS = Path("/proc/self/maps")
+STAT = Path("/proc/stat")
 INFO = Path("/proc/cpuinfo")
 CPUS = Path("/sys/devices/system/cpu")
 RUNTIMES = ("libgomp", "libiomp", "libomp")
+ROOM = 0.7
+"""CPUs that others may want beyond those that there are, before it counts: something always runs."""
 SPINS = 30_000
 """Turns of GNU OpenMP's loop above which waiting threads keep others off; its own default is ten times as many."""
 BLOCK_MS = 10
@@ -29,7 +33,7 @@ class Machine:
         allowed: that the process may run on.
         cores: of those, counting hyperthreads of one core once; None where that is unknown.
         quota: CPUs for which its control group gives time; None without a limit.
-        load: processes that ran or wanted to in the last minute, beside this one; None where that is unknown.
+        busy: CPUs that others kept busy; None where that is unknown.
         environment: variables that say how threads run.
         f16, bf16: whether there are instructions that compute in these types.
     """
@@ -38,7 +42,7 @@ class Machine:
     allowed: int
     cores: int | None
     quota: float | None
-    load: float | None
+    busy: float | None
     environment: dict[str, str]
     f16: bool = True
     bf16: bool = True
@@ -50,7 +54,7 @@ class Machine:
             "allowed_cpus": self.allowed,
             "cores": self.cores,
             "cpu_quota": self.quota,
-            "load": self.load,
+            "busy_cpus": self.busy,
             "environment": self.environment,
             "f16": self.f16,
             "bf16": self.bf16,
@@ -86,20 +90,35 @@ def machine() -> Machine:
     """Of this process."""
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cpus = os.cpu_count() or 1
-    try:
-        load: float | None = os.getloadavg()[0]
-    except (OSError, AttributeError):
-        load = None
     return Machine(
         cpus=cpus,
         allowed=len(allowed) if allowed else cpus,
         cores=cores_of(allowed) if allowed else None,
         quota=cpu_quota(),
-        load=load,
+        busy=busy_cpus(),
         environment={name: v for name, v in sorted(os.environ.items()) if name.startswith(VARIABLES)},
         f16=has_any(("avx512_fp16", "amx_fp16", "asimdhp", "fphp")),
         bf16=has_any(("avx512_bf16", "amx_bf16", "bf16")),
     )
+
+
+def busy_cpus(seconds: float = 0.3, file: Path = STAT) -> float | None:
+    """How many CPUs are busy on average for so long, by whatever runs; None where the system doesn't say."""
+    before = _ticks(file)
+    time.sleep(seconds)
+    after = _ticks(file)
+    if before is None or after is None or after[0] <= before[0]:
+        return None
+    return (os.cpu_count() or 1) * (1 - (after[1] - before[1]) / (after[0] - before[0]))
+
+
+def _ticks(file: Path) -> tuple[int, int] | None:
+    """Ticks of all CPUs since they began, and those of them without work."""
+    try:
+        numbers = [int(word) for word in file.read_text(encoding="utf-8").splitlines()[0].split()[1:9]]
+    except (OSError, ValueError, IndexError):
+        return None
+    return sum(numbers), sum(numbers[3:5])
 
 
 def has_any(flags: Sequence[str], file: Path = INFO) -> bool:
@@ -147,7 +166,7 @@ def settings(found: Machine, threads: int | None, runtimes: Sequence[str]) -> li
         *_limited(found),
         *_waiting(found.environment),
         *_runtimes(runtimes),
-        *_busy(found),
+        *_busy(found, threads),
     ]
 
 
@@ -282,13 +301,14 @@ def _runtimes(files: Sequence[str]) -> list[Setting]:
     ]
 
 
-def _busy(found: Machine) -> list[Setting]:
-    if found.load is None or found.load < found.cpus * 0.75:
+def _busy(found: Machine, threads: int | None) -> list[Setting]:
+    wanted = threads or found.usable
+    if found.busy is None or found.busy + min(wanted, found.allowed) < found.cpus + ROOM:
         return []
     return [
         Setting(
             code="busy-machine",
-            what=f"{found.load:.1f} processes wanted the {found.cpus} CPUs in the last minute",
+            what=f"others kept {found.busy:.1f} of the {found.cpus} CPUs busy, and {wanted} threads are to run",
             why="a thread without a CPU holds up all others at the next barrier; times here are worth little",
             do="run it again on an idle machine, or give the process CPUs of its own",
         )
