@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
 from itertools import islice
@@ -32,6 +32,8 @@ from .stepping import Stepping
 
 Batches = Iterable[Feeds] | Callable[[int], Iterable[Feeds]]
 """The feeds of each step, gone through once an epoch; or a function from the number of the epoch to them."""
+END: Feeds = {}
+"""Stands for no batch, by its identity."""
 
 
 class Fitting:
@@ -112,9 +114,10 @@ class Fitting:
         every: Sequence[int],
     ) -> bool:
         """The rest of the epoch; whether a callback has ended it before."""
-        feeding = batches_of(batches, progress.epoch, "batches")
-        known = length_hint(feeding, -1)
-        iterator = _from(feeding, progress.batch)
+        with self._telling():
+            feeding = batches_of(batches, progress.epoch, "batches")
+            known = length_hint(feeding, -1)
+            iterator = _from(feeding, progress.batch)
         begun, before, stop = perf_counter(), progress.seconds, False
 
         def seen(loss: float, skipped: bool, outputs: Results, feeds: Mapping[str, Array]) -> None:
@@ -124,8 +127,9 @@ class Fitting:
             if not skipped:
                 progress.means.add("loss", loss)
             if metrics and not skipped and batch_size(feeds.values()):
-                for name, metric in metrics.items():
-                    progress.means.add(name, metric(outputs, feeds))
+                with self._telling():
+                    for name, metric in metrics.items():
+                        progress.means.add(name, metric(outputs, feeds))
 
         what = f"epoch {progress.epoch + 1} of {end}"
         try:
@@ -141,36 +145,42 @@ class Fitting:
                         loss=loss,
                         skipped=self._state.skipped != skipped,
                     )
-                    for one in heard:
-                        if isinstance(one, Callback) and one.every and not progress.steps % one.every:
-                            stop |= _stops(partial(one.step, done))
+                    with self._telling():
+                        for one in heard:
+                            if isinstance(one, Callback) and one.every and not progress.steps % one.every:
+                                stop |= _stops(partial(one.step, done))
                     if stop and self._comm is None:
                         return True
                     if any(not progress.steps % one for one in every) and self._agreed(stop):
                         return True
         finally:
             close(iterator, None if callable(batches) else batches)
-        if not progress.batch:
-            raise ArgumentError(
-                f"epoch {progress.epoch} has no batches; give a list, or a function that makes them for each epoch"
-            )
-        if self._comm is not None:
-            self._comm.meet("the end of an epoch")
+        with meeting(self._comm, "the end of an epoch"):
+            if not progress.batch:
+                raise ArgumentError(
+                    f"epoch {progress.epoch} has no batches; give a list, or a function that makes them for each epoch"
+                )
         return self._agreed(stop)
 
     def _drawn(self, iterator: Iterator[Feeds]) -> Iterator[Feeds]:
         """The batches; where this process can't make one, those that wait for its step hear of it."""
         while True:
-            try:
-                feeds = next(iterator)
+            with self._telling():
+                feeds = next(iterator, END)
                 _check_batch(feeds)
-            except StopIteration:
+            if feeds is END:
                 return
-            except Exception as error:
-                if self._comm is not None:
-                    self._comm.meet("Trainer.step", failure=error)
-                raise
             yield feeds
+
+    @contextmanager
+    def _telling(self) -> Generator[None]:
+        """Has the others, who come to their next step, hear of what fails in what the user gave to this process."""
+        try:
+            yield
+        except Exception as error:
+            if self._comm is not None:
+                self._comm.meet("Trainer.step", failure=error)
+            raise
 
     def _told(
         self,
@@ -201,7 +211,10 @@ class Fitting:
         return self._agreed(any(stop))
 
     def _agreed(self, stop: bool) -> bool:
-        return stop if self._comm is None else self._comm.mean(float(stop)) > 0
+        if self._comm is None:
+            return stop
+        self._comm.meet("the question whether training ends")
+        return self._comm.mean(float(stop)) > 0
 
     def _common_intervals(self, heard: Sequence[Listener]) -> list[int]:
         """After how many steps, each, processes ask each other whether a callback ends the training.

@@ -135,12 +135,33 @@ def fails(comm, folder):
         if comm.rank == 0:
             raise KeyError("a callback")
 
+    def failing_metric(outputs, feeds):
+        if comm.rank == 1:
+            raise ValueError("a metric")
+        return 0.0
+
+    def failing_order(epoch):
+        if comm.rank == 1:
+            raise ValueError("an order")
+        return loader(comm)(epoch)
+
+    ways = [
+        {"batches": loader(comm, transform=broken)},
+        {"callbacks": [failing]},
+        {"callbacks": [T.EverySteps(2, failing)]},
+        {
+            "callbacks": [T.EverySteps(3, failing)] if comm.rank == 0 else []
+        },  # behind the last step of an epoch
+        {"training_metrics": {"a": failing_metric}},
+        {"batches": failing_order},
+        {"batches": [] if comm.rank else list(loader(comm)(0))},
+    ]
     texts = []
-    for options, callbacks in (({"transform": broken}, []), ({}, [failing])):
+    for way in ways:
         _, trainer = network(comm)
         try:
-            trainer.fit(loader(comm, **options), 2, callbacks=callbacks)
-        except (OSError, KeyError, og.errors.ResourceError) as error:
+            trainer.fit(**{"batches": loader(comm), "epochs": 2, **way})
+        except (OSError, KeyError, ValueError, og.errors.OneDNNGraphError) as error:
             texts.append(f"{type(error).__name__}: {error}")
     return {"texts": np.array(texts)}
 
