@@ -133,7 +133,9 @@ class Graph(GraphCore):
 
         return to_data_type(self, data_type, keep=keep, ports=ports)
 
-    def for_inference(self, outputs: Sequence[str | LogicalTensor] | None = None) -> Self:
+    def for_inference(
+        self, outputs: Sequence[str | LogicalTensor] | None = None, *, fold_batch_norm: bool = False
+    ) -> Self:
         """The model that a graph for training has in it; this graph stays as it is.
 
         BatchNorm goes by its moving statistics, as torch's `eval()` has it, but for one that has none; Dropout hands
@@ -144,6 +146,8 @@ class Graph(GraphCore):
             outputs: names or tensors that the graph is to give out. None for those that were marked with a name, and
                 for all others where none was: without gradients, updates, and a single number that needs inputs, as
                 labels are, which no other output does. Names stay.
+            fold_batch_norm: whether weights take in the BatchNorm behind their convolution or matmul. It stays where
+                something else reads that one's result, and behind weights of 16 bits.
 
         Returns:
             A graph that is not finalized.
@@ -155,7 +159,7 @@ class Graph(GraphCore):
         """
         from .precision.inference import for_inference
 
-        return for_inference(self, outputs)
+        return for_inference(self, outputs, folded=fold_batch_norm)
 
     def quantize_static(
         self,
@@ -256,8 +260,8 @@ class Graph(GraphCore):
             seed: of A: uniform numbers up to 1 / √(elements that a row is multiplied by).
 
         Returns:
-            A graph that is not finalized. `layer.weight` has `layer.lora_A.weight`, (rank, inputs), and
-            `layer.lora_B.weight`, (outputs, rank), beside it, as PEFT names them.
+            A graph that is not finalized, with `layer.lora_A.weight` (rank, inputs) and `layer.lora_B.weight` (outputs,
+            rank) beside `layer.weight`, as PEFT names them.
 
         Raises:
             ArgumentError, ArgumentTypeError: no rank; a pattern that fits nothing, or no weights.
@@ -269,8 +273,6 @@ class Graph(GraphCore):
 
     def merge_adapters(self) -> Self:
         """The graph of `adapters` with each adapter added to its weights, and no adapters; this one stays as it is.
-
-        What other ops read of the weights too, as an embedding does, stays as it was for these.
 
         Raises:
             ArgumentError: there are no adapters.
@@ -284,23 +286,22 @@ class Graph(GraphCore):
     ) -> list[LogicalTensor | None]:
         """Adds the ops of a directional derivative: how outputs change where inputs change along tangents.
 
-        It is linear in the tangents. `gradients` is its transpose, vector-Jacobian products: `seed` are the vectors.
+        It is linear in the tangents. `gradients` is its transpose, with cotangents as `seed`.
 
         Args:
-            outputs: tensors of floating-point numbers.
-            wrt: tensors that change: inputs, parameters, constants, or inner ones.
-            tangents: direction of each of these, of its shape: a tensor of the graph, an array or a number.
+            outputs, wrt: tensors of floating-point numbers; what changes may be inner tensors.
+            tangents: for each tensor of `wrt` a tensor of the graph, an array or a number, of its shape.
 
         Returns:
             For each output its tangent, of its type and shape, or None where it does not depend on `wrt`.
 
         Raises:
-            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, GraphError, UnsupportedError: see `gradients`.
+            OneDNNGraphError: see `gradients`.
         """
         from .gradients.forward import jvp
 
         self._check_open("jvp")
-        trial = copy.copy(self)
+        trial = copy.copy(self)  # as for `gradients`
         found = jvp(trial, outputs, wrt, tangents)
         self._take_over(trial)
         return found
@@ -308,23 +309,23 @@ class Graph(GraphCore):
     def hvp(
         self, loss: LogicalTensor, wrt: Sequence[LogicalTensor], vectors: object
     ) -> list[LogicalTensor | None]:
-        """Adds the ops of a Hessian-vector product: the gradient of a gradient along vectors.
+        """Adds the ops of Hessian-vector products: gradients of a gradient along vectors.
 
         Args:
             loss: one floating-point number.
             wrt: tensors to differentiate by; the Hessian is that by all of them together.
-            vectors: for each of these a tensor of the graph, an array or a number, of its shape.
+            vectors: see `tangents` of `jvp`.
 
         Returns:
             For each tensor of `wrt` its part of the product, or None where the gradient does not depend on it.
 
         Raises:
-            ArgumentError, ArgumentTypeError, DataTypeError, ShapeError, GraphError, UnsupportedError: see `gradients`.
+            OneDNNGraphError: see `gradients`.
         """
         from .gradients.forward import hvp
 
         self._check_open("hvp")
-        trial = copy.copy(self)
+        trial = copy.copy(self)  # as for `gradients`
         found = hvp(trial, loss, wrt, vectors)
         self._take_over(trial)
         return found

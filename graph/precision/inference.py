@@ -14,6 +14,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..model.topology import needed_ops, topological
 from ..runtime.arrays import numpy_type
+from .folding import fold_batch_norm
 from .rewriting import count, frozen_parameters
 
 UPDATES = frozenset(
@@ -22,7 +23,7 @@ UPDATES = frozenset(
 """Kinds of what training does with gradients."""
 
 
-def for_inference(graph: G, outputs: object) -> G:
+def for_inference(graph: G, outputs: object, *, folded: bool = False) -> G:
     """See `Graph.for_inference`."""
     named = _chosen(graph, outputs)
     made = evaluating(graph, {number for _, number in named})
@@ -33,7 +34,8 @@ def for_inference(graph: G, outputs: object) -> G:
             f"for_inference: output {missing[0]!r} is something that there is in training alone, as statistics of a "
             "batch or a mask is; name other outputs"
         )
-    return frozen_parameters(_without_unread(graph, made))
+    fixed = frozen_parameters(_without_unread(graph, made))
+    return fold_batch_norm(fixed) if folded else fixed
 
 
 # --- what is left ----------------------------------------------------------------------------------------

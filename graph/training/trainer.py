@@ -238,16 +238,18 @@ class Trainer:
         """
         return self._evaluation.validate(batches, metrics)
 
-    def model(self, outputs: Sequence[str | LogicalTensor] | None = None) -> Graph:
+    def model(
+        self, outputs: Sequence[str | LogicalTensor] | None = None, *, fold_batch_norm: bool = False
+    ) -> Graph:
         """The model as it is now, to be compiled, saved or written as ONNX; training may go on meanwhile.
 
         Args:
-            outputs: see `Graph.for_inference`, which it is made by.
+            outputs, fold_batch_norm: see `Graph.for_inference`, which it is made by.
 
         Raises:
             ArgumentError, ArgumentTypeError, UnsupportedError: see `Graph.for_inference`.
         """
-        return self._graph.for_inference(outputs)
+        return self._graph.for_inference(outputs, fold_batch_norm=fold_batch_norm)
 
     # --- files ---------------------------------------------------------------------------------------
 
