@@ -349,10 +349,13 @@ class FromTorch:
     def __call__(self, epoch: int) -> Iterable[Batch]:
         """The batches of an epoch."""
         loader: Any = self._loader
-        for one in (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None), loader):
-            told = getattr(one, "set_epoch", None)
-            if callable(told):
-                told(epoch)
+        grouped = getattr(loader, "batch_sampler", None)
+        parts = [getattr(loader, name, None) for name in ("sampler", "dataset")]
+        parts += [grouped, getattr(grouped, "sampler", None), loader]
+        for one in {id(part): part for part in parts}.values():
+            tell = getattr(one, "set_epoch", None)
+            if callable(tell):
+                tell(epoch)
         if self._seed is not None:
             drawn = np.random.SeedSequence(self._seed % (1 << 64), spawn_key=(SHUFFLE, epoch))
             loader.generator.manual_seed(int(drawn.generate_state(1, np.uint64)[0] >> 1))

@@ -324,6 +324,26 @@ def test_a_data_loader_of_torch_with_processes_of_its_own() -> None:
     assert seen(1) == second
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_samplers_of_torch_that_share_examples_have_an_order_for_each_epoch(grouped: bool) -> None:
+    torch: Any = pytest.importorskip("torch", reason="the extra torch")
+    data = torch.utils.data
+    examples = data.TensorDataset(torch.arange(10))
+
+    def part(rank: int) -> T.FromTorch:
+        sampler = data.distributed.DistributedSampler(examples, num_replicas=2, rank=rank, seed=1)
+        how: Any = {"sampler": sampler, "batch_size": 2}
+        if grouped:
+            how = {"batch_sampler": data.BatchSampler(sampler, 2, False)}
+        return T.FromTorch(data.DataLoader(examples, **how), "n")
+
+    def seen(epoch: int) -> list[int]:
+        return [n for rank in range(2) for batch in part(rank)(epoch) for n in batch["n"].tolist()]
+
+    assert sorted(seen(0)) == sorted(seen(1)) == list(range(10))
+    assert seen(0) != seen(1)
+
+
 # --- what is refused -----------------------------------------------------------------------------------
 
 X, Y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
