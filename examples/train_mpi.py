@@ -62,22 +62,21 @@ def main() -> None:
     loaded = cast("Any", load_digits())
     images: NDArray[np.float32] = (loaded.images / 16).astype(np.float32)[..., None]
     labels: NDArray[np.int64] = loaded.target.astype(np.int64)
-    own = BATCH // comm.size
-    graph, loss = model(own)
+    graph, loss = model(BATCH // comm.size)
     trainer = og.training.Trainer(graph, loss, og.training.SGD(0.05, momentum=0.9), comm=comm)
-    rng = np.random.default_rng(1)  # the same order everywhere
-    for epoch in range(epochs):
-        losses: list[float] = []
-        for batch in rng.permutation(1536).reshape(-1, BATCH):
-            part = batch[comm.rank * own : (comm.rank + 1) * own]
-            losses.append(trainer.step({"x": images[part], "labels": labels[part]}))
+
+    def part(examples: slice, *, shuffle: bool) -> og.training.Loader:
+        """What is this process's of each batch: the same batches, however many processes there are."""
+        columns = {"x": images[examples], "labels": labels[examples]}
+        return og.training.Loader(columns, BATCH, shuffle=shuffle, seed=1, rank=comm.rank, size=comm.size)
+
+    def told(epoch: og.training.Epoch) -> None:
         if comm.rank == 0:
-            print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}")
-    right = [
-        np.argmax(trainer.evaluate({"x": images[at : at + own]})["scores"], axis=1) == labels[at : at + own]
-        for at in range(1536, 1792, own)
-    ]
-    accuracy = comm.mean(float(np.mean(right)))
+            print(f"epoch {epoch.number + 1}: loss {epoch.loss:.4f}")
+
+    trainer.fit(part(slice(1536), shuffle=True), epochs, callbacks=[told])
+    testing = part(slice(1536, 1792), shuffle=False)
+    accuracy = trainer.validate(testing, {"accuracy": og.training.Accuracy("scores", "labels")})["accuracy"]
     if comm.rank == 0:
         print(f"{comm.size} processes, {og.get_num_threads()} threads each: test accuracy {accuracy:.3f}")
 
