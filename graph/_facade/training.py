@@ -12,6 +12,7 @@ from onednn_graph.graph.training.callbacks import (
 from onednn_graph.graph.training.checkpoint_folder import Checkpoints
 from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
+from onednn_graph.graph.training.ema import EMA
 from onednn_graph.graph.training.gloo import GlooCommunicator, gloo
 from onednn_graph.graph.training.logs import CsvLog, TensorBoardLog
 from onednn_graph.graph.training.losses import (
@@ -58,6 +59,7 @@ from onednn_graph.graph.training.step import Communicator
 from onednn_graph.graph.training.trainer import Trainer
 
 __all__ = [
+    "EMA",
     "LAMB",
     "SGD",
     "Accuracy",

@@ -5,6 +5,7 @@ from .callbacks import Callback, EarlyStopping, Epoch, EverySteps, Listener, Ste
 from .checkpoint_folder import Checkpoints
 from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
+from .ema import EMA
 from .gloo import GlooCommunicator, gloo
 from .logs import CsvLog, TensorBoardLog
 from .losses import (
@@ -45,6 +46,7 @@ from .step import Communicator
 from .trainer import Trainer
 
 __all__ = [
+    "EMA",
     "LAMB",
     "SGD",
     "Accuracy",

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 from zlib import crc32
 
+from attrs import Factory
+
 from ...ops.errors import GraphFileError
 from ...ops.records import frozen
 from ...ops.values import format_value, integer, one_line
@@ -43,6 +45,8 @@ class Contents:
         parameters: by their names in the file.
         optimizers: the kind of optimizer of each parameter that has one.
         numbers: integers by name.
+        later: those that files which were written before there were any lack.
+        partial: parameters that a file may lack.
         ways: that weight gradients go, see `Choices.settled`.
         fit: how far `Trainer.fit` is, a text; empty where it is not under way.
     """
@@ -52,6 +56,8 @@ class Contents:
     numbers: Mapping[str, int]
     ways: Mapping[str, str]
     fit: str = ""
+    later: Mapping[str, int] = Factory(dict[str, int])
+    partial: Mapping[str, Parameter] = Factory(dict[str, Parameter])
 
 
 def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
@@ -67,6 +73,7 @@ def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
     text = json.dumps(
         {
             **contents.numbers,
+            **contents.later,
             WAYS: dict(contents.ways),
             FIT: contents.fit,
             OPTIMIZERS: dict(contents.optimizers),
@@ -95,8 +102,10 @@ def read_checkpoint(
     name = file_name(Path(path))
     arrays, metadata = read_tensors(path)
     said = _said(name, metadata)
-    numbers, ways = _numbers(name, said, here.numbers), _texts(name, said, WAYS)
-    for what, there, other in (("lacks", here.parameters, arrays), ("has", arrays, here.parameters)):
+    there_too = [key for key in here.later if key in said]
+    numbers, ways = _numbers(name, said, [*here.numbers, *there_too]), _texts(name, said, WAYS)
+    wanted = {**here.parameters, **{key: one for key, one in here.partial.items() if key in arrays}}
+    for what, there, other in (("lacks", wanted, arrays), ("has", arrays, wanted)):
         different = [key for key in there if key not in other]
         if different:
             raise GraphFileError(
@@ -108,7 +117,7 @@ def read_checkpoint(
                 f"{name}: parameter {key!r} was trained by {kind}, and {here.optimizers[key]} would take its state for "
                 "another; load it with the same optimizer"
             )
-    for key, parameter in here.parameters.items():
+    for key, parameter in wanted.items():
         have, want = arrays[key], parameter.array
         if have.shape != want.shape or have.dtype != want.dtype:
             raise GraphFileError(
@@ -119,7 +128,7 @@ def read_checkpoint(
     fit: object = said.get(FIT, "")
     if not isinstance(fit, str):
         raise GraphFileError(f"{name}: its metadata is damaged ({FIT} must be a text); take another copy")
-    return numbers, ways, fit, [(parameter, arrays[key]) for key, parameter in here.parameters.items()]
+    return numbers, ways, fit, [(parameter, arrays[key]) for key, parameter in wanted.items()]
 
 
 def _check(name: str, key: str, said: Mapping[str, Any], array: Array) -> None:

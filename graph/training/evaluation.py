@@ -12,6 +12,8 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import needed_ops
 from ..precision.inference import evaluating
 from ..runtime.arrays import Array
+from ..runtime.parameter import Parameter
+from .ema import with_averages
 from .meeting import meeting
 from .metrics import Means, Metric, batch_size
 from .program import Feeds, arrays_by_name
@@ -24,18 +26,34 @@ class Evaluation:
     Args:
         graph: open, with the parameters that are trained.
         loss: one number, of the graph.
+        averages: of parameters, by name, where there are some.
     """
 
-    def __init__(self, graph: Graph, loss: LogicalTensor, settings: Settings) -> None:
+    def __init__(
+        self, graph: Graph, loss: LogicalTensor, settings: Settings, averages: Mapping[str, Parameter]
+    ) -> None:
         self._graph, self._loss, self._settings = graph, loss, settings
-        self._models: dict[frozenset[str], CompiledGraph] = {}
+        self._averages = averages
+        self._models: dict[tuple[frozenset[str], bool], CompiledGraph] = {}
 
-    def evaluate(self, feeds: Feeds) -> Results:
+    def graph(self, *, ema: bool) -> Graph:
+        """The graph, or the same with averages in the place of what is trained.
+
+        Raises:
+            ArgumentError: there are none.
+        """
+        if not ema:
+            return self._graph
+        if self._settings.ema is None:
+            raise ArgumentError("ema=True wants averages of the parameters; give Trainer(…, ema=0.999)")
+        return with_averages(self._graph, self._averages)
+
+    def evaluate(self, feeds: Feeds, *, ema: bool = False) -> Results:
         """See `Trainer.evaluate`."""
-        return self._run(arrays_by_name(self._graph, feeds))
+        return self._run(arrays_by_name(self._graph, feeds), ema)
 
     def validate(
-        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None
+        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None, *, ema: bool = False
     ) -> dict[str, float]:
         """See `Trainer.validate`."""
         wanted = dict(metrics or {})
@@ -43,10 +61,10 @@ class Evaluation:
             raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
         means, comm = Means(), self._settings.comm
         with meeting(comm, "Trainer.validate") as brought:
-            brought.value = tuple(wanted)
+            brought.value = (*wanted, ema) if ema else tuple(wanted)
             for feeds in batches:
                 arrays = arrays_by_name(self._graph, feeds)
-                found = self._run(arrays)
+                found = self._run(arrays, ema)
                 if self._loss not in found:
                     raise ArgumentError(
                         f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
@@ -66,12 +84,12 @@ class Evaluation:
             )
         return told
 
-    def _run(self, arrays: Mapping[str, Array]) -> Results:
+    def _run(self, arrays: Mapping[str, Array], ema: bool) -> Results:
         names = frozenset(arrays)
-        if names not in self._models:
-            graph = evaluated(self._graph, self._loss, names)
-            self._models[names] = graph.compile(**self._settings.compile_options)
-        return self._models[names](dict(arrays))
+        if (names, ema) not in self._models:
+            graph = evaluated(self.graph(ema=ema), self._loss, names)
+            self._models[names, ema] = graph.compile(**self._settings.compile_options)
+        return self._models[names, ema](dict(arrays))
 
 
 def evaluated(graph: Graph, loss: LogicalTensor, names: Collection[str]) -> Graph:

@@ -120,12 +120,14 @@ class Fitting:
             iterator = _from(feeding, progress.batch)
         begun, before, stop = perf_counter(), progress.seconds, False
 
-        def seen(loss: float, skipped: bool, outputs: Results, feeds: Mapping[str, Array]) -> None:
+        def updated(loss: float, skipped: bool) -> None:
+            if not skipped:
+                progress.means.add("loss", loss)
+
+        def seen(outputs: Results, feeds: Mapping[str, Array], skipped: bool) -> None:
             progress.batch += 1
             progress.steps += 1
             progress.seconds = before + perf_counter() - begun
-            if not skipped:
-                progress.means.add("loss", loss)
             if metrics and not skipped and batch_size(feeds.values()):
                 with self._telling():
                     for name, metric in metrics.items():
@@ -136,7 +138,7 @@ class Fitting:
             with bar(what, known if known >= 0 else None, shown=self._leads) as show:
                 for feeds in self._drawn(iterator):
                     skipped = self._state.skipped
-                    loss = self._stepping.step(feeds, seen, outputs=bool(metrics))
+                    loss = self._stepping.step(feeds, seen, updated, outputs=bool(metrics))
                     show(progress.batch, f"loss {loss:.4g}")
                     done = StepDone(
                         epoch=progress.epoch,
@@ -155,11 +157,14 @@ class Fitting:
                         return True
         finally:
             close(iterator, None if callable(batches) else batches)
-        with meeting(self._comm, "the end of an epoch"):
+        with meeting(self._comm, "the end of an epoch") as brought:
             if not progress.batch:
                 raise ArgumentError(
                     f"epoch {progress.epoch} has no batches; give a list, or a function that makes them for each epoch"
                 )
+            brought.value = self._state.pending
+        if self._state.pending:  # what is left of an accumulation is an update too
+            self._stepping.update(updated)
         return self._agreed(stop)
 
     def _drawn(self, iterator: Iterator[Feeds]) -> Iterator[Feeds]:

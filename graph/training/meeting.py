@@ -16,10 +16,12 @@ class Meeting:
     Attributes:
         value: must be the same in all processes.
         weight: how much this process counts in means from here on.
+        needed: whether there is one where nothing fails.
     """
 
     value: object = None
     weight: float = 1.0
+    needed: bool = True
 
 
 @contextmanager
@@ -40,5 +42,5 @@ def meeting(comm: Communicator | None, what: str) -> Generator[Meeting]:
         if comm is not None:
             comm.meet(what, failure=error)
         raise
-    if comm is not None:
+    if comm is not None and brought.needed:
         comm.meet(what, brought.value, weight=brought.weight)

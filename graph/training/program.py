@@ -14,9 +14,12 @@ from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
+from ..runtime.parameter import Parameter
 from ..runtime.tensor import allocate, check_array, plain_array
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+PREFIX = "training."
+"""Names of what training adds to a graph begin so."""
 Feeds = Mapping[str, object]
 """Arrays by the names of inputs."""
 
@@ -44,6 +47,13 @@ def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
             )
         found[name] = plain_array(value, f"input {name!r}")
     return found
+
+
+def add_variable(graph: Graph, name: str, parameter: Parameter) -> LogicalTensor:
+    """A tensor of this name that holds an f32 parameter."""
+    shape = parameter.array.shape
+    tensor = LogicalTensor(graph.fresh_id(), "f32", shape, property_type="variable", name=name)
+    return graph.add_parameter(tensor, parameter)
 
 
 class Program:

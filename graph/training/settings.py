@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +13,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..runtime.engine import Engine
+from .ema import EMA, ema_of
 from .step import Communicator
 
 
@@ -46,6 +48,27 @@ def _kept_shapes(value: int) -> int:
     return number
 
 
+def _accumulate(value: int) -> int:
+    number = None if isinstance(value, bool) else integer(value)
+    if number is None or number < 1:
+        raise ArgumentError(
+            f"accumulate must be a number of steps to an update, 1 or more, got {format_value(value)}"
+        )
+    return number
+
+
+def _recompute(value: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
+        raise ArgumentTypeError(
+            f"recompute must be a list of patterns of names of ops and tensors, as ['block*'], got "
+            f"{format_value(value)}"
+        )
+    for one in value:
+        if not isinstance(one, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f"recompute must hold patterns of names, got {format_value(one)}")
+    return tuple(value)
+
+
 @frozen(kw_only=True)
 class Settings:
     """The keywords of `Trainer`, checked; see there.
@@ -61,11 +84,23 @@ class Settings:
     threads: int | None = None
     deterministic: bool = field(default=False, converter=_deterministic)
     kept_shapes: int = field(default=16, converter=_kept_shapes)
+    accumulate: int = field(default=1, converter=_accumulate)
+    ema: EMA | None = field(default=None, converter=ema_of)
+    recompute: tuple[str, ...] = field(default=(), converter=_recompute)
 
     @property
     def compile_options(self) -> dict[str, Any]:
         """As `Graph.compile` takes them."""
         return {"engine": self.engine, "threads": self.threads}
+
+    @property
+    def common(self) -> str:
+        """What must be the same in all processes."""
+        words = [self.precision.value]
+        words += [f"accumulate={self.accumulate}"] if self.accumulate > 1 else []
+        words += [repr(self.ema)] if self.ema is not None else []
+        words += [f"recompute={list(self.recompute)}"] if self.recompute else []
+        return ", ".join(words)
 
     @property
     def leads(self) -> bool:

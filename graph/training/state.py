@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from attrs import evolve
 
 from ...ops.errors import ArgumentError, CheckpointWarning, GraphFileError
 from ..compile.trials import Choices
@@ -35,8 +37,14 @@ class State:
         parameters: by name.
         optimizers: by the parameter's name.
         kept: what the optimizer keeps of each parameter, in the order of `Optimizer.states`.
-        steps: how many are done.
+        averages: of the parameters that are trained, by name, where there are to be some.
+        sums: of the gradients since the last update, by the parameter's name, where several steps are one.
+        summed: the names of those that have a gradient.
+        totals: how many examples those count, and the sum of their losses.
+        pending: how many steps have been summed up since the last update.
+        steps: how many updates are done.
         skipped: how many were skipped.
+        batches: how many steps were taken.
         seed: of random numbers.
         choices: the ways that weight gradients go.
         progress: of `Trainer.fit` that is under way, was interrupted, or is to go on; None where there is none.
@@ -59,14 +67,56 @@ class State:
             )
             for name, one in optimizers.items()
         }
+        self.averages: dict[str, Parameter] = {}
+        if settings.ema is not None:
+            self.averages = {name: copy.copy(self.parameters[name]) for name in optimizers}
+        self.sums: dict[str, Parameter] = {}
+        self.summed: set[str] = set()
+        self.totals = Parameter(np.zeros(2), np.dtype(np.float64))
+        self.pending: int = 0
         self.steps: int = 0
         self.skipped: int = 0
+        self.batches: int = 0
         self.seed = settings.seed
         self.choices = Choices()
         self.progress: Progress | None = None
         self.loaded = False
         self._settings = settings
         self.take_over()
+
+    # --- sums ---
+
+    def sum_of(self, name: str) -> Parameter:
+        """The sum of the gradients of a parameter, which has one."""
+        self.summed.add(name)
+        return self._sum(name)
+
+    def _sum(self, name: str) -> Parameter:
+        if name not in self.sums:
+            shape = self.parameters[name].array.shape
+            self.sums[name] = Parameter(np.zeros(shape, np.float32), np.dtype(np.float32))
+        return self.sums[name]
+
+    def take(self, size: int, loss: float) -> None:
+        """A step has been summed up."""
+        self.pending += 1
+        if size:
+            self.totals.write(self.totals.array + np.array([size, size * loss]))
+
+    def drop_sums(self) -> None:
+        """Begins sums anew."""
+        if self.pending:
+            for one in (self.totals, *self.sums.values()):
+                one.write(np.zeros_like(one.array))
+        self.pending = 0
+
+    @property
+    def _pending(self) -> dict[str, Parameter]:
+        """What a file holds of sums, where some are under way."""
+        names = (name for name in self.optimizers if name in self.summed)
+        return {"accumulated": self.totals} | {f"accumulated/{name}": self._sum(name) for name in names}
+
+    # --- files ---
 
     @property
     def contents(self) -> Contents:
@@ -75,11 +125,15 @@ class State:
         for name, states in self.kept.items():
             kinds = self.optimizers[name].states
             found |= {f"{what}/{name}": one for what, one in zip(kinds, states, strict=True)}
+        found |= {f"ema/{name}": one for name, one in self.averages.items()}
+        if self.pending:
+            found |= self._pending
         found |= {f"plateau/{n}": one.memory for n, one in enumerate(plateaus(self.optimizers.values()))}
         return Contents(
             parameters=found,
             optimizers={name: type(one).__name__ for name, one in self.optimizers.items()},
             numbers={"steps": self.steps, "skipped": self.skipped, "seed": self.seed},
+            later={"batches": self.batches, "pending": self.pending},
             ways=self.choices.settled,
             fit="" if self.progress is None else self.progress.text,
         )
@@ -89,16 +143,21 @@ class State:
         comm = self._settings.comm
         if comm is None:
             return
-        numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64)], np.uint64)
+        numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64), self.batches], np.uint64)
         contents = list(self.contents.parameters.values())
         comm.broadcast([numbers, *(one.array for one in contents)])
         for one in contents:
             one.changed()
         if comm.rank:
-            self.steps, self.skipped, self.seed = map(int, numbers)
+            self.steps, self.skipped, self.seed, self.batches = map(int, numbers)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """See `Trainer.save`."""
+        if self.pending and self._settings.comm is not None:
+            raise ArgumentError(
+                f"Trainer.save: {self.pending} steps since the last update have been summed up by each process on its "
+                "own, which a file can't hold; save behind an update, or call flush() before"
+            )
         self.choices.settle()
         self._share_choices()
         with meeting(self._settings.comm, "Trainer.save"):
@@ -138,29 +197,58 @@ class State:
         for path in paths:
             name = os.fsdecode(path)
             try:
-                numbers, ways, fit, arrays = read_checkpoint(path, self.contents)
+                numbers, ways, fit, arrays = read_checkpoint(path, self._expected)
+                self._check_pending(name, numbers.get("pending", 0))
                 progress_of(name, fit)
             except GraphFileError as error:
                 if path == paths[-1]:
                     raise
                 warnings.warn(f"{error}; an older file is taken", CheckpointWarning, stacklevel=4)
                 continue
+            self.drop_sums()
             for parameter, array in arrays:
                 parameter.write(array)
             self.steps, self.skipped, self.seed = numbers["steps"], numbers["skipped"], numbers["seed"]
+            self.batches = numbers.get("batches", self.steps + self.skipped)
+            self.pending = numbers.get("pending", 0)
+            self.summed |= {
+                name for name in self.optimizers if any(self.sums.get(name) is p for p, _ in arrays)
+            }
             self.choices.take_over(ways)
             return name, fit
         return "", ""
 
+    @property
+    def _expected(self) -> Contents:
+        """What a file must hold, and what it may."""
+        here = self.contents
+        sums = {"accumulated": self.totals} | {
+            f"accumulated/{name}": self._sum(name) for name in self.optimizers
+        }
+        kept = {key: one for key, one in here.parameters.items() if key not in sums}
+        return evolve(here, parameters=kept, partial=sums if self._settings.accumulate > 1 else {})
+
+    def _check_pending(self, name: str, pending: int) -> None:
+        """Whether sums that a file has can be gone on with."""
+        several = self._settings.comm is not None
+        most = 0 if several or self._settings.accumulate == 1 else self._settings.accumulate
+        if not 0 <= pending <= most:
+            other = "several processes" if several else f"accumulate={self._settings.accumulate}"
+            raise GraphFileError(
+                f"{name}: was written {pending} steps behind an update, with the sums of their gradients, from which "
+                f"{other} can't go on; load it as it was trained, call flush(), and save again"
+            )
+
     def snapshot(self) -> Callable[[], None]:
         """See `Trainer.snapshot`."""
-        numbers = self.steps, self.skipped, self.seed
+        numbers = self.steps, self.skipped, self.seed, self.batches, self.pending
         arrays = [(one, one.array.copy()) for one in self.contents.parameters.values()]
 
         def put_back() -> None:
+            self.drop_sums()
             for parameter, array in arrays:
                 parameter.write(array)
-            self.steps, self.skipped, self.seed = numbers
+            self.steps, self.skipped, self.seed, self.batches, self.pending = numbers
             self.progress = None
 
         return put_back

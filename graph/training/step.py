@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,11 +19,12 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import needed_ops, topological
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
+from .accumulation import add_to_sums
 from .groups import common_clip_norm
 from .optimizers import Numbers, Optimizer
+from .program import PREFIX, add_variable
+from .recompute import computed_again, named_tensors
 
-PREFIX = "training."
-"""Names of what training adds to a graph begin so."""
 EXCHANGING = ("HostMeanStart", "HostRankSum", "HostRankWeight")
 """Kinds of ops by which processes give something to the others."""
 
@@ -102,15 +103,30 @@ class Communicator(Protocol):
 
 
 @frozen(kw_only=True)
+class Update:
+    """What moves parameters, in a graph.
+
+    Attributes:
+        scale: of the gradients, see `Numbers`.
+        norm: of all gradients together; where it is not finite nothing is changed.
+        rates: the input of the rate of each optimizer, see `Numbers`.
+        step: an input, see `Numbers`.
+    """
+
+    scale: LogicalTensor
+    norm: LogicalTensor
+    rates: tuple[tuple[Optimizer, LogicalTensor], ...]
+    step: LogicalTensor
+
+
+@frozen(kw_only=True)
 class Step:
     """A graph that trains.
 
     Attributes:
         graph: open. Its inputs are the model's, and those of below.
         loss: its first output.
-        norm: of all gradients together; where it is not finite the step changes nothing.
-        rates: the input of the rate of each optimizer, see `Numbers`.
-        step: an input, see `Numbers`.
+        update: None where it adds to the sums of gradients instead.
         seeds: inputs, one for each Dropout.
         owed: what it gives to other processes, in order.
         exchanged: the same, as it is on all of them: the kind of op, elements and data type of each.
@@ -119,9 +135,7 @@ class Step:
 
     graph: Graph
     loss: LogicalTensor
-    norm: LogicalTensor
-    rates: tuple[tuple[Optimizer, LogicalTensor], ...]
-    step: LogicalTensor
+    update: Update | None
     seeds: tuple[LogicalTensor, ...]
     owed: tuple[Owed, ...]
     exchanged: tuple[tuple[str, int, str], ...]
@@ -175,8 +189,10 @@ def training_step(
     comm: Communicator | None,
     bf16: bool,
     outputs: Mapping[str, LogicalTensor],
+    recompute: Sequence[str] = (),
+    sums: Callable[[str], Parameter] | None = None,
 ) -> Step:
-    """The graph of one step.
+    """The graph of one step: seeds, precision, what processes share, gradients, and what becomes of them.
 
     Args:
         graph: the model's, open; it is changed.
@@ -186,8 +202,12 @@ def training_step(
         comm: averages gradients over processes.
         bf16: whether the forward and backward passes are in bf16.
         outputs: tensors that the step gives beside the loss, by name.
+        recompute: patterns of names of what the backward pass computes again.
+        sums: from a parameter's name to the sum that its gradient is added to, and nothing is updated; None for an
+            update in each step.
     """
     graph.prune([loss, *outputs.values()])
+    again = named_tensors(graph, recompute)
     seeds = _with_seeds(graph)
     if bf16:
         graph = graph.to("bf16")
@@ -196,47 +216,77 @@ def training_step(
         comm.prepare(graph)
     stats = graph.assignments
     by = [t for t in graph.parameter_tensors if label(t) in optimizers]
-    gradients: Iterable[LogicalTensor | None] = graph.gradients(loss, by)
-    if comm is not None:
-        mean, *gradients = comm.averaged(graph, loss, list(gradients))
-        if mean is None:
-            raise GraphError(
-                "the communicator must return the mean of the loss before the gradients, got None"
-            )
-        loss = mean
+    gradients: Iterable[LogicalTensor | None] = graph.gradients(
+        loss, by, recompute=computed_again(graph, again)
+    )
+    if comm is not None and sums is None:
+        loss, gradients = mean_over_processes(graph, comm, loss, list(gradients))
     pairs = [(p, g) for p, g in zip(by, gradients, strict=True) if g is not None]
     if not pairs:
         raise ArgumentError(
             f"{loss} depends on no parameter that is to be trained; give the loss of what the model makes of them"
         )
-    rates = _rates(graph, [optimizers[label(p)] for p, _ in pairs])
-    step = graph.input(f"{PREFIX}step", "s64", [])
-    scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers))
-    _guard(graph, stats, scale)
-    for parameter, gradient in pairs:
-        optimizer = optimizers[label(parameter)]
-        rate = next(rate for one, rate in rates if one == optimizer)
-        held = [
-            graph.add_parameter(_state(graph, parameter, name), state)
-            for name, state in zip(optimizer.states, states[label(parameter)], strict=True)
-        ]
-        made = optimizer.add(graph, parameter, gradient, held, Numbers(rate, scale, step))
-        for target, value in zip((parameter, *held), made, strict=True):
-            graph.assign(target, value)
+    update = None
+    if sums is None:
+        update = add_updates(graph, pairs, optimizers, states)
+        _guard(graph, stats, update.scale)
+    else:
+        add_to_sums(graph, [(g, sums(label(p)), label(p)) for p, g in pairs])
+        if stats:  # as they are finite themselves: whether the update is, shows later
+            finite, norm = _scale(graph, [value for _, value in stats], None)
+            graph.drop_output(norm)
+            _guard(graph, stats, finite)
     told = {name: graph.tensor(tensor.id) for name, tensor in outputs.items()}
-    graph.prune([loss, norm, *told.values()])
+    graph.prune([loss, *([] if update is None else [update.norm]), *told.values()])
     given = exchanged(graph) if comm is not None else ()
     return Step(
         graph=graph,
         loss=loss,
-        norm=norm,
-        rates=rates,
-        step=step,
+        update=update,
         seeds=seeds,
         owed=tuple(one for _, one in given),
         exchanged=tuple((kind, one.elements, one.data_type.value) for kind, one in given),
         outputs=Signature([], list(told.items()), graph.ops if told else ()),
     )
+
+
+def mean_over_processes(
+    graph: Graph, comm: Communicator, loss: LogicalTensor, gradients: Sequence[LogicalTensor | None]
+) -> tuple[LogicalTensor, list[LogicalTensor | None]]:
+    """Adds what makes of a loss and its gradients the means over the processes."""
+    mean, *means = comm.averaged(graph, loss, gradients)
+    if mean is None:
+        raise GraphError("the communicator must return the mean of the loss before the gradients, got None")
+    return mean, means
+
+
+def add_updates(
+    graph: Graph,
+    pairs: Sequence[tuple[LogicalTensor, LogicalTensor]],
+    optimizers: Mapping[str, Optimizer],
+    states: Mapping[str, Sequence[Parameter]],
+) -> Update:
+    """Adds what clips gradients and moves their parameters.
+
+    Args:
+        pairs: parameters, and the gradient of each.
+        optimizers, states: by the parameter's name.
+    """
+    rates = _rates(graph, [optimizers[label(p)] for p, _ in pairs])
+    step = graph.input(f"{PREFIX}step", "s64", [])
+    scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers))
+    for parameter, gradient in pairs:
+        name = label(parameter)
+        optimizer = optimizers[name]
+        rate = next(rate for one, rate in rates if one == optimizer)
+        held = [
+            add_variable(graph, f"{PREFIX}{what}.{name}", state)
+            for what, state in zip(optimizer.states, states[name], strict=True)
+        ]
+        made = optimizer.add(graph, parameter, gradient, held, Numbers(rate, scale, step))
+        for target, value in zip((parameter, *held), made, strict=True):
+            graph.assign(target, value)
+    return Update(scale=scale, norm=norm, rates=rates, step=step)
 
 
 def exchanged(graph: Graph) -> tuple[tuple[str, Owed], ...]:
@@ -293,17 +343,6 @@ def _guard(graph: Graph, stats: Sequence[tuple[LogicalTensor, LogicalTensor]], s
     for parameter, value in stats:
         graph.drop_assignment(parameter)
         graph.assign(parameter, graph.op("HostSelect", taken, value, parameter))
-
-
-def _state(graph: Graph, parameter: LogicalTensor, name: str) -> LogicalTensor:
-    """The tensor of a state."""
-    return LogicalTensor(
-        graph.fresh_id(),
-        parameter.data_type,
-        parameter.shape,
-        property_type="variable",
-        name=f"{PREFIX}{name}.{label(parameter)}",
-    )
 
 
 def check_trainable(graph: Graph, loss: LogicalTensor) -> list[LogicalTensor]:

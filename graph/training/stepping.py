@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,24 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.interrupts import held_back
+from .accumulation import LOSS, TOTAL, numbers
 from .agreement import agree
-from .meeting import meeting
+from .ema import Averages
+from .meeting import Meeting, meeting
 from .metrics import batch_size
-from .program import Feeds, Program, Shapes, arrays_by_name
+from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name
 from .settings import Precision, Settings
 from .state import State
-from .step import PREFIX, Step, outputs_of, training_step
+from .step import Step, outputs_of, training_step
+from .updating import update_step
 
 END = "the end of a skipped step"
 """Where processes meet once more when a step was not done."""
 WORD = (1 << 63) - 1
-Seen = Callable[[float, bool, Results, Mapping[str, Array]], None]
-"""Takes the loss of a step, whether it was skipped, the outputs of the model, and what was fed."""
+Seen = Callable[[Results, Mapping[str, Array], bool], None]
+"""Takes the outputs of the model in a step, what was fed, and whether the step was skipped."""
+Updated = Callable[[float, bool], None]
+"""Takes the mean loss of what was summed up for an update, and whether it was skipped."""
 
 
 class Stepping:
@@ -47,10 +53,12 @@ class Stepping:
     def __init__(self, graph: Graph, loss: LogicalTensor, state: State, settings: Settings) -> None:
         self._graph, self._loss, self._state, self._settings = graph, loss, state, settings
         if settings.comm is not None:
-            agree(settings.comm, graph, loss, state.optimizers, settings.precision.value)
+            agree(settings.comm, graph, loss, state.optimizers, settings.common)
         tune = Tune.off if settings.deterministic else Tune.online
         self._options: dict[str, Any] = {**settings.compile_options, "tune": tune, "choices": state.choices}
         self._broken: Exception | None = None
+        self._update: tuple[Step, Program] | None = None
+        self._averages: Averages | None = None
         kept = settings.kept_shapes
         self.programs: BoundedCache[tuple[Shapes, bool], tuple[Step, Program]] = BoundedCache(
             kept,
@@ -58,47 +66,89 @@ class Stepping:
             f"that they have fewer shapes, or give Trainer(…, kept_shapes={2 * kept})",
         )
 
-    def step(self, feeds: Feeds, seen: Seen | None = None, *, outputs: bool = False) -> float:
+    def step(
+        self, feeds: Feeds, seen: Seen | None = None, updated: Updated | None = None, *, outputs: bool = False
+    ) -> float:
         """See `Trainer.step`.
 
         Args:
             seen: called with what the step has found before anything can interrupt; what it is given is the step's own.
-            outputs: whether it is given the outputs of the model, as the forward pass of the step has computed them.
+            updated: called likewise where an update is done.
+            outputs: whether `seen` is given the outputs of the model, as the forward pass has computed them.
         """
-        state, comm = self._state, self._settings.comm
-        done = state.steps + state.skipped
-        with meeting(comm, "Trainer.step") as brought:
-            if comm is not None and self._broken is not None:
-                raise ResourceError(
-                    "a step broke off here when the other processes had all they need to do it: "
-                    f"{one_line(self._broken)}; go on in a new trainer, from a checkpoint"
-                )
+        state, limit = self._state, self._settings.accumulate
+        if state.pending >= limit > 1:  # something has interrupted it before its update
+            self.update(updated)
+        with self._meeting() as brought:
             arrays = arrays_by_name(self._graph, feeds)
             shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
             step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
-            numbers = self._numbers(step, done)
-            program.take(arrays, numbers)
-            rates = [numbers[label(rate)] for _, rate in step.rates]
-            brought.value, brought.weight = (step.exchanged, rates), batch_size(arrays.values())
+            size = batch_size(arrays.values())
+            given = self._numbers(step) | ({} if step.update is not None else numbers(size))
+            program.take(arrays, given)
+            brought.value, brought.weight = (step.exchanged, _rates(step, given)), size
+            brought.needed = step.update is not None or bool(step.exchanged)
         with held_back():  # parameters and the optimizer's state change together
             results = self._run(step, program)
             loss = float(results[label(step.loss)].reshape(()))
-            norm = float(results[label(step.norm)])
-            skipped = not np.isfinite(norm)
-            if skipped and comm is not None:  # on all alike; one may have broken off
-                comm.meet(END)
-            state.skipped += skipped
-            state.steps += not skipped
+            state.batches += 1
+            skipped = self._done(step, results) if step.update is not None else False
+            if step.update is None:
+                state.take(size, loss)
             if seen is not None:
                 found = {name: results[label(tensor)].copy() for name, tensor in step.outputs.outputs}
-                seen(loss, skipped, Results(found, step.outputs), arrays)
+                seen(Results(found, step.outputs), arrays, skipped)
+            if step.update is not None and updated is not None:
+                updated(loss, skipped)
         if skipped:
-            warnings.warn(
-                f"step {done} was skipped: the norm of its gradients is {norm}, and its loss {loss}",
-                SkippedStepWarning,
-                stacklevel=3,
-            )
+            self._warn(step, results, loss)
+        return self.update(updated) if state.pending >= limit > 1 else loss
+
+    def update(self, updated: Updated | None = None) -> float:
+        """Moves the parameters by the mean of what has been summed up.
+
+        Returns:
+            The mean of the losses.
+        """
+        state = self._state
+        with self._meeting() as brought:
+            if self._update is None:
+                sums = {name: state.sum_of(name) for name in state.optimizers if name in state.summed}
+                step = update_step(sums, state.parameters, state.optimizers, state.kept, self._settings.comm)
+                self._update = step, Program(step.graph, self._settings.compile_options)
+            step, program = self._update
+            count, losses = state.totals.array.tolist()
+            loss = losses / count if count else 0.0
+            given = self._numbers(step) | {TOTAL: max(count, 1.0), LOSS: loss}
+            program.take({}, given)
+            brought.value, brought.weight = (step.exchanged, _rates(step, given)), count
+        with held_back():
+            results = self._run(step, program)
+            skipped = self._done(step, results)
+            state.drop_sums()
+            if self._settings.comm is not None:
+                loss = float(results[label(step.loss)].reshape(()))
+            if updated is not None:
+                updated(loss, skipped)
+        if skipped:
+            self._warn(step, results, loss)
         return loss
+
+    @contextmanager
+    def _meeting(self) -> Generator[Meeting]:
+        """See `meeting`; where one of several processes can't go on, what all have summed up is dropped."""
+        try:
+            with meeting(self._settings.comm, "Trainer.step") as brought:
+                if self._settings.comm is not None and self._broken is not None:
+                    raise ResourceError(
+                        "a step broke off here when the other processes had all they need to do it: "
+                        f"{one_line(self._broken)}; go on in a new trainer, from a checkpoint"
+                    )
+                yield brought
+        except Exception:
+            if self._settings.comm is not None:
+                self._state.drop_sums()
+            raise
 
     def _run(self, step: Step, program: Program) -> Mapping[str, Array]:
         """Runs a step. Where it breaks off on this process, the others skip it, or hear of it at the next one."""
@@ -106,19 +156,48 @@ class Stepping:
         try:
             return program.run()
         except Exception as error:
-            if comm is not None and comm.abandon(step.owed):
+            self._state.drop_sums()
+            if comm is not None and step.update is None and not step.owed:
+                comm.meet("Trainer.step", failure=error)  # with the others when they are there
+            elif comm is not None and comm.abandon(step.owed):
                 comm.meet(END, failure=error)
             else:
                 self._broken = error
             raise
 
-    def _numbers(self, step: Step, done: int) -> dict[str, float]:
-        """Values of the inputs that training has added, for the step after so many."""
-        state, comm = self._state, self._settings.comm
-        numbers: dict[str, float] = {label(rate): one.rate(state.steps) for one, rate in step.rates}
+    def _done(self, step: Step, results: Mapping[str, Array]) -> bool:
+        """Counts an update, and whether it was skipped; averages follow."""
+        state, ema = self._state, self._settings.ema
+        skipped = not np.isfinite(_norm(step, results))
+        if skipped and self._settings.comm is not None:  # on all alike; one may have broken off
+            self._settings.comm.meet(END)
+        state.skipped += skipped
+        state.steps += not skipped
+        if ema is not None and not skipped:
+            if self._averages is None:
+                self._averages = Averages(state.averages, state.parameters, self._settings.compile_options)
+            self._averages.follow(ema.stays(state.steps))
+        return skipped
+
+    def _warn(self, step: Step, results: Mapping[str, Array], loss: float) -> None:
+        done = self._state.steps + self._state.skipped - 1
+        warnings.warn(
+            f"step {done} was skipped: the norm of its gradients is {_norm(step, results)}, and its loss {loss}",
+            SkippedStepWarning,
+            stacklevel=4,
+        )
+
+    def _numbers(self, step: Step) -> dict[str, float]:
+        """Values of the inputs that training has added, for the next step."""
+        state, comm, found = self._state, self._settings.comm, dict[str, float]()
+        if step.update is not None:
+            found = {label(rate): one.rate(state.steps) for one, rate in step.update.rates}
+            found[label(step.update.step)] = state.steps + 1
         own = [comm.rank] if comm is not None and comm.rank else []
-        seeds = {label(t): _mixed(state.seed, done, place, *own) for place, t in enumerate(step.seeds)}
-        return numbers | {label(step.step): state.steps + 1} | seeds
+        seeds = {
+            label(t): _mixed(state.seed, state.batches, place, *own) for place, t in enumerate(step.seeds)
+        }
+        return found | seeds
 
     def program(self, shapes: Shapes, outputs: bool = False) -> tuple[Step, Program]:
         """A program for inputs of these shapes.
@@ -138,6 +217,8 @@ class Stepping:
             comm=self._settings.comm,
             bf16=self._settings.precision is Precision.bf16,
             outputs=outputs_of(self._graph, self._loss, names) if outputs else {},
+            recompute=self._settings.recompute,
+            sums=self._state.sum_of if self._settings.accumulate > 1 else None,
         )
         read = {t.id for op in step.graph.ops for t in op.inputs}  # the seed of a model's own is not any more
         wanted = [label(t) for t in step.graph.inputs if t.id in read]
@@ -148,6 +229,14 @@ class Stepping:
                 f"{', '.join(map(repr, sorted(names))) or 'none'}"
             )
         return step, Program(step.graph, self._options)
+
+
+def _rates(step: Step, numbers: Mapping[str, float]) -> list[float]:
+    return [] if step.update is None else [numbers[label(rate)] for _, rate in step.update.rates]
+
+
+def _norm(step: Step, results: Mapping[str, Array]) -> float:
+    return float("nan") if step.update is None else float(results[label(step.update.norm)])
 
 
 def _mixed(*numbers: int) -> int:

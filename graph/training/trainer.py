@@ -16,6 +16,7 @@ from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph, no_graph_yet
 from ..runtime.engine import Engine
 from .callbacks import Epoch, Listener
+from .ema import EMA
 from .evaluation import Evaluation
 from .fitting import Batches, Fitting
 from .groups import Choice, Patterns, chosen
@@ -53,6 +54,13 @@ class Trainer:
             which one that is, is a matter of time. Each process of several chooses for itself.
         kept_shapes: for how many sets of input shapes programs are kept, with the memory that each needs for a step;
             a set beyond them takes the place of the one that was not used for longest.
+        accumulate: how many steps are one update, by the mean of their gradients, in which each counts as often as its
+            batch is long. Processes exchange no gradients but for an update. Running statistics follow each step.
+        ema: the share of exponential moving averages of the parameters that stays at each update, or an `EMA`; None for
+            no averages. `evaluate`, `validate`, `model` and `export_state_dict` take `ema=True`. Running statistics are
+            those of the model.
+        recompute: patterns of names, as `fnmatch` has them, of ops and tensors that the backward pass computes again so
+            that they need not be kept: less memory for more time. Numbers are the same.
 
     Attributes:
         optimizer: as it was given.
@@ -74,6 +82,9 @@ class Trainer:
         threads: int | None = None,
         deterministic: bool = False,
         kept_shapes: int = 16,
+        accumulate: int = 1,
+        ema: float | EMA | None = None,
+        recompute: Sequence[str] = (),
     ) -> None:
         if isinstance(graph, OpenGraph):
             raise GraphError(f"Trainer takes a Graph, got {graph!r}: {no_graph_yet(graph)}")
@@ -91,6 +102,9 @@ class Trainer:
             threads=threads,
             deterministic=deterministic,
             kept_shapes=kept_shapes,
+            accumulate=accumulate,
+            ema=ema,
+            recompute=recompute,
         )
         self.optimizer = optimizer
         self._graph = graph.with_shapes({}) if graph.finalized else copy.copy(graph)
@@ -108,16 +122,16 @@ class Trainer:
             self._settings,
         )
         self._stepping = Stepping(self._graph, self._loss, self._state, self._settings)
-        self._evaluation = Evaluation(self._graph, self._loss, self._settings)
+        self._evaluation = Evaluation(self._graph, self._loss, self._settings, self._state.averages)
 
     @property
     def steps(self) -> int:
-        """How many steps are done."""
+        """How many updates are done, one for each step unless some accumulate."""
         return self._state.steps
 
     @property
     def skipped(self) -> int:
-        """How many steps were skipped."""
+        """How many updates were skipped."""
         return self._state.skipped
 
     @property
@@ -149,12 +163,23 @@ class Trainer:
             feeds: arrays by the names of the inputs.
 
         Returns:
-            The loss before the update.
+            The loss before the update. With `accumulate`, a step that updates returns the mean of all that are one with
+            it, in all processes, and the others their own.
 
         Raises:
             ArgumentError, DataTypeError, ShapeError: an input is missing, unknown, or does not fit; nothing is changed.
         """
         return self._stepping.step(feeds)
+
+    def flush(self) -> float | None:
+        """Updates by the steps since the last update, where fewer than `accumulate` are to be one.
+
+        `fit` does so at the end of each epoch. Of several processes all call it, behind as many steps.
+
+        Returns:
+            The mean of their losses; None where there are none, and nothing is changed.
+        """
+        return self._stepping.update() if self._state.pending else None
 
     def fit(
         self,
@@ -204,12 +229,13 @@ class Trainer:
 
     # --- evaluation ----------------------------------------------------------------------------------
 
-    def evaluate(self, feeds: Feeds) -> Results:
+    def evaluate(self, feeds: Feeds, *, ema: bool = False) -> Results:
         """Runs the model as it is now: with running statistics, without Dropout, in f32.
 
         Args:
             feeds: arrays by the names of inputs. What depends on others is not computed: without labels there is no
                 loss.
+            ema: whether with averages in the place of the parameters.
 
         Returns:
             The outputs of the graph that these inputs give, and the loss among them where it is one.
@@ -217,10 +243,10 @@ class Trainer:
         Raises:
             ArgumentError: they give no output.
         """
-        return self._evaluation.evaluate(feeds)
+        return self._evaluation.evaluate(feeds, ema=ema)
 
     def validate(
-        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None
+        self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None, *, ema: bool = False
     ) -> dict[str, float]:
         """Means over batches, of the model as `evaluate` runs it. Of several processes all call it, each with its part.
 
@@ -228,6 +254,7 @@ class Trainer:
             batches: feeds, with all that the loss depends on.
             metrics: functions by name. Each gets the outputs of a batch and its feeds, both by name, and returns one
                 number for each example, in an array, or one for the batch; the mean of all is told. See `Accuracy`.
+            ema: whether with averages in the place of the parameters.
 
         Returns:
             The mean of the loss, in which a batch counts as often as its first array is long, under `loss`; and that of
@@ -236,20 +263,25 @@ class Trainer:
         Raises:
             ArgumentError: there are no batches, or they lack what the loss depends on.
         """
-        return self._evaluation.validate(batches, metrics)
+        return self._evaluation.validate(batches, metrics, ema=ema)
 
     def model(
-        self, outputs: Sequence[str | LogicalTensor] | None = None, *, fold_batch_norm: bool = False
+        self,
+        outputs: Sequence[str | LogicalTensor] | None = None,
+        *,
+        fold_batch_norm: bool = False,
+        ema: bool = False,
     ) -> Graph:
         """The model as it is now, to be compiled, saved or written as ONNX; training may go on meanwhile.
 
         Args:
             outputs, fold_batch_norm: see `Graph.for_inference`, which it is made by.
+            ema: whether with averages in the place of the parameters.
 
         Raises:
             ArgumentError, ArgumentTypeError, UnsupportedError: see `Graph.for_inference`.
         """
-        return self._graph.for_inference(outputs, fold_batch_norm=fold_batch_norm)
+        return self._evaluation.graph(ema=ema).for_inference(outputs, fold_batch_norm=fold_batch_norm)
 
     # --- files ---------------------------------------------------------------------------------------
 
@@ -314,8 +346,11 @@ class Trainer:
         """
         return self._state.snapshot()
 
-    def export_state_dict(self) -> dict[str, Any]:
+    def export_state_dict(self, *, ema: bool = False) -> dict[str, Any]:
         """The state of the module that the graph came from by `from_torch`, for its `load_state_dict`.
+
+        Args:
+            ema: whether with averages in the place of the parameters.
 
         Returns:
             Tensors of torch under the module's names, with their shapes and types, copied: parameters and running
@@ -325,7 +360,7 @@ class Trainer:
         Raises:
             UnsupportedError: torch is not installed.
         """
-        return state_dict(self._graph.state)
+        return state_dict(self._evaluation.graph(ema=ema).state)
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._state.kept)} parameters, {self.optimizer}, {self.steps} steps)"

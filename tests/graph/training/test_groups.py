@@ -77,7 +77,7 @@ def test_equal_optimizers_share_their_rate_and_are_as_one() -> None:
         for _ in range(3):
             trainer.step(FEEDS)
         ((step, _),) = trainer._stepping.programs.values().values()
-        assert len(step.rates) == 1
+        assert len(step.update.rates) == 1
         found.append({name: array.copy() for name, array in graph.parameters.items()})
     for name, array in found[0].items():
         assert array.tobytes() == found[1][name].tobytes()
