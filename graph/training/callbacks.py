@@ -99,11 +99,12 @@ class Callback:
     leads_only: bool = False
     last: bool = False
 
-    def begin(self, told: Sequence[Epoch]) -> None:
+    def begin(self, told: Sequence[Epoch], resumed: int | None) -> None:
         """Training begins.
 
         Args:
             told: of the epochs that were done before the file was written from which it goes on.
+            resumed: number of the epoch in which it goes on; None where it does not.
         """
 
     def step(self, done: StepDone) -> None:
@@ -243,7 +244,7 @@ class EarlyStopping(Callback):
     def best(self) -> float | None:
         return self._best.value
 
-    def begin(self, told: Sequence[Epoch]) -> None:
+    def begin(self, told: Sequence[Epoch], resumed: int | None) -> None:
         self._best, self._put_back, self.stopped = Best(*self._options), None, False
         for epoch in told:
             self._best.take(epoch)

@@ -90,7 +90,7 @@ class Checkpoints(Callback):
         """
         self._trainer.load(self.folder / BEST)
 
-    def begin(self, told: Sequence[Epoch]) -> None:
+    def begin(self, told: Sequence[Epoch], resumed: int | None) -> None:
         if self._trainer.leads:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -111,11 +111,12 @@ class Checkpoints(Callback):
 
     def _write(self, *, best: bool = False) -> None:
         path = self.folder / f"step-{self._trainer.steps + self._trainer.skipped:010d}.safetensors"
-        self._trainer.save(path)
+        # The best one first: should this end in between, training goes on from before, and writes it again.
+        self._trainer.save(self.folder / BEST if best else path)
         if not self._trainer.leads:
             return
         if best:
-            _give_name(path, self.folder / BEST)
+            _give_name(self.folder / BEST, path)
         if self._keep is not None:
             older = [one for one in checkpoints(self.folder) if number_of(one) < number_of(path)]
             for one in older[self._keep - 1 :]:

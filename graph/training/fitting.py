@@ -73,7 +73,8 @@ class Fitting:
             brought.value = count, start, validation is None, tuple(metrics), tuple(training_metrics)
         state = self._state
         if start is not None or not state.loaded or state.progress is None:
-            state.progress = Progress(first=start or 0, epoch=start or 0)
+            state.progress, state.loaded = Progress(first=start or 0, epoch=start or 0), False
+        resumed = state.progress.epoch if state.loaded else None
         state.loaded = False
         progress = state.progress
         end = progress.first + count
@@ -90,7 +91,9 @@ class Fitting:
         heard.sort(key=lambda one: isinstance(one, Callback) and one.last)
         done = len(progress.told)
         with ExitStack() as ends:
-            stop = self._all_hear([partial(_begin, one, tuple(progress.told), ends) for one in heard])
+            stop = self._all_hear(
+                [partial(_begin, one, tuple(progress.told), resumed, ends) for one in heard]
+            )
             every = self._common_intervals(heard)
             while progress.epoch < end and not stop:
                 if self._steps(batches, progress, end, training_metrics, heard, every):
@@ -265,10 +268,10 @@ def _check_callbacks(callbacks: object) -> None:
             )
 
 
-def _begin(callback: Listener, told: Sequence[Epoch], ends: ExitStack) -> None:
+def _begin(callback: Listener, told: Sequence[Epoch], resumed: int | None, ends: ExitStack) -> None:
     if isinstance(callback, Callback):
         ends.callback(callback.end)
-        callback.begin(told)
+        callback.begin(told, resumed)
 
 
 def _stops(call: Callable[[], object]) -> bool:

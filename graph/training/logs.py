@@ -34,12 +34,12 @@ class CsvLog(Callback):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def begin(self, told: Sequence[Epoch]) -> None:
-        if not told or not self.path.exists():
+    def begin(self, told: Sequence[Epoch], resumed: int | None) -> None:
+        if resumed is None or not self.path.exists():
             return
         try:
             head, *rows = self.path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
-            kept = [row for row in rows if row.endswith("\n") and _before(row, told[-1].number + 1)]
+            kept = [row for row in rows if row.endswith("\n") and _before(row, resumed)]
             if kept != rows:
                 with replacing(self.path) as (file,):
                     file.write("".join([head, *kept]).encode())
@@ -98,7 +98,7 @@ class TensorBoardLog(Callback):
         self._writer: Any = None
         self._steps = 0
 
-    def begin(self, told: Sequence[Epoch]) -> None:
+    def begin(self, told: Sequence[Epoch], resumed: int | None) -> None:
         self._steps = sum(epoch.steps for epoch in told)
 
     def step(self, done: StepDone) -> None:

@@ -143,7 +143,7 @@ def test_when_training_is_stopped(
         told = list(epochs(values))
         ended: int | None = None
         try:
-            stopping.begin(told[:before])
+            stopping.begin(told[:before], before or None)
         except StopIteration:
             assert last is not None
             assert before > last
@@ -203,8 +203,8 @@ class Recorder(T.Callback):
         self.heard: list[Any] = []
         self._ends_at = ends_at
 
-    def begin(self, told: Sequence[T.Epoch]) -> None:
-        self.heard.append(("begin", len(told)))
+    def begin(self, told: Sequence[T.Epoch], resumed: int | None) -> None:
+        self.heard.append(("begin", len(told)) if resumed is None else ("begin", len(told), "in", resumed))
 
     def step(self, done: T.StepDone) -> None:
         self.heard.append((done.epoch, done.batch, done.number))
@@ -241,7 +241,7 @@ def test_a_callback_ends_training_within_an_epoch_and_it_goes_on_there(tmp_path:
     again, recorder = network(), Recorder()
     again.load(tmp_path / "a")
     assert [e.number for e in again.fit(loader(), 3, callbacks=[recorder])] == [1, 2]
-    assert recorder.heard == [("begin", 1), 1, (2, 0, 9), (2, 3, 12), 2, "end"]
+    assert recorder.heard == [("begin", 1, "in", 1), 1, (2, 0, 9), (2, 3, 12), 2, "end"]
     whole = network()
     whole.fit(loader(), 3)
     np.testing.assert_array_equal(weights(whole), weights(again))
@@ -316,7 +316,7 @@ def test_what_is_said_of_epochs_is_kept_from_file_to_file(tmp_path: Path) -> Non
     last, heard = network(), Recorder()
     last.load(tmp_path / "again")
     assert [e.number for e in last.fit(loader(), 4, callbacks=[heard])] == [2, 3]
-    assert heard.heard[0] == ("begin", 2)
+    assert heard.heard[0] == ("begin", 2, "in", 2)
     np.testing.assert_array_equal(weights(last), weights(trainer))
 
 

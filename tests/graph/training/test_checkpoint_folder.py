@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.training import checkpoint_folder
 
 T = og.training
 RNG = np.random.default_rng(4)
@@ -128,6 +129,29 @@ def test_files_of_another_model_are_no_damaged_ones(tmp_path: Path) -> None:
     trainer.fit(LOADER, 1, callbacks=[T.Checkpoints(trainer, tmp_path)])
     with pytest.raises(og.GraphFileError, match="load the file of the same model"):
         network(2).load_newest(tmp_path)
+
+
+def test_a_kill_between_two_files_loses_no_best_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> T.Checkpoints:
+        trainer = network()
+        kept = T.Checkpoints(trainer, tmp_path, every=1, best="goal")
+        trainer.load_newest(tmp_path)
+        metrics: Any = {"goal": lambda o, f: 1.0 if trainer.steps <= 8 else 2.0}
+        trainer.fit(LOADER, 3, training_metrics=metrics, callbacks=[T.CsvLog(tmp_path / "log"), kept])
+        return kept
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint_folder, "_give_name", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    kept = run()
+    assert [row["epoch"] for row in rows(tmp_path / "log")] == list("012")
+    other = network()
+    other.load(kept.folder / "best.safetensors")
+    assert other.steps == 4
 
 
 def test_files_have_what_other_callbacks_leave(tmp_path: Path) -> None:
