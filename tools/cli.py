@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ from ..graph.pictures.description import describe
 from ..graph.pictures.profile import profile
 from ..ops.errors import UnknownOpError
 from ..ops.registry import REGISTRY
+from .arguments import Backend, File, Json, Seed, Shapes, Threads
 from .bench import bench, single_op_graph
 from .benchdnn.check import check
 from .compare import compare_graph
@@ -65,6 +65,7 @@ with commas makes a case of each element.
 --backend=NAME                       run on that backend only: onednn, numpy or native
 --seed=N                             another seed of the data, 0 or more
 -v, --verbose=N                      compare the tensors inside the graph too
+--json                               write JSON for scripts instead of lines
 
 Other options of benchdnn (--mode, --engine, --skip-impl, …) are accepted and change nothing.
 
@@ -95,29 +96,6 @@ app.add_typer(trust, name="trust")
 app.command("doctor")(doctor)
 
 
-class BackendName(StrEnum):
-    """What `--backend` takes."""
-
-    onednn = "onednn"
-    numpy = "numpy"
-    native = "native"
-
-
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE", help="A graph: oneDNN Graph's JSON, an ONNX model, or - for standard input."
-    ),
-]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option("--shape", metavar="NAME=SIZES", help="Of an input that leaves sizes open; once for each."),
-]
-Backend = Annotated[BackendName | None, typer.Option(help="Run on that backend only.")]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON for scripts instead of tables.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the data that is made up.")]
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"onednn-graph {version('onednn-graph')}")
@@ -130,6 +108,7 @@ def _commands(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Say which version this is."),
     ] = False,
+    _threads: Threads = None,
 ) -> None:
     """OneDNN Graph for Python, from the command line."""
 
@@ -304,7 +283,7 @@ def _check(
         ..., metavar="[SETTINGS] FILE [[SETTINGS] FILE …]", show_default=False
     ),
 ) -> None:
-    code = check(arguments, typer.echo, working)
+    code = check(arguments, typer.echo, working, emit_json)
     if code:
         raise typer.Exit(code)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..graph.runtime.progress import show_progress
 from .console import console, emit_json, milliseconds, table, working
-from .ending import say
+from .ending import Ended, Exit, say
 from .graph_files import loaded
-from .machine import MOST_SECONDS, fitted, forgotten, measured
+from .machine import MOST_SECONDS, Fit, fitted, forgotten, measured
 from .measuring import Sample
 
 MACHINE_SECONDS = 300.0
@@ -90,19 +90,27 @@ def tune_machine(seconds: float | None, seed: int, *, forget: bool, as_json: boo
         return
     budget = MACHINE_SECONDS if seconds is None else min(seconds, MOST_SECONDS)
     layers: list[Sample] = []
+    interrupted = False
     try:
         for layer in measured(
             budget, seed, lambda part, count: show_progress(f"measuring {part:.0%}, {count} layers …")
         ):
             layers.append(layer)  # noqa: PERF402 -- an interrupt must find those that are there
     except KeyboardInterrupt:
+        interrupted = True
         say("stopped; what was measured is kept")
     finally:
         show_progress(None)
     fit = fitted(layers)
     if as_json:
         emit_json({"layers": fit.layers, "before": fit.before, "after": fit.after, "kept": fit.kept})
-        return
+    else:
+        _print_fit(fit)
+    if interrupted:
+        raise Ended(Exit.interrupted)
+
+
+def _print_fit(fit: Fit) -> None:
     told = f"{fit.layers} layers: the choice took {fit.before:.3f} times the best one's time, fitted {fit.after:.3f}"
     console.print(
         f"{told}; {'used from now on' if fit.kept else 'the data of the package stay'}", markup=False

@@ -401,7 +401,10 @@ class TestTuneMachine:
         assert self.asked == [300.0, 600.0]
 
     def test_an_interrupt_keeps_what_is_there(self):
-        assert json.loads(call("tune", "--machine", "--seed", "7", "--json"))["layers"] == 1
+        result = CliRunner().invoke(app, ["tune", "--machine", "--seed", "7", "--json"])
+        assert json.loads(result.stdout)["layers"] == 1
+        assert result.exit_code == 130
+        assert "what was measured is kept" in result.stderr
 
     def test_forgetting(self):
         assert "nothing to forget" in call("tune", "--machine", "--forget")
@@ -522,3 +525,25 @@ def test_statistics_are_those_of_the_numbers(tmp_path):
     assert exponentials["max"] == pytest.approx(np.exp(4))
     assert [one[key] for one in others for key in ("min", "max", "mean")] == [None] * 6
     assert "2.71828" in call(*arguments)
+
+
+class TestGlobals:
+    def test_threads_stand_before_the_command(self, monkeypatch, onednn):
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        assert json.loads(call("--threads", "1", "info", "--json"))["threads"] == 1
+        result = CliRunner().invoke(app, ["--threads", "0", "info"])
+        assert result.exit_code == 2
+
+    def test_an_unknown_backend_is_told_plainly(self, file):
+        result = CliRunner().invoke(app, ["show", str(file), "--backend", "foo"])
+        assert result.exit_code == 2
+        assert "must be one of onednn, numpy, native, got 'foo'" in result.stderr
+        assert "Value error" not in result.stderr
+
+
+def test_check_writes_data(file):
+    data = json.loads(call("check", "--json", file))
+    assert (data["passed"], data["failed"], data["skipped"]) == (1, 0, 0)
+    (one,) = data["cases"]
+    assert (one["state"], one["reason"]) == ("passed", None)
+    assert one["tensors"][0]["ok"] is True

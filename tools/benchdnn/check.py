@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from attrs import evolve
@@ -80,6 +81,23 @@ class Outcome:
     difference: float = 0.0
     comparisons: tuple[Comparison, ...] = ()
     seconds: float = 0.0
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": str(self.case),
+            "state": self.state.lower(),
+            "reason": self.reason or None,
+            "notes": list(self.notes),
+            "partitions": self.partitions,
+            "expected_partitions": self.expected_partitions or None,
+            "difference": self.difference,
+            "seconds": self.seconds,
+            "tensors": [
+                {"id": one.tensor, "ok": one.ok, "wrong": one.wrong, "difference": one.difference}
+                for one in self.comparisons
+            ],
+        }
 
     @property
     def line(self) -> str:
@@ -317,13 +335,15 @@ def check(
     arguments: Sequence[str],
     show: Callable[[str], None] = print,
     working: Working = lambda what: nullcontext(),
+    emit: Callable[[Any], None] = print,
 ) -> int:
-    """Runs all cases of a command line, and shows a line for each and a summary.
+    """Runs all cases of a command line, and shows a line for each and a summary; or writes data, for `--json`.
 
     Args:
         arguments: see `options.parse`.
         show: takes each line.
         working: see there.
+        emit: takes the data.
 
     Returns:
         1 if a case failed, else 0.
@@ -334,14 +354,21 @@ def check(
     with working("reading standard input"):
         line = parse(arguments)
     counts = dict.fromkeys(State, 0)
+    data: list[dict[str, Any]] = []
     for number, case in enumerate(line.cases):
         with working(f"case {number + 1} of {len(line.cases)}, {case.path}"):
             outcome = run_case(case, verbose=line.verbose > 0, seed=line.seed, backend=line.backend)
         counts[outcome.state] += 1
+        if line.json:
+            data.append(outcome.as_data())
+            continue
         show(f"{number}:{outcome.line}")
         if line.verbose:
             for found in outcome.comparisons:
                 show(_details(found))
+    if line.json:
+        emit({"cases": data, **{state.lower(): count for state, count in counts.items()}})
+        return 1 if counts[State.failed] else 0
     show(
         f"tests:{len(line.cases)} passed:{counts[State.passed]} skipped:{counts[State.skipped]} "
         f"failed:{counts[State.failed]}"

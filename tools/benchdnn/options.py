@@ -78,12 +78,14 @@ class CommandLine:
         verbose: 0, or higher to see more.
         seed: of the data that the graphs are filled with.
         backend: the only backend to run on; None for the usual choice.
+        json: whether data are to be written, and no lines.
     """
 
     cases: tuple[Case, ...]
     verbose: int
     seed: int
     backend: str | None
+    json: bool = False
 
 
 def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine:
@@ -105,7 +107,11 @@ def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine
             "files that they are for"
         )
     return CommandLine(
-        cases=tuple(reader.cases), verbose=reader.verbose, seed=reader.seed, backend=reader.backend
+        cases=tuple(reader.cases),
+        verbose=reader.verbose,
+        seed=reader.seed,
+        backend=reader.backend,
+        json=reader.json,
     )
 
 
@@ -122,6 +128,7 @@ class _Reader:
     verbose: int = field(default=0)
     seed: int = field(default=0)
     backend: str | None = field(default=None)
+    json: bool = field(default=False)
 
     def read(self, arguments: Iterable[str]) -> None:
         for argument in arguments:
@@ -142,12 +149,25 @@ class _Reader:
                 self.seed = _number(value, argument)
             elif name == "backend":
                 self.backend = value or None
+            elif name == "json":
+                self.json = True
             elif name in SETTERS:
                 self.settings = SETTERS[name](self.settings, value)
                 if not self.batches:
                     self.unused.append(argument)
             elif name not in IGNORED:
-                known = [*SETTERS, *IGNORED, "case", "batch", "reset", "corpus", "verbose", "seed", "backend"]
+                known = [
+                    *SETTERS,
+                    *IGNORED,
+                    "case",
+                    "batch",
+                    "reset",
+                    "corpus",
+                    "verbose",
+                    "seed",
+                    "backend",
+                    "json",
+                ]
                 raise ArgumentError(
                     f"unknown option {format_value(argument)}{nearest(name, known)}; onednn-graph "
                     f"check --help lists them"

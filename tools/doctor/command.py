@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..arguments import all_threads
 from ..console import command, emit_json, plainly, table, working
 from ..ending import Exit
 
@@ -64,7 +65,7 @@ def doctor(
         inputs=str(inputs or ""),
         shapes=tuple(shapes or ()),
         seed=seed,
-        threads=threads,
+        threads=threads or all_threads(),
         seconds=seconds,
         limit=limit,
     )
