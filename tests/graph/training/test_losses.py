@@ -199,6 +199,30 @@ def test_small_losses_have_their_digits_and_no_sign():
         np.testing.assert_allclose(loss, np.log1p(np.exp(-x.astype(np.float64))), rtol=1e-3, atol=1e-30)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_of_zero_and_one_have_bounds(dtype):
+    p = np.array([0, 1, 0, 1, 1e-30], dtype)
+    targets = np.array([1, 0, 0, 1, 1], dtype)
+    none = partial(T.binary_cross_entropy, reduction="none")
+    loss, (slope,), _ = run(none, {"x": p, "y": targets}, by=["x"])
+    np.testing.assert_allclose(loss, [100, 100, 0, 0, -np.log(p[4].astype(np.float64))], rtol=1e-5)
+    np.testing.assert_allclose(slope, [-1e12, 1e12, 1, -1, -1e12], rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_sizes_may_all_be_open_wherever_the_classes_are(axis):
+    x, y = np.moveaxis(X, -1, axis), LABELS
+    loss, (slope,), _ = run(
+        partial(T.cross_entropy, axis=axis, ignore_index=-100), {"x": x, "y": y}, by=["x"], opened=(0, 1, 2)
+    )
+    known, (same,), _ = run(
+        partial(T.cross_entropy, axis=axis, ignore_index=-100), {"x": x, "y": y}, by=["x"]
+    )
+    losses, weights = of_labels(log_softmax(X), LABELS)
+    np.testing.assert_allclose([loss, known], losses.sum() / weights.sum())
+    np.testing.assert_allclose(slope, same, atol=1e-12)
+
+
 def test_probabilities_out_of_bounds_are_no_numbers():
     p = np.array([-0.5, 1.5, np.nan], np.float32)
     none = partial(T.binary_cross_entropy, reduction="none")
