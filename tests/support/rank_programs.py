@@ -312,11 +312,18 @@ def tagger(comm=None):
     """A trainer of a layer by the weighted mean of the losses of what counts, and its graph."""
     graph = og.Graph()
     x, y = graph.input("x", "f32", [-1, -1, 4]), graph.input("y", "s64", [-1, -1])
-    logits = graph.matmul(x, graph.parameter(integers(1, (4, 3)) / 4, name="w"))
+    logits = graph.output(graph.matmul(x, graph.parameter(integers(1, (4, 3)) / 4, name="w")), name="logits")
     loss = og.training.cross_entropy(
         graph, logits, y, ignore_index=-100, class_weights=[1, 4, 0.25], label_smoothing=0.1
     )
     return og.training.Trainer(graph, loss, og.training.SGD(0.125, momentum=0.5), comm=comm), graph
+
+
+SCORES = {
+    "accuracy": og.training.Accuracy("logits", "y", ignore_index=-100),
+    "f1": og.training.F1Score("logits", "y", classes=3, ignore_index=-100),
+    "precision": og.training.PrecisionScore("logits", "y", classes=3, ignore_index=-100),
+}
 
 
 def weighs(comm):
@@ -330,7 +337,10 @@ def weighs(comm):
         if comm.rank == 0:
             mine = {name: array[:, :2] for name, array in mine.items()}
         losses.append(trainer.step(mine))
-    return {"losses": np.array(losses), **graph.parameters}
+    mine = {name: array[begin:end] for name, array in labelled(0).items()}
+    told = trainer.validate([mine] if end > begin else [], SCORES)
+    scores = np.array([told[name] for name in SCORES])
+    return {"losses": np.array(losses), "scores": scores, **graph.parameters}
 
 
 def lengths(comm):

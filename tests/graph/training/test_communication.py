@@ -102,7 +102,9 @@ def test_parts_of_any_size_count_as_much_as_they_hold(ranks, tmp_path):
 def test_labels_count_on_all_ranks_as_they_do_in_the_whole_batch(ranks, tmp_path):
     trainer, graph = programs.tagger()
     want = [trainer.step(programs.labelled(step)) for step in range(programs.STEPS)]
+    told = trainer.validate([programs.labelled(0)], programs.SCORES)
     for found in results(ranks, "weighs", tmp_path):
+        np.testing.assert_allclose(found["scores"], [told[name] for name in programs.SCORES], rtol=1e-9)
         np.testing.assert_allclose(found["losses"], want, rtol=1e-5)
         for name, array in graph.parameters.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
