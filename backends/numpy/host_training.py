@@ -172,12 +172,14 @@ def _update(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
     count, names = formula.temporaries, ("parameter", *states)
     squares = np.zeros((2, -(-gradient.size // CHUNK) or 1))
 
-    def make(run: Sequence[_Bound], then: Callable[[Array, Array, int], None]) -> Work:
+    def make(
+        run: Sequence[_Bound], then: Callable[[Array, Array, int], None], begun: Sequence[Array] = sources
+    ) -> Work:
         scratch = np.empty((count, min(CHUNK, gradient.size)), gradient.dtype)
 
         def work(first: int, end: int) -> None:
             arrays: dict[str | int, Array] = {"gradient": gradient[first:end]}
-            arrays |= zip(names, _begun(sources, targets, first, end), strict=True)
+            arrays |= zip(names, _begun(begun, targets, first, end), strict=True)
             arrays |= {number: scratch[number, : end - first] for number in range(count)}
             for function, target, operands in run:
                 given = [one if isinstance(one, float) else arrays[one] for one in operands]
@@ -200,7 +202,8 @@ def _update(op: Op, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
     weight, length = np.sqrt(np.sum(squares, axis=1))
     again = _bound(formula.again, numbers)
     trusted = rate * float(weight / length) if weight > 0 and length > 0 else rate
-    in_chunks(gradient.size, lambda: make(again, lambda p, u, first: move(p, u, first, trusted)))
+    # The states are those of the first time, wherever they came from.
+    in_chunks(gradient.size, lambda: make(again, lambda p, u, first: move(p, u, first, trusted), targets))
     return None
 
 

@@ -90,6 +90,30 @@ def test_steps_as_long_as_the_parameter(threads: int, size: int) -> None:
         assert np.array_equal(graph.parameters["first"], first)
 
 
+@each("size", SIZES[1:])
+def test_steps_of_what_is_kept_elsewhere(size: int) -> None:
+    """Inputs stay as they are, and the states of the first time over them count the second time."""
+    w, g, first = (array + 9 for array in integers(size))
+    graph = og.Graph()
+    given = [graph.input(name, "f32", w.shape) for name in ("w", "g", "first")]
+    numbers = [graph.constant(np.array(value, dtype)) for value, dtype in ((0.5, "f8"), (1, "f8"), (1, "i8"))]
+    made = graph.op(
+        "HostUpdate",
+        *given[:2],
+        *numbers,
+        given[2],
+        outputs=2,
+        formula="first = gradient + first; update = 3 * first",
+        trust_ratio=True,
+    )
+    for name, tensor in zip(("next_w", "next_first"), made, strict=True):
+        graph.output(tensor, name=name)
+    found = graph.compile()(w=w, g=g, first=first)
+    length = np.linalg.norm(w.astype(np.float64)) / np.linalg.norm(3 * (first + g).astype(np.float64))
+    np.testing.assert_allclose(found["next_w"], w - 0.5 * length * 3 * (first + g), rtol=1e-5, atol=1e-5)
+    assert np.array_equal(found["next_first"], first + g)
+
+
 @pytest.mark.parametrize(("w", "g"), [(0, 3), (3, 0)])
 def test_a_step_from_or_of_nothing_is_taken_as_it_is(w: float, g: float) -> None:
     graph = built("update = gradient", {"w": np.full(4, w, np.float32)}, trust_ratio=True)
