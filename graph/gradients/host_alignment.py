@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .context import GradientContext
-from .rules import NOT_DIFFERENTIABLE, Made, rule
-
-NOT_DIFFERENTIABLE["HostCTCCurvature"] = "third derivatives of alignments are not written"
+from .rules import Made, rule
 
 
 @rule("HostCTCBackward")
@@ -24,3 +22,23 @@ def ctc_backward(ctx: GradientContext) -> Iterator[Made]:
             "src",
             ctx.make.ops("HostCTCCurvature", [ctx.input("diff_dst"), ctx.gradient, *given], attributes)[0],
         )
+
+
+@rule("HostCTCCurvature")
+def ctc_curvature(ctx: GradientContext) -> Iterator[Made]:
+    """It is linear in both: along the Hessian, which is symmetric, again; and what it makes of each example.
+
+    Raises:
+        UnsupportedError: by src, which would be a third derivative.
+    """
+    if ctx.wants("src"):
+        raise ctx.error("third derivatives of alignments are not written; leave out what hangs on it")
+    given = [ctx.input(name) for name in ("src", "labels", "src_lengths", "label_lengths")]
+    attributes = dict(ctx.op.attributes)
+    if ctx.wants("diff_dst"):
+        ones = ctx.make.expand(ctx.make.number(1, ctx.gradient), ctx.shape_of("diff_dst"))
+        whole = ctx.make.ops("HostCTCCurvature", [ones, ctx.input("along"), *given], attributes)[0]
+        yield "diff_dst", ctx.make.total(ctx.make.multiply(whole, ctx.gradient), (1, 2), keep=False)
+    if ctx.wants("along"):
+        inputs = [ctx.input("diff_dst"), ctx.gradient, *given]
+        yield "along", ctx.make.ops("HostCTCCurvature", inputs, attributes)[0]

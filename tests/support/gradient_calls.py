@@ -374,6 +374,9 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "HostGatherBackward": [Call((normal(2, 3, 4), INDICES), {"axis": 0, "src_shape": [3, 4]})],
     "HostCTC": [Call((LOGS, LABELS, TIMES, LENGTHS), {"blank": 1})],
     "HostCTCBackward": [Call((normal(3), LOGS, LABELS, TIMES, LENGTHS), {"blank": 1})],
+    "HostCTCCurvature": [
+        Call((normal(3), normal(*LOGS.shape), LOGS, LABELS, TIMES, LENGTHS), {"blank": 1}, by=(0, 1))
+    ],
     "HostGatherElements": [Call((normal(3, 4), INDICES), {"axis": 1})],
     "HostGatherElementsBackward": [Call((normal(2, 3), INDICES), {"axis": 0, "src_shape": [3, 4]})],
     "HostGatherND": [

@@ -10,6 +10,8 @@ STEP, TOLERANCE = 1e-5, 5e-8
 CASES = [
     pytest.param(k, c, id=f"{k} {n}") for k, calls in GRADIENT_CALLS.items() for n, c in enumerate(calls)
 ]
+THIRD = {"HostCTCBackward": {"x1"}}
+"""Kind → inputs by which the second derivative would need a third one that is refused."""
 
 
 def twice(kind, call):
@@ -18,7 +20,8 @@ def twice(kind, call):
     seed = graph.input("seed", "f64", dst.dims)
     sources = [inputs[n] for n in call.places]
     firsts = [t for t in graph.gradients(dst, sources, seed=seed) if t is not None]
-    return graph, [*sources, seed], firsts
+    allowed = [t for t in sources if t.name not in THIRD.get(kind, ())]
+    return graph, [*allowed, seed], firsts
 
 
 @pytest.mark.no_cover
