@@ -14,6 +14,7 @@ from onednn_graph.graph.training.communication import MpiCommunicator, mpi
 from onednn_graph.graph.training.data import FromTorch, Loader, Prefetch, Transform
 from onednn_graph.graph.training.ema import EMA
 from onednn_graph.graph.training.gloo import GlooCommunicator, gloo
+from onednn_graph.graph.training.heads import replace_head
 from onednn_graph.graph.training.logs import CsvLog, TensorBoardLog
 from onednn_graph.graph.training.losses import (
     Reduction,
@@ -121,6 +122,7 @@ __all__ = [
     "mean_squared_error",
     "mpi",
     "negative_log_likelihood",
+    "replace_head",
     "smooth_l1",
     "triplet_margin",
 ]

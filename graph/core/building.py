@@ -360,14 +360,15 @@ class GraphCore(Readable, OpMethods):
         self._check_open("another op")
         editing.replace_ops(self._content, ops)
 
-    def prune(self, outputs: Sequence[LogicalTensor] | None = None) -> None:
+    def prune(self, outputs: Sequence[LogicalTensor] | Mapping[str, LogicalTensor] | None = None) -> None:
         """Takes out the ops that no tensor marked by `output` or assigned depends on, and what only they read.
 
         Inputs stay, and so do parameters, and ops whose schema does not say that they are `pure`, with all that they
         depend on; what nobody reads of those is no output then.
 
         Args:
-            outputs: tensors that alone are outputs from now on, under their own names; None for those that are marked.
+            outputs: tensors that alone are outputs from now on, under their own names, or by name; None for those
+                that are marked.
 
         Raises:
             GraphError: the graph is finalized; one of `outputs` is no tensor of it.

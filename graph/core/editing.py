@@ -52,14 +52,15 @@ def replace_ops(content: Content, ops: Iterable[Op]) -> None:
     content.next_id = max(content.next_id, *(number + 1 for number in known))
 
 
-def prune(content: Content, outputs: Sequence[LogicalTensor] | None) -> None:
+def prune(content: Content, outputs: Sequence[LogicalTensor] | Mapping[str, LogicalTensor] | None) -> None:
     """See `Graph.prune`."""
     if outputs is not None:
         before = content.marked
         content.marked = []
         try:
-            for tensor in outputs:
-                mark_output(content, tensor, None)
+            named = isinstance(outputs, Mapping)
+            for name, tensor in outputs.items() if named else ((None, tensor) for tensor in outputs):
+                mark_output(content, tensor, name)
         except OneDNNGraphError:
             content.marked = before
             raise

@@ -307,6 +307,9 @@ class Translation:
 
     def _made(self, title: str, kind: str, *values: Value, **more: Any) -> tuple[LogicalTensor, ...]:
         tensors = [self.tensor(value) for value in values]
+        outputs = REGISTRY.resolve(kind)[0].outputs
+        if len(outputs) > 1 and any(f"{title}.{port.name}" in self._names for port in outputs):
+            title = f"{title}.{kind}"  # bn1.running_mean is the model's own
         made = self.graph.op(_for_types(kind, tensors), *tensors, name=self.free_name(title), **more)
         return (made,) if isinstance(made, LogicalTensor) else made
 

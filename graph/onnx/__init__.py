@@ -54,7 +54,8 @@ def from_onnx(
             their names then, numbers such as the scale of attention are not. BatchNormalization goes by the batch, and
             moves the model's statistics at each step; Dropout draws by `seed`, one more input of s64 without axes,
             which `Trainer` gives. Exporters often leave both out: torch's fold a normalisation into the convolution
-            before it.
+            before it. Where a vector that is one number throughout, as biases of zeros are in a new network, is read in
+            several places, exporters have merged equal ones: each place gets a parameter of its own, named by its node.
         frozen: with `training`, patterns of names of initializers that stay constants, as `["layer1.*", "bn1.*"]`.
             A BatchNormalization whose statistics are frozen goes by these.
 

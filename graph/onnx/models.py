@@ -15,6 +15,7 @@ from .importer import Importer
 from .reading import Model, read_model
 from .staged_graph import StagedGraph
 from .training import trainable
+from .untying import untied
 
 
 def import_onnx(
@@ -31,6 +32,7 @@ def import_onnx(
         if listed(frozen) != []:
             raise ArgumentError("from_onnx: frozen is of training; give training=True, or leave it out")
         return _imported(read, shapes or {})
+    read = untied(read)
     trained = trainable(read.proto.graph, read.constants, frozen)
     if not trained:
         raise ArgumentError(

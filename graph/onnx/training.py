@@ -45,6 +45,8 @@ NUMBERS = ("Add", "Div", "Mul", "Sub")
 """Ops whose constants of one element are no weights: scales of attention, say."""
 MOVING = ("Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Ops behind which weights are weights still."""
+UNREAD = {("CastLike", 1), ("Shape", 0), ("Size", 0)}
+"""Inputs of nodes that ask for type or shape alone, as torch's exporter does before it simplifies."""
 INSTEAD = Entries[Translate]()
 """ONNX op → its translation in training."""
 
@@ -98,6 +100,8 @@ def _others(graph: Any, constants: Mapping[str, Array]) -> set[str]:
         others.update(captured(node))
         for at, name in enumerate(map(str, node.input)):
             of: str = origin.get(name, name)
+            if (kind, at) in UNREAD:
+                continue
             read.add(of)
             if kind in MOVING and at == 0:
                 origin[str(node.output[0])] = of

@@ -7,6 +7,7 @@ from .communication import MpiCommunicator, mpi
 from .data import FromTorch, Loader, Prefetch, Transform
 from .ema import EMA
 from .gloo import GlooCommunicator, gloo
+from .heads import replace_head
 from .logs import CsvLog, TensorBoardLog
 from .losses import (
     Reduction,
@@ -108,6 +109,7 @@ __all__ = [
     "mean_squared_error",
     "mpi",
     "negative_log_likelihood",
+    "replace_head",
     "smooth_l1",
     "triplet_margin",
 ]

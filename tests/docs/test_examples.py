@@ -201,6 +201,15 @@ def test_fine_tune(tmp_path):
     assert is_picture(tmp_path / "fine_tune.png")
 
 
+def test_fine_tune_onnx(tmp_path):
+    pytest.importorskip("torch")
+    out = run(tmp_path, "fine_tune_onnx.py")
+    [[before, after]] = [numbers(r"(0\.\d+|1\.0+)", line) for line in out.splitlines() if "accuracy" in line]
+    assert before < 0.5
+    assert after >= 0.97
+    assert is_picture(tmp_path / "fine_tune_onnx.png")
+
+
 def test_torch_compile_resnet(tmp_path):
     pytest.importorskip("torch")
     out = run(tmp_path, "torch_compile_resnet.py")
