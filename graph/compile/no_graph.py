@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, cast
 
 
 class NoGraph:
@@ -11,9 +11,13 @@ class NoGraph:
     def __getattr__(self, name: str) -> NoReturn:
         told = f"'{type(self).__name__}' has no attribute '{name}'"
         # Libraries ask for private names in passing, also of what is not yet made.
-        if name.startswith("_") or not hasattr(type(self.__dict__.get("_graph")), name):
+        if name.startswith("_") or not hasattr(_class(self.__dict__.get("_graph")), name):
             raise AttributeError(told)
         raise AttributeError(
             f"{told}, which graphs have: it is compiled, and stays as it is; call graph.{name}(…) of the graph, and "
             "compile what that gives"
         )
+
+
+def _class(value: object) -> type[object]:
+    return cast("type[object]", type(value))

@@ -231,7 +231,7 @@ def _tensors(values: object, label: str, what: str, ports: Sequence[str]) -> tup
     for position, value in enumerate(items):
         if not isinstance(value, LogicalTensor):
             port = f"'{ports[position]}'" if position < len(ports) else f"{position}"
-            held = isinstance(value, float | int | list | tuple) or hasattr(value, "__array__")
+            held = hasattr(value, "__float__") or listed(value) is not None or hasattr(value, "__array__")
             raise ArgumentTypeError(
                 f"{label}: {what} {port} must be a LogicalTensor, got {format_value(value)} of type "
                 f"{type(value).__name__}; "
