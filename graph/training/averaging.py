@@ -86,7 +86,7 @@ def averaged(
         UnsupportedError: a gradient whose shape is not known.
         ResourceError: the ranks have different gradients.
     """
-    order, known = _in_order(graph)
+    order, known = in_order(graph)
     tensors = {t.id: known.get(t.id, t) for t in (loss, *gradients) if t is not None}
     for tensor in tensors.values():
         if not tensor.is_concrete:
@@ -140,7 +140,7 @@ def _ends(
         yield made[tensor.id]
 
 
-def _in_order(graph: Graph) -> tuple[dict[int, int], dict[int, LogicalTensor]]:
+def in_order(graph: Graph) -> tuple[dict[int, int], dict[int, LogicalTensor]]:
     """The place in the order of ops at which each tensor is made, and the tensors with their shapes."""
     known, ops = infer(topological(graph.ops), {t.id: t for t in graph.tensors}, {})
     return {t.id: number for number, op in enumerate(ops) for t in op.outputs}, known

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import sys
 import time
 import traceback
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from types import TracebackType
@@ -18,23 +16,25 @@ from typing import Any
 import numpy as np
 
 from ...ops.data_types import DataType, parse_data_type
-from ...ops.errors import ArgumentError, ArgumentTypeError, LostRankWarning, ResourceError
+from ...ops.errors import ArgumentError, ArgumentTypeError, ResourceError
 from ...ops.values import format_value, integer, one_line
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor
 from ..runtime import communication
 from ..runtime.arrays import Array, numpy_type
 from ..runtime.libraries import library
+from ..runtime.parameter import Parameter
 from .averaging import Layout, averaged
 from .batch_norm import synchronise_batch_norm
 from .buckets import Bucket, HalfBucket, WholeBucket
 from .cores import split_cores as give_cores
 from .exchange import Exchange
 from .explaining import SENT, Words, explanation, short
-from .neighbours import connected
+from .optimizers import Optimizer
+from .sharding import PartBucket, Shards, parts_of_means
 from .step import Owed
 from .tracing import waited as traced_wait
-from .watch import Watch
+from .watch import Watch, watched
 from .weighted_means import weigh_over_ranks
 
 BUCKET_BYTES = 4 << 20
@@ -62,7 +62,7 @@ class MpiCommunicator:
         size: how many there are.
         key: number of the communicator in this process, for attributes of ops.
         share: of this rank in means, since they met last: 1 where all have equally much.
-        bucket_bytes, data_type, sync_batch_norm: as given to `mpi`.
+        bucket_bytes, data_type, sync_batch_norm, shard_optimizer: as given to `mpi`.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class MpiCommunicator:
         sync_batch_norm: bool,
         timeout: float,
         lost_after: float = LOST_AFTER,
+        shard_optimizer: bool = False,
     ) -> None:
         self._mpi = mpi
         # Messages of ours never meet the user's, nor each other: each kind has its own order on each rank.
@@ -83,7 +84,7 @@ class MpiCommunicator:
         self.size: int = comm.Get_size()
         self.key = communication.new_key()
         self.bucket_bytes, self.data_type = bucket_bytes, data_type
-        self.sync_batch_norm = sync_batch_norm
+        self.sync_batch_norm, self.shard_optimizer = sync_batch_norm, shard_optimizer
         self.timeout = timeout
         self._exchange = Exchange(self)
         self._totals = 0  # since the last meeting
@@ -103,23 +104,14 @@ class MpiCommunicator:
             forwards = self._leaving.sendrecv(text, dest=after, source=before)
             return forwards, self._leaving.sendrecv(text, dest=before, source=after)
 
-        failed, neighbours = "", None
-        try:
-            neighbours = connected((before, after), exchange)
-        except OSError as error:
-            failed = str(error)
-        if self._comm.allreduce(not failed, self._mpi.LAND):
-            return None if neighbours is None else Watch(self.rank, neighbours, silence=lost_after, end=_end)
-        for one in neighbours or ():
-            one.close()
-        if failed:
-            warnings.warn(
-                f"rank {self.rank} can't be reached by a neighbour, or the other way around: {failed}; a rank that is "
-                f"lost is noticed by the launcher, or after {self.timeout:g} s of waiting; allow TCP between machines",
-                LostRankWarning,
-                stacklevel=2,
-            )
-        return None
+        return watched(
+            self.rank,
+            (before, after),
+            exchange,
+            lambda here: bool(self._comm.allreduce(here, self._mpi.LAND)),
+            silence=lost_after,
+            otherwise=self.timeout,
+        )
 
     # --- for trainers ---
 
@@ -133,11 +125,17 @@ class MpiCommunicator:
         self, graph: Graph, loss: LogicalTensor, gradients: Sequence[LogicalTensor | None]
     ) -> Iterator[LogicalTensor | None]:
         """Adds the ops that make of a loss and its gradients the means over the ranks; see `averaging.averaged`."""
-        return averaged(graph, self, loss, gradients)
+        return (parts_of_means if self.shard_optimizer else averaged)(graph, self, loss, gradients)
+
+    def shards(
+        self, parameters: Mapping[str, Parameter], optimizers: Mapping[str, Optimizer]
+    ) -> Shards | None:
+        """The parts of this rank, where the optimizer's state is divided."""
+        return Shards(self, parameters, optimizers) if self.shard_optimizer else None
 
     # --- buckets, for ops ---
 
-    def buckets(self, layouts: Sequence[Layout]) -> list[int]:
+    def buckets(self, layouts: Sequence[Layout], *, parts: bool = False) -> list[int]:
         """Buckets of these layouts.
 
         Graphs that ask for the same ones, as those for other sizes of the batch do, share them: they run one at a time.
@@ -146,10 +144,12 @@ class MpiCommunicator:
         Returns:
             Their numbers.
         """
-        return self._exchange.numbers(layouts)
+        return self._exchange.numbers(layouts, parts=parts)
 
-    def bucket(self, sizes: tuple[int, ...], data_type: DataType) -> Bucket:
-        """A bucket of pieces of so many elements, sent in that type."""
+    def bucket(self, sizes: tuple[int, ...], data_type: DataType, *, parts: bool = False) -> Bucket:
+        """A bucket of pieces of so many elements, sent in that type; with parts, each rank gets its part of means."""
+        if parts:
+            return PartBucket(self._returns, self._mpi, sizes, data_type is DataType.bf16)
         if data_type is DataType.bf16:
             return HalfBucket(self._starts, self._returns, sizes)
         return WholeBucket(self._starts, self._mpi, sizes, numpy_type(data_type))
@@ -193,6 +193,10 @@ class MpiCommunicator:
         self._wait(self._comm.Iallreduce(given, result, self._mpi.SUM), "a sum over the ranks")
         if result is not out:
             np.copyto(out, result)
+
+    def gather(self, own: Array, rows: Array) -> None:
+        """Waits for all ranks, and writes what each has into a row."""
+        self._wait(self._comm.Iallgather(own, rows), "the parameters of all")
 
     def mean(self, value: float) -> float:
         """The mean of a number over the ranks."""
@@ -394,13 +398,6 @@ class MpiCommunicator:
         return f"MpiCommunicator(rank {self.rank} of {self.size})"
 
 
-def _end(why: str) -> None:
-    """Ends this process, which is busy with something else and has not heard that a rank is lost."""
-    sys.stderr.write(f"this process is ended, because {why}\n")
-    sys.stderr.flush()
-    os._exit(1)
-
-
 def _end_all(
     comm: MpiCommunicator, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
@@ -445,6 +442,7 @@ def mpi(
     bucket_bytes: int = BUCKET_BYTES,
     data_type: DataType | str = DataType.f32,
     sync_batch_norm: bool = False,
+    shard_optimizer: bool = False,
     split_cores: bool = True,
     timeout: float = TIMEOUT,
     lost_after: float = LOST_AFTER,
@@ -459,6 +457,8 @@ def mpi(
         data_type: in which gradients are sent: f32, or bf16, half the bytes. Sums are made in f32 either way, and what
             is f64 stays f64.
         sync_batch_norm: whether BatchNormForwardTraining takes means and variances over all ranks, not each its own.
+        shard_optimizer: whether each rank keeps its part of the optimizer's state alone, updates its part of each
+            parameter, and gathers the others'. Not for LAMB, which needs whole parameters.
         split_cores: whether the ranks of one machine divide its CPUs, and each has as many threads as it has CPUs.
             Where OMP_NUM_THREADS is set, or the launcher has divided them, that stands.
         timeout: seconds after which a rank that waits for others gives up.
@@ -482,8 +482,10 @@ def mpi(
         sync_batch_norm=bool(sync_batch_norm),
         timeout=float(timeout),
         lost_after=float(lost_after),
+        shard_optimizer=bool(shard_optimizer),
     )
-    made.meet("the settings of og.training.mpi", (size, sent.value, made.sync_batch_norm))
+    own = (size, sent.value, made.sync_batch_norm, made.shard_optimizer)
+    made.meet("the settings of og.training.mpi", own)
     atexit.register(made.leave)
     if made.size > 1:
         sys.excepthook = partial(_end_all, made)

@@ -19,8 +19,8 @@ MEAN = "the mean of a bucket"
 class Wire(Protocol):
     """What moves buckets: an `MpiCommunicator`."""
 
-    def bucket(self, sizes: tuple[int, ...], data_type: DataType) -> Bucket:
-        """A bucket of pieces of so many elements."""
+    def bucket(self, sizes: tuple[int, ...], data_type: DataType, *, parts: bool = False) -> Bucket:
+        """A bucket of pieces of so many elements; with parts, each rank gets its part of each mean."""
         ...
 
     def count(self, what: str) -> None:
@@ -39,7 +39,7 @@ class Exchange:
         self._share = 1.0  # of this rank in means: 1 where all have equally much
         self._wire = wire
         self._buckets: list[Bucket] = []
-        self._numbers: dict[tuple[Layout, ...], list[int]] = {}
+        self._numbers: dict[tuple[tuple[Layout, ...], bool], list[int]] = {}
         self._flying: deque[Bucket] = deque()
         self._put: set[tuple[int | None, int]] = set()  # since the last meeting
 
@@ -52,12 +52,12 @@ class Exchange:
         """Whether a tensor has been put since."""
         return (bucket, piece) in self._put
 
-    def numbers(self, layouts: Sequence[Layout]) -> list[int]:
+    def numbers(self, layouts: Sequence[Layout], *, parts: bool = False) -> list[int]:
         """The numbers of buckets of these layouts, which are made where nobody has asked for them before."""
-        wanted = tuple((tuple(sizes), data_type) for sizes, data_type in layouts)
+        wanted = tuple((tuple(sizes), data_type) for sizes, data_type in layouts), parts
         if wanted not in self._numbers:
             first = len(self._buckets)
-            self._buckets += [self._wire.bucket(sizes, data_type) for sizes, data_type in wanted]
+            self._buckets += [self._wire.bucket(*layout, parts=parts) for layout in wanted[0]]
             self._numbers[wanted] = list(range(first, len(self._buckets)))
         return self._numbers[wanted]
 

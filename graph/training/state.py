@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ class State:
         batches: how many steps were taken.
         seed: of random numbers.
         choices: the ways that weight gradients go.
+        shards: parts of this process, where the optimizer's state is divided.
         progress: of `Trainer.fit` that is under way, was interrupted, or is to go on; None where there is none.
         loaded: whether that is from a file, and `fit` has not gone on yet.
     """
@@ -61,11 +63,10 @@ class State:
         shapes = {label(t): t.dims for t in trained}
         self.parameters = dict(parameters)
         self.optimizers = dict(optimizers)
+        comm = settings.comm
+        self.shards = None if comm is None else comm.shards(self.parameters, self.optimizers)
         self.kept: dict[str, tuple[Parameter, ...]] = {
-            name: tuple(
-                Parameter(np.zeros(shapes[name], np.float32), np.dtype(np.float32)) for _ in one.states
-            )
-            for name, one in optimizers.items()
+            name: tuple(self._zeros(shapes[name]) for _ in one.states) for name, one in optimizers.items()
         }
         self.averages: dict[str, Parameter] = {}
         if settings.ema is not None:
@@ -119,6 +120,11 @@ class State:
     # --- files ---
 
     @property
+    def state_bytes(self) -> int:
+        """What the optimizer keeps in this process."""
+        return sum(one.array.nbytes for states in self.kept.values() for one in states)
+
+    @property
     def contents(self) -> Contents:
         """All that a file holds."""
         found = {f"parameter/{name}": one for name, one in self.parameters.items()}
@@ -144,7 +150,9 @@ class State:
         if comm is None:
             return
         numbers = np.array([self.steps, self.skipped, self.seed % (1 << 64), self.batches], np.uint64)
-        contents = list(self.contents.parameters.values())
+        states = () if self.shards is None else self.kept.values()
+        own = {id(one) for each in states for one in each}  # parts, which differ
+        contents = [one for one in self.contents.parameters.values() if id(one) not in own]
         comm.broadcast([numbers, *(one.array for one in contents)])
         for one in contents:
             one.changed()
@@ -160,9 +168,10 @@ class State:
             )
         self.choices.settle()
         self._share_choices()
+        contents = self._whole_contents()
         with meeting(self._settings.comm, "Trainer.save"):
             if self._settings.leads:
-                write_checkpoint(path, self.contents)
+                write_checkpoint(path, contents)
 
     def load(self, *paths: str | os.PathLike[str]) -> Path:
         """See `Trainer.load`."""
@@ -178,10 +187,12 @@ class State:
     def _load(self, find: Callable[[], Sequence[str | os.PathLike[str]]]) -> Path | None:
         """Takes up the first file that is whole of those that process 0 finds; None where it finds none."""
         name, fit = "", ""
+        contents = self._whole_contents()
         with meeting(self._settings.comm, "Trainer.load"):
             if self._settings.leads:
-                name, fit = self._load_first(find())
+                name, fit = self._load_first(find(), contents)
                 self.progress = progress_of(name, fit)
+        self._spread(contents)
         self._share_choices()
         self.take_over()
         comm = self._settings.comm
@@ -192,12 +203,43 @@ class State:
         self.loaded = self.progress is not None
         return Path(name) if name else None
 
-    def _load_first(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, str]:
+    def _zeros(self, shape: tuple[int, ...]) -> Parameter:
+        """A state of a parameter of that shape, or this process's part of it."""
+        if self.shards is not None:
+            return self.shards.part(math.prod(shape))
+        return Parameter(np.zeros(shape, np.float32), np.dtype(np.float32))
+
+    def _kept_names(self) -> dict[str, tuple[str, Parameter]]:
+        """The parameter that each state is of, and what is kept of it here, by its name in files."""
+        return {
+            f"{what}/{name}": (name, one)
+            for name, states in self.kept.items()
+            for what, one in zip(self.optimizers[name].states, states, strict=True)
+        }
+
+    def _whole_contents(self) -> Contents:
+        """What a file holds; states that are divided are put together. All processes call it."""
+        contents = self.contents
+        if self.shards is None:
+            return contents
+        wholes = {
+            key: self.shards.whole(self.shards.shape(name), part)
+            for key, (name, part) in self._kept_names().items()
+        }
+        return evolve(contents, parameters={**contents.parameters, **wholes})
+
+    def _spread(self, contents: Contents) -> None:
+        """Gives each process its parts of the states that process 0 has read."""
+        if self.shards is not None:
+            for key, (_, part) in self._kept_names().items():
+                self.shards.spread(contents.parameters[key], part)
+
+    def _load_first(self, paths: Sequence[str | os.PathLike[str]], contents: Contents) -> tuple[str, str]:
         """Takes up the first file that is whole; its name, and how far `fit` was."""
         for path in paths:
             name = os.fsdecode(path)
             try:
-                numbers, ways, fit, arrays = read_checkpoint(path, self._expected)
+                numbers, ways, fit, arrays = read_checkpoint(path, self._expected(contents))
                 self._check_pending(name, numbers.get("pending", 0))
                 progress_of(name, fit)
             except GraphFileError as error:
@@ -218,10 +260,8 @@ class State:
             return name, fit
         return "", ""
 
-    @property
-    def _expected(self) -> Contents:
+    def _expected(self, here: Contents) -> Contents:
         """What a file must hold, and what it may."""
-        here = self.contents
         sums = {"accumulated": self.totals} | {
             f"accumulated/{name}": self._sum(name) for name in self.optimizers
         }

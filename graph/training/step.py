@@ -24,6 +24,7 @@ from .groups import common_clip_norm
 from .optimizers import Numbers, Optimizer
 from .program import PREFIX, add_variable
 from .recompute import computed_again, named_tensors
+from .sharding import Shards
 
 EXCHANGING = ("HostMeanStart", "HostRankSum", "HostRankWeight")
 """Kinds of ops by which processes give something to the others."""
@@ -88,6 +89,12 @@ class Communicator(Protocol):
             ResourceError: another process has failed, is elsewhere, or has another value. Nothing is raised for a
                 failure of one's own.
         """
+        ...
+
+    def shards(
+        self, parameters: Mapping[str, Parameter], optimizers: Mapping[str, Optimizer]
+    ) -> Shards | None:
+        """The parts of parameters here, where the optimizer's state is divided; None where each keeps all."""
         ...
 
     def abandon(self, owed: Iterable[Owed]) -> bool:
@@ -191,6 +198,7 @@ def training_step(
     outputs: Mapping[str, LogicalTensor],
     recompute: Sequence[str] = (),
     sums: Callable[[str], Parameter] | None = None,
+    shards: Shards | None = None,
 ) -> Step:
     """The graph of one step: seeds, precision, what processes share, gradients, and what becomes of them.
 
@@ -205,6 +213,7 @@ def training_step(
         recompute: patterns of names of what the backward pass computes again.
         sums: from a parameter's name to the sum that its gradient is added to, and nothing is updated; None for an
             update in each step.
+        shards: parts of this process, which are updated in the place of the parameters.
     """
     graph.prune([loss, *outputs.values()])
     again = named_tensors(graph, recompute)
@@ -228,7 +237,7 @@ def training_step(
         )
     update = None
     if sums is None:
-        update = add_updates(graph, pairs, optimizers, states)
+        update = add_updates(graph, pairs, optimizers, states, shards)
         _guard(graph, stats, update.scale)
     else:
         add_to_sums(graph, [(g, sums(label(p)), label(p)) for p, g in pairs])
@@ -265,16 +274,22 @@ def add_updates(
     pairs: Sequence[tuple[LogicalTensor, LogicalTensor]],
     optimizers: Mapping[str, Optimizer],
     states: Mapping[str, Sequence[Parameter]],
+    shards: Shards | None = None,
 ) -> Update:
     """Adds what clips gradients and moves their parameters.
 
     Args:
         pairs: parameters, and the gradient of each.
         optimizers, states: by the parameter's name.
+        shards: parts of this process, which are updated in the place of the parameters.
     """
+    if shards is not None:
+        pairs, optimizers, states = shards.instead(graph, pairs, optimizers, states)
     rates = _rates(graph, [optimizers[label(p)] for p, _ in pairs])
     step = graph.input(f"{PREFIX}step", "s64", [])
-    scale, norm = _scale(graph, [g for _, g in pairs], common_clip_norm(optimizers))
+    scale, norm = (_scale if shards is None else shards.scale)(
+        graph, [g for _, g in pairs], common_clip_norm(optimizers)
+    )
     for parameter, gradient in pairs:
         name = label(parameter)
         optimizer = optimizers[name]

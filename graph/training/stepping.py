@@ -114,7 +114,7 @@ class Stepping:
         with self._meeting() as brought:
             if self._update is None:
                 sums = {name: state.sum_of(name) for name in state.optimizers if name in state.summed}
-                step = update_step(sums, state.parameters, state.optimizers, state.kept, self._settings.comm)
+                step = update_step(sums, state.parameters, state.optimizers, state.kept, self._settings.comm, state.shards)
                 self._update = step, Program(step.graph, self._settings.compile_options)
             step, program = self._update
             count, losses = state.totals.array.tolist()
@@ -153,7 +153,10 @@ class Stepping:
     def _run(self, step: Step, program: Program) -> Mapping[str, Array]:
         """Runs a step. Where it breaks off on this process, the others skip it, or hear of it at the next one."""
         comm = self._settings.comm
+        shards = self._state.shards
         try:
+            if shards is not None and step.update is not None:
+                shards.take()
             return program.run()
         except Exception as error:
             self._state.drop_sums()
@@ -171,6 +174,8 @@ class Stepping:
         skipped = not np.isfinite(_norm(step, results))
         if skipped and self._settings.comm is not None:  # on all alike; one may have broken off
             self._settings.comm.meet(END)
+        if state.shards is not None and not skipped:
+            state.shards.give()
         state.skipped += skipped
         state.steps += not skipped
         if ema is not None and not skipped:
@@ -214,6 +219,7 @@ class Stepping:
             self._loss,
             self._state.optimizers,
             self._state.kept,
+            shards=self._state.shards,
             comm=self._settings.comm,
             bf16=self._settings.precision is Precision.bf16,
             outputs=outputs_of(self._graph, self._loss, names) if outputs else {},

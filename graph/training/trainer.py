@@ -140,6 +140,11 @@ class Trainer:
         return self._state.seed
 
     @property
+    def state_bytes(self) -> int:
+        """What the optimizer keeps in this process, in bytes; with `shard_optimizer` its part."""
+        return self._state.state_bytes
+
+    @property
     def precision(self) -> Precision:
         """In what the forward and backward passes compute."""
         return self._settings.precision

@@ -10,6 +10,7 @@ from ..runtime.parameter import Parameter
 from .accumulation import LOSS, means_of_sums
 from .optimizers import Optimizer
 from .program import add_variable
+from .sharding import Shards
 from .step import Communicator, Step, add_updates, exchanged, mean_over_processes
 
 
@@ -19,6 +20,7 @@ def update_step(
     optimizers: Mapping[str, Optimizer],
     states: Mapping[str, Sequence[Parameter]],
     comm: Communicator | None,
+    shards: Shards | None = None,
 ) -> Step:
     """The graph of an update by the mean of gradients.
 
@@ -26,6 +28,7 @@ def update_step(
         sums: by the parameter's name.
         parameters, optimizers, states: by name.
         comm: averages gradients over processes.
+        shards: parts of this process, which are updated in the place of the parameters.
     """
     graph = Graph()
     loss = graph.input(LOSS, "f64", [])
@@ -34,7 +37,7 @@ def update_step(
         loss, means = mean_over_processes(graph, comm, loss, gradients)
         gradients = [one for one in means if one is not None]
     own = [add_variable(graph, name, parameters[name]) for name in sums]
-    update = add_updates(graph, list(zip(own, gradients, strict=True)), optimizers, states)
+    update = add_updates(graph, list(zip(own, gradients, strict=True)), optimizers, states, shards)
     graph.prune([update.norm, *([] if comm is None else [loss])])
     given = exchanged(graph) if comm is not None else ()
     return Step(

@@ -9,14 +9,16 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
+from ...ops.errors import LostRankWarning
 from ...ops.records import frozen
-from .neighbours import Neighbour
+from .neighbours import Exchange, Neighbour, connected
 
 BEAT = 1.0
 """Seconds between two signs of life."""
@@ -223,6 +225,51 @@ class Watch:
         calls = traceback.extract_stack(frame)[-DEPTH:] if frame is not None else []
         places = ", ".join(f"{one.filename}:{one.lineno} in {one.name}" for one in calls)
         return f"came last to {self._at}, {time.monotonic() - self._since:.0f} s ago, and is at {places or 'its end'}"
+
+
+def watched(
+    rank: int,
+    others: tuple[int, int],
+    exchange: Exchange,
+    agree: Callable[[bool], bool],
+    *,
+    silence: float,
+    otherwise: float,
+) -> Watch | None:
+    """The watch of a process; None on all, and a warning, where one can't reach its neighbour.
+
+    Args:
+        rank: of this process.
+        others: the one before it and the one after it.
+        exchange: between neighbours.
+        agree: whether something is so in all processes.
+        silence: see `Watch`.
+        otherwise: seconds after which a lost one is noticed without.
+    """
+    failed, neighbours = "", None
+    try:
+        neighbours = connected(others, exchange)
+    except OSError as error:
+        failed = str(error)
+    if agree(not failed):
+        return None if neighbours is None else Watch(rank, neighbours, silence=silence, end=_end)
+    for one in neighbours or ():
+        one.close()
+    if failed:
+        warnings.warn(
+            f"rank {rank} can't be reached by a neighbour, or the other way around: {failed}; a rank that is lost is "
+            f"noticed by the launcher, or after {otherwise:g} s of waiting; allow TCP between machines",
+            LostRankWarning,
+            stacklevel=2,
+        )
+    return None
+
+
+def _end(why: str) -> None:
+    """Ends this process, which is busy with something else and has not heard that a rank is lost."""
+    sys.stderr.write(f"this process is ended, because {why}\n")
+    sys.stderr.flush()
+    os._exit(1)
 
 
 _watches: WeakSet[Watch] = WeakSet()
