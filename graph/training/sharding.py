@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import ml_dtypes
 import numpy as np
@@ -60,6 +60,17 @@ class Ranks(Protocol):
 
     def broadcast(self, arrays: Sequence[Array]) -> None:
         """Writes what rank 0 has into the arrays of all."""
+        ...
+
+
+@runtime_checkable
+class DividesState(Protocol):
+    """A communicator that may divide the optimizer's state."""
+
+    def shards(
+        self, parameters: Mapping[str, Parameter], optimizers: Mapping[str, Optimizer]
+    ) -> Shards | None:
+        """The parts of this process; None where each keeps all."""
         ...
 
 

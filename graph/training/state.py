@@ -23,6 +23,7 @@ from .optimizers import Optimizer
 from .plateau import plateaus
 from .progress import Progress, progress_of
 from .settings import Settings
+from .sharding import DividesState
 from .ways import of_first
 
 
@@ -64,7 +65,9 @@ class State:
         self.parameters = dict(parameters)
         self.optimizers = dict(optimizers)
         comm = settings.comm
-        self.shards = None if comm is None else comm.shards(self.parameters, self.optimizers)
+        self.shards = (
+            comm.shards(self.parameters, self.optimizers) if isinstance(comm, DividesState) else None
+        )
         self.kept: dict[str, tuple[Parameter, ...]] = {
             name: tuple(self._zeros(shapes[name]) for _ in one.states) for name, one in optimizers.items()
         }

@@ -91,12 +91,6 @@ class Communicator(Protocol):
         """
         ...
 
-    def shards(
-        self, parameters: Mapping[str, Parameter], optimizers: Mapping[str, Optimizer]
-    ) -> Shards | None:
-        """The parts of parameters here, where the optimizer's state is divided; None where each keeps all."""
-        ...
-
     def abandon(self, owed: Iterable[Owed]) -> bool:
         """Gives the others NaN in the place of what a step that broke off still owes them, so that they skip it.
 
