@@ -114,7 +114,9 @@ class Stepping:
         with self._meeting() as brought:
             if self._update is None:
                 sums = {name: state.sum_of(name) for name in state.optimizers if name in state.summed}
-                step = update_step(sums, state.parameters, state.optimizers, state.kept, self._settings.comm, state.shards)
+                step = update_step(
+                    sums, state.parameters, state.optimizers, state.kept, self._settings.comm, state.shards
+                )
                 self._update = step, Program(step.graph, self._settings.compile_options)
             step, program = self._update
             count, losses = state.totals.array.tolist()

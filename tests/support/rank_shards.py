@@ -11,7 +11,7 @@ BATCH, STEPS = 8, 4
 SIZES = {"w1": 35, "b1": 7, "w2": 21}
 
 
-def trainer_of(comm, optimizer, precise=True):
+def trainer_of(comm, optimizer, precise=True, **options):
     """A trainer of two dense layers, with numbers whose sums are exact or not."""
     graph = og.Graph()
     x, target = graph.input("x", "f32", [-1, 5]), graph.input("t", "f32", [-1, 3])
@@ -31,7 +31,7 @@ def trainer_of(comm, optimizer, precise=True):
     if not precise:
         scores = graph.square(graph.subtract(made, target))
     loss = graph.reduce_mean(scores, axes=[0, 1])
-    return og.training.Trainer(graph, loss, optimizer, comm=comm, deterministic=True), graph
+    return og.training.Trainer(graph, loss, optimizer, comm=comm, deterministic=True, **options), graph
 
 
 def whole(step, precise=True):
@@ -60,7 +60,11 @@ def exactly(comm):
         found[f"{name} loss"] = np.array(trainer.step(mine(comm, whole(0))))
         found |= {f"{name} {key}": np.array(array) for key, array in graph.parameters.items()}
         found[f"{name} bytes"] = np.array(trainer.state_bytes)
-    return found
+    trainer, graph = trainer_of(comm, OPTIMIZERS["momentum"](), accumulate=2)
+    for step in range(2):
+        trainer.step(mine(comm, whole(step)))
+    assert trainer.steps == 1
+    return found | {f"accumulated {key}": np.array(array) for key, array in graph.parameters.items()}
 
 
 def exactly_in_whole(comm):

@@ -40,7 +40,7 @@ MAKES = {
     "makes_more_ops": "the number of the ops of the graph must be the same on all ranks, but rank {0} has ",
     "makes_another_optimizer": "the parameters of the graph must be the same on all ranks, but rank {0} has ",
     "makes_another_precision": "the settings of Trainer must be the same on all ranks, but rank {0} has '",
-    "makes_another_parameter": "the parameters must be the same on all ranks, but rank {0} has [((3,), 'uint64'), ",
+    "makes_another_parameter": "the parameters must be the same on all ranks, but rank {0} has [((",
 }
 
 
