@@ -24,18 +24,18 @@ def test_a_killed_training_ends_as_one_that_was_not(tmp_path):
     folder.mkdir()
     kills = 0
     for _ in range(60):
+        before = _newest(folder)
         with subprocess.Popen(
             [sys.executable, killed_fit.__file__, str(folder)], stderr=subprocess.PIPE, text=True
         ) as child:
-            while child.poll() is None and not _moved(folder):
+            while child.poll() is None and _newest(folder) == before:
                 time.sleep(0.001)  # it has got somewhere before it is killed
             time.sleep(draw.uniform(0, 0.05))
             if child.poll() is None and kills < 12:
                 child.send_signal(draw.choice([signal.SIGKILL, signal.SIGINT]))
                 kills += 1
             _, told = child.communicate(timeout=240)
-        ends = child.returncode in (0, 9, -signal.SIGKILL)
-        assert ends or told.rstrip().endswith("KeyboardInterrupt"), told  # before or after fit
+        assert child.returncode in (0, 9, -signal.SIGKILL, -signal.SIGINT), told
         if child.returncode == 0:
             break
     assert kills >= 5
@@ -45,8 +45,8 @@ def test_a_killed_training_ends_as_one_that_was_not(tmp_path):
     assert _log(folder) == _log(whole)
 
 
-def _moved(folder):
-    return any(path.stat().st_mtime > time.time() - 0.2 for path in folder.glob("kept/step*"))
+def _newest(folder):
+    return max((path.name for path in folder.glob("kept/step*")), default="")
 
 
 def _log(folder):
