@@ -17,7 +17,7 @@ from .records import define, frozen
 LONGEST = 2000
 """Characters of a formula."""
 FUNCTIONS = {"sqrt": 1, "abs": 1, "sign": 1, "clip": 2, "maximum": 2, "minimum": 2}
-"""How many arguments each takes. `clip(x, bound)` is `minimum(maximum(x, -bound), bound)`."""
+"""How many arguments each takes. `sign` is 0 of NaN, and `clip(x, bound)` is `minimum(maximum(x, -bound), bound)`."""
 OPERATORS: Mapping[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -214,12 +215,18 @@ def _bound(operations: Sequence[Operation], numbers: Mapping[str, float]) -> lis
     """Functions, the array that each writes, and what it reads: arrays by name, and numbers."""
     return [
         (
-            getattr(np, one.function),
+            _sign if one.function == "sign" else getattr(np, one.function),
             one.target,
             tuple(_number(o.term, numbers) if isinstance(o, Numeric) else o for o in one.operands),
         )
         for one in operations
     ]
+
+
+def _sign(values: Array, *, out: Array, dtype: np.dtype[Any]) -> Array:
+    """-1, 0 or 1, and 0 of NaN. NumPy's own branches at each number, which takes ten times as long where they vary."""
+    above, below = np.greater(values, 0), np.less(values, 0)
+    return np.subtract(above.view(np.int8), below.view(np.int8), out=out, dtype=np.int8, casting="unsafe")
 
 
 def _number(term: Term, numbers: Mapping[str, float]) -> float:

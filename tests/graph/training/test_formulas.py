@@ -131,6 +131,13 @@ def test_a_scale_of_zero_leaves_everything_as_it_is() -> None:
         assert graph.parameters["w"].tobytes() == graph.parameters["first"].tobytes() == array.tobytes()
 
 
+def test_signs() -> None:
+    given = np.array([3, -2, 0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45, np.nan], np.float32)
+    graph = built("update = sign(gradient)", {"w": np.zeros(9, np.float32)})
+    graph.compile()(g=given, step=np.int64(1), scale=np.float64(1))
+    assert (-2 * graph.parameters["w"]).tolist() == [1, -1, 0, 0, 1, -1, 1, -1, 0]
+
+
 def test_names_may_be_assigned_again_and_stand_for_what_they_were() -> None:
     w, g, first = integers(100)
     graph = built(
