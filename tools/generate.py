@@ -1,4 +1,4 @@
-"""Writes into a checkout everything that is made from the registry: the stubs and the documentation's table of ops.
+"""Writes into a checkout everything that is made from the registry: the stubs and the documentation's tables.
 
     python -m onednn_graph.tools.generate CHECKOUT
 
@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 
 from ..graph.functions import generate
-from . import op_table
+from . import op_table, precision_table
 
 
 def main(checkout: Path) -> None:
     """Writes the files."""
     generate.write(checkout)
     op_table.write(checkout)
+    precision_table.write(checkout)
 
 
 if __name__ == "__main__":

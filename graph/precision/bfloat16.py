@@ -5,7 +5,7 @@ Which of an op's tensors may become bf16 is read from its schema: all of a type 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic
 
 import ml_dtypes
@@ -13,12 +13,11 @@ import numpy as np
 
 from ...ops.data_types import DataType, parse_data_type
 from ...ops.errors import ArgumentError
-from ...ops.schema import ANY
+from ...ops.schema import ANY, OpSchema
 from ...ops.shared import FLOATS
 from ..core.building import G
 from ..model.logical_tensor import LogicalTensor, evolve_tensor
 from ..model.op import Op
-from ..model.topology import Topology
 from ..runtime.arrays import Array
 from .rates import tell_if_slow
 from .rewriting import Kept, Rewriting, count, kept
@@ -199,17 +198,21 @@ class _Narrowing(Generic[G]):
 
 
 def narrow_constraints(op: Op) -> frozenset[str]:
-    """The type constraints of an op that may become bf16: of a normalisation the data's, not the statistics'."""
-    schema = op.schema
+    """The type constraints of an op that may become bf16."""
+    return narrow_in(op.schema)
+
+
+def narrow_in(schema: OpSchema) -> frozenset[str]:
+    """The type constraints that may become bf16: of a normalisation the data's, not the statistics'."""
     found = {name for name, types in schema.types.items() if name != ANY and BF16 in types}
     if schema.family == "normalization":
-        found &= {op.input_ports[0].type}
+        found &= {schema.inputs[0].type}
     return frozenset(found)
 
 
 def wide_ops(rewriting: Rewriting[Any], keep: Kept) -> frozenset[int]:
     """Ids of the ops that stay in f32: what the user keeps, losses, state, positions, what computes with integers."""
-    ops, topology = rewriting.ops, rewriting.topology
+    ops = rewriting.ops
     sources = keep.tensors - {t.id for op in ops for t in op.outputs}
     found = {op.id for op in ops if op.id in keep.ops or any(t.id in sources for t in op.inputs)}
     # Scales decide what integers stand for; and ops without results only pass on what the user named.
@@ -218,14 +221,10 @@ def wide_ops(rewriting: Rewriting[Any], keep: Kept) -> frozenset[int]:
         for op in ops
         if not op.outputs or (op.schema.family == "quantization" and op.kind != "TypeCast")
     }
-    found |= _losses(ops, topology, rewriting)
-    found |= _state(ops, topology, rewriting)
-    found |= _positions(ops, rewriting)
-    found |= _on_integers(ops)
-    return frozenset(found)
+    return frozenset(found.union(*(rule(ops, rewriting) for rule in STAYING.values())))
 
 
-def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting[Any]) -> set[int]:
+def _losses(ops: Sequence[Op], rewriting: Rewriting[Any]) -> set[int]:
     """Reductions to one number, the elementwise ops that lead to nothing else, and those that follow."""
 
     def single(tensor: LogicalTensor) -> bool:
@@ -234,15 +233,15 @@ def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting[Any]) ->
     def reduces(op: Op) -> bool:
         return op.schema.family in ("reduction", "softmax") or op.kind.startswith("HostReduce")
 
-    listed = list(ops)
-    found = {op.id for op in listed if reduces(op) and single(op.outputs[0])}
-    before = {op.id for op in listed if op.id in found}
-    for op in reversed(listed):
+    topology = rewriting.topology
+    found = {op.id for op in ops if reduces(op) and single(op.outputs[0])}
+    before = {op.id for op in ops if op.id in found}
+    for op in reversed(ops):
         readers = [reader for tensor in op.outputs for reader in topology.readers(tensor)]
         local = op.schema.family in ELEMENTWISE or reduces(op)
         if local and readers and all(reader.id in before for reader in readers):
             before.add(op.id)
-    for op in listed:
+    for op in ops:
         producers = [topology.producer(t) for t in op.inputs]
         follows = any(producer is not None and producer.id in found for producer in producers)
         if follows and op.schema.family in ELEMENTWISE and all(map(single, op.outputs)):
@@ -250,11 +249,12 @@ def _losses(ops: Iterable[Op], topology: Topology, rewriting: Rewriting[Any]) ->
     return found | before
 
 
-def _state(ops: Sequence[Op], topology: Topology, rewriting: Rewriting[Any]) -> set[int]:
+def _state(ops: Sequence[Op], rewriting: Rewriting[Any]) -> set[int]:
     """What becomes of a parameter that the graph assigns, element by element: small steps get lost in bf16.
 
     These are the ops that read it, or what was made of it, or that lead to nothing else than what it becomes.
     """
+    topology = rewriting.topology
     state = {parameter.id for parameter, _ in rewriting.source.assignments}
     made = set(state)
     leads: set[int] = set()
@@ -274,7 +274,7 @@ def _state(ops: Sequence[Op], topology: Topology, rewriting: Rewriting[Any]) -> 
     return found
 
 
-def _positions(ops: Iterable[Op], rewriting: Rewriting[Any]) -> set[int]:
+def _positions(ops: Sequence[Op], rewriting: Rewriting[Any]) -> set[int]:
     """What is computed from integers alone, as positions and masks are: bf16 has integers up to 256 only."""
     found: set[int] = set()
     made: set[int] = set()
@@ -298,7 +298,7 @@ def _is_outer_product(op: Op) -> bool:
     return shape[-2 if op.attributes.flag("transpose_a") and len(shape) > 1 else -1] == 1
 
 
-def _on_integers(ops: Iterable[Op]) -> set[int]:
+def _on_integers(ops: Sequence[Op], rewriting: Rewriting[Any]) -> set[int]:
     """What reads the result of a Dequantize, and so runs on the integers before it; not for its weights alone."""
     found: set[int] = set()
     made: set[int] = set()
@@ -311,3 +311,12 @@ def _on_integers(ops: Iterable[Op]) -> set[int]:
             if op.schema.family == "movement":
                 made.update(t.id for t in op.outputs)
     return found
+
+
+STAYING: dict[str, Callable[[Sequence[Op], Rewriting[Any]], set[int]]] = {
+    "losses": _losses,
+    "state": _state,
+    "positions": _positions,
+    "8-bit integers": _on_integers,
+}
+"""What stays f32 whichever op it is → which ops these are. The guide has the first lines of these docstrings."""

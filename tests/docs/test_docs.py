@@ -18,7 +18,7 @@ from onednn_graph.graph.compile.backend import BACKENDS
 from onednn_graph.graph.functions import op_functions
 from onednn_graph.graph.gradients.table import RULES
 from onednn_graph.ops.registry import REGISTRY
-from onednn_graph.tools import op_table
+from onednn_graph.tools import op_table, precision_table
 from onednn_graph.tools.op_examples import CALLS, MARKERS, example, has_example
 from onednn_graph.tools.op_page import op_page
 from rows import each
@@ -133,6 +133,11 @@ def test_words_that_people_search_for_lead_somewhere():
         assert word.casefold() in titles, word
     for kind in re.findall(r"\]\(\.\./ops/(\w+)\.md\)", text):
         assert og.op_schema(kind).kind == kind
+
+
+def test_the_table_of_what_stays_f32_is_what_the_code_goes_by():
+    page = (ROOT / precision_table.PAGE).read_text(encoding="utf-8")
+    assert precision_table.with_table(page) == page
 
 
 def test_op_table_is_the_registrys():
