@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, cast
+from typing import NoReturn
 
 
 class NoGraph:
@@ -20,4 +20,4 @@ class NoGraph:
 
 
 def _class(value: object) -> type[object]:
-    return cast("type[object]", type(value))
+    return type(value)
