@@ -1,7 +1,7 @@
 """How true training is: ours and torch's in f32 and in bf16, beside torch in f64.
 
     pip install '.[bench]'
-    python benchmarks/training_truth.py --small --write docs/pages/guides/training-truth.md
+    python benchmarks/training_truth.py --small --optimizers SGD --write docs/pages/guides/training-truth.md
 
 Each network starts from the same weights and sees the same batches, which come round again and again. What rounding
 has done to a run is how far its losses and its weights are from those of f64: the norm of the difference, divided by
