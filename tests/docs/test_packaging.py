@@ -15,7 +15,7 @@ from conftest import PROJECT, ROOT
 from onednn_graph._renamed import FORMER_FUNCTIONS, RENAMED
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.graph.functions import generate, op_functions
-from onednn_graph.tools import op_table
+from onednn_graph.tools import op_table, precision_table
 from onednn_graph.tools.generate import main as write_all
 from rows import each
 
@@ -64,14 +64,15 @@ def test_generated_files_are_of_today(tmp_path):
     """`python -m onednn_graph.tools.generate .` would change nothing."""
     for folder in ("core", "functions"):
         (tmp_path / "graph" / folder).mkdir(parents=True)
-    page = (ROOT / op_table.PAGE).read_text(encoding="utf-8")
-    before, table, after = page.partition(op_table.BEGIN)
-    (tmp_path / op_table.PAGE).parent.mkdir(parents=True)
-    (tmp_path / op_table.PAGE).write_text(
-        before + table + after[after.index(op_table.END) :], encoding="utf-8"
-    )  # without its rows
+    for maker in (op_table, precision_table):
+        before, table, after = (ROOT / maker.PAGE).read_text(encoding="utf-8").partition(maker.BEGIN)
+        (tmp_path / maker.PAGE).parent.mkdir(parents=True)
+        (tmp_path / maker.PAGE).write_text(
+            before + table + after[after.index(maker.END) :], encoding="utf-8"
+        )  # without its rows
     write_all(tmp_path)
-    for name in ("graph/functions/op_functions.pyi", "graph/core/op_methods.pyi", op_table.PAGE):
+    made_pages = (op_table.PAGE, precision_table.PAGE)
+    for name in ("graph/functions/op_functions.pyi", "graph/core/op_methods.pyi", *made_pages):
         made, kept = ((root / name).read_text(encoding="utf-8") for root in (tmp_path, ROOT))
         assert made == kept, f"{name} is out of date; run python -m onednn_graph.tools.generate ."
 
