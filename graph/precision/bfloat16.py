@@ -27,6 +27,8 @@ LARGEST = float.fromhex("0x1.fep127")
 """The largest finite number of bf16."""
 ELEMENTWISE = ("binary", "eltwise", "host")
 """Families of ops that go along with a loss or with positions, among others."""
+VIEWS = ("StaticReshape", "StaticTranspose")
+"""Ops between those of a loss, as torch's squeezes are, that only give its numbers another shape."""
 
 
 def to_data_type(graph: G, data_type: DataType | str, *, keep: Collection[str], ports: bool) -> G:
@@ -238,7 +240,7 @@ def _losses(ops: Sequence[Op], rewriting: Rewriting[Any]) -> set[int]:
     before = {op.id for op in ops if op.id in found}
     for op in reversed(ops):
         readers = [reader for tensor in op.outputs for reader in topology.readers(tensor)]
-        local = op.schema.family in ELEMENTWISE or reduces(op)
+        local = op.schema.family in ELEMENTWISE or op.kind in VIEWS or reduces(op)
         if local and readers and all(reader.id in before for reader in readers):
             before.add(op.id)
     for op in ops:

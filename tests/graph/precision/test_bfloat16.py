@@ -277,6 +277,25 @@ def test_losses():
     assert types(graph.to("bf16"))["means"] == "bf16"
 
 
+def test_losses_that_change_their_shape_on_the_way():
+    """As torch's do, which gathers along an axis and squeezes it."""
+    graph = og.Graph()
+    x, labels = graph.input("x", "f32", [8, 16]), graph.input("labels", "s64", [8, 1])
+    logits = graph.matmul(x, graph.constant(np.ones((16, 4), np.float32)), name="logits")
+    logs = graph.log_softmax(
+        graph.static_reshape(logits, shape=[8, 4], special_zero=False), axis=1, name="logs"
+    )
+    hits = graph.op("HostGatherElements", logs, labels, axis=1, name="hits")
+    flat = graph.static_reshape(hits, shape=[8], special_zero=False, name="flat")
+    turned = graph.static_transpose(
+        graph.static_reshape(flat, shape=[2, 4], special_zero=False), order=[1, 0]
+    )
+    graph.reduce_mean(turned, axes=[0, 1], name="loss")
+    made = {op.outputs[0].name: op.outputs[0].data_type for op in graph.to("bf16", ports=False).ops}
+    assert [made[name] for name in ("logs", "hits", "flat", "loss")] == ["f32"] * 4
+    assert made["logits"] == "bf16"
+
+
 def test_positions():
     """Integers up to 2²⁴ are numbers of f32, of bf16 only up to 256."""
     graph = og.Graph()
