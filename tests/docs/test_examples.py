@@ -191,6 +191,14 @@ def test_train_unet(tmp_path):
     assert is_picture(tmp_path / "unet.png")
 
 
+def test_train_audio(tmp_path):
+    out = run(tmp_path, "train_audio.py")
+    [before] = numbers(r"noise: (\S+) dB before", out)
+    [after] = numbers(r"(\S+) dB after", out)
+    assert abs(before) < 0.5
+    assert after > 6.5
+
+
 def test_fine_tune(tmp_path):
     pytest.importorskip("torch")
     out = run(tmp_path, "fine_tune.py", "--epochs", "3")
