@@ -1,7 +1,7 @@
 """Takes the noise off tones, by a network of transposed 1-D convolutions: python examples/train_audio.py
 
-Every clip is a chord of a few tones that fade, in noise as loud as they are. The network halves the length twice, doubles
-it twice by transposed convolutions, and is told the mean squared error. What it wins is said in decibels, on new clips.
+Every clip is a chord of a few tones that fade, in noise as loud as they are. The network halves the length twice and
+doubles it twice, by transposed convolutions. What it wins is said in decibels, on new clips.
 """
 
 import argparse
