@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 LENGTH, RATE, BATCH, STEPS = 1024, 8000, 16, 300
 WIDTH, KERNEL = 16, 16
+PAD = KERNEL // 2 - 1  # so that a stride of 2 halves the length, and doubles it
 
 
 def clips(rng: np.random.Generator, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -20,10 +21,11 @@ def clips(rng: np.random.Generator, count: int) -> tuple[NDArray[np.float32], ND
     pitch = rng.uniform(100, 800, (count, 3, 1))
     phase = rng.uniform(0, 2 * np.pi, (count, 3, 1))
     fading = np.exp(-seconds * rng.uniform(2, 10, (count, 3, 1)))
-    clean = (np.sin(2 * np.pi * pitch * seconds + phase) * fading).sum(1)
+    clean: NDArray[np.float64] = np.sum(np.sin(2 * np.pi * pitch * seconds + phase) * fading, axis=1)
     clean /= clean.std(1, keepdims=True)
-    noisy = clean + rng.standard_normal(clean.shape)
-    return noisy[..., None].astype(np.float32), clean[..., None].astype(np.float32)
+    noise = rng.standard_normal((count, LENGTH), np.float32)
+    heard = clean.astype(np.float32)
+    return (heard + noise)[..., None], heard[..., None]
 
 
 class Denoiser:
@@ -38,15 +40,15 @@ class Denoiser:
 
     def down(self, name: str, x: og.LogicalTensor, inputs: int, outputs: int) -> og.LogicalTensor:
         """A convolution that halves the length; weights are (X, I, O)."""
-        pads = {"pads_begin": [KERNEL // 2 - 1], "pads_end": [KERNEL // 2 - 1]}
         made = self.weights(name, KERNEL, inputs, outputs, reads=inputs)
-        return self.graph.convolution(x, made, strides=[2], dilations=[1], **pads)
+        return self.graph.convolution(x, made, strides=[2], pads_begin=[PAD], pads_end=[PAD], dilations=[1])
 
     def up(self, name: str, x: og.LogicalTensor, inputs: int, outputs: int) -> og.LogicalTensor:
         """A transposed convolution that doubles the length; weights are (X, O, I)."""
-        pads = {"pads_begin": [KERNEL // 2 - 1], "pads_end": [KERNEL // 2 - 1]}
         made = self.weights(name, KERNEL, outputs, inputs, reads=inputs)
-        return self.graph.conv_transpose(x, made, strides=[2], dilations=[1], **pads)
+        return self.graph.conv_transpose(
+            x, made, strides=[2], pads_begin=[PAD], pads_end=[PAD], dilations=[1]
+        )
 
     def clean(self, noisy: og.LogicalTensor) -> og.LogicalTensor:
         graph = self.graph
