@@ -20,6 +20,7 @@ from .bench import bench, single_op_graph
 from .benchdnn.check import check
 from .compare import compare_graph
 from .console import command, console, emit_json, failure, table, working
+from .convert import convert
 from .data_files import given_arrays, inputs_of, save_outputs
 from .doctor.command import doctor
 from .ending import Exit
@@ -94,6 +95,7 @@ app = typer.Typer(
 
 app.add_typer(trust, name="trust")
 app.command("doctor")(doctor)
+app.command("convert")(convert)
 
 
 def _print_version(wanted: bool) -> None:
