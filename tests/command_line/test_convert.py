@@ -56,7 +56,7 @@ def test_to_int8(file, tmp_path, examples):
         (["-o", "a.onnx", "--to", "int8"], 2, "needs examples, by which it sees the range of each tensor"),
         (["-o", "a.onnx", "--data", "x.npz"], 2, "--data is for --to int8"),
         (["-o", "a.onnx", "--to", "int8", "--data", "x.npz"], 2, "lacks an array for input 'x'; it has none"),
-        (["-o", "a.onnx", "--to", "int8", "--data", "y.npz"], 2, "one axis more in front, equally long; got x [1, 1, 2, 4]"),
+        (["-o", "a.onnx", "--to", "int8", "--data", "y.npz"], 2, "in front, equally long; got x [1, 1, 2, 4]"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(file, tmp_path, monkeypatch, arguments, code, says):
