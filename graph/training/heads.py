@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, UnsupportedError, nearest
 from ...ops.values import format_value, integer
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
+from ..open_graph import OpenGraph
 
 PASSED = ("Add", "BiasAdd", "LogSoftmax", "Sigmoid", "SoftMax")
 """Kinds that a head has behind its product."""
@@ -16,7 +17,7 @@ BY_HAND = "build the layer by graph.matmul, and graph.prune([new, loss]) takes o
 
 
 def replace_head(
-    graph: Graph, classes: int, *, output: str | None = None, name: str = "head", seed: int = 0
+    graph: Graph | OpenGraph, classes: int, *, output: str | None = None, name: str = "head", seed: int = 0
 ) -> LogicalTensor:
     """Puts a new dense layer in the place of the one that an output comes from, as for other classes.
 
@@ -34,9 +35,15 @@ def replace_head(
         The new output, (…, classes), f32.
 
     Raises:
+        GraphError: it is an `OpenGraph`, as a model without parameters is.
         ArgumentError, ArgumentTypeError: there is no such output, or several where none is named; classes is no count.
         UnsupportedError: the output does not come from a product by weights, whose features are f32 and of known size.
     """
+    if isinstance(graph, OpenGraph):
+        raise GraphError(
+            f"replace_head takes a Graph with parameters, got {graph!r}; from_onnx(…, training=True) gives one, with "
+            "open sizes too"
+        )
     count = None if isinstance(classes, bool) else integer(classes)
     if count is None or count < 1:
         raise ArgumentTypeError(f"replace_head: classes must be 1 or more, got {format_value(classes)}")

@@ -113,6 +113,12 @@ def sized(name, shape=SHAPES[0]):
     return model
 
 
+def test_a_head_needs_a_graph_with_parameters():
+    graph = og.from_onnx(sized(next(iter(NODES))))
+    with pytest.raises(og.errors.GraphError, match=r"got OpenGraph.*from_onnx\(…, training=True\) gives one"):
+        og.training.replace_head(graph, 2)
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_an_op_that_depends_on_sizes(name):
     model = sized(name)
