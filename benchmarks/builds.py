@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from affinity import anywhere
+
 ROUNDS = 2
 """How often each build has its turn: what is slow in one round of the machine's is not in all."""
 Times = dict[tuple[str, str, str], float]
@@ -54,6 +56,7 @@ def _measured(library: str, options: Sequence[str]) -> dict[str, Any]:
             [sys.executable, str(Path(__file__).with_name("wgrad.py")), *options, "--json", str(target)],
             env={**os.environ, "ONEDNN_GRAPH_LIBRARY": library},
             stdout=subprocess.DEVNULL,
+            preexec_fn=anywhere,
             check=True,
         )
         return json.loads(target.read_text(encoding="utf-8"))

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from affinity import anywhere
 from attrs import frozen
 from wgrad import environment
 
@@ -135,6 +136,7 @@ def _child(
         ],
         env=surroundings,
         stdout=subprocess.PIPE,
+        preexec_fn=anywhere,
         check=True,
     )
     found = json.loads(done.stdout.splitlines()[-1])

@@ -1,7 +1,7 @@
 """Fits the cost model of the oneDNN backend to this machine.
 
     python benchmarks/fit_cost.py --seconds 300 --raw samples.pkl
-    python benchmarks/fit_cost.py --fit samples.pkl --out backends/onednn/weight_gradients/cost_data.json.gz
+    python benchmarks/fit_cost.py --fit samples.pkl --out backends/onednn/weight_gradients/cost_data.bin
     python benchmarks/fit_cost.py --fit samples.pkl --check other_samples.pkl
 
 The first draws random layers and times every step of every candidate on them. The second solves for the seconds per
@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import collections
 import datetime
-import gzip
-import json
 import pickle
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +29,9 @@ from fit_trees import boosted
 from onednn_graph.backends.onednn.library.cpu import cpu_family
 from onednn_graph.backends.onednn.library.enumerators import CpuIsa
 from onednn_graph.backends.onednn.library.loading import load
-from onednn_graph.backends.onednn.plan.work import AMOUNTS, TRAITS, Work
+from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, CpuClass, cost_data, measured
+from onednn_graph.backends.onednn.weight_gradients.cost_file import heads, section, written
 from onednn_graph.tools.information import cpu_name
 from onednn_graph.tools.measuring import LayerLimits, Measured, Sample, best, chosen, sampling
 from scipy.optimize import least_squares, nnls
@@ -46,7 +45,7 @@ MOST_ROWS = 3000
 CAUTION = 0.5
 """Quantile of the times that the linear part is to foresee."""
 LEAST_WEIGHT = 1e-3
-ROUNDS, RATE, DEPTH, LEAF = 40, 0.2, 4, 5
+ROUNDS, RATE, DEPTH, LEAF = 20, 0.3, 4, 16
 """Trees of a kind, what each takes of the error, how deep they are and how many measurements make a leaf."""
 NEAR_THE_BEST = 1.5
 """Candidates that take so many times as long as the best tell what a sample's have in common."""
@@ -167,26 +166,21 @@ def regret(model: CostModel, samples: Sequence[Sample]) -> list[tuple[float, str
 
 
 def write(path: Path, facts: dict[str, Any], model: CostModel) -> None:
-    """Puts an entry into its section of the data, in the place of the one of its family, ISA and threads."""
-    data = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"classes": {}}
-    known = [isa.name for isa in CpuIsa]
-    entry = {
-        **facts,
-        "date": datetime.date.today().isoformat(),
-        "package": version("onednn-graph"),
-        "amounts": AMOUNTS,
-        "traits": TRAITS,
-        "coefficients": model.coefficients,
-        "corrections": model.corrections,
-    }
-    here = CpuClass.of(entry["isa"]).value
-    replaced = _of(entry)
-    others = [m for m in data["classes"].get(here, []) if _of(m) != replaced]
-    data["classes"][here] = sorted(
-        [*others, entry], key=lambda m: (m["family"], known.index(m["isa"]), m["threads"])
-    )
-    text = json.dumps(data, separators=(",", ":"))
-    path.write_bytes(gzip.compress(text.encode(), mtime=0))  # the same bytes whenever it is written
+    """Puts an entry into the data, in the place of the one of its family, ISA and threads."""
+    content = path.read_bytes() if path.exists() else written([])
+    here = {**facts, "date": datetime.date.today().isoformat(), "package": version("onednn-graph")}
+    entries = [
+        (told, *section(content, number))
+        for number, told in enumerate(heads(content))
+        if _of(told) != _of(here)
+    ]
+    entries.append((here, model.coefficients, model.corrections))
+    path.write_bytes(written(sorted(entries, key=lambda entry: _place(entry[0]))))
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Where an entry stands: by class, family, instruction set and threads."""
+    return CpuClass.of(entry["isa"]).value, entry["family"], CpuIsa[entry["isa"]], entry["threads"]
 
 
 def _of(entry: Mapping[str, Any]) -> tuple[Any, ...]:

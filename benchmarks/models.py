@@ -13,7 +13,7 @@ Each peer has a process of its own, so that its memory can be told, its crash en
 OpenMP or pools of threads meet; while one has its turn, the others sleep. A ratio above 1 means that ours is faster;
 "best" is the faster of onnxruntime and OpenVINO. Results are compared with the framework's before anything is timed:
 the largest difference over the result's range. Memory is what a process has grown by, at the peak from loading to the
-second call.
+second call. With --library ours is a peer once more for each such build of oneDNN.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
+from affinity import anywhere
 from models_peers import CHANNELS_LAST, DTYPES, PEERS
 from models_zoo import STANDARD, Kept
 from onednn_graph.tools.information import installed
@@ -80,7 +81,8 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "OMP_NUM_THREADS": str(job["threads"])},
+            env={**os.environ, "OMP_NUM_THREADS": str(job["threads"]), **job["environment"]},
+            preexec_fn=anywhere,
         )
         self.found: dict[str, Any] = self._answer()
         if "error" in self.found:
@@ -135,8 +137,8 @@ def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]
     }
     try:
         jobs = {
-            name: _job(kept, dtype, name, args.threads)
-            for name in args.peers
+            name: _job(kept, dtype, name, args.threads, args.libraries.get(name))
+            for name in (*args.peers, *args.libraries)
             if _takes_part(kept, dtype, name)
         }
     except (
@@ -166,15 +168,48 @@ def measured(kept: Kept, dtype: str, args: argparse.Namespace) -> dict[str, Any]
 
 def _takes_part(kept: Kept, dtype: str, peer: str) -> bool:
     """Whether the peer has the type, and the model's inputs another layout if that is what it is there for."""
-    return dtype in DTYPES[peer] and (peer != CHANNELS_LAST or kept.has_images)
+    return dtype in DTYPES[peer.partition(",")[0]] and (peer != CHANNELS_LAST or kept.has_images)
 
 
-def _job(kept: Kept, dtype: str, peer: str, threads: int) -> dict[str, Any]:
-    """What a peer's process is told; the model's files are made if they are not there."""
+def _job(kept: Kept, dtype: str, peer: str, threads: int, library: str | None) -> dict[str, Any]:
+    """What a peer's process is told; the model's files are made if they are not there.
+
+    Args:
+        library: the libdnnl of a peer that is ours on another one.
+    """
     made_of = "f32" if dtype == "bf16" else dtype  # who runs bf16 makes it himself
     path = kept.module_path() if peer.startswith("torch") else kept.onnx_path(made_of)
     data = kept.data_path(dtype)
-    return {"peer": peer, "dtype": dtype, "threads": threads, "path": str(path), "data": str(data)}
+    environment = {} if library is None else {"ONEDNN_GRAPH_LIBRARY": library}
+    return {
+        "peer": peer.partition(",")[0],
+        "dtype": dtype,
+        "threads": threads,
+        "path": str(path),
+        "data": str(data),
+        "environment": environment,
+    }
+
+
+def libraries(paths: Sequence[str]) -> dict[str, str]:
+    """Peers that are ours on other builds of oneDNN, each by a name with the build's version.
+
+    Raises:
+        subprocess.CalledProcessError: a build can't be used.
+    """
+    asked = "from wgrad import environment; print(environment()['oneDNN'])"
+    found: dict[str, str] = {}
+    for path in paths:
+        done = subprocess.run(
+            [sys.executable, "-c", asked],
+            env={**os.environ, "ONEDNN_GRAPH_LIBRARY": path},
+            cwd=Path(__file__).parent,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        found[f"ours, {done.stdout.split()[0]}"] = path
+    return found
 
 
 def _note(row: dict[str, Any], name: str, found: dict[str, Any]) -> None:
@@ -333,6 +368,9 @@ def main() -> None:
         "--batch", type=numbers, default=[1, 8], help="sizes; 1 for latency, 8 for throughput"
     )
     parser.add_argument("--peers", type=listed, default=list(PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--library", action="append", default=[], help="a libdnnl, on which ours is one peer more; any number"
+    )
     parser.add_argument("--seconds", type=float, default=4.0, help="per peer and line of the table, at least")
     parser.add_argument("--threads", type=int, default=2, help="of each peer")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a peer has to answer")
@@ -351,6 +389,7 @@ def main() -> None:
         for name in given:
             if name not in known:
                 parser.error(f"--{option} has {name!r}; there are {', '.join(known)}")
+    args.libraries = libraries(args.library)
     facts = {**environment(), "threads": args.threads}
     facts |= {name: installed(name) for name in ("onnxruntime", "openvino", "torchvision", "transformers")}
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
@@ -365,11 +404,12 @@ def main() -> None:
             print(f"      {line}", flush=True)
         if args.out:
             args.out.write_text(json.dumps({"environment": facts, "rows": lines}, indent=1))
-    show(lines, args.peers, console)
+    everybody = (*args.peers, *args.libraries)
+    show(lines, everybody, console)
     if args.markdown:
         with args.markdown.open("a", encoding="utf-8") as file:
             file.write(
-                as_markdown(lines, args.peers, facts, f"python benchmarks/models.py {_options(args)}") + "\n"
+                as_markdown(lines, everybody, facts, f"python benchmarks/models.py {_options(args)}") + "\n"
             )
 
 
@@ -377,7 +417,8 @@ def _options(args: argparse.Namespace) -> str:
     texts = {k: ",".join(map(str, getattr(args, k))) for k in ("models", "types", "batch", "peers")} | {
         "seconds": f"{args.seconds:g}"
     }
-    return " ".join(f"--{name} '{text}'" for name, text in texts.items())
+    others = [" --library libdnnl.so"] * len(args.library)  # not where they lie
+    return " ".join(f"--{name} '{text}'" for name, text in texts.items()) + "".join(others)
 
 
 if __name__ == "__main__":

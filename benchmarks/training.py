@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from affinity import anywhere
 from models_peers import CHANNELS_LAST
 from rich.console import Console
 from rich.table import Table
@@ -68,7 +69,7 @@ class Peer:
         alone = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no processes that live on beside the others' turns
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **alone},
+            env={**os.environ, **alone}, preexec_fn=anywhere,
         )  # fmt: skip
         self.found: dict[str, Any] = self._answer()
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
 
+from affinity import anywhere
 from attrs import frozen
 from wgrad import environment
 
@@ -75,6 +76,7 @@ def _child(name: str, way: str, cache: str) -> dict[str, float]:
         [sys.executable, __file__, "--child", name, way],
         env={**os.environ, "PYTHONPATH": found, CACHE: cache, VERIFY: verify},
         stdout=subprocess.PIPE,
+        preexec_fn=anywhere,
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])

@@ -63,8 +63,9 @@ def index() -> str:
         "",
         f"All {len(list_ops())} ops of the set, by family. Every op runs on NumPy; the second column says for which "
         "oneDNN has a primitive that is used. Each page has ports, types, attributes, rules and an example, as printed "
-        "by `onednn-graph ops NAME`. [Types and fusions](table.md) has all of them in one table, and [Names you may "
-        "know](../coming-from/names.md) says which op is meant by conv2d, gemm, SDPA or dense.",
+        "by `onednn-graph ops NAME`. [Types and fusions](table.md) has all of them in one table, [Who runs "
+        "what](who-runs.md) the kernel of each on each CPU, and [Names you may know](../coming-from/names.md) says "
+        "which op is meant by conv2d, gemm, SDPA or dense.",
     ]
     for title, members in families():
         lines += ["", f"## {title}", "", "| op | oneDNN | what it does |", "|---|---|---|"]
@@ -77,7 +78,11 @@ def index() -> str:
 
 def navigation() -> str:
     """The lines of `nav` for the ops."""
-    lines = ['"ops/index.md",', '{ "Types and fusions" = "ops/table.md" },']
+    lines = [
+        '"ops/index.md",',
+        '{ "Types and fusions" = "ops/table.md" },',
+        '{ "Who runs what" = "ops/who-runs.md" },',
+    ]
     for title, members in families():
         pages = ", ".join(f'"ops/{schema.kind}.md"' for schema in members)
         lines.append(f'{{ "{title}" = [{pages}] }},')

@@ -72,7 +72,7 @@ def main() -> None:
 
     def told(epoch: og.training.Epoch) -> None:
         if comm.rank == 0:
-            print(f"epoch {epoch.number + 1}: loss {epoch.loss:.4f}")
+            print(f"epoch {epoch.number}: loss {epoch.loss:.4f}")
 
     trainer.fit(part(slice(1536), shuffle=True), epochs, callbacks=[told])
     testing = part(slice(1536, 1792), shuffle=False)

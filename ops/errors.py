@@ -7,7 +7,6 @@ the attribute or port, the rule and the value, and a way out.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -119,6 +118,10 @@ class VerdictStoreWarning(UserWarning):
     """The file of verdicts can't be used; what was verified before is verified once more."""
 
 
+class BusyMachineWarning(UserWarning):
+    """Said once on a busy machine where others, as torch, have loaded OpenMP, whose threads wait in long loops."""
+
+
 class SlowTypeWarning(UserWarning):
     """Said once of a number format in which this machine was measured to be slower than in f32."""
 
@@ -127,10 +130,41 @@ class TuningCacheWarning(UserWarning):
     """A file of remembered times can't be read or written; compilation goes on without."""
 
 
+NAN_GUIDE = "the guide 'NaN, infinities and zeros' says which ops make, hide and change them"
+"""Where an error or a warning of NaN or infinities leads to; the page's title is held to it."""
+
+
+def _close(word: str, known: Iterable[str]) -> list[str]:
+    """The one of these words that is most like a word, if any is."""
+    import difflib  # a millisecond of each import of the package, of which nothing need go wrong
+
+    return difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the known name closest to `name`, or an empty string."""
     if not isinstance(name, str):
         return ""
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    close = _close(name.casefold(), by_folded)
     return f" (did you mean '{by_folded[close[0]]}'?)" if close else ""
+
+
+def near_pattern(pattern: str, known: Iterable[str]) -> str:
+    """` (did you mean '*x*'?)` for a pattern that fits no name, where one with its words would; or an empty string.
+
+    Elsewhere a part of a name stands for what has it, `linear1` for `encoder.linear1.weight`; here patterns are of
+    whole names.
+    """
+    names, word = list(known), pattern.strip("*.").casefold()
+    if not word or any(letter in word for letter in "*?["):
+        return nearest(pattern, names)
+    for name in names:
+        at = name.casefold().find(word)
+        if at >= 0:
+            return f" (did you mean '*{name[at : at + len(word)]}*'?)"
+    parts = {part.casefold(): part for name in names for part in name.split(".")}
+    close = _close(word, parts)
+    if nearest(pattern, names) or not close:
+        return nearest(pattern, names)
+    return f" (did you mean '*{parts[close[0]]}*'?)"

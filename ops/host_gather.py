@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from .attributes import NON_NEGATIVE, AttributeSpec, AttributeType, OneOf
+from .errors import ShapeError
 from .host import DST, INDICES, SRC, VALUES, attributes_of, axis_attribute, back, backward, register
 from .schema import InferenceContext, Port, Shape, format_shape
 from .shared import axis_of, flag, known
@@ -40,6 +41,12 @@ def _gather_elements(ctx: InferenceContext) -> tuple[Shape, ...]:
         for place, (have, want) in enumerate(zip(src, indices, strict=True)):
             if place == axis or not known(have) or not known(want):
                 continue
+            if strict and want != have and ctx.attributes.string("classes_of"):
+                given, wanted = (tuple(d for at, d in enumerate(s) if at != axis) for s in (indices, src))
+                raise ShapeError(
+                    f"{ctx.attributes.string('classes_of')} must have the shape of what they are of without the axis "
+                    f"of classes, {format_shape(wanted)}, got {format_shape(given)}; give as many labels as examples"
+                )
             if strict and want != have:
                 raise ctx.error(
                     f"'indices' must have the shape of 'src' but along axis {axis}, got {format_shape(indices)} for "
@@ -116,6 +123,12 @@ register(
     (
         axis_attribute("The axis that indices count along"),
         flag("strict", False, "Whether indices are 0 or more, and of the shape of src but along the axis."),
+        AttributeSpec(
+            "classes_of",
+            AttributeType.string,
+            default="",
+            doc="What indices are, where they are labels of classes: errors speak of them so.",
+        ),
     ),
     back("HostGatherElements", "indices"),
 )

@@ -11,6 +11,7 @@ import onednn_graph as og
 import pytest
 from c_headers import text_of_headers
 from hypothesis import HealthCheck, settings
+from newer_library import lacking
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.proven import Swept
 from onednn_graph.backends.onednn.proven import swept as how_swept
@@ -49,6 +50,13 @@ def verdicts_of_a_test():
     """No test trusts a kernel for what another one has seen, or made it do."""
     yield
     STORE.clear()
+
+
+def pytest_runtest_setup(item):
+    """What needs a newer oneDNN than the one that is loaded is skipped."""
+    for mark in item.iter_markers("library"):
+        if reason := lacking(*mark.args):
+            pytest.skip(reason)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

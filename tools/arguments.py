@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,10 +18,17 @@ BACKENDS = ("onednn", "numpy", "native")
 _threads: list[int] = []
 
 
-def _known_backend(value: str | None) -> str | None:
-    if value is not None and value not in BACKENDS:
-        raise typer.BadParameter(f"must be one of {', '.join(BACKENDS)}, got {format_value(value)}")
-    return value
+def one_of(name: str, values: Sequence[str], text: str) -> Any:
+    """An option that takes one of some words, whose error says so in a sentence."""
+
+    def known(value: str | None) -> str | None:
+        if value is not None and value not in values:
+            raise typer.BadParameter(f"must be one of {', '.join(values)}, got {format_value(value)}")
+        return value
+
+    return typer.Option(
+        name, metavar=f"[{'|'.join(values)}]", callback=known, autocompletion=lambda: list(values), help=text
+    )
 
 
 def _set_threads(number: int | None) -> None:
@@ -47,12 +55,7 @@ Shapes = Annotated[
 ]
 Backend = Annotated[
     str | None,
-    typer.Option(
-        metavar=f"[{'|'.join(BACKENDS)}]",
-        callback=_known_backend,
-        autocompletion=lambda: list(BACKENDS),
-        help="Run on that backend only.",
-    ),
+    one_of("--backend", BACKENDS, "Run on that backend only."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for scripts instead of tables.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the data that is made up.")]

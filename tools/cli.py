@@ -26,6 +26,7 @@ from .doctor.command import doctor
 from .ending import Exit
 from .graph_files import GraphFile, check_sizes, loaded, parse_shapes
 from .information import information
+from .library.command import library
 from .op_page import has_primitive, kind_of, op_data, op_page
 from .staging import nodes_of, runnable, summary
 from .tables import (
@@ -94,6 +95,7 @@ app = typer.Typer(
 
 
 app.add_typer(trust, name="trust")
+app.add_typer(library, name="library")
 app.command("doctor")(doctor)
 app.command("convert")(convert)
 

@@ -14,6 +14,7 @@ from ..graph.open_graph import OpenGraph
 from ..graph.runtime.arrays import Array
 from ..ops.errors import ArgumentError
 from ..ops.schema import format_shape
+from .arguments import one_of
 from .console import command, plainly, working
 from .data_files import given_arrays
 from .graph_files import loaded
@@ -42,7 +43,8 @@ def convert(
         Path, typer.Option("--output", "-o", metavar="OUT", help="The file to write, .json or .onnx.")
     ],
     to: Annotated[
-        Numbers | None, typer.Option("--to", help="In which numbers it computes from then on.")
+        str | None,
+        one_of("--to", tuple(Numbers), "In which numbers it computes from then on."),
     ] = None,
     data: Annotated[
         list[Path] | None,
@@ -61,7 +63,7 @@ def convert(
     JSON files are oneDNN Graph's, with weights in a .safetensors file beside (the extra `weights`); ONNX files have
     8-bit integers as pairs of QuantizeLinear and DequantizeLinear.
 
-    \\b
+    \b
     Examples:
       onednn-graph convert model.onnx -o model.json
       onednn-graph convert model.onnx -o small.onnx --to int8 --data calibration.npz
@@ -71,13 +73,13 @@ def convert(
         raise ArgumentError(
             f"convert writes .json and .onnx files, got {str(output)!r}; give one of these endings"
         )
-    if data and to is not Numbers.int8:
+    if data and to != Numbers.int8:
         raise ArgumentError("--data is for --to int8, whose ranges it shows; leave it out, or ask for int8")
     with working(f"converting {file}"):
         graph = loaded(file, shapes or ())
-        if to is Numbers.bf16:
+        if to == Numbers.bf16:
             graph = graph.to("bf16")
-        elif to is Numbers.int8:
+        elif to == Numbers.int8:
             graph = graph.quantize_static(_feeds(graph, data or ()))
         if suffix == Form.onnx:
             graph.to_onnx(output)

@@ -72,9 +72,11 @@ def told() -> Generator[None]:
         more = f": {one_line(error)}" if str(error) else ""
         raise Ended(Exit.failed, f"there is not enough memory{more}; take smaller sizes") from error
     except OSError as error:
-        where = "the output" if error.filename is None else os.fsdecode(error.filename)
-        problem = f"{where} can't be written: {error.strerror or error}"
-        raise Ended(Exit.failed, problem, unwritable=True) from error
+        if error.filename is None:
+            problem = f"the output can't be written: {error.strerror or error}"
+            raise Ended(Exit.failed, problem, unwritable=True) from error
+        problem = f"{os.fsdecode(error.filename)}: can't be used: {error.strerror or error}"
+        raise Ended(Exit.usage, problem) from error
 
 
 def run_to_end(app: Callable[[], object]) -> NoReturn:

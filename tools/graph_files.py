@@ -101,7 +101,12 @@ class GraphFile:
         if self.is_onnx:
             # By a path, weights in other files are found; but the package onnx goes by what it ends in.
             by_path = self.path is not None and self.path.suffix.lower() == ".onnx"
-            return from_onnx(self.path if by_path and self.path is not None else self.whole())
+            if by_path and self.path is not None:
+                return from_onnx(self.path)
+            try:
+                return from_onnx(self.whole())
+            except ArgumentError as error:  # which knows of bytes alone
+                raise GraphFileError(f"{self.name}: {error}") from error
         if self.path is not None:
             return read_graph(self.path)
         return to_graph(read_bytes(self.content, self.name))

@@ -133,7 +133,7 @@ def _export(
         with replacing(file) as (target,):
             target.write(text.encode())
     except OSError as error:
-        raise failure(f"{file} can't be written: {error.strerror or error}", Exit.failed) from error
+        raise failure(f"{file} can't be written: {error.strerror or error}", Exit.usage) from error
 
 
 @trust.command("import")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
 
+from ..graph.runtime.libraries import library
 from ..ops.errors import ArgumentError
 from .graph_files import GraphFile, with_shapes
 
@@ -29,18 +28,12 @@ def view(file: GraphFile, port: int, *, browse: bool, say: Callable[[str], None]
         say: told where the page is.
 
     Raises:
-        ArgumentError: Netron is not installed, or the port can't be used.
+        UnsupportedError: Netron is not installed.
+        ArgumentError: the port can't be used.
         OneDNNGraphError: the file can't be read, or is no graph.
         KeyboardInterrupt: it is interrupted.
     """
-    try:
-        netron: Any = importlib.import_module("netron")
-    except ModuleNotFoundError as error:
-        if error.name != "netron":
-            raise
-        raise ArgumentError(
-            "Netron is not installed; install onednn-graph with its extra 'view', in a checkout: pip install '.[view]'"
-        ) from None
+    netron = library("netron", "view", "view")
     content = bytearray(file.whole())
     if not file.is_onnx:
         with_shapes(file.graph(), {}, file.name)

@@ -23,6 +23,13 @@ def from_front(op: Op, indices: Array, size: int, *, strict: bool = False) -> Ar
     low, high = int(indices.min()), int(indices.max())
     least = 0 if strict else -size
     if low < least or high >= size:
+        labels = op.attributes.string("classes_of") if "classes_of" in op.attributes else ""
+        if labels:
+            wrong = low if low < least else high
+            raise ArgumentError(
+                f"{labels} must be between 0 and {size - 1} for {size} classes, got {wrong}; count classes from 0, or "
+                f"leave out what has no class by ignore_index={wrong}"
+            )
         raise ArgumentError(
             f"{op}: 'indices' must be between {least} and {size - 1} for {size} elements, got "
             f"{low if low < least else high}"

@@ -27,7 +27,7 @@ if (
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
-from onednn_graph import _renamed, errors
+from onednn_graph import _near, _renamed, errors
 from onednn_graph import backends as _backends
 from onednn_graph import ops as _ops
 from onednn_graph.graph.compile.backend import BACKENDS as _BACKENDS
@@ -95,7 +95,10 @@ else:
             return version("onednn-graph")
         if name in _renamed.RENAMED:
             return _renamed.former(name)
-        function = getattr(_functions, name)
+        try:
+            function = getattr(_functions, name)
+        except AttributeError:
+            raise _near.unknown(__name__, name, __dir__()) from None
         if name == "quantize":
             function = _renamed.quantize(function)
         if name in _functions.__all__:  # built in, and those stay: the next access finds it at once

@@ -1,11 +1,15 @@
 """All errors and warnings of the library. Those that one catches most are `onednn_graph`'s own names too."""
 
+import typing as _typing
+
+from onednn_graph._near import refusing as _refusing
 from onednn_graph.ops.errors import (
     ArgumentError,
     ArgumentTypeError,
     AttributeTypeError,
     AttributeValueError,
     BackendUnavailableWarning,
+    BusyMachineWarning,
     CheckpointWarning,
     CompiledAgainWarning,
     DataTypeError,
@@ -38,6 +42,7 @@ __all__ = [
     "AttributeTypeError",
     "AttributeValueError",
     "BackendUnavailableWarning",
+    "BusyMachineWarning",
     "CheckpointWarning",
     "CompiledAgainWarning",
     "DataTypeError",
@@ -63,3 +68,6 @@ __all__ = [
     "VerdictStoreWarning",
     "WeightsLeftOutWarning",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _refusing(__name__, __all__)

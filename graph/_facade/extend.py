@@ -1,5 +1,8 @@
 """To add ops: the vocabulary of schemas, and where schemas, kernels and gradients are registered."""
 
+import typing as _typing
+
+from onednn_graph._near import refusing as _refusing
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
 from onednn_graph.graph.gradients.context import GradientContext
@@ -45,3 +48,6 @@ __all__ = [
     "shape_of_first_input",
     "unregister_op",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _refusing(__name__, __all__)

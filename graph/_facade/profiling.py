@@ -1,5 +1,8 @@
 """What ran, where, why and for how long: profiles, reports, and what `explain()` returns."""
 
+import typing as _typing
+
+from onednn_graph._near import refusing as _refusing
 from onednn_graph.graph.compile.record import Explanations
 from onednn_graph.graph.compile.report import Report
 from onednn_graph.graph.pictures.profile import Profile, profile
@@ -26,3 +29,6 @@ __all__ = [
     "Tried",
     "profile",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _refusing(__name__, __all__)

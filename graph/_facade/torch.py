@@ -1,5 +1,8 @@
 """`torch.compile(model, backend="onednn_graph")`, which needs no import, and what there is to ask about it."""
 
+import typing as _typing
+
+from onednn_graph._near import refusing as _refusing
 from onednn_graph.graph.torch_compile.backend import backend
 from onednn_graph.graph.torch_compile.mishaps import HandedToTorchWarning
 from onednn_graph.graph.torch_compile.options import Options
@@ -16,3 +19,6 @@ __all__ = [
     "refresh",
     "report",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _refusing(__name__, __all__)

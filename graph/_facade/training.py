@@ -1,5 +1,8 @@
 """Training: in one process, and in many that average their gradients."""
 
+import typing as _typing
+
+from onednn_graph._near import refusing as _refusing
 from onednn_graph.graph.training.adaptive import LAMB, Adagrad, Lion, RMSprop
 from onednn_graph.graph.training.callbacks import (
     Callback,
@@ -126,3 +129,6 @@ __all__ = [
     "smooth_l1",
     "triplet_margin",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _refusing(__name__, __all__)

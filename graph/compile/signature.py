@@ -252,6 +252,11 @@ class Results(Mapping[str, Array]):
             )
         return next(iter(self._arrays.values()))
 
+    def without(self, name: str) -> Results:
+        """All others."""
+        signature = Signature([], [(n, t) for n, t in self._signature.outputs if n != name], ())
+        return Results({n: array for n, array in self._arrays.items() if n != name}, signature)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from ...ops.data_types import data_type_hint
-from ...ops.errors import ArgumentTypeError, PortError, nearest
-from ...ops.hints import argument_hint, kind_hint
-from ...ops.registry import REGISTRY
+from ...ops.errors import ArgumentTypeError, PortError
+from ...ops.hints import argument_hint
 from ...ops.schema import OpNames, OpSchema
 from ..core.signatures import EAGER, MARKS, ByName, attribute_names, describe, options
-from ..model.builder import snake_case
 from .eager import run_op
+from .misnamed import hint
 
 
 def _function(name: str, schema: OpSchema, names: OpNames) -> FunctionType:
@@ -58,26 +56,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> FunctionType:
     function = FUNCTIONS.get(name)
     if function is None:
-        raise AttributeError(f"module 'onednn_graph' has no attribute '{name}'{_hint(name)}")
+        raise AttributeError(
+            f"module 'onednn_graph' has no attribute '{name}'{hint(name, FUNCTIONS.names())}"
+        )
     return function
-
-
-_ELSEWHERE = {
-    "compile": "Graph.compile",
-    "inferencesession": "from_onnx(path).compile()",
-    "load": "Graph.load' or 'from_onnx",
-    "no_grad": "Graph.gradients",
-    "save": "Graph.save",
-    "sequential": "Graph",
-}
-"""Where something is that other libraries have in their module."""
-
-
-def _hint(name: str) -> str:
-    if name.startswith("_"):  # libraries ask for private names in passing, and want no advice
-        return ""
-    elsewhere = _ELSEWHERE.get(name.casefold())
-    if elsewhere is not None:
-        return f" (did you mean '{elsewhere}'?)"
-    kinds = [schema.kind for schema in REGISTRY]
-    return data_type_hint(name) or kind_hint(name, kinds, snake_case) or nearest(name, FUNCTIONS.names())

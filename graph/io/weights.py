@@ -163,8 +163,8 @@ def save_pair(graph: GraphCore, document: Document, path: str | os.PathLike[str]
 def _check_place(beside: Path, path: Path) -> None:
     """Whether weights can be written there: nothing is lost but what belongs to the JSON file that is replaced."""
     there = metadata_of(beside)
-    if there is None:
-        return
+    if there is None or not os.path.lexists(beside):
+        return  # whether it can be written at all, writing will show
     if "document" not in there:
         raise GraphFileError(
             f"{file_name(beside)}: was not written by Graph.save and would be lost; take it away, or save the graph "

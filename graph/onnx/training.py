@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
-from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, near_pattern
 from ...ops.values import format_value, listed
 from ..importing.expressions import cast
 from ..importing.tables import Entries, replaced
@@ -69,7 +69,8 @@ def trainable(graph: Any, constants: Mapping[str, Array], frozen: object) -> fro
     unused = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in held)]
     if unused:
         raise ArgumentError(
-            f"from_onnx: frozen has {format_value(unused[0])}, which fits no initializer of the model; it has "
+            f"from_onnx: frozen has {format_value(unused[0])}, which fits no initializer of the model"
+            f"{near_pattern(unused[0], held)}; it has "
             f"{', '.join(map(repr, sorted(held)[:4]))}{', …' if len(held) > 4 else ''}"
         )
     found -= {name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)}

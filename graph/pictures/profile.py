@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from ...ops.errors import ArgumentError
 from ..runtime.profiling import BESIDE, EventKind, Line, Recording, recording
 from ..runtime.replacing import replacing
+from ..runtime.text_files import reason_of
 from .profiles import profile_table, rows_of, save_flames
 
 
@@ -59,7 +60,9 @@ class Profile(Recording):
             with replacing(path) as (file,):
                 file.write(f"{text}\n".encode())
         except (OSError, ValueError) as error:  # a ValueError for a null character in the path
-            raise ArgumentError(f"the trace can't be written to {os.fspath(path)!r}: {error}") from error
+            raise ArgumentError(
+                f"the trace can't be written to {os.fspath(path)!r}: {reason_of(error)}"
+            ) from error
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Draws a flame chart into one page of HTML: what ran when, on each thread, and a table of sums.

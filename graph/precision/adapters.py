@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Generic
 
 import numpy as np
 
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, near_pattern
 from ...ops.formats import axis_positions
 from ...ops.records import frozen
 from ...ops.values import format_value, integer, listed
@@ -62,19 +62,32 @@ def adapters(graph: G, rank: int, pattern: object, *, alpha: float | None, train
         raise ArgumentError(f"adapters: rank must be an integer from 1 on, got {format_value(rank)}")
     r = Rewriting(graph)
     names = {label(r.tensors[number]): number for number in r.held if r.tensors[number].data_type in FLOATS}
-    wanted = _matching(names, pattern, "pattern")
+    multiplied = list(dict.fromkeys(label(r.tensors[use.held]) for use in uses_of(r)))
+    adapted = next((name for name in multiplied if is_part(name, A)), None)
+    if adapted is not None:
+        raise ArgumentError(
+            f"adapters: the graph has adapters already, {adapted!r}; call merge_adapters() first, or name all weights "
+            "in one call of adapters, as a list of patterns"
+        )
+    wanted = _matching(names, pattern, "pattern", multiplied)
     uses = [use for use in uses_of(r) if use.held in wanted]
     if not uses:
+        some = ", ".join(map(repr, multiplied[:4])) or "none"
         raise ArgumentError(
             f"adapters: pattern {format_value(pattern)} fits {label(r.tensors[min(wanted)])!r}, and no weights of a "
-            "MatMul or Convolution; name some of these"
+            f"MatMul or Convolution; name some of these: {some}{', …' if len(multiplied) > 4 else ''}"
         )
-    kept = _matching(names, trained, "trained") if listed(trained) != [] else frozenset[int]()
+    others = [name for name, number in names.items() if number in r.parameters] or list(names)
+    kept = _matching(names, trained, "trained", others) if listed(trained) != [] else frozenset[int]()
     return _Adding(r, uses, size, size if alpha is None else alpha, kept, seed).done()
 
 
-def _matching(names: dict[str, int], patterns: object, what: str) -> frozenset[int]:
+def _matching(names: dict[str, int], patterns: object, what: str, offered: Collection[str]) -> frozenset[int]:
     """Ids of the tensors whose names fit one of the patterns.
+
+    Args:
+        names: of the tensors that they may fit.
+        offered: those of them that are meant as a rule, for errors.
 
     Raises:
         ArgumentTypeError: no patterns. ArgumentError: one that fits no name.
@@ -89,13 +102,18 @@ def _matching(names: dict[str, int], patterns: object, what: str) -> frozenset[i
     for one in given:
         fitting = [number for name, number in names.items() if fnmatchcase(name, str(one))]
         if not fitting:
-            some = ", ".join(map(repr, sorted(names)[:4])) or "none"
+            some = ", ".join(map(repr, list(offered)[:4])) or "none"
             raise ArgumentError(
-                f"adapters: {what} {format_value(one)} fits no constant or parameter of floating-point numbers; the "
-                f"graph has {some}{', …' if len(names) > 4 else ''}"
+                f"adapters: {what} {format_value(one)} fits no constant or parameter of floating-point numbers"
+                f"{near_pattern(str(one), offered)}; the graph has {some}{', …' if len(offered) > 4 else ''}"
             )
         found.update(fitting)
     return frozenset(found)
+
+
+def is_part(name: str, part: str) -> bool:
+    """Whether a tensor's name is that of `A` or `B` of an adapter."""
+    return name.rstrip("_").endswith(f".{part}")
 
 
 def uses_of(r: Rewriting[Any]) -> list[Use]:

@@ -12,7 +12,7 @@ from ..core.building import G, content_of
 from ..model.logical_tensor import LogicalTensor, PropertyType, label
 from ..model.op import Op
 from ..runtime.arrays import Array
-from .adapters import A, B, Use, outputs_first, source_of, uses_of
+from .adapters import A, B, Use, is_part, outputs_first, source_of, uses_of
 from .rewriting import Rewriting
 
 
@@ -124,7 +124,7 @@ def _weights(
     if op is None or op.kind != use.op.kind:
         return None
     held, way = source_of(r, op.inputs[use.place])
-    if held not in r.held or not label(r.tensors[held]).rstrip("_").endswith(f".{ending}"):
+    if held not in r.held or not is_part(label(r.tensors[held]), ending):
         return None
     gone.update((op.id, *(one.id for one in way)))
     return use.place, r.held[held]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.errors import NAN_GUIDE, ArgumentError, ArgumentTypeError
 from ...ops.records import frozen
 from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
@@ -154,7 +154,7 @@ def observe(
                 wrong = "NaN" if np.isnan(array).any() else "an infinity"
                 raise ArgumentError(
                     f"calibration feed {number} gives {wrong} in tensor {label(tensor)!r}, for which there is no "
-                    f"range; leave the feed out, or keep=[{label(tensor)!r}]"
+                    f"range; leave the feed out, or keep=[{label(tensor)!r}]; {NAN_GUIDE}"
                 )
             seen[tensor.id].widen(array)
         if not number:

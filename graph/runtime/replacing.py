@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from threading import get_ident
 from typing import BinaryIO
 
@@ -128,6 +126,8 @@ class _Part:
         try:
             os.link(f"/proc/self/fd/{self.file.fileno()}", self.path, follow_symlinks=True)
         except OSError:  # where there is no such folder, or a sandbox that knows no such links
+            import shutil  # which brings three compressors, and most processes need it never
+
             with os.fdopen(os.dup(self.file.fileno()), "rb") as written, self._named() as named:
                 written.seek(0)
                 shutil.copyfileobj(written, named)
@@ -172,7 +172,7 @@ def _is_open_file(path: Path) -> bool:
 
 def _unique_name() -> str:
     """Unlike any other's, and short, for the target's own may be as long as names can be."""
-    return f".onednn_graph-{os.getpid()}-{get_ident()}-{token_hex(8)}.part"
+    return f".onednn_graph-{os.getpid()}-{get_ident()}-{os.urandom(8).hex()}.part"
 
 
 @contextmanager

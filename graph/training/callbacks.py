@@ -57,7 +57,7 @@ class Epoch:
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
-        return f"epoch {self.number + 1}: {told}, {self.steps} steps in {self.seconds:.1f} s"
+        return f"epoch {self.number}: {told}, {self.steps} steps in {self.seconds:.1f} s"
 
 
 @frozen(kw_only=True)
@@ -80,7 +80,7 @@ class StepDone:
 
     def __str__(self) -> str:
         told = ", skipped" if self.skipped else ""
-        return f"epoch {self.epoch + 1}, step {self.batch + 1}: loss {self.loss:.4g}{told}"
+        return f"epoch {self.epoch}, batch {self.batch}: loss {self.loss:.4g}{told}"
 
 
 class Callback:
@@ -93,11 +93,14 @@ class Callback:
         every: after how many steps each `step` is called; 0 for never.
         leads_only: whether of several processes the first alone has it called, as for what writes files.
         last: whether it hears after those that are not, as for what keeps the state that they leave.
+        monitor: the mean of each epoch that it reads, see `Epoch.values`: `fit` asks at its beginning whether there
+            will be one. None for none.
     """
 
     every: int = 0
     leads_only: bool = False
     last: bool = False
+    monitor: str | None = None
 
     def begin(self, told: Sequence[Epoch], resumed: int | None) -> None:
         """Training begins.
@@ -233,6 +236,7 @@ class EarlyStopping(Callback):
         mode: Mode | str = Mode.min,
         restore_best: Restorable | None = None,
     ) -> None:
+        self.monitor = monitor
         self._patience = steps(patience, "EarlyStopping: patience")
         self._options: tuple[str, Mode | str, float] = (monitor, mode, min_delta)
         self._best = Best(*self._options)

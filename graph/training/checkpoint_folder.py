@@ -75,7 +75,7 @@ class Checkpoints(Callback):
         self._trainer = trainer
         self.folder = Path(folder)
         self._keep = None if keep is None else steps(keep, "Checkpoints: keep")
-        self._monitor: tuple[str, Mode | str] | None = None if best is None else (best, mode)
+        self.monitor, self._mode = best, mode
         self._best = None if best is None else Best(best, mode)
         number = None if isinstance(every, bool) else integer(every)
         if number is None or number < 0:
@@ -96,8 +96,8 @@ class Checkpoints(Callback):
                 self.folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise file_error(f"{self.folder}: can't be made: {reason_of(error)}", error) from error
-        if self._monitor is not None:
-            self._best = Best(*self._monitor)
+        if self.monitor is not None:
+            self._best = Best(self.monitor, self._mode)
             for epoch in told:
                 self._best.take(epoch)
 

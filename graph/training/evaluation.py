@@ -8,6 +8,7 @@ from ...ops.errors import ArgumentError
 from ..compile.compiled_graph import CompiledGraph
 from ..compile.signature import Results
 from ..graph import Graph
+from ..model.builder import snake_case
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import needed_ops
 from ..precision.inference import evaluating
@@ -16,8 +17,12 @@ from ..runtime.parameter import Parameter
 from .ema import with_averages
 from .meeting import meeting
 from .metrics import Means, Metric, batch_size
-from .program import Feeds, arrays_by_name
+from .program import PREFIX, Feeds, arrays_by_name, check_batch
+from .scores import check_names
 from .settings import Settings
+
+WEIGHT = f"{PREFIX}weight"
+"""The output with what the loss is divided by."""
 
 
 class Evaluation:
@@ -35,6 +40,7 @@ class Evaluation:
         self._graph, self._loss, self._settings = graph, loss, settings
         self._averages = averages
         self._models: dict[tuple[frozenset[str], bool], CompiledGraph] = {}
+        self._weight = mean_weight(graph, loss)
 
     def graph(self, *, ema: bool) -> Graph:
         """The graph, or the same with averages in the place of what is trained.
@@ -50,7 +56,7 @@ class Evaluation:
 
     def evaluate(self, feeds: Feeds, *, ema: bool = False) -> Results:
         """See `Trainer.evaluate`."""
-        return self._run(arrays_by_name(self._graph, feeds), ema)
+        return self._run(arrays_by_name(self._graph, feeds), ema)[0]
 
     def validate(
         self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None, *, ema: bool = False
@@ -59,47 +65,101 @@ class Evaluation:
         wanted = dict(metrics or {})
         if "loss" in wanted:
             raise ArgumentError("validate: a metric can't be called 'loss', which is told anyway; rename it")
-        means, comm = Means(), self._settings.comm
+        self.check_metrics("validate: metrics", wanted)
+        means, comm, examples = Means(), self._settings.comm, 0.0
         with meeting(comm, "Trainer.validate") as brought:
             brought.value = (*wanted, ema) if ema else tuple(wanted)
             for feeds in batches:
                 arrays = arrays_by_name(self._graph, feeds)
-                found = self._run(arrays, ema)
+                found, weight = self._run(arrays, ema)
                 if self._loss not in found:
                     raise ArgumentError(
                         f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
                         f"graph takes {', '.join(map(repr, self._graph.input_names))}"
                     )
                 size = batch_size(arrays.values())
+                examples += size
                 if size:  # of nothing there is no mean, and other processes may have more
-                    means.add("loss", found[self._loss], size)
+                    if weight is None or weight:  # a mean of nothing that counts is NaN
+                        means.add("loss", found[self._loss], size if weight is None else weight)
                     for name, metric in wanted.items():
                         means.add(name, metric(found, arrays))
         told = means.found({"loss": None, **wanted}, None if comm is None else comm.mean)
-        counted = means.sums.get("loss", (0.0, 0.0))[1]
-        if not (counted if comm is None else comm.mean(counted)):
+        if not (examples if comm is None else comm.mean(examples)):
             raise ArgumentError(
                 "validate: there is nothing to take means of: the validation data has no batches; give a list, or a "
                 "function that makes them for each epoch"
             )
         return told
 
-    def _run(self, arrays: Mapping[str, Array], ema: bool) -> Results:
+    def check_metrics(self, what: str, metrics: Mapping[str, Metric]) -> None:
+        """Sees to it that the outputs and inputs by which metrics of ours go are there, before anything runs.
+
+        Raises:
+            ArgumentError: one is not.
+        """
+        outputs = list(output_names(self._graph, self._loss).values())
+        check_names(what, metrics, outputs, self._graph.input_names)
+
+    def _run(self, arrays: Mapping[str, Array], ema: bool) -> tuple[Results, float | None]:
+        """The outputs, and how much the loss weighs in a mean with others, where that is not the size of the batch."""
+        check_batch(self._graph, arrays)
         names = frozenset(arrays)
         if (names, ema) not in self._models:
-            graph = evaluated(self.graph(ema=ema), self._loss, names)
+            graph = evaluated(self.graph(ema=ema), self._loss, names, self._weight)
             self._models[names, ema] = graph.compile(**self._settings.compile_options)
-        return self._models[names, ema](dict(arrays))
+        model = self._models[names, ema]
+        found = model(dict(arrays))
+        if WEIGHT not in found:
+            return found, None
+        return found.without(WEIGHT), float(found[WEIGHT].reshape(()))
 
 
-def evaluated(graph: Graph, loss: LogicalTensor, names: Collection[str]) -> Graph:
+def output_names(graph: Graph, loss: LogicalTensor) -> dict[int, str]:
+    """The names of what `evaluated` has for outputs, by id; the loss is `loss` where it has no name of its own."""
+    marked = {number: name or label(graph.tensor(number)) for name, number in graph.marked_outputs}
+    assigned = {value.id for _, value in graph.assignments}
+    found = marked or {t.id: label(t) for t in graph.outputs if t.id not in assigned}
+    if loss.id in {number for name, number in graph.marked_outputs if name is not None}:
+        return found
+    taken = {label(t) for t in graph.tensors} | set(found.values())
+    producer = next((op for op in graph.ops if any(t.id == loss.id for t in op.outputs)), None)
+    unnamed = producer is not None and label(loss) == f"{snake_case(producer.kind)}_{producer.id}"
+    found.pop(loss.id, None)
+    return {**found, loss.id: "loss" if unnamed and "loss" not in taken else label(loss)}
+
+
+def mean_weight(graph: Graph, loss: LogicalTensor) -> LogicalTensor | None:
+    """What a loss that is a weighted mean is divided by, where labels are ignored or classes weigh; else None.
+
+    Means of several batches are those of all their examples then, however they are put into batches.
+    """
+    producers = {t.id: op for op in graph.ops for t in op.outputs}
+    op = producers.get(loss.id)
+    while op is not None and op.kind in ("Multiply", "TypeCast"):  # by a number, −1 say
+        if op.kind == "Multiply" and op.inputs[1].id not in graph.held_constants:
+            return None
+        op = producers.get(op.inputs[0].id)
+    if op is None or op.kind != "Divide":
+        return None
+    whole = producers.get(op.inputs[1].id)
+    return whole.outputs[0] if whole is not None and whole.kind == "HostMeanWeight" else None
+
+
+def evaluated(
+    graph: Graph, loss: LogicalTensor, names: Collection[str], weight: LogicalTensor | None = None
+) -> Graph:
     """What of the graph for evaluation these inputs are enough for, with the loss among its outputs where it is.
+
+    Args:
+        weight: an output more, where the loss is one.
 
     Raises:
         ArgumentError: no output depends on them alone.
     """
     assigned = {value.id for _, value in graph.assignments} - {number for _, number in graph.marked_outputs}
-    made = evaluating(graph, {loss.id, *(t.id for t in graph.outputs)} - assigned)
+    more = set[int]() if weight is None else {weight.id}
+    made = evaluating(graph, {loss.id, *more, *(t.id for t in graph.outputs)} - assigned)
     given = {t.id for t in made.inputs if label(t) in names}
     if loss.id not in {number for _, number in made.marked_outputs}:
         made.output(loss)
@@ -114,11 +174,12 @@ def evaluated(graph: Graph, loss: LogicalTensor, names: Collection[str]) -> Grap
             f"no output depends on {', '.join(map(repr, sorted(names))) or 'nothing'} alone; the graph takes "
             f"{', '.join(map(repr, graph.input_names))}"
         )
-    return _only(made, {t.id for t in wanted}, given)
+    names_of = output_names(graph, loss) | dict.fromkeys(more, WEIGHT)
+    return _only(made, {t.id for t in wanted}, given, names_of)
 
 
-def _only(graph: Graph, wanted: set[int], given: set[int]) -> Graph:
-    """A graph with those of its outputs, under their names, and those of its inputs."""
+def _only(graph: Graph, wanted: set[int], given: set[int], names: Mapping[int, str]) -> Graph:
+    """A graph with those of its outputs, under their names or these, and those of its inputs."""
     made = Graph(graph.engine_kind, fpmath_mode=graph.fpmath_mode)
     ops = needed_ops(graph.ops, wanted)
     for tensor in graph.inputs:
@@ -133,6 +194,6 @@ def _only(graph: Graph, wanted: set[int], given: set[int]) -> Graph:
         made.add_op(op)
     for name, number in graph.marked_outputs:
         if number in wanted:
-            made.output(made.tensor(number), name=name)
+            made.output(made.tensor(number), name=name or names.get(number))
     made.prune()
     return made

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, CheckpointWarning
+from ...ops.errors import ArgumentError, ArgumentTypeError, CheckpointWarning, nearest
 from ...ops.values import format_value, integer
 from ..compile.signature import Results
 from ..runtime.arrays import Array
@@ -56,6 +56,7 @@ class Fitting:
         metrics: Mapping[str, Metric],
         training_metrics: Mapping[str, Metric],
         callbacks: Sequence[Listener],
+        ema: bool,
     ) -> list[Epoch]:
         """See `Trainer.fit`."""
         with meeting(self._comm, "Trainer.fit") as brought:
@@ -68,9 +69,16 @@ class Fitting:
                 raise ArgumentError(
                     "fit: metrics are of validation data; give validation=… too, or training_metrics"
                 )
-            if "loss" in training_metrics:
+            if "loss" in metrics or "loss" in training_metrics:
                 raise ArgumentError("fit: a metric can't be called 'loss', which is told anyway; rename it")
-            brought.value = count, start, validation is None, tuple(metrics), tuple(training_metrics)
+            self._evaluation.check_metrics("fit: metrics", metrics)
+            self._evaluation.check_metrics("fit: training_metrics", training_metrics)
+            if ema:
+                if validation is None:
+                    raise ArgumentError("fit: ema=True is of validation data; give validation=… too")
+                self._evaluation.graph(ema=True)
+            _check_monitors(callbacks, metrics, training_metrics, validation is not None)
+            brought.value = count, start, validation is None, tuple(metrics), tuple(training_metrics), ema
         state = self._state
         if start is not None or not state.loaded or state.progress is None:
             state.progress, state.loaded = Progress(first=start or 0, epoch=start or 0), False
@@ -98,7 +106,7 @@ class Fitting:
             while progress.epoch < end and not stop:
                 if self._steps(batches, progress, end, training_metrics, heard, every):
                     return progress.told[done:]  # it can go on from within the epoch
-                epoch = self._told(progress, validation, metrics, training_metrics)
+                epoch = self._told(progress, validation, metrics, training_metrics, ema)
                 progress.done(epoch)
                 stop = self._all_hear([partial(one, epoch) for one in heard])
             if not stop:
@@ -136,7 +144,7 @@ class Fitting:
                     for name, metric in metrics.items():
                         progress.means.add(name, metric(outputs, feeds))
 
-        what = f"epoch {progress.epoch + 1} of {end}"
+        what = f"epoch {progress.epoch} ({progress.epoch - progress.first + 1} of {end - progress.first})"
         try:
             with bar(what, known if known >= 0 else None, shown=self._leads) as show:
                 for feeds in self._drawn(iterator):
@@ -196,10 +204,12 @@ class Fitting:
         validation: Batches | None,
         metrics: Mapping[str, Metric],
         training_metrics: Mapping[str, Metric],
+        ema: bool,
     ) -> Epoch:
         found: Mapping[str, float] = {}
         if validation is not None:
-            found = self._evaluation.validate(batches_of(validation, progress.epoch, "validation"), metrics)
+            feeding = batches_of(validation, progress.epoch, "validation")
+            found = self._evaluation.validate(feeding, metrics, ema=ema)
         mean = None if self._comm is None else self._comm.mean
         return Epoch(
             number=progress.epoch,
@@ -265,6 +275,25 @@ def _check_callbacks(callbacks: object) -> None:
         if not callable(one) or (isinstance(one, type) and issubclass(one, Callback)):
             raise ArgumentTypeError(
                 f"fit: a callback must be a Callback or a function of an Epoch, got {format_value(one)}"
+            )
+
+
+def _check_monitors(
+    callbacks: Sequence[Listener],
+    metrics: Mapping[str, Metric],
+    training_metrics: Mapping[str, Metric],
+    validated: bool,
+) -> None:
+    """Sees to it that the means that callbacks read will be told, before an epoch is gone."""
+    validation = ["loss", *metrics] if validated else []
+    told = ["loss", *training_metrics, *(f"validation {name}" for name in validation)]
+    for one in callbacks:
+        name = one.monitor if isinstance(one, Callback) else None
+        if name is not None and name not in told:
+            way_out = "" if validated else "; give fit(…, validation=…) for what is of validation data"
+            raise ArgumentError(
+                f"fit: {type(one).__name__} reads {format_value(name)}, which is not told{nearest(name, told)}; each "
+                f"epoch has {', '.join(map(repr, told))}{way_out}"
             )
 
 

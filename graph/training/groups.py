@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import cast
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, near_pattern
 from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor, label
 from .optimizers import Optimizer
@@ -78,17 +78,26 @@ def _by_patterns(patterns: Mapping[object, object], parameters: Sequence[Logical
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ArgumentError(
                 f"the mapping of optimizers has {pattern!r}, which fits the name of no parameter"
-                f"{nearest(pattern, names)}; they are {listing(names)}"
+                f"{near_pattern(pattern, names)}; they are {listing(names)}"
             )
     found: dict[str, Optimizer | None] = {}
+    counts = dict.fromkeys(cast("Mapping[str, object]", patterns), 0)
     for name in names:
-        fitting = [one for pattern, one in patterns.items() if fnmatchcase(name, cast("str", pattern))]
+        fitting = [pattern for pattern in counts if fnmatchcase(name, pattern)]
         if not fitting:
             raise ArgumentError(
                 f"the mapping of optimizers says nothing of parameter {name!r}; give '*' an optimizer, or None, at its "
                 "end"
             )
-        found[name] = cast("Optimizer | None", fitting[0])
+        counts[fitting[0]] += 1
+        found[name] = cast("Optimizer | None", patterns[fitting[0]])
+    for pattern in (one for one, count in counts.items() if not count):
+        name = next(name for name in names if fnmatchcase(name, pattern))
+        first = next(one for one in counts if fnmatchcase(name, one))
+        raise ArgumentError(
+            f"the mapping of optimizers has {pattern!r} behind {first!r}, which fits {name!r} first, and nothing is "
+            f"left for it; put {pattern!r} before it, or leave it out"
+        )
     return lambda parameter: found[label(parameter)]
 
 

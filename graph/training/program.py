@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, nearest
+from ...ops.schema import UNKNOWN_DIM, format_shape
 from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
@@ -47,6 +48,25 @@ def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
             )
         found[name] = plain_array(value, f"input {name!r}")
     return found
+
+
+def check_batch(graph: Graph, arrays: Mapping[str, Array]) -> None:
+    """Says what to do where a batch is of another length than the graph is for, as the last one of an epoch is.
+
+    Raises:
+        ShapeError: one is.
+    """
+    for tensor in graph.inputs:
+        array, shape = arrays.get(label(tensor)), tensor.shape
+        if array is None or not shape or len(shape) != array.ndim or shape[0] in (UNKNOWN_DIM, len(array)):
+            continue
+        if all(want in (UNKNOWN_DIM, have) for want, have in zip(shape[1:], array.shape[1:], strict=True)):
+            shorter = "leave a shorter last batch out by Loader(…, drop_last=True), or "
+            raise ShapeError(
+                f"input {label(tensor)!r} is for batches of {shape[0]}, shape {format_shape(shape)}, got one of "
+                f"{len(array)}; {shorter if len(array) < shape[0] else ''}make the input of shape "
+                f"{[UNKNOWN_DIM, *shape[1:]]}, whose size is open"
+            )
 
 
 def add_variable(graph: Graph, name: str, parameter: Parameter) -> LogicalTensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
-from ...ops.errors import ArgumentError, nearest
+from ...ops.errors import ArgumentError, near_pattern
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from .groups import listing
@@ -29,7 +29,7 @@ def named_tensors(graph: Graph, patterns: Sequence[str]) -> set[int]:
             names = list(dict.fromkeys(op.name for op in graph.ops))
             raise ArgumentError(
                 f"recompute has {pattern!r}, which fits the name of no op and of no tensor that one makes"
-                f"{nearest(pattern, names)}; ops are {listing(names)}"
+                f"{near_pattern(pattern, names)}; ops are {listing(names)}"
             )
         found |= fitting
     return found

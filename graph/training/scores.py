@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import numpy as np
 from attrs import field
 
-from ...ops.errors import ArgumentError, ShapeError
+from ...ops.errors import ArgumentError, ShapeError, nearest
 from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..compile.signature import Results
 from ..model.logical_tensor import format_shape
 from ..runtime.arrays import Array
-from .metrics import Ratios, fed
+from .metrics import Accuracy, Metric, Ratios, fed
 from .program import Feeds
 
 
@@ -161,3 +163,28 @@ class MeanAbsoluteError:
                 f"{format_shape(found.shape)}, got {format_shape(wanted.shape)}"
             )
         return np.abs(found.astype(np.float64) - wanted.astype(np.float64))
+
+
+def check_names(
+    what: str, metrics: Mapping[str, Metric], outputs: Collection[str], inputs: Collection[str]
+) -> None:
+    """Sees to it that what metrics of ours go by is there; others are functions, which nobody can ask.
+
+    Args:
+        what: which metrics, for errors.
+        outputs, inputs: names that the graph has.
+
+    Raises:
+        ArgumentError: an output or an input is not there.
+    """
+    for name, metric in metrics.items():
+        if not isinstance(metric, Accuracy | Confusion | MeanAbsoluteError):
+            continue
+        fed_by = metric.targets if isinstance(metric, MeanAbsoluteError) else metric.labels
+        for kind, one, known in (("output", metric.output, outputs), ("input", fed_by, inputs)):
+            if one not in known:
+                raise ArgumentError(
+                    f"{what}: {name!r} reads the {kind} {format_value(one)}, which the graph has not"
+                    f"{nearest(one, known)}; its {kind}s are {', '.join(map(repr, known)) or 'none'}"
+                    + ("; graph.output(tensor, name=…) makes one" if kind == "output" else "")
+                )

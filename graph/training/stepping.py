@@ -20,10 +20,11 @@ from ..runtime.caching import BoundedCache
 from ..runtime.interrupts import held_back
 from .accumulation import LOSS, TOTAL, numbers
 from .agreement import agree
+from .diagnosis import cause
 from .ema import Averages
 from .meeting import Meeting, meeting
 from .metrics import batch_size
-from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name
+from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, check_batch
 from .settings import Precision, Settings
 from .state import State
 from .step import Step, outputs_of, training_step
@@ -81,6 +82,7 @@ class Stepping:
             self.update(updated)
         with self._meeting() as brought:
             arrays = arrays_by_name(self._graph, feeds)
+            check_batch(self._graph, arrays)
             shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
             step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
             size = batch_size(arrays.values())
@@ -101,7 +103,7 @@ class Stepping:
             if step.update is not None and updated is not None:
                 updated(loss, skipped)
         if skipped:
-            self._warn(step, results, loss)
+            self._warn(step, results, loss, arrays)
         return self.update(updated) if state.pending >= limit > 1 else loss
 
     def update(self, updated: Updated | None = None) -> float:
@@ -133,7 +135,7 @@ class Stepping:
             if updated is not None:
                 updated(loss, skipped)
         if skipped:
-            self._warn(step, results, loss)
+            self._warn(step, results, loss, {})
         return loss
 
     @contextmanager
@@ -186,10 +188,13 @@ class Stepping:
             self._averages.follow(ema.stays(state.steps))
         return skipped
 
-    def _warn(self, step: Step, results: Mapping[str, Array], loss: float) -> None:
+    def _warn(
+        self, step: Step, results: Mapping[str, Array], loss: float, feeds: Mapping[str, Array]
+    ) -> None:
         done = self._state.steps + self._state.skipped - 1
+        why = cause(self._graph, self._loss, feeds, self._state.parameters, loss)
         warnings.warn(
-            f"step {done} was skipped: the norm of its gradients is {_norm(step, results)}, and its loss {loss}",
+            f"step {done} was skipped: the norm of its gradients is {_norm(step, results)}, and its loss {loss}; {why}",
             SkippedStepWarning,
             stacklevel=4,
         )

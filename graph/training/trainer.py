@@ -196,6 +196,7 @@ class Trainer:
         metrics: Mapping[str, Metric] | None = None,
         training_metrics: Mapping[str, Metric] | None = None,
         callbacks: Sequence[Listener] = (),
+        ema: bool = False,
     ) -> list[Epoch]:
         """Steps over batches, again and again.
 
@@ -218,18 +219,20 @@ class Trainer:
             callbacks: called after each epoch, as `print` may be, or derived from `Callback`. StopIteration from one
                 ends the training early, for all processes, when all callbacks have been called; any other exception
                 goes on to the caller, and ends the others.
+            ema: whether validation is of the averages of the parameters, see `validate`.
 
         Returns:
             What was told of each epoch that this call has done.
 
         Raises:
-            ArgumentError: there are no batches, as where an iterator is used up; metrics without validation data.
+            ArgumentError: there are no batches, as where an iterator is used up; metrics without validation data;
+                a metric or a callback goes by a name that there is not.
             ArgumentTypeError: batches are none.
             ResourceError: another process has failed, or has other arguments.
         """
         fitting = Fitting(self._stepping, self._evaluation, self._state, self._settings)
         return fitting.fit(
-            batches, epochs, first, validation, metrics or {}, training_metrics or {}, callbacks
+            batches, epochs, first, validation, metrics or {}, training_metrics or {}, callbacks, ema
         )
 
     # --- evaluation ----------------------------------------------------------------------------------
@@ -262,8 +265,9 @@ class Trainer:
             ema: whether with averages in the place of the parameters.
 
         Returns:
-            The mean of the loss, in which a batch counts as often as its first array is long, under `loss`; and that of
-            each metric.
+            The mean of the loss under `loss`, and that of each metric. A batch counts as often as its first array is
+            long; where the loss is a weighted mean, by `class_weights` or `ignore_index`, as much as its weights are,
+            so that the mean is that of all examples, however they are put into batches.
 
         Raises:
             ArgumentError: there are no batches, or they lack what the loss depends on.

@@ -7,7 +7,6 @@ the file, compilation goes on without it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -170,6 +169,8 @@ class VerdictStore:
         if self._files.get(name, ("", ""))[0] != stamp:
             digest = self._read(lambda file: _digest_in(file, name, stamp), "")
             if not digest:
+                import hashlib  # and a library of cryptography with it: once for each library and machine
+
                 with path.open("rb") as content:
                     digest = hashlib.file_digest(content, "sha256").hexdigest()
                 self._write(lambda file: _note(file, name, stamp, digest), None)

@@ -23,6 +23,8 @@ PACKAGE = Path(og.__file__).parent
 LAYERS = ["ops", "graph", "backends", "tools"]
 FACADE = ROOT / "graph" / "_facade"
 """`onednn_graph/__init__.py`, which stands above all layers."""
+MOST_BYTES = 1_700_000
+"""Of a wheel, of which code without a word of documentation is nine tenths of a megabyte."""
 SOURCES = [
     file for layer in LAYERS for file in sorted((ROOT / layer).rglob("*.py")) if FACADE not in file.parents
 ]
@@ -209,6 +211,7 @@ def test_two_builds_are_the_same(tmp_path):
         (wheel,) = out.glob("*.whl")
         wheels.append(wheel.read_bytes())
     assert wheels[0] == wheels[1]
+    assert len(wheels[0]) < MOST_BYTES, "what made it larger, and has to be in everybody's?"
 
 
 def test_the_source_distribution_takes_every_kind_of_file():
@@ -247,6 +250,16 @@ def test_importing_loads_no_more_than_it_needs():
     assert "onednn_graph" in loaded
     for name in ("torch", "matplotlib", "sklearn", "pandas", "pytest", "scipy", "networkx", "onnx"):
         assert name not in loaded
+
+
+def test_importing_leaves_to_later_what_few_need():
+    """Modules of the standard library that take as long as a hundred lines of ours, beyond what others bring."""
+    script = (
+        "import sys, attrs, ml_dtypes, numpy, platformdirs; others = {*sys.modules}; import onednn_graph\n"
+        "print(*sorted({*sys.modules} - others))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert not {"difflib", "hashlib", "multiprocessing", "shutil", "tempfile", "zipfile"} & {*loaded.split()}
 
 
 def test_the_core_stays_small():

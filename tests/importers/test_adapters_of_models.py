@@ -103,7 +103,7 @@ def test_training_is_torchs(name):
     for parameter in theirs:
         parameter.requires_grad_(True)
     optimizer = torch.optim.SGD(theirs, lr=0.5, momentum=0.9)
-    trainer = og.training.Trainer(adapted, adapted.tensor(loss.id), og.training.SGD(0.5, momentum=0.9))
+    trainer = og.training.Trainer(adapted, loss, og.training.SGD(0.5, momentum=0.9))
     for _ in range(4):
         words, target = feeds_of(name, rng)
         mine = float(trainer.step({source: words, "target": target}))
@@ -141,7 +141,7 @@ def test_a_file_of_onnx():
     feeds = {"words": words, "target": target}
     plain = graph.compile()(feeds)["logits"]
     np.testing.assert_allclose(adapted.compile()(feeds)["logits"], plain, atol=1e-6)
-    trainer = og.training.Trainer(adapted, adapted.tensor(loss.id), og.training.AdamW(0.05))
+    trainer = og.training.Trainer(adapted, loss, og.training.AdamW(0.05))
     losses = [float(trainer.step(feeds)) for _ in range(30)]
     assert losses[-1] < losses[0] / 2
     merged = adapted.merge_adapters().for_inference(["logits"])

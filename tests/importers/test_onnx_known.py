@@ -11,7 +11,7 @@ from onednn_graph.graph.onnx.known import KNOWN, MANY, NEWEST_OPSET, Schemas
 from onednn_graph.graph.onnx.node import Node
 from onednn_graph.graph.onnx.table import TABLE
 from onnx_cases import cases, given
-from onnx_ops_page import PAGE, page
+from onnx_ops_page import DEFINED_BY_OTHERS, PAGE, RUN_BY_NOBODY, kinds, page
 from onnx_oracle import IMAGE, NEWEST, check, helper, integers, model_of, normal, onnx, scalar
 from rows import each
 
@@ -268,3 +268,17 @@ def test_a_softmax_of_8_bit_integers_is_over_the_last_axis():
 def test_the_page_of_the_ops_is_up_to_date():
     """`python tests/tools/onnx_ops.py` writes it."""
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_every_op_of_onnx_is_on_the_page():
+    """Of every domain of the package onnx, in every version: in a row, by others, or among those that nobody runs."""
+    named = {*kinds(), *DEFINED_BY_OTHERS, *RUN_BY_NOBODY}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.since_version > NEWEST_OPSET:
+            continue
+        name = f"{schema.domain}.{schema.name}".lstrip(".")
+        assert name in named, f"{name}: nothing is known of it"
+    for schema in onnx.defs.get_all_schemas():
+        if f"{schema.domain}.{schema.name}".lstrip(".") in DEFINED_BY_OTHERS:
+            assert schema.has_function or schema.has_context_dependent_function, schema.name
+    assert not {*RUN_BY_NOBODY, *DEFINED_BY_OTHERS}.intersection(kinds())

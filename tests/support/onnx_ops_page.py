@@ -9,11 +9,16 @@ from onednn_graph.graph.onnx.known import KNOWN
 from onednn_graph.graph.onnx.own import OWN
 from onednn_graph.graph.onnx.plain import NEAR, PLAIN
 
+DEFINED_BY_OTHERS = ("CausalConvWithState", "LinearAttention", "SwiGLU", "ai.onnx.preview.FlexAttention")
+"""Ops that no table has: ONNX defines them by ops that tables have."""
+RUN_BY_NOBODY = ("MaxRoiPool", "ai.onnx.preview.training.Gradient")
+"""Ops of ONNX that nobody runs."""
 PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "onnx-ops.md"
 HEAD = """# Ops of ONNX
 
-Who runs which op of a model, in the order in which they are asked; see [Models from ONNX](from-onnx.md). An op that is
-not here runs where ONNX defines it by others that are, and is refused by name elsewhere.
+Who runs which op of a model, in the order in which they are asked; see [Models from ONNX](from-onnx.md). {BY_OTHERS}
+have no row, for ONNX defines them by others that have one, by which they run. {NOBODY} of ONNX, and what onnxruntime's
+own domain has beyond these, are refused by name.
 
 * **graph**: it becomes ops of a graph, which oneDNN runs where it can and NumPy elsewhere. The numbers are the versions
   of its definition that are known; ops of onnxruntime's own domain become some of ONNX's first.
@@ -26,13 +31,20 @@ not here runs where ONNX defines it by others that are, and is refused by name e
 """
 
 
+def kinds():
+    """All ops that have a row."""
+    known = {*KNOWN, *REWRITES, *OWN, *PLAIN, *NEAR, *CONTROL, *DRAWS, *BY_REFERENCE}
+    return sorted(known, key=lambda kind: ("." in kind, kind))
+
+
 def page():
     """The whole page."""
-    kinds = sorted(
-        {*KNOWN, *REWRITES, *OWN, *PLAIN, *NEAR, *CONTROL, *DRAWS, *BY_REFERENCE},
-        key=lambda kind: ("." in kind, kind),
-    )
-    return HEAD + "".join(f"| {' | '.join(_row(kind))} |\n" for kind in kinds)
+    head = HEAD.replace("{BY_OTHERS}", _listed(DEFINED_BY_OTHERS)).replace("{NOBODY}", _listed(RUN_BY_NOBODY))
+    return head + "".join(f"| {' | '.join(_row(kind))} |\n" for kind in kinds())
+
+
+def _listed(names):
+    return " and ".join((", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`"))
 
 
 def _row(kind):

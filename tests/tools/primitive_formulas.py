@@ -49,6 +49,17 @@ def deconvolution(p, src, weights):
     return scattered(grads, geometry, p.shapes["dst"])
 
 
+def data_gradient(p, weights, diff_dst):
+    geometry = _geometry(p)
+    w = _grouped(weights, diff_dst.ndim - 2)
+    groups, rows, columns = w.shape[:3]
+    batch, taps, places = len(diff_dst), math.prod(geometry[0]), math.prod(geometry[6])
+    grads = np.matmul(w.reshape(groups, rows, -1).swapaxes(1, 2), diff_dst.reshape(batch, groups, rows, -1))
+    grads = grads.reshape(batch, groups, columns, taps, places).swapaxes(-1, -2)
+    grads = grads.reshape(batch, groups * columns, *geometry[6], *geometry[0])
+    return scattered(grads, geometry, p.shapes["src"])
+
+
 def weight_gradient(p, src, diff_dst):
     geometry = _geometry(p)
     shape = p.shapes["weights"]
@@ -113,6 +124,7 @@ def group_normalization(p, src):
 
 FORMULAS = {
     "binary": lambda p, src_0, src_1: BINARY[p.descriptor.algorithm.name](src_0, src_1),
+    "convolution_backward_data": data_gradient,
     "convolution_backward_weights": weight_gradient,
     "convolution_forward": convolution,
     "deconvolution_forward": deconvolution,

@@ -16,7 +16,11 @@ from functools import cached_property
 
 import numpy as np
 from attrs import fields
-from onednn_graph.backends.onednn.library.descriptors import DESCRIPTORS, ResamplingForward
+from onednn_graph.backends.onednn.library.descriptors import (
+    DESCRIPTORS,
+    ConvolutionForward,
+    ResamplingForward,
+)
 from onednn_graph.backends.onednn.library.enumerators import (
     Algorithm,
     Arg,
@@ -134,10 +138,24 @@ class PrimitiveProblem:
             elif name == "attributes":
                 values[name] = self.attributes
             else:  # no bias, no factors
-                values[name] = self._hint() if name == "hint" and "resampling" in self.function else None
+                values[name] = self._hint() if name == "hint" else None
         return made(**values)
 
     def _hint(self):
+        if self.function == "convolution_backward_data":
+            ends = {name.removeprefix("diff_"): desc for name, desc in self.tensors.items()}
+            same = {name: tuple(self.told[name]) for name in ("strides", "dilates", "pads_begin", "pads_end")}
+            asked = ConvolutionForward(
+                propagation=Propagation.forward_training,
+                algorithm=Algorithm[self.told["algorithm"]],
+                bias=None,
+                attributes=PrimitiveAttributes(self.lib),
+                **ends,
+                **same,
+            )
+            return described(self.engine, asked.function, *asked.arguments(self.engine))
+        if "resampling" not in self.function:
+            return None
         src, dst = (
             MemoryDesc.any(self.lib, self.shapes[end], self.tensors["diff_src"].data_type)
             if end == "dst"

@@ -11,6 +11,7 @@ from onednn_graph.graph.torch_compile.run import steps  # noqa: E402
 from onednn_graph.graph.torch_compile.run.comparing import Differences  # noqa: E402
 from onednn_graph.torch import RegionDiffersWarning, report  # noqa: E402
 from torch_compiled import Network, assert_near, assert_same_state, compiled, in_double, normal, seeded  # noqa: E402
+from troubleshooting import check_quoted  # noqa: E402
 
 nn = torch.nn
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
@@ -70,6 +71,7 @@ def test_the_first_that_differs_is_named_and_torchs_is_used(monkeypatch):
         with pytest.warns(RegionDiffersWarning, match="tanh.* is the first result that differs") as said:
             assert_near(run(exact.float()), expected(exact))
         assert len(said) == 1
+        check_quoted("RegionDiffersWarning", str(said[0].message))
         with warnings.catch_warnings():
             warnings.simplefilter("error", RegionDiffersWarning)
             assert_near(run(exact.float()), expected(exact))

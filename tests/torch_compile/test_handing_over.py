@@ -15,6 +15,7 @@ from onednn_graph.graph.torch_compile.plan import joint, planner, regions, slots
 from onednn_graph.graph.torch_compile.run import region, steps  # noqa: E402
 from onednn_graph.torch import HandedToTorchWarning, report  # noqa: E402
 from torch_compiled import Network, assert_near, assert_same_state, in_double, normal, seeded  # noqa: E402
+from troubleshooting import check_quoted  # noqa: E402
 
 nn = torch.nn
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
@@ -91,6 +92,7 @@ def test_torch_does_what_fails_in_inference(place, kind, monkeypatch):
             with pytest.warns(HandedToTorchWarning, match="something is the matter") as warned:
                 made = run(exact.float())
             assert len(warned) == 1
+            check_quoted("HandedToTorchWarning", str(warned[0].message))
         assert_near(made, expected(exact))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -25,9 +25,10 @@ from ...graph.model.logical_tensor import LogicalTensor, may_overlap
 from ...graph.model.numpy_types import itemsize
 from ...graph.onnx.staged_graph import StagedGraph
 from ...graph.runtime.arrays import Array, numpy_type
+from ...graph.runtime.libraries import library
 from ...graph.runtime.tensor import allocate
 from ...ops.data_types import DataType
-from ...ops.errors import OneDNNGraphError, OutOfMemoryError, UnsupportedError
+from ...ops.errors import ArgumentError, OneDNNGraphError, OutOfMemoryError, UnsupportedError
 from ...ops.records import frozen
 from ...ops.values import one_line
 from ..graph_files import GraphFile, with_shapes
@@ -178,6 +179,10 @@ def _loaded(file: Path, changed: float, content: bytes | None) -> _Source:
     found = GraphFile.at(file) if content is None else GraphFile(str(file), None, content)
     if not found.is_onnx:
         return _Source(load(file) if content is None else read_bytes(content, str(file)), None)
+    try:
+        library("onnx", "onnx", "an ONNX model")
+    except UnsupportedError as error:  # what can't be done is skipped, but this can
+        raise ArgumentError(str(error)) from None
     graph = found.graph()
     if isinstance(graph, StagedGraph):
         raise _Skipped(

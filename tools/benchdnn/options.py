@@ -115,6 +115,16 @@ def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine
     )
 
 
+VALUED = {
+    "backend": "--backend=numpy",
+    "batch": "--batch=FILE",
+    "case": "--case=FILE",
+    "corpus": "--corpus=FOLDER",
+    "seed": "--seed=7",
+}
+"""Options of ours, which other commands take apart from their values, as benchdnn's are never written."""
+
+
 @define
 class _Reader:
     """What was read so far."""
@@ -133,6 +143,8 @@ class _Reader:
     def read(self, arguments: Iterable[str]) -> None:
         for argument in arguments:
             name, value = _split(argument)
+            if name in VALUED and "=" not in argument:
+                raise ArgumentError(f"{argument} takes its value behind =, as {VALUED[name]}")
             if name is None:
                 self._add(argument)
             elif name == "case":
@@ -215,8 +227,16 @@ class _Reader:
         if Path(path) == STDIN:
             return STDIN
         for folder in self.folders:
-            if (folder / path).exists() and not (folder / path).is_dir():
-                return folder / path
+            try:
+                if (folder / path).exists() and not (folder / path).is_dir():
+                    return folder / path
+            except OSError as error:
+                raise ArgumentError(
+                    f"{what} {format_value(path)} can't be read: {reason_of(error)}"
+                ) from error
+        folders = [folder for folder in self.folders if (folder / path).is_dir()]
+        if folders:
+            raise ArgumentError(f"{what} {format_value(path)} is a folder; name a file in it")
         looked = ", ".join(str(folder) for folder in self.folders[:4])
         raise ArgumentError(
             f"{what} {format_value(path)} is not there, looked in {looked}; --corpus=FOLDER names another folder"

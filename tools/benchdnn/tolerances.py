@@ -16,6 +16,7 @@ from ...graph.graph import Graph
 from ...graph.model.op import Op
 from ...graph.runtime.arrays import Array, numpy_type
 from ...ops.data_types import DataType
+from ...ops.errors import NAN_GUIDE
 from ...ops.records import frozen
 from .reference import EPSILON, F32_DIGITS, FLOATING, PRODUCTS, Expected
 
@@ -323,9 +324,11 @@ class _Differences:
         count = int(np.count_nonzero(self.wrong))
         worst = int(np.argmax(np.where(self.wrong, self.difference, -1.0)))
         place = [int(i) for i in np.argwhere(self._unequal)[worst]]
+        want, have = float(self.want[worst]), float(self.have[worst])
+        more = "" if math.isfinite(want) and math.isfinite(have) else f"; {NAN_GUIDE}"
         return (
             f"{count} of {self._unequal.size} elements of type {data_type.value} differ, the most at {place}: "
-            f"expected {float(self.want[worst]):.9g}, got {float(self.have[worst]):.9g}"
+            f"expected {want:.9g}, got {have:.9g}{more}"
         )
 
 

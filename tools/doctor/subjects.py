@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.runtime.arrays import Array
+from ...graph.runtime.text_files import file_error, reason_of
 from ...ops.errors import ArgumentError
 from ...ops.records import frozen
 from ...ops.values import format_value, one_line
@@ -72,7 +73,11 @@ def subject_of(text: str) -> Subject:
         GraphFileError: the file can't be read.
     """
     path = Path(text)
-    if path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise file_error(f"{text}: can't be read: {reason_of(error)}", error) from error
+    if there:
         if path.suffix == ".py":
             return Subject(text=text, kind="torch", path=str(path.resolve()))
         if GraphFile.at(path).is_onnx:

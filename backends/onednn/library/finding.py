@@ -1,4 +1,4 @@
-"""Which file the library is: one that the user names, or the wheel's."""
+"""Which file the library is: one that the user names or has packed, or the wheel's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 
 from ....ops.errors import LibraryError
 from ....ops.records import frozen
+from .remembered import FORGET, WHO, remembered
 
 DISTRIBUTION = "onednn-cpu-gomp"
 DISTRIBUTION_VERSION = "2023.2.0"
+PACKED = "onednn-graph-library"
+"""The distribution that `onednn-graph library pack` makes of a library."""
+FILE = "libdnnl.so.3"
 VARIABLE = "ONEDNN_GRAPH_LIBRARY"
 """Environment variable that names another libdnnl."""
 ELF = b"\x7fELF"
@@ -29,11 +33,13 @@ class Found:
         path: it, absolute and without links.
         source: who named it, in words.
         is_wheel: whether it is the wheel's own, and no other that somebody named.
+        way_out: what ends the choice of a file that can't be used, where no program has made it.
     """
 
     path: Path
     source: str
     is_wheel: bool = False
+    way_out: str = ""
 
 
 _named: list[Path] = []
@@ -48,7 +54,10 @@ def name_library(path: Path | None) -> Path | None:
 
 
 def find_library() -> Found:
-    """The file that the user names by `use_library` or the environment, else that of the installed distribution.
+    """The file that the user names, else that of an installed distribution.
+
+    In this order: `use_library`; the environment; what `onednn-graph library use` remembers; what `onednn-graph library
+    pack` has packed, where it is installed; the wheel.
 
     Raises:
         LibraryError: the platform has none, the distribution is not installed, or the named file is not there or
@@ -63,15 +72,61 @@ def find_library() -> Found:
     given = os.environ.get(VARIABLE)
     if given:
         return _given(given, VARIABLE)
+    if (choice := remembered()) is not None:
+        return _given(str(choice), WHO, FORGET)
+    if (packed := packed_library()) is not None:
+        way_out = f"pip uninstall {PACKED} goes back to {DISTRIBUTION}"
+        return _given(str(packed), f"the distribution {PACKED}", way_out)
+    return wheel()
+
+
+def wheel() -> Found:
+    """The file of the wheel that the package asks for.
+
+    Raises:
+        LibraryError: it is not there.
+    """
     return Found(_of_distribution(), f"the distribution {DISTRIBUTION}", is_wheel=True)
 
 
-def _given(text: str, source: str) -> Found:
-    path = Path(text).expanduser()
-    if not path.exists():
-        raise LibraryError(f"{source} names {path}, and there is no such file; name a libdnnl.so")
-    if path.is_dir():
-        raise LibraryError(f"{source} names {path}, which is a folder; name the file libdnnl.so in it")
+def packed_library() -> Path | None:
+    """The file of the distribution that `onednn-graph library pack` makes, where that is installed."""
+    try:
+        files = importlib.metadata.files(PACKED) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(file.locate())) for file in files if file.name == FILE), None)
+
+
+def check_named(path: Path, source: str) -> Found:
+    """A file that somebody names, looked at from outside.
+
+    Args:
+        source: who does.
+
+    Raises:
+        LibraryError: it is not there, or is no library for this machine.
+    """
+    return _given(str(path), source)
+
+
+def _given(text: str, source: str, way_out: str = "") -> Found:
+    try:
+        return _looked_at(Path(text).expanduser(), source, way_out)
+    except LibraryError as error:
+        if not way_out:
+            raise
+        raise LibraryError(f"{error}; {way_out}") from error
+
+
+def _looked_at(path: Path, source: str, way_out: str) -> Found:
+    try:
+        if not path.exists():
+            raise LibraryError(f"{source} names {path}, and there is no such file; name a libdnnl.so")
+        if path.is_dir():
+            raise LibraryError(f"{source} names {path}, which is a folder; name the file libdnnl.so in it")
+    except OSError as error:
+        raise LibraryError(f"{source} names {path}, which can't be read: {error.strerror}") from error
     path = path.resolve()
     try:
         with path.open("rb") as file:
@@ -84,7 +139,7 @@ def _given(text: str, source: str) -> Found:
     if machine != X86_64:
         told = MACHINES.get(machine, f"machine number {machine}")
         raise LibraryError(f"{source} names {path}, which is for {told}; name a libdnnl.so for x86_64")
-    return Found(path, source)
+    return Found(path, source, way_out=way_out)
 
 
 def _of_distribution() -> Path:
@@ -96,7 +151,7 @@ def _of_distribution() -> Path:
             f"{DISTRIBUTION_VERSION}, or name another libdnnl 3.x by {VARIABLE}"
         ) from None
     for file in files:
-        if file.name == "libdnnl.so.3":
+        if file.name == FILE:
             path = Path(str(file.locate())).resolve()
             if path.exists():
                 return path

@@ -16,6 +16,7 @@ SPIN_COUNT = 3000
 """Turns of the loop; `benchmarks/threads.py` measures what it does."""
 OPENMPS_OWN = 300000
 """Turns in GNU OpenMP itself where nobody has said anything."""
+LOADED_BY_OTHERS = f"OpenMP was loaded by others: they look for work {OPENMPS_OWN} times, then sleep"
 SPIN_VARIABLE, POLICY_VARIABLE = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
 POLICY_VARIABLES = (POLICY_VARIABLE, SPIN_VARIABLE)
 MAPS = Path("/proc/self/maps")
@@ -41,7 +42,7 @@ def how_threads_wait(environment: Mapping[str, str], *, loaded: bool) -> str:
     if said:
         return f"as {' and '.join(said)} said when OpenMP was loaded"
     if loaded:
-        return f"OpenMP was loaded by others: they look for work {OPENMPS_OWN} times, then sleep"
+        return LOADED_BY_OTHERS
     return f"they look for work {SPIN_COUNT} times, then sleep"
 
 

@@ -18,6 +18,14 @@ def _has_channels_at_the_end(features: Features) -> bool:
     )
 
 
+def _has_a_row(features: Features) -> bool:
+    """Whether a post-op's operand has an element for each of the last axis' and no more, where that are no channels."""
+    return any(
+        len(operand.shape) > 2 and operand.shape[-1] > 1 and all(size == 1 for size in operand.shape[:-1])
+        for operand in features.operands
+    )
+
+
 WRONG: Table = {
     "binary": (
         Rule(
@@ -45,6 +53,15 @@ WRONG: Table = {
             applies=_has_channels_at_the_end,
             seen="walks the channels as if they lay last and takes the operand as if they did not: one element of it "
             "for a whole vector, in results (5, 4, 1, 1) of every type",
+        ),
+        Rule(
+            name="operand-of-a-row",
+            implementation="jit:uni",
+            condition="a second operand of a post-op has more than one element along the last axis alone",
+            applies=_has_a_row,
+            seen="reads from the wrong elements of it, and beyond it, in all types channels-last, and in 8 bits where "
+            "a vector ends within a row; 3.2 and 3.6 don't offer it",
+            since=(3, 7),
         ),
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .features import Features
 from .rule import Rule, Table
-from .shared import AMBIGUOUS, BELOW_THE_CPU, SATURATING, STRAY
+from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY
 
 
 def _has_operand_off_channels(features: Features) -> bool:
@@ -20,8 +20,10 @@ def _has_some_positions(features: Features) -> bool:
 
 
 WRONG: Table = {
+    "convolution_backward_data": (FIVE_POSITIONS,),
     "convolution_forward": (
         BELOW_THE_CPU,
+        FIVE_POSITIONS,
         Rule(
             name="some-axes-of-one",
             implementation="brg_conv_fwd",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from .features import Features
 from .rule import Rule, Table
-from .shared import AMBIGUOUS, BELOW_THE_CPU, SATURATING, STRAY
+from .shared import AMBIGUOUS, BELOW_THE_CPU, FIVE_POSITIONS, SATURATING, STRAY
 
 
 def _is_strided(features: Features) -> bool:
@@ -25,6 +27,7 @@ def _reaches_all(features: Features) -> bool:
 WRONG: Table = {
     "deconvolution_forward": (
         BELOW_THE_CPU,
+        evolve(FIVE_POSITIONS, implementation="conv:any+jit_bf16_1x1"),
         Rule(
             name="stray-ones-of-integers",
             implementation="conv:any+x64:gemm_s8",
@@ -54,6 +57,17 @@ WRONG: Table = {
                 "the kernel, and behind the last window",
             )
             for kernel in ("jit_deconvolution", "jit_uni_int8")
+        ),
+        Rule(
+            name="unreached-brg",
+            implementation="brg_deconv",
+            condition="8-bit integers go by the strided kernel, and some position of the result gets no product",
+            applies=lambda features: (
+                features.has_integers and _is_strided(features) and not _reaches_all(features)
+            ),
+            seen="what makes up for zero points and for s8 stands where no product does: a quarter of the elements of "
+            "s8 to s8, and of all with a zero point, with 3×3 positions under 2×2 taps and stride 3; right with 3.6",
+            since=(3, 7),
         ),
     ),
 }

@@ -8,6 +8,7 @@ from ....graph.runtime.cached import cached
 from ....ops.data_types import DataType
 from ....ops.records import frozen
 from ..library.descriptors import (
+    ConvolutionBackwardData,
     ConvolutionBackwardWeights,
     ConvolutionForward,
     DeconvolutionForward,
@@ -25,6 +26,8 @@ from ..library.primitive import PrimitiveAttributes, PrimitiveDesc
 
 INTEGERS = (DataType.s8, DataType.u8)
 """The types whose products are added up as integers."""
+WRAPPER = "jit_uni_ncsp:conv+"
+"""What later versions put before the name of a kernel that is given copies of plain images, channels last."""
 WITHOUT_VNNI = ("sse41", "avx", "avx2", "avx512_core")
 """Instruction sets whose 8-bit products are added up in 16 bits."""
 
@@ -98,6 +101,11 @@ class Features:
     def implementation(self) -> str:
         """The library's name of the implementation; empty before it is asked."""
         return "" if self._desc is None else self._desc.implementation
+
+    @property
+    def kernel(self) -> str:
+        """The implementation that does the work, where another only makes copies for it."""
+        return self.implementation.removeprefix(WRAPPER)
 
     @property
     def is_loop(self) -> bool:
@@ -221,10 +229,12 @@ class Features:
 
     @cached
     def window(self) -> Window:
-        """How a convolution's kernel lies on its data; of convolutions and weight gradients alone."""
+        """How a convolution's kernel lies on its data; of convolutions and their gradients alone."""
         described = self.descriptor
         if isinstance(described, ConvolutionBackwardWeights):
             src, weights, dst = described.src, described.diff_weights, described.diff_dst
+        elif isinstance(described, ConvolutionBackwardData):
+            src, weights, dst = described.diff_src, described.weights, described.diff_dst
         elif isinstance(described, ConvolutionForward | DeconvolutionForward):
             src, weights, dst = described.src, described.weights, described.dst
         else:

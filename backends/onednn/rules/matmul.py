@@ -48,6 +48,19 @@ def _has_misjudged_batches(features: Features) -> bool:
     return False
 
 
+def _steps_over_gaps(features: Features) -> bool:
+    """Whether sums have one product each, and the second matrices of several batches don't lie one behind another."""
+    weights, step = features.weights, 1
+    if features.src.shape[-1] != 1 or weights.strides is None or weights.shape[-1] == 1:
+        return False
+    step = weights.shape[-1]
+    for size, stride in zip(reversed(weights.shape[:-2]), reversed(weights.strides[:-2]), strict=True):
+        if size > 1 and stride != step:
+            return True
+        step *= size
+    return False
+
+
 def _shares_sums(features: Features) -> bool:
     """Whether threads share the sums of a product of 8-bit integers, as they do where there is little else to share."""
     rows, inner = features.src.shape[-2:]
@@ -79,6 +92,14 @@ def _has_vector_with_gaps(features: Features) -> bool:
 WRONG: Table = {
     "matmul": (
         BELOW_THE_CPU,
+        Rule(
+            name="batches-of-rows-with-gaps",
+            implementation="brg_matmul",
+            condition="sums have one product each, and there is a gap between the second matrices of two batches",
+            applies=_steps_over_gaps,
+            seen="most elements are what lies in the gaps, in f32 (2, 2, 1) by (2, 1, 8); right with 3.6",
+            since=(3, 7),
+        ),
         Rule(
             name="shared-sums",
             implementation="brg_matmul:avx512",

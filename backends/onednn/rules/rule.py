@@ -16,7 +16,7 @@ class Rule:
 
     Attributes:
         name: by which its reproducer and the records of sweeps know it; one of its own in its row.
-        implementation: beginning of the library's implementation name.
+        implementation: beginning of the library's implementation name, or of the kernel's that it hands copies to.
         condition: in words.
         applies: the condition.
         seen: what happened.
@@ -42,7 +42,8 @@ class Rule:
 
     def bars(self, features: Features) -> bool:
         """Whether it is about this implementation and its condition holds."""
-        return features.implementation.startswith(self.implementation) and self.applies(features)
+        names = features.implementation, features.kernel
+        return any(name.startswith(self.implementation) for name in names) and self.applies(features)
 
 
 Table: TypeAlias = Mapping[str, tuple[Rule, ...]]

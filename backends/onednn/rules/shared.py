@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..library.implementations import LANES
 from .features import INTEGERS, Features
 from .rule import Rule
@@ -34,6 +36,24 @@ SATURATING = Rule(
     seen="sums of two products saturate at 16 bits, and weights of signed data are halved against that and rounded",
 )
 
+
+def _has_five_positions(features: Features) -> bool:
+    """Whether a kernel for CPUs without bf16 has five windows."""
+    window = features.window
+    return not features.implementation.endswith("bf16") and 5 in (
+        math.prod(window.src),
+        math.prod(window.dst),
+    )
+
+
+FIVE_POSITIONS = Rule(
+    name="five-positions",
+    implementation="jit_bf16_1x1",
+    condition="it is for CPUs without bf16, and there are exactly five positions",
+    applies=_has_five_positions,
+    seen="the fourth block of 16 channels and others are sums of something else: in bf16 (2, 192, 5) of 16 channels, "
+    "with one thread",
+)
 
 BELOW_THE_CPU = Rule(
     name="below-the-cpu",

@@ -3,15 +3,13 @@
 Each step of a plan has a `Work`: its kind, amounts such as multiplications and bytes, and traits such as the width of
 an image. The model has seconds per unit of each amount for each kind, and small trees on the traits for what is not
 proportional to anything: how full a vector is, when a kernel changes its way. The cost of a plan is the sum over its
-steps. The numbers are data in sections per class of CPU, made by `benchmarks/fit_cost.py` on the machines they name,
-in `cost_data.json.gz`; run it on yours to refit. They know no layer and no network: only kinds of primitives.
+steps. The numbers are data in `cost_data.bin`, laid out as `cost_file.py` says, made by `benchmarks/fit_cost.py` on the
+machines they name; run it on yours to refit. They know no layer and no network: only kinds of primitives.
 """
 
 from __future__ import annotations
 
 import functools
-import gzip
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -23,9 +21,9 @@ from attrs import field
 from ....ops.records import frozen
 from ..library.cpu import cpu_family
 from ..plan.work import Work
+from .cost_file import Tree, heads, section
 
-Tree = float | Sequence[Any]
-"""A logarithm, or (number of a trait, threshold, tree for traits below it, tree for the others)."""
+FILE = "cost_data.bin"
 UNMEASURED_ISA, MEASURED_ISA = "avx512_core_amx", "avx512_core_bf16"
 """No machine with the first was at hand: its kernels are taken for those of the second."""
 USUAL_FAMILY = "AuthenticAMD 26"
@@ -94,30 +92,32 @@ def _leaf(tree: Tree, traits: Sequence[float]) -> float:
     return tree
 
 
-def models_in(text: str) -> tuple[CostModel, ...]:
-    """All models of a file's text."""
-    return tuple(
-        CostModel(
-            family=entry["family"],
-            isa=entry["isa"],
-            threads=entry["threads"],
-            coefficients=entry["coefficients"],
-            corrections=entry.get("corrections", {}),
-        )
-        for section in json.loads(text)["classes"].values()
-        for entry in section
-    )
+@functools.cache
+def _heads() -> Sequence[Mapping[str, Any]]:
+    return heads(content())
 
 
 @functools.cache
+def _read(number: int) -> CostModel:
+    told = _heads()[number]
+    coefficients, corrections = section(content(), number)
+    return CostModel(
+        family=told["family"],
+        isa=told["isa"],
+        threads=told["threads"],
+        coefficients=coefficients,
+        corrections=corrections,
+    )
+
+
 def measured() -> tuple[CostModel, ...]:
     """All models of the data file."""
-    return models_in(gzip.decompress(content()).decode())
+    return tuple(map(_read, range(len(_heads()))))
 
 
 def content() -> bytes:
     """The data file."""
-    return resources.files(__name__.rpartition(".")[0]).joinpath("cost_data.json.gz").read_bytes()
+    return resources.files(__name__.rpartition(".")[0]).joinpath(FILE).read_bytes()
 
 
 def cost_data(isa: str, threads: int, family: str | None = None) -> CostModel:
@@ -130,12 +130,14 @@ def cost_data(isa: str, threads: int, family: str | None = None) -> CostModel:
     """
     order = NEAREST[CpuClass.of(isa)]
     families = (cpu_family() if family is None else family, USUAL_FAMILY)
-    return min(
-        measured(),
-        key=lambda model: (
-            order.index(CpuClass.of(model.isa)),
-            families.index(model.family) if model.family in families else len(families),
-            model.isa != isa,
-            abs(model.threads - threads),
-        ),
-    )
+
+    def distance(number: int) -> tuple[int, int, bool, int]:
+        model = _heads()[number]
+        return (
+            order.index(CpuClass.of(model["isa"])),
+            families.index(model["family"]) if model["family"] in families else len(families),
+            model["isa"] != isa,
+            abs(model["threads"] - threads),
+        )
+
+    return _read(min(range(len(_heads())), key=distance))

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field
 
+from ....ops.errors import NAN_GUIDE
 from ....ops.records import define
 from ..framework import torch
 
@@ -65,7 +66,7 @@ class Differences:
                 beside = f", made together with {', '.join(others[:8])}" if others else ""
                 warnings.warn(
                     f"{name}{beside}, is the first result that differs from eager torch's: by {by:.1e} of its norm, "
-                    f"where {limit:.0e} is allowed; torch's is used",
+                    f"where {limit:.0e} is allowed; torch's is used{'' if math.isfinite(by) else f', and {NAN_GUIDE}'}",
                     RegionDiffersWarning,
                     stacklevel=4,
                 )

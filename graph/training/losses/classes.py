@@ -13,7 +13,7 @@ from ....ops.schema import UNKNOWN_DIM, format_shape
 from ....ops.values import format_value, integer
 from ...gradients.arithmetic import Arithmetic
 from ...graph import Graph
-from ...model.logical_tensor import LogicalTensor
+from ...model.logical_tensor import LogicalTensor, label
 from ...runtime.arrays import numpy_type
 from .checks import axis_of, checked, fits, number_of, shape_of, vector
 from .reducing import Reduction, finished, reduction_of
@@ -160,7 +160,8 @@ class _Logs:
             if bounds.min <= number <= bounds.max:  # no label is another one
                 ignored = make.op("HostEqual", places, make.graph.constant(np.asarray(number, dtype)))
                 places = make.op("HostSelect", ignored, make.graph.constant(np.zeros((), dtype)), places)
-        hits = make.op("HostGatherElements", logs, places, axis=self.axis, strict=True)
+        said = f"{self.what}: labels {label(labels)!r}"
+        hits = make.op("HostGatherElements", logs, places, axis=self.axis, strict=True, classes_of=said)
         counted: LogicalTensor | None = None
         if self.by_class is not None:
             counted = make.op("HostGather", self.by_class, places, axis=0)

@@ -262,6 +262,19 @@ def combined(target, implementation="jit:uni", operand=None):
     )
 
 
+def of_positions(function, number, isa="avx512_core"):
+    """A 1x1 convolution or a gradient of so many positions, in bf16."""
+    wrapper = "conv:any+" if function == DECONVOLUTION else ""
+    end, implementation = last((1, 8, 1, number), BF16), f"{wrapper}jit_bf16_1x1:{isa}"
+    if function != "convolution_backward_data":
+        return multiplied(function, implementation, BF16, source=end, target=end)
+    numbers = dict.fromkeys(("dilates", "pads_begin", "pads_end"), (0, 0))
+    described = told(
+        function, diff_src=end, weights=rows((8, 8, 1, 1), BF16), diff_dst=end, strides=(1, 1), **numbers
+    )
+    return case(Offered(function, implementation), described)
+
+
 DATA = (1, 64, 7, 7)
 GAP = desc((2, 3, 8, 8), (400, 128, 16, 1))
 TURNED = desc((1, 4, 15, 9), (540, 9, 36, 1))
@@ -276,6 +289,11 @@ INT8 = [
 ]
 BOUNDS = [
     *INT8,
+    *(
+        (f"{function} of five positions{what}", of_positions(function, 5), of_positions(function, *right))
+        for function in ("convolution_forward", "convolution_backward_data", DECONVOLUTION)
+        for what, right in ((", not six", (6,)), (" without bf16", (5, "avx512_core_bf16")))
+    ),
     *(
         (f"a binary of {what}", combined(blocked(BF16, 4)), combined(right))
         for what, right in (
@@ -657,16 +675,67 @@ LATER_BOUNDS = [
     ),
 ]
 """What 3.2 does right and 3.6 does not."""
+NEWEST_BOUNDS = [
+    (
+        "a binary with an operand of a row",
+        combined(rows((1, 7, 4, 4)), operand=(1, 1, 1, 4)),
+        combined(rows((1, 7, 4, 4)), operand=(1, 1, 4, 4)),
+    ),
+    (
+        "a deconvolution of integers whose result is not reached",
+        reaching("brg_deconv:x+brgconv_strided", 2, 3, 11),
+        reaching("brg_deconv:x+brgconv_strided", 3, 3, 12),
+    ),
+    *(
+        (
+            f"batches of one product with a gap {what}",
+            multiplied(
+                "matmul", "brg_matmul:x", F32, source=left, right=desc(shape, steps), target=rows(made)
+            ),
+            multiplied("matmul", "brg_matmul:x", F32, source=left, right=rows(shape), target=rows(made)),
+        )
+        for what, left, shape, steps, made in (
+            ("between them", rows((2, 2, 1)), (2, 1, 8), (16, 8, 1), (2, 2, 8)),
+            ("between some", rows((2, 2, 2, 1)), (2, 2, 1, 8), (40, 16, 8, 1), (2, 2, 2, 8)),
+        )
+    ),
+    (
+        "batches with a gap and two products",
+        multiplied(
+            "matmul",
+            "brg_matmul:x",
+            F32,
+            source=rows((2, 2, 1)),
+            right=desc((2, 1, 8), (9, 8, 1)),
+            target=rows((2, 2, 8)),
+        ),
+        multiplied(
+            "matmul",
+            "brg_matmul:x",
+            F32,
+            source=rows((2, 2, 2)),
+            right=desc((2, 2, 8), (17, 8, 1)),
+            target=rows((2, 2, 8)),
+        ),
+    ),
+]
+"""What 3.6 does right and 3.13 does not."""
 
 
-@each(("wrong", "right"), [pytest.param(w, r, id=name) for name, w, r in LATER_BOUNDS])
+@each(
+    ("version", "before", "wrong", "right"),
+    [
+        *(pytest.param((3, 6, 2), (3, 2, 0), w, r, id=name) for name, w, r in LATER_BOUNDS),
+        *(pytest.param((3, 13, 1), (3, 6, 2), w, r, id=name) for name, w, r in NEWEST_BOUNDS),
+    ],
+)
 def test_a_rule_of_later_versions_holds_on_its_side_and_from_its_version_on(
-    onednn, monkeypatch, wrong, right
+    onednn, monkeypatch, version, before, wrong, right
 ):
-    of_version(monkeypatch, (3, 6, 2))
+    of_version(monkeypatch, version)
     assert refused(wrong) is not None
     assert refused(right) is None
-    of_version(monkeypatch, (3, 2, 0))
+    of_version(monkeypatch, before)
     assert refused(wrong) is None
 
 
@@ -684,7 +753,7 @@ def test_a_rule_holds_on_its_side_only(onednn, monkeypatch, wrong, right):
 
 
 def test_every_rule_has_cases_on_both_sides(onednn):
-    listed = [one for _, *both in (*BOUNDS, *LATER_BOUNDS) for one in both]
+    listed = [one for _, *both in (*BOUNDS, *LATER_BOUNDS, *NEWEST_BOUNDS) for one in both]
     functions = {*WRONG, *SLOW, *IMPRECISE} - {"convolution_backward_weights"}  # which has rows of its own
     for function in functions:
         for rule in filter(attrgetter("asked"), rules_of(function)):

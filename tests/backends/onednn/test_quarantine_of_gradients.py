@@ -253,6 +253,13 @@ def test_each_bound_has_two_sides(implementation, inside, outside, what):
     assert refused(on(implementation, gradient(**outside))) is None
 
 
+def test_a_kernel_behind_copies_is_barred_as_it_is_by_itself():
+    """As later versions offer kernels for channels last on plain images."""
+    implementation, inside, outside, _ = ROWS[0]
+    assert refused(on(f"jit_uni_ncsp:conv+{implementation}", gradient(**inside))) is not None
+    assert refused(on(f"jit_uni_ncsp:conv+{implementation}", gradient(**outside))) is None
+
+
 def test_every_rule_has_a_row():
     """For each rule some row is barred by that rule alone."""
     alone = set()

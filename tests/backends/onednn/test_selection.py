@@ -90,7 +90,7 @@ def test_the_estimate_of_gemm_is_doubted(gemm, first):
 
 def leaves(tree, traits):
     """The leaves of a tree whose thresholds are on traits that there are."""
-    if not isinstance(tree, list):
+    if isinstance(tree, int | float):
         return [tree]
     trait, threshold, below, others = tree
     assert 0 <= trait < traits

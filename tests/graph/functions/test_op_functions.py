@@ -330,3 +330,28 @@ def test_a_graph_is_copied_as_before():
     graph = og.Graph()
     graph.relu(graph.input("x", "f32", [2]), name="y")
     assert [op.kind for op in copy.copy(graph).ops] == ["ReLU"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "wanted"),
+    [
+        (og, "trainin", "training"),
+        (og, "from_onx", "from_onnx"),
+        (og, "EarlyStopping", "onednn_graph.training.EarlyStopping"),
+        (og, "adam", "onednn_graph.training.Adam"),
+        (og, "SkippedStepWarnin", None),
+        (og.training, "EarlyStoping", "EarlyStopping"),
+        (og.training, "CrossEntropy", "cross_entropy"),
+        (og.training, "ShapeError", "onednn_graph.errors.ShapeError"),
+        (og.errors, "ShapeErr", "ShapeError"),
+        (og.profiling, "profil", "profile"),
+        (og.extend, "regster_op", "register_op"),
+        (og.extend, "_hidden", None),
+    ],
+)
+def test_a_name_that_is_misspelled_leads_to_the_near_one(module, name, wanted):
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, name)
+    said = f"module '{module.__name__}' has no attribute '{name}'"
+    assert str(caught.value) == said + (f" (did you mean '{wanted}'?)" if wanted else "")
+    assert not hasattr(module, name)

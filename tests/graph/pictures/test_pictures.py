@@ -427,7 +427,7 @@ def test_view_says_what_is_wrong(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     fused().save(path)
     monkeypatch.setitem(sys.modules, "netron", None)
-    with pytest.raises(og.ArgumentError, match=r"its extra 'view'.*pip install '\.\[view\]'"):
+    with pytest.raises(og.UnsupportedError, match=r"its extra 'view'.*pip install '\.\[view\]'"):
         view(GraphFile.at(path), 0, browse=False, say=print)
     monkeypatch.setitem(sys.modules, "netron", SimpleNamespace())
     with pytest.raises(og.ArgumentError, match="missing.json: can't be read: No such file"):

@@ -207,7 +207,7 @@ def test_training_is_that_of_torch_in_double_precision():
     mine = {
         name: torch.tensor(a.astype(np.float64), requires_grad=True) for name, a in adapted.parameters.items()
     }
-    trainer = og.training.Trainer(adapted, adapted.tensor(loss.id), og.training.AdamW(0.05))
+    trainer = og.training.Trainer(adapted, loss, og.training.AdamW(0.05))
     optimizer = torch.optim.AdamW(mine.values(), lr=0.05, weight_decay=trainer.optimizer.weight_decay)
 
     def dense(x, name):
@@ -324,6 +324,21 @@ REFUSED = {
         lambda g: g.adapters(2, "*", trained="head"),
         og.ArgumentError,
         "trained 'head' fits no",
+    ),
+    "a word of a name": (
+        lambda g: g.adapters(2, "up"),
+        og.ArgumentError,
+        r"'up' fits no .* .did you mean '\*up\*'\?.; the graph has 'up.weight', 'down.weight'$",
+    ),
+    "a word that is misspelled": (
+        lambda g: g.adapters(2, "Dwon"),
+        og.ArgumentError,
+        r"did you mean '\*down\*'",
+    ),
+    "adapters on adapters": (
+        lambda g: g.adapters(2, "up.weight").adapters(2, "*"),
+        og.ArgumentError,
+        r"has adapters already, 'up.lora_A.weight'; call merge_adapters\(\) first",
     ),
     "groups": (lambda g: grouped().adapters(2, "*"), og.UnsupportedError, "'conv.weight' .* has groups"),
     "nothing to merge": (lambda g: g.merge_adapters(), og.ArgumentError, "has no adapters"),

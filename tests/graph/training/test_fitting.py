@@ -104,11 +104,11 @@ def test_fit_tells_of_validation_data_after_each_epoch() -> None:
         training={"f1": 0.5},
         validation={"loss": 0.25, "f1": 0.75},
     )
-    said = "epoch 5: loss 0.5, f1 0.5, validation loss 0.25, validation f1 0.75, 9 steps in 1.3 s"
+    said = "epoch 4: loss 0.5, f1 0.5, validation loss 0.25, validation f1 0.75, 9 steps in 1.3 s"
     assert str(full) == said
     with pytest.raises(og.ArgumentError, match="epoch 4 has no 'validaton loss' .*'validation loss'"):
         full.value("validaton loss")
-    assert str(T.Epoch(number=0, loss=2.0, steps=1, seconds=0.0)) == "epoch 1: loss 2, 1 steps in 0.0 s"
+    assert str(T.Epoch(number=0, loss=2.0, steps=1, seconds=0.0)) == "epoch 0: loss 2, 1 steps in 0.0 s"
     assert graph.parameters["shift"].tolist() == [0, 0, 0]
 
 
@@ -203,7 +203,7 @@ def test_a_bar_on_the_terminal(rich: bool, monkeypatch: pytest.MonkeyPatch) -> N
     trainer.fit([FIRST] * 3, 2)
     text = terminal.getvalue()
     assert ("━" in text) == rich
-    for word in ("epoch 1 of 2", "epoch 2 of 2", "loss", "3/3" if rich else "step 3 of 3"):
+    for word in ("epoch 0 (1 of 2)", "epoch 1 (2 of 2)", "loss", "3/3" if rich else "step 3 of 3"):
         assert word in text
     assert text.endswith("\x1b[K") or rich
 
@@ -236,6 +236,8 @@ def generator() -> Iterator[Feeds]:
         ({"epochs": -1}, og.ArgumentError, "epochs must be 0 or more, got -1"),
         ({"epochs": 1.5}, og.ArgumentTypeError, "epochs must be an integer"),
         ({"metrics": {"a": T.Accuracy("logits", "labels")}}, og.ArgumentError, "give validation=… too"),
+        ({"ema": True}, og.ArgumentError, "ema=True is of validation data; give validation"),
+        ({"ema": True, "validation": [SECOND]}, og.ArgumentError, r"give Trainer\(…, ema=0.999\)"),
         ({"validation": []}, og.ArgumentError, "the validation data has no batches"),
         ({"validation": FIRST}, og.ArgumentTypeError, "validation must be a sequence of mappings"),
         ({"validation": [{"x": FIRST["x"]}]}, og.ArgumentError, "depends on more inputs than 'x'; .* 'labels'"),
@@ -248,11 +250,45 @@ def test_what_fit_refuses(arguments: dict[str, Any], error: type[Exception], mes
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"metrics": {"a": T.Accuracy("logit", "labels")}, "validation": [SECOND]},
+            r"^fit: metrics: 'a' reads the output 'logit', which the graph has not \(did you mean 'logits'\?\); its "
+            r"outputs are 'logits', 'loss'; graph.output\(tensor, name=…\) makes one$",
+        ),
+        (
+            {"training_metrics": {"a": T.F1Score("logits", "label")}},
+            "^fit: training_metrics: 'a' reads the input 'label', .*; its inputs are 'x', 'labels'$",
+        ),
+        (
+            {"callbacks": [T.EarlyStopping("validation los")], "validation": [SECOND]},
+            r"^fit: EarlyStopping reads 'validation los', which is not told \(did you mean 'validation loss'\?\); each "
+            "epoch has 'loss', 'validation loss'$",
+        ),
+        (
+            {"callbacks": [T.EarlyStopping()]},
+            r"each epoch has 'loss'; give fit\(…, validation=…\) for what is of validation data$",
+        ),
+        (
+            {"callbacks": [T.Checkpoints(classifier()[1], "nowhere", best="validation accuracy")]},
+            "^fit: Checkpoints reads 'validation accuracy'",
+        ),
+    ],
+)
+def test_names_that_there_are_not(arguments: dict[str, Any], message: str) -> None:
+    _, trainer = classifier()
+    with pytest.raises(og.ArgumentError, match=message):
+        trainer.fit([FIRST], **arguments)
+    assert trainer.steps == 0  # they are looked at before the first one
+
+
+@pytest.mark.parametrize(
     ("metric", "error", "message"),
     [
         ({"loss": T.Accuracy("logits", "labels")}, og.ArgumentError, "can't be called 'loss'"),
         ({"a": T.Accuracy("logit", "labels")}, og.ArgumentError, "'logit'"),
-        ({"a": T.Accuracy("logits", "label")}, og.ArgumentError, "no input 'label'; the batch has 'x', 'labels'"),
+        ({"a": T.Accuracy("logits", "label")}, og.ArgumentError, "reads the input 'label', .* .did you mean 'labels'"),
         ({"a": T.Accuracy("logits", "x")}, og.ShapeError, r"without axis -1, \[3\], got \[3, 3\]"),
         ({"a": T.Accuracy("logits", "labels", axis=2)}, og.ShapeError, "must have the axis 2"),
         ({"a": lambda outputs, feeds: "x"}, og.ArgumentTypeError, "metric 'a' must return a number or an array"),

@@ -175,7 +175,7 @@ def test_the_first_pattern_that_fits_counts() -> None:
     assert np.array_equal(graph.parameters["w"], W - 0.5 * dw)
     assert np.array_equal(graph.parameters["b"], np.ones(2))
     other, other_loss = linear()
-    T.Trainer(other, other_loss, {"[bc]": T.SGD(0.25), "?": T.SGD(0.5), "b": None}).step(FEEDS)
+    T.Trainer(other, other_loss, {"[bc]": T.SGD(0.25), "?": T.SGD(0.5)}).step(FEEDS)
     dw, db = gradients(W, np.ones(2, np.float32))
     assert np.array_equal(other.parameters["w"], W - 0.5 * dw)
     assert np.array_equal(other.parameters["b"], 1 - 0.25 * db)
@@ -191,6 +191,11 @@ def test_the_first_pattern_that_fits_counts() -> None:
         (
             {"B": T.SGD(0.5), "*": T.SGD(0.5)},
             "has 'B', which fits the name of no parameter.*they are 'w', 'b'",
+        ),
+        ({"bias": T.SGD(0.5), "*": T.SGD(0.5)}, "has 'bias', which fits the name of no parameter"),
+        (
+            {"*": T.SGD(0.5), "b": None},
+            "has 'b' behind '\\*', which fits 'b' first, and nothing is left for it; put 'b' before it",
         ),
         ({"w": T.SGD(0.5)}, "says nothing of parameter 'b'; give '\\*' an optimizer, or None, at its end"),
         ({"*": None}, "the optimizer is None for every parameter"),

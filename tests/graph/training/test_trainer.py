@@ -472,16 +472,20 @@ def _step(**feeds: Any) -> None:
         (lambda: _step(x=X, y=Y.astype(np.float64)), og.DataTypeError, "input 'y'"),
         (lambda: _step(x=X, y=Y.T), og.ShapeError, "'y'"),
         (lambda: _step(x=X, y=Y[:1]), og.ShapeError, r"\[4, 2\], got \[1, 2\]"),
-        (lambda: _classes(np.array([0, 1, 1, 2])), og.ArgumentError, "between 0 and 1 for 2 elements, got 2"),
+        (
+            lambda: _classes(np.array([0, 1, 1, 2])),
+            og.ArgumentError,
+            "^cross_entropy: labels 'y' must be between 0 and 1 for 2 classes, got 2; .*ignore_index=2",
+        ),
         (
             lambda: _classes(np.array([0, 1, 1, -1])),
             og.ArgumentError,
-            "between 0 and 1 for 2 elements, got -1",
+            "^cross_entropy: labels 'y' must be between 0 and 1 for 2 classes, got -1; .*ignore_index=-1",
         ),
         (
             lambda: _classes(np.array([0, 1, 1])),
             og.ShapeError,
-            r"the shape of 'src' .* \[3, 1\] for \[4, 2\]",
+            r"^cross_entropy: labels 'y' must have the shape .*, \[4\], got \[3\]; give as many labels as examples",
         ),
         (lambda: _ignoring("s64", 0.5), og.ArgumentTypeError, "ignore_index must be an integer"),
         (lambda: _ignoring("f32", 0), og.ArgumentTypeError, "and labels s32 or s64"),

@@ -86,7 +86,7 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "v.json").write_text("{}")
     assert "must be of format" in call("trust", "import", tmp_path / "v.json", code=2)
     assert "can't be read" in call("trust", "import", tmp_path / "none", code=2)
-    said = call("trust", "export", tmp_path / "no" / "v.json", code=1)
+    said = call("trust", "export", tmp_path / "no" / "v.json", code=2)
     assert said.strip().endswith(f"{tmp_path / 'no' / 'v.json'} can't be written: No such file or directory")
 
 
