@@ -23,9 +23,13 @@ UPDATES = frozenset(
 """Kinds of what training does with gradients."""
 
 
-def for_inference(graph: G, outputs: object, *, folded: bool = False) -> G:
-    """See `Graph.for_inference`."""
-    named = _chosen(graph, outputs)
+def for_inference(graph: G, outputs: object, *, folded: bool = False, loss: LogicalTensor | None = None) -> G:
+    """See `Graph.for_inference`.
+
+    Args:
+        loss: what the graph was trained by, where that is known; it is no output unless it is named as one.
+    """
+    named = _chosen(graph, outputs, loss)
     made = evaluating(graph, {number for _, number in named})
     kept = made.output_names
     missing = [name for name, _ in named if name not in kept]
@@ -41,7 +45,7 @@ def for_inference(graph: G, outputs: object, *, folded: bool = False) -> G:
 # --- what is left ----------------------------------------------------------------------------------------
 
 
-def _chosen(graph: GraphCore, outputs: object) -> list[tuple[str, int]]:
+def _chosen(graph: GraphCore, outputs: object, loss: LogicalTensor | None) -> list[tuple[str, int]]:
     """Names and tensors of the outputs to keep.
 
     Raises:
@@ -49,11 +53,11 @@ def _chosen(graph: GraphCore, outputs: object) -> list[tuple[str, int]]:
     """
     names = {name: graph.tensor(number).id for name, number in _outputs(graph)}
     if outputs is None:
-        found = _of_the_model(graph)
+        found = [(name, number) for name, number in _of_the_model(graph) if loss is None or number != loss.id]
         if not found:
             raise ArgumentError(
                 "for_inference: no output is left without the loss, gradients and updates; name tensors that are to be "
-                "outputs, for_inference(outputs=[…])"
+                "outputs, by outputs=[…], or mark them by graph.output(…) before the graph is trained"
             )
         return found
     if isinstance(outputs, str | LogicalTensor) or not isinstance(outputs, Collection):

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from ...ops.errors import UnsupportedError
+from ...ops.values import one_line
 
 
 def library(name: str, extra: str, wanted_by: str) -> Any:
@@ -19,7 +20,7 @@ def library(name: str, extra: str, wanted_by: str) -> Any:
         wanted_by: the function that needs it.
 
     Raises:
-        UnsupportedError: it is not installed.
+        UnsupportedError: it is not installed, or can't be imported, as mpi4py can't be where it finds no MPI.
     """
     try:
         return import_module(name)
@@ -29,3 +30,8 @@ def library(name: str, extra: str, wanted_by: str) -> Any:
             f"{wanted_by} needs the package {missing.split('.')[0]}, which is not installed; "
             f"install onednn-graph with its extra '{extra}', in a checkout: pip install '.[{extra}]'"
         ) from None
+    except (ImportError, OSError, RuntimeError) as error:
+        raise UnsupportedError(
+            f"{wanted_by} needs the package {name.split('.')[0]}, which is installed, but can't be imported: "
+            f"{one_line(error)}; mend that installation, and see that {name} can be imported"
+        ) from error

@@ -109,7 +109,8 @@ def read_checkpoint(
         different = [key for key in there if key not in other]
         if different:
             raise GraphFileError(
-                f"{name}: {what} {different[0]!r}, unlike this model and optimizer; load the file of the same ones"
+                f"{name}: {what} {different[0]!r}, unlike this model and optimizer; load the file of the same ones; "
+                "parameters alone are read by safetensors, under 'parameter/…', and taken by graph.set_parameters"
             )
     for key, kind in _texts(name, said, OPTIMIZERS).items():
         if here.optimizers.get(key, kind) != kind:

@@ -466,7 +466,7 @@ def mpi(
             is lost, and ends the others. One that has ended is lost at once; one that is busy gives signs.
 
     Raises:
-        UnsupportedError: mpi4py is not installed.
+        UnsupportedError: mpi4py is not installed, or finds no MPI.
         ArgumentError, ArgumentTypeError: another type, or no positive number.
     """
     size, sent = settings("mpi", bucket_bytes, data_type, timeout=timeout, lost_after=lost_after)

@@ -16,8 +16,8 @@ from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .ema import with_averages
 from .meeting import meeting
-from .metrics import Means, Metric, batch_size
-from .program import PREFIX, Feeds, arrays_by_name, check_batch
+from .metrics import Means, Metric
+from .program import PREFIX, Feeds, arrays_by_name, batch_size, check_batch
 from .scores import check_names
 from .settings import Settings
 
@@ -77,7 +77,7 @@ class Evaluation:
                         f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
                         f"graph takes {', '.join(map(repr, self._graph.input_names))}"
                     )
-                size = batch_size(arrays.values())
+                size = batch_size(self._graph, arrays)
                 examples += size
                 if size:  # of nothing there is no mean, and other processes may have more
                     if weight is None or weight:  # a mean of nothing that counts is NaN

@@ -50,7 +50,7 @@ def explanation(rank: int, words: Sequence[Words]) -> str:
     here, there = _from_where_they_differ(mine.value, its.value)
     return (
         f"{mine.what} must be the same on all ranks, but rank {rank} has {here} and rank {other} {there}; make the "
-        "same graph everywhere, and let only the data differ"
+        "same graph and schedules everywhere, and let only the data differ"
     )
 
 

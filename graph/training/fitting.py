@@ -18,11 +18,12 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, CheckpointWarning, n
 from ...ops.values import format_value, integer
 from ..compile.signature import Results
 from ..runtime.arrays import Array
+from ..runtime.callers import outside
 from ..runtime.progress import bar
 from .callbacks import Callback, Epoch, Listener, StepDone
 from .evaluation import Evaluation
 from .meeting import meeting
-from .metrics import Metric, batch_size
+from .metrics import Metric
 from .prefetching import close
 from .program import Feeds
 from .progress import Progress
@@ -91,7 +92,7 @@ class Fitting:
                 f"fit: the file that was loaded was written after {progress.epoch - progress.first} epochs of {count}, "
                 "and nothing is left to do; fit(…, first=0) begins anew",
                 CheckpointWarning,
-                stacklevel=3,
+                stacklevel=outside(),
             )
         heard = [
             one for one in callbacks if self._leads or not (isinstance(one, Callback) and one.leads_only)
@@ -139,7 +140,7 @@ class Fitting:
             progress.batch += 1
             progress.steps += 1
             progress.seconds = before + perf_counter() - begun
-            if metrics and not skipped and batch_size(feeds.values()):
+            if metrics and not skipped and self._stepping.examples(feeds):
                 with self._telling():
                     for name, metric in metrics.items():
                         progress.means.add(name, metric(outputs, feeds))

@@ -45,8 +45,10 @@ def replace_head(
             "open sizes too"
         )
     count = None if isinstance(classes, bool) else integer(classes)
-    if count is None or count < 1:
-        raise ArgumentTypeError(f"replace_head: classes must be 1 or more, got {format_value(classes)}")
+    if count is None:
+        raise ArgumentTypeError(f"replace_head: classes must be an integer, got {format_value(classes)}")
+    if count < 1:
+        raise ArgumentError(f"replace_head: classes must be 1 or more, got {count}")
     names = graph.output_names
     if output is None and len(names) != 1:
         raise ArgumentError(

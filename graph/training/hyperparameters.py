@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from ...ops.errors import ArgumentError, ArgumentTypeError
@@ -33,6 +34,24 @@ def not_negative(value: float, what: str) -> float:
     if not 0 <= value < float("inf"):
         raise ArgumentError(f"{what} must be a finite number of 0 or more, got {format_value(value)}")
     return float(value)
+
+
+def learning_rate(value: object, schedule: object) -> float:
+    """What a schedule has returned for a step: a finite number of 0 or more, of Python or NumPy.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArgumentTypeError(
+            f"a schedule must return a number for each step, got {format_value(value)} from {schedule}"
+        )
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ArgumentError(
+            f"a schedule must return a finite number of 0 or more, got {format_value(number)} from {schedule}"
+        )
+    return number
 
 
 def epsilon(value: float) -> float:

@@ -227,8 +227,3 @@ def _part(name: str, part: int) -> str:
 
 def _seen(name: str, part: int) -> str:
     return f"{_part(name, part)} seen"
-
-
-def batch_size(arrays: Iterable[Array]) -> int:
-    """The length of the first array that has an axis."""
-    return next((len(array) for array in arrays if array.ndim), 1)

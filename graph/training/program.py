@@ -50,6 +50,17 @@ def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
     return found
 
 
+def batch_size(graph: Graph, arrays: Mapping[str, Array]) -> int:
+    """How many examples a batch has: along the first axis of the first input for which its size is open.
+
+    Where no input has such an axis all batches are alike, and the first input that has an axis is taken; without one it
+    is 1. The order is that of the graph's inputs, not that in which arrays are given.
+    """
+    given = [(t.shape, arrays[label(t)]) for t in graph.inputs if label(t) in arrays]
+    lengths = [(shape is None or shape[0] == UNKNOWN_DIM, len(a)) for shape, a in given if a.ndim]
+    return next((size for is_open, size in lengths if is_open), lengths[0][1] if lengths else 1)
+
+
 def check_batch(graph: Graph, arrays: Mapping[str, Array]) -> None:
     """Says what to do where a batch is of another length than the graph is for, as the last one of an epoch is.
 

@@ -93,6 +93,10 @@ def schedule(lr: float | Schedule) -> Schedule:
     Raises:
         ArgumentTypeError, ArgumentError: neither a function nor a number of 0 or more.
     """
+    if isinstance(lr, type):
+        raise ArgumentTypeError(
+            f"lr must be a number or a schedule, as Cosine(0.1, 1000); {lr.__name__} is a class: call it"
+        )
     return lr if callable(lr) else Constant(lr)
 
 

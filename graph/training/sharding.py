@@ -305,10 +305,15 @@ class Shards:
         self._gather([(part.array, made)])
         return made
 
-    def spread(self, whole: Parameter, part: Parameter) -> None:
-        """Gives each rank its part of what rank 0 has as a whole."""
-        self._comm.broadcast([whole.array])
-        self._cut(whole.array, part)
+    def spread(self, whole: Parameter | None, name: str, part: Parameter) -> None:
+        """Gives each rank its part of a state that rank 0 has as a whole.
+
+        Args:
+            whole: None on the other ranks. name: of the parameter that it is of.
+        """
+        array = np.empty(self.shape(name), F32) if whole is None else whole.array
+        self._comm.broadcast([array])
+        self._cut(array, part)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Of a parameter."""

@@ -15,6 +15,7 @@ from attrs import evolve
 from ...ops.errors import ArgumentError, CheckpointWarning, GraphFileError
 from ..compile.trials import Choices
 from ..model.logical_tensor import LogicalTensor, label
+from ..runtime.callers import outside
 from ..runtime.parameter import Parameter
 from .checkpoint import Contents, read_checkpoint, write_checkpoint
 from .checkpoint_folder import checkpoints
@@ -23,7 +24,7 @@ from .optimizers import Optimizer
 from .plateau import plateaus
 from .progress import Progress, progress_of
 from .settings import Settings
-from .sharding import DividesState
+from .sharding import DividesState, Shards
 from .ways import of_first
 
 
@@ -171,7 +172,7 @@ class State:
             )
         self.choices.settle()
         self._share_choices()
-        contents = self._whole_contents()
+        contents = self._with_wholes(self._gathered)
         with meeting(self._settings.comm, "Trainer.save"):
             if self._settings.leads:
                 write_checkpoint(path, contents)
@@ -190,7 +191,7 @@ class State:
     def _load(self, find: Callable[[], Sequence[str | os.PathLike[str]]]) -> Path | None:
         """Takes up the first file that is whole of those that process 0 finds; None where it finds none."""
         name, fit = "", ""
-        contents = self._whole_contents()
+        contents = self._with_wholes(self._unread)
         with meeting(self._settings.comm, "Trainer.load"):
             if self._settings.leads:
                 name, fit = self._load_first(find(), contents)
@@ -220,22 +221,34 @@ class State:
             for what, one in zip(self.optimizers[name].states, states, strict=True)
         }
 
-    def _whole_contents(self) -> Contents:
-        """What a file holds; states that are divided are put together. All processes call it."""
-        contents = self.contents
+    def _with_wholes(self, whole: Callable[[Shards, str, Parameter], Parameter]) -> Contents:
+        """What a file holds, on process 0; the others have their parts. All processes call it.
+
+        Args:
+            whole: makes what stands for a state that is divided, of its parameter's name and the part of this process.
+        """
+        contents, wholes = self.contents, dict[str, Parameter]()
         if self.shards is None:
             return contents
-        wholes = {
-            key: self.shards.whole(self.shards.shape(name), part)
-            for key, (name, part) in self._kept_names().items()
-        }
+        for key, (name, part) in self._kept_names().items():
+            made = whole(self.shards, name, part)
+            if self._settings.leads:  # the others have room for their parts alone
+                wholes[key] = made
         return evolve(contents, parameters={**contents.parameters, **wholes})
+
+    def _gathered(self, shards: Shards, name: str, part: Parameter) -> Parameter:
+        return shards.whole(shards.shape(name), part)
+
+    def _unread(self, shards: Shards, name: str, part: Parameter) -> Parameter:
+        """Room for a state that process 0 reads."""
+        shape = shards.shape(name) if self._settings.leads else (0,)
+        return Parameter(np.zeros(shape, np.float32), np.dtype(np.float32))
 
     def _spread(self, contents: Contents) -> None:
         """Gives each process its parts of the states that process 0 has read."""
         if self.shards is not None:
-            for key, (_, part) in self._kept_names().items():
-                self.shards.spread(contents.parameters[key], part)
+            for key, (name, part) in self._kept_names().items():
+                self.shards.spread(contents.parameters[key] if self._settings.leads else None, name, part)
 
     def _load_first(self, paths: Sequence[str | os.PathLike[str]], contents: Contents) -> tuple[str, str]:
         """Takes up the first file that is whole; its name, and how far `fit` was."""
@@ -248,7 +261,7 @@ class State:
             except GraphFileError as error:
                 if path == paths[-1]:
                     raise
-                warnings.warn(f"{error}; an older file is taken", CheckpointWarning, stacklevel=4)
+                warnings.warn(f"{error}; an older file is taken", CheckpointWarning, stacklevel=outside())
                 continue
             self.drop_sums()
             for parameter, array in arrays:

@@ -235,8 +235,9 @@ def training_step(
         _guard(graph, stats, update.scale)
     else:
         add_to_sums(graph, [(g, sums(label(p)), label(p)) for p, g in pairs])
-        if stats:  # as they are finite themselves: whether the update is, shows later
-            finite, norm = _scale(graph, [value for _, value in stats], None)
+        real = [value for _, value in stats if is_float(value.data_type)]  # others are counters
+        if real:  # as they are finite themselves: whether the update is, shows later
+            finite, norm = _scale(graph, real, None)
             graph.drop_output(norm)
             _guard(graph, stats, finite)
     told = {name: graph.tensor(tensor.id) for name, tensor in outputs.items()}

@@ -17,14 +17,15 @@ from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
+from ..runtime.callers import outside
 from ..runtime.interrupts import held_back
 from .accumulation import LOSS, TOTAL, numbers
 from .agreement import agree
 from .diagnosis import cause
 from .ema import Averages
+from .hyperparameters import learning_rate
 from .meeting import Meeting, meeting
-from .metrics import batch_size
-from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, check_batch
+from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, batch_size, check_batch
 from .settings import Precision, Settings
 from .state import State
 from .step import Step, outputs_of, training_step
@@ -83,12 +84,16 @@ class Stepping:
         with self._meeting() as brought:
             arrays = arrays_by_name(self._graph, feeds)
             check_batch(self._graph, arrays)
+            size = batch_size(self._graph, arrays)
+            if not size and self._settings.comm is None and limit == 1:  # else others may have some
+                raise ArgumentError(
+                    "Trainer.step: the batch has no examples, so that its loss is the mean of nothing; leave it out"
+                )
             shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
             step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
-            size = batch_size(arrays.values())
             given = self._numbers(step) | ({} if step.update is not None else numbers(size))
             program.take(arrays, given)
-            brought.value, brought.weight = (step.exchanged, _rates(step, given)), size
+            brought.value, brought.weight = _compared(step, given), size
             brought.needed = step.update is not None or bool(step.exchanged)
         with held_back():  # parameters and the optimizer's state change together
             results = self._run(step, program)
@@ -105,6 +110,10 @@ class Stepping:
         if skipped:
             self._warn(step, results, loss, arrays)
         return self.update(updated) if state.pending >= limit > 1 else loss
+
+    def examples(self, arrays: Mapping[str, Array]) -> int:
+        """How many examples a batch has."""
+        return batch_size(self._graph, arrays)
 
     def update(self, updated: Updated | None = None) -> float:
         """Moves the parameters by the mean of what has been summed up.
@@ -125,7 +134,7 @@ class Stepping:
             loss = losses / count if count else 0.0
             given = self._numbers(step) | {TOTAL: max(count, 1.0), LOSS: loss}
             program.take({}, given)
-            brought.value, brought.weight = (step.exchanged, _rates(step, given)), count
+            brought.value, brought.weight = _compared(step, given), count
         with held_back():
             results = self._run(step, program)
             skipped = self._done(step, results)
@@ -196,14 +205,16 @@ class Stepping:
         warnings.warn(
             f"step {done} was skipped: the norm of its gradients is {_norm(step, results)}, and its loss {loss}; {why}",
             SkippedStepWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
 
     def _numbers(self, step: Step) -> dict[str, float]:
         """Values of the inputs that training has added, for the next step."""
         state, comm, found = self._state, self._settings.comm, dict[str, float]()
         if step.update is not None:
-            found = {label(rate): one.rate(state.steps) for one, rate in step.update.rates}
+            found = {
+                label(rate): learning_rate(one.rate(state.steps), one) for one, rate in step.update.rates
+            }
             found[label(step.update.step)] = state.steps + 1
         own = [comm.rank] if comm is not None and comm.rank else []
         seeds = {
@@ -244,8 +255,10 @@ class Stepping:
         return step, Program(step.graph, self._options)
 
 
-def _rates(step: Step, numbers: Mapping[str, float]) -> list[float]:
-    return [] if step.update is None else [numbers[label(rate)] for _, rate in step.update.rates]
+def _compared(step: Step, numbers: Mapping[str, float]) -> str:
+    """What must be the same on all processes, in words: a difference is told to people."""
+    rates = [] if step.update is None else [numbers[label(rate)] for _, rate in step.update.rates]
+    return f"learning rates {rates} and gradients {step.exchanged}"
 
 
 def _norm(step: Step, results: Mapping[str, Array]) -> float:

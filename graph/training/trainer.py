@@ -14,6 +14,7 @@ from ..compile.signature import Results
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..open_graph import OpenGraph, no_graph_yet
+from ..precision.inference import for_inference
 from ..runtime.engine import Engine
 from .callbacks import Epoch, Listener
 from .ema import EMA
@@ -265,9 +266,10 @@ class Trainer:
             ema: whether with averages in the place of the parameters.
 
         Returns:
-            The mean of the loss under `loss`, and that of each metric. A batch counts as often as its first array is
-            long; where the loss is a weighted mean, by `class_weights` or `ignore_index`, as much as its weights are,
-            so that the mean is that of all examples, however they are put into batches.
+            The mean of the loss under `loss`, and that of each metric. A batch counts as often as it has examples,
+            along the first axis of the first input of the graph for which that size is open; where the loss is a
+            weighted mean, by `class_weights` or `ignore_index`, as much as its weights are, so that the mean is that of
+            all examples, however they are put into batches.
 
         Raises:
             ArgumentError: there are no batches, or they lack what the loss depends on.
@@ -284,13 +286,15 @@ class Trainer:
         """The model as it is now, to be compiled, saved or written as ONNX; training may go on meanwhile.
 
         Args:
-            outputs, fold_batch_norm: see `Graph.for_inference`, which it is made by.
+            outputs, fold_batch_norm: see `Graph.for_inference`, which it is made by. The loss is an output only where
+                it is named as one.
             ema: whether with averages in the place of the parameters.
 
         Raises:
             ArgumentError, ArgumentTypeError, UnsupportedError: see `Graph.for_inference`.
         """
-        return self._evaluation.graph(ema=ema).for_inference(outputs, fold_batch_norm=fold_batch_norm)
+        graph = self._evaluation.graph(ema=ema)
+        return for_inference(graph, outputs, folded=fold_batch_norm, loss=self._loss)
 
     # --- files ---------------------------------------------------------------------------------------
 

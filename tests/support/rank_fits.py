@@ -36,7 +36,7 @@ METRICS = {"error": lambda outputs, feeds: np.abs(outputs["found"] - feeds["y"])
 
 
 def fitted(comm=None, epochs=3, batch=5, **options):
-    """What fit tells, and where it ends."""
+    """What fit tells, and where it ends. Losses are told as root mean squares, which are rounded as residuals are."""
     graph, trainer = network(comm)
     told = trainer.fit(
         loader(comm, batch, **options),
@@ -45,7 +45,7 @@ def fitted(comm=None, epochs=3, batch=5, **options):
         metrics=METRICS,
         training_metrics=METRICS,
     )
-    values = [list(epoch.values.values()) for epoch in told]
+    values = [[v**0.5 if "loss" in name else v for name, v in epoch.values.items()] for epoch in told]
     return {"values": np.array(values), "w": graph.parameters["w"], "steps": np.array(trainer.steps)}
 
 

@@ -70,6 +70,25 @@ def bits(trainer: T.Trainer) -> dict[str, bytes]:
     return {name: one.array.tobytes() for name, one in trainer._state.contents.parameters.items()}
 
 
+@pytest.mark.parametrize("real", [False, True])
+def test_counters_of_a_model_follow_each_step(real: bool) -> None:
+    """As `num_batches_tracked` of torch's BatchNorm does, beside statistics or alone."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [-1, 2])
+    w = graph.parameter(np.ones((2, 1), np.float32), name="w")
+    count = graph.parameter(np.zeros((), np.int64), name="count")
+    graph.assign(count, graph.op("HostAdd", count, graph.constant(np.int64(1))))
+    if real:
+        mean = graph.parameter(np.zeros(1, np.float32), name="mean")
+        graph.assign(mean, graph.op("Add", mean, graph.constant(np.ones(1, np.float32))))
+    loss = T.mean_squared_error(graph, graph.matmul(x, w), graph.input("y", "f32", [-1, 1]))
+    trainer = T.Trainer(graph, loss, T.SGD(0.5), accumulate=2)
+    for _ in range(4):
+        trainer.step({"x": np.ones((2, 2), np.float32), "y": np.zeros((2, 1), np.float32)})
+    assert (trainer.steps, graph.parameters["count"]) == (2, 4)
+    assert not real or graph.parameters["mean"] == 4
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("ema", [None, 0.5])
 def test_four_eights_are_one_thirty_two(optimizer: T.Optimizer, ema: float | None) -> None:

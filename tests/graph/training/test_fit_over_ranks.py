@@ -15,10 +15,13 @@ from launching import launch, results
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_that_share_batches_do_what_one_does(program, batch, ranks, tmp_path):
     alone = rank_fits.fitted(batch=batch)
+    rounding = 20 * np.spacing(
+        np.float32(np.abs(rank_fits.columns()["y"]).max())
+    )  # of residuals: labels are large
     for found in results(ranks, program, tmp_path, module=rank_fits):
         assert found["steps"] == alone["steps"]
         np.testing.assert_allclose(found["w"], alone["w"], rtol=1e-5)
-        np.testing.assert_allclose(found["values"], alone["values"], rtol=1e-5)
+        np.testing.assert_allclose(found["values"], alone["values"], rtol=1e-5, atol=rounding)
 
 
 def test_all_ranks_end_where_one_does(tmp_path):

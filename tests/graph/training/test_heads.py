@@ -74,9 +74,11 @@ def test_other_outputs_stay() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(og.ArgumentError, match="no output 'logit'.*did you mean 'logits'"):
         T.replace_head(network(), 2, output="logit")
-    for classes in (0, True, 2.5):
-        with pytest.raises(og.ArgumentTypeError, match="classes must be 1 or more"):
+    for classes in (True, 2.5):
+        with pytest.raises(og.ArgumentTypeError, match="classes must be an integer"):
             T.replace_head(network(), classes)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(og.ArgumentError, match="classes must be 1 or more, got 0"):
+        T.replace_head(network(), 0)
     graph = network()
     graph.prune([graph.relu(graph.tensor("features"), name="end")])
     with pytest.raises(

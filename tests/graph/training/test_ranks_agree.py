@@ -33,7 +33,12 @@ STEPS = {
         0,
     ),
     "does_another_step_than_others": ("rank 0 at Trainer.step", "rank 1 at Trainer.validate", 2, 0),
-    "has_another_rate": ("but rank 1 has", "Trainer.step must be the same on all ranks, but rank", 2, 0),
+    "has_another_rate": (
+        'but rank 1 has "learning rates [',
+        "Trainer.step must be the same on all ranks, but rank",
+        2,
+        0,
+    ),
 }
 MAKES = {
     "makes_another_op": 'the ops of the graph must be the same on all ranks, but rank {0} has ["#0 MatMul(x, w',

@@ -20,12 +20,13 @@ X = RNG.normal(size=(6, 4)).astype(np.float32)
 LABELS = np.array([0, 1, 2, 2, 1, 0])
 
 
-def network(batch: int = -1, *, scale: float = 1, **options: Any) -> T.Trainer:
+def network(batch: int = -1, *, scale: float = 1, optimizer: Any = None, **options: Any) -> T.Trainer:
     graph = og.Graph()
     x, y = graph.input("x", "f32", [batch, 4]), graph.input("y", "s64", [batch])
     w = graph.parameter((RNG.normal(size=(4, 3)) * scale).astype(np.float32), name="w")
     logits = graph.output(graph.matmul(x, w, name="logits"))
-    return T.Trainer(graph, T.cross_entropy(graph, logits, y, **options), T.SGD(0.1))
+    loss = T.cross_entropy(graph, logits, y, **options)
+    return T.Trainer(graph, loss, optimizer or T.SGD(0.1))
 
 
 def parts(sizes: Sequence[int]) -> list[dict[str, Any]]:
@@ -76,14 +77,95 @@ def test_a_batch_of_another_length(run: Callable[[T.Trainer, Any], Any]) -> None
     assert trainer.fit(loader)[0].steps == 1
 
 
+# --- how much a batch counts ---------------------------------------------------------------------------
+
+
+def tempered(**options: Any) -> T.Trainer:
+    """A network whose first input is one number."""
+    graph = og.Graph()
+    temperature = graph.input("temperature", "f32", [1])
+    x, y = graph.input("x", "f32", [-1, 4]), graph.input("y", "s64", [-1])
+    w = graph.parameter(np.ones((4, 3), np.float32), name="w")
+    logits = graph.output(graph.multiply(graph.matmul(x, w), temperature), name="logits")
+    return T.Trainer(graph, T.cross_entropy(graph, logits, y), T.SGD(0.1), deterministic=True, **options)
+
+
+def test_a_batch_counts_by_its_open_axis_however_it_is_fed() -> None:
+    warm = {"temperature": np.ones(1, np.float32)}
+    batches = parts([5, 1])
+    whole = tempered().validate([batch | warm for batch in parts([6])])["loss"]
+    for feeds in ([batch | warm for batch in batches], [warm | batch for batch in batches]):
+        np.testing.assert_allclose(tempered().validate(feeds)["loss"], whole, rtol=1e-6)
+        trainer = tempered(accumulate=2)
+        trainer.step(feeds[0])
+        np.testing.assert_allclose(trainer.step(feeds[1]), whole, rtol=1e-6)
+
+
+def test_a_batch_without_examples_is_no_step() -> None:
+    trainer = network()
+    with pytest.raises(og.ArgumentError, match="the batch has no examples"):
+        trainer.step({"x": X[:0], "y": LABELS[:0]})
+    assert (trainer.steps, trainer.skipped) == (0, 0)
+
+
+# --- learning rates ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (np.nan, og.ArgumentError),
+        (np.inf, og.ArgumentError),
+        (-1.0, og.ArgumentError),
+        (None, og.ArgumentTypeError),
+        ("0.1", og.ArgumentTypeError),
+        (True, og.ArgumentTypeError),
+    ],
+    ids=str,
+)
+def test_what_a_schedule_returns_is_looked_at(value: Any, error: type[Exception]) -> None:
+    trainer = network(optimizer=T.SGD(lambda step: value))
+    before = trainer.model().constants["w"].copy()
+    with pytest.raises(error, match="a schedule must return a (finite )?number"):
+        trainer.step(parts([6])[0])
+    np.testing.assert_array_equal(trainer.model().constants["w"], before)
+
+
+def test_numbers_of_numpy_are_rates() -> None:
+    trainer = network(optimizer=T.SGD(lambda step: np.float32(0.5)))
+    trainer.step(parts([6])[0])
+    assert trainer.steps == 1
+
+
+def test_a_class_is_no_schedule() -> None:
+    with pytest.raises(og.ArgumentTypeError, match="Cosine is a class: call it"):
+        T.SGD(T.Cosine)  # pyright: ignore[reportArgumentType]
+
+
+# --- the model that was trained ------------------------------------------------------------------------
+
+
+def test_the_loss_is_no_output_of_the_model() -> None:
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", [-1, 4]), graph.input("y", "s64", [-1])
+    logits = graph.matmul(x, graph.parameter(np.ones((4, 3), np.float32), name="w"), name="logits")
+    trainer = T.Trainer(graph, graph.output(T.cross_entropy(graph, logits, y), name="loss"), T.SGD(0.1))
+    with pytest.raises(og.ArgumentError, match=r"no output is left without the loss.*outputs="):
+        trainer.model()
+    served = trainer.model(["logits"])
+    assert (served.input_names, served.output_names) == (("x",), ("logits",))
+    assert trainer.model(["loss"]).output_names == ("loss",)
+
+
 # --- steps that are skipped ----------------------------------------------------------------------------
 
 
-def skipped(trainer: T.Trainer, **feeds: Any) -> str:
+def skipped(trainer: T.Trainer, *, steps: bool = True, **feeds: Any) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trainer.step(feeds)
+        (trainer.step if steps else trainer.fit)(feeds if steps else [feeds])
     (one,) = [w for w in caught if w.category is og.errors.SkippedStepWarning]
+    assert one.filename == __file__  # the line of who has called, however deep it comes from
     return str(one.message)
 
 
@@ -115,12 +197,13 @@ def test_what_is_not_finite_before_a_step_is_named() -> None:
     infinite = X.copy()
     infinite[2, 1] = -np.inf
     assert "input 'x' has an infinity" in skipped(trainer, **feeds | {"x": infinite})
+    assert "input 'x' has an infinity" in skipped(trainer, steps=False, **feeds | {"x": infinite})
     trainer = network(scale=np.nan)
     assert "parameter 'w' has NaN" in skipped(trainer, **feeds)
 
 
 def test_other_skipped_steps_name_the_guide() -> None:
-    said = skipped(network(), x=np.full((6, 4), 3e38, np.float32), y=LABELS)
+    said = skipped(network(scale=100), x=np.full((6, 4), 3e38, np.float32), y=LABELS)
     assert said.endswith(f"lower the learning rate or set clip_norm; {NAN_GUIDE}")
     page = (ROOT / "docs" / "pages" / "guides" / "special-values.md").read_text(encoding="utf-8")
     title = NAN_GUIDE.split("'")[1]
