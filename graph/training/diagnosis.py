@@ -13,8 +13,10 @@ from ..model.topology import needed_ops
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 
-PROBABILITIES = ("Sigmoid", "HardSigmoid", "SoftMax", "Clamp")
-"""Kinds of ops whose results may be from 0 to 1."""
+UNBOUNDED = ("Add", "BiasAdd", "Convolution", "ConvTranspose", "MatMul", "Subtract")
+"""Kinds of ops whose results are no probabilities, as those of last layers are."""
+MOVES = ("Reorder", "StaticReshape", "StaticTranspose", "TypeCast")
+"""Kinds of ops that may stand between."""
 
 
 def cause(
@@ -45,7 +47,7 @@ def cause(
 
 
 def _logits_taken_for_probabilities(graph: Graph, loss: LogicalTensor) -> LogicalTensor | None:
-    """What `binary_cross_entropy` takes logarithms of, where no op keeps it between 0 and 1.
+    """What `binary_cross_entropy` takes logarithms of, where it is what a layer computes and nothing bounds.
 
     It is known by log p and log1p(−p) of one p.
     """
@@ -56,7 +58,9 @@ def _logits_taken_for_probabilities(graph: Graph, loss: LogicalTensor) -> Logica
         negative = producers.get(op.inputs[0].id) if op.kind == "HostLog1p" else None
         if negative is None or negative.kind != "Multiply" or negative.inputs[0].id not in of_logs:
             continue
-        made_by = producers.get(negative.inputs[0].id)
-        if made_by is None or made_by.kind not in PROBABILITIES:
-            return negative.inputs[0]
+        taken = negative.inputs[0]
+        while (made_by := producers.get(taken.id)) is not None and made_by.kind in MOVES:
+            taken = made_by.inputs[0]
+        if made_by is not None and made_by.kind in UNBOUNDED:
+            return taken
     return None

@@ -137,9 +137,10 @@ def mean_weight(graph: Graph, loss: LogicalTensor) -> LogicalTensor | None:
     producers = {t.id: op for op in graph.ops for t in op.outputs}
     op = producers.get(loss.id)
     while op is not None and op.kind in ("Multiply", "TypeCast"):  # by a number, −1 say
-        if op.kind == "Multiply" and op.inputs[1].id not in graph.held_constants:
+        others = [t for t in op.inputs if t.id not in graph.held_constants]
+        if len(others) != 1:
             return None
-        op = producers.get(op.inputs[0].id)
+        op = producers.get(others[0].id)
     if op is None or op.kind != "Divide":
         return None
     whole = producers.get(op.inputs[1].id)

@@ -290,7 +290,7 @@ def _check_monitors(
     told = ["loss", *training_metrics, *(f"validation {name}" for name in validation)]
     for one in callbacks:
         name = one.monitor if isinstance(one, Callback) else None
-        if name is not None and name not in told:
+        if isinstance(name, str) and name not in told:
             way_out = "" if validated else "; give fit(…, validation=…) for what is of validation data"
             raise ArgumentError(
                 f"fit: {type(one).__name__} reads {format_value(name)}, which is not told{nearest(name, told)}; each "

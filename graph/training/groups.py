@@ -81,23 +81,23 @@ def _by_patterns(patterns: Mapping[object, object], parameters: Sequence[Logical
                 f"{near_pattern(pattern, names)}; they are {listing(names)}"
             )
     found: dict[str, Optimizer | None] = {}
-    counts = dict.fromkeys(cast("Mapping[str, object]", patterns), 0)
+    of = cast("Mapping[str, object]", patterns)
+    fitted = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in of}
     for name in names:
-        fitting = [pattern for pattern in counts if fnmatchcase(name, pattern)]
+        fitting = [pattern for pattern in of if name in fitted[pattern]]
         if not fitting:
             raise ArgumentError(
                 f"the mapping of optimizers says nothing of parameter {name!r}; give '*' an optimizer, or None, at its "
                 "end"
             )
-        counts[fitting[0]] += 1
         found[name] = cast("Optimizer | None", patterns[fitting[0]])
-    for pattern in (one for one, count in counts.items() if not count):
-        name = next(name for name in names if fnmatchcase(name, pattern))
-        first = next(one for one in counts if fnmatchcase(name, one))
-        raise ArgumentError(
-            f"the mapping of optimizers has {pattern!r} behind {first!r}, which fits {name!r} first, and nothing is "
-            f"left for it; put {pattern!r} before it, or leave it out"
-        )
+    for place, pattern in enumerate(of):
+        hiding = [one for one in [*of][:place] if fitted[pattern] <= fitted[one]]
+        if hiding and pattern != "*":  # which may stand for what is left though nothing is
+            raise ArgumentError(
+                f"the mapping of optimizers has {pattern!r} behind {hiding[0]!r}, which fits {min(fitted[pattern])!r} "
+                f"first, and nothing is left for it; put {pattern!r} before it, or leave it out"
+            )
     return lambda parameter: found[label(parameter)]
 
 

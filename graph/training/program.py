@@ -67,9 +67,12 @@ def check_batch(graph: Graph, arrays: Mapping[str, Array]) -> None:
     Raises:
         ShapeError: one is.
     """
+    batch = next((t.shape[0] for t in graph.inputs if t.shape), UNKNOWN_DIM)
     for tensor in graph.inputs:
         array, shape = arrays.get(label(tensor)), tensor.shape
         if array is None or not shape or len(shape) != array.ndim or shape[0] in (UNKNOWN_DIM, len(array)):
+            continue
+        if shape[0] != batch:  # no axis of examples
             continue
         if all(want in (UNKNOWN_DIM, have) for want, have in zip(shape[1:], array.shape[1:], strict=True)):
             shorter = "leave a shorter last batch out by Loader(…, drop_last=True), or "

@@ -429,3 +429,20 @@ def test_a_generator_of_the_user_is_left_open() -> None:
 
     network().fit(given, callbacks=[T.EverySteps(2, stop)])
     assert len(list(given)) == 7
+
+
+def test_a_callback_may_have_a_monitor_of_its_own() -> None:
+    class Mine(T.Callback):
+        monitor = print
+
+        def __call__(self, epoch: T.Epoch) -> None:
+            self.seen = epoch.number
+
+    graph = og.Graph()
+    x = graph.input("x", "f32", [-1, 1])
+    loss = T.mean_squared_error(
+        graph, graph.multiply(x, graph.parameter(np.ones(1, np.float32), name="w")), x
+    )
+    mine = Mine()
+    T.Trainer(graph, loss, T.SGD(0.1)).fit([{"x": np.ones((2, 1), np.float32)}], callbacks=[mine])
+    assert mine.seen == 0

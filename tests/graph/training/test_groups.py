@@ -209,3 +209,11 @@ def test_patterns_that_fit_nothing_and_parameters_that_fit_none(patterns: Any, m
     graph, loss = linear()
     with pytest.raises(og.errors.OneDNNGraphError, match=message):
         T.Trainer(graph, loss, patterns)
+
+
+def test_the_rest_may_be_nothing() -> None:
+    """A `*` at the end is no mistake where the patterns before it fit all there is."""
+    graph, loss = linear()
+    trainer = T.Trainer(graph, loss, {"w": T.SGD(0.5), "b": None, "*": T.Adam(0.1)})
+    trainer.step(FEEDS)
+    assert np.array_equal(graph.parameters["b"], np.ones(2))

@@ -77,6 +77,32 @@ def test_a_batch_of_another_length(run: Callable[[T.Trainer, Any], Any]) -> None
     assert trainer.fit(loader)[0].steps == 1
 
 
+def test_a_side_input_of_another_length_is_no_batch() -> None:
+    graph = og.Graph()
+    x, scale = graph.input("x", "f32", [4, 3]), graph.input("scale", "f32", [3])
+    loss = graph.reduce_sum(
+        graph.matmul(graph.multiply(x, scale), graph.parameter(np.ones((3, 1), np.float32), name="w")),
+        axes=[0, 1],
+    )
+    with pytest.raises(og.ShapeError) as caught:
+        T.Trainer(graph, loss, T.SGD(0.1)).step({"x": X[:4, :3], "scale": np.ones(2, np.float32)})
+    assert "batches" not in str(caught.value)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_weighted_mean_times_a_number_is_one_on_either_side(first: bool) -> None:
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", [-1, 4]), graph.input("y", "s64", [-1])
+    w = graph.parameter(RNG.normal(size=(4, 3)).astype(np.float32), name="w")
+    mean = T.cross_entropy(graph, graph.matmul(x, w), y, ignore_index=2)
+    half = graph.constant(np.float32(0.5))
+    trainer = T.Trainer(
+        graph, graph.multiply(half, mean) if first else graph.multiply(mean, half), T.SGD(0.1)
+    )
+    whole = trainer.validate(parts([6]))["loss"]
+    np.testing.assert_allclose(trainer.validate(parts([1, 5]))["loss"], whole, rtol=2e-6)
+
+
 # --- how much a batch counts ---------------------------------------------------------------------------
 
 
@@ -169,13 +195,15 @@ def skipped(trainer: T.Trainer, *, steps: bool = True, **feeds: Any) -> str:
     return str(one.message)
 
 
-def yes_or_no(activation: str | None) -> T.Trainer:
+def yes_or_no(activation: str | None, *, flat: bool = False) -> T.Trainer:
     graph = og.Graph()
-    x, y = graph.input("x", "f32", [6, 4]), graph.input("y", "f32", [6, 1])
+    x, y = graph.input("x", "f32", [6, 4]), graph.input("y", "f32", [6] if flat else [6, 1])
     w = graph.parameter(np.full((4, 1), 3, np.float32), name="w")
     out = graph.matmul(x, w, name="scores")
     if activation:
         out = graph.op(activation, out)
+    if flat:
+        out = graph.op("StaticReshape", out, shape=[6], special_zero=False, name="flat")
     return T.Trainer(graph, T.binary_cross_entropy(graph, out, y), T.SGD(0.1))
 
 
@@ -185,6 +213,13 @@ def test_logits_that_are_taken_for_probabilities() -> None:
         "binary_cross_entropy wants probabilities, from 0 to 1, and 'scores' is no result of a sigmoid; "
         "binary_cross_entropy_with_logits takes logits"
     )
+    assert "'scores' is no result of a sigmoid" in skipped(yes_or_no(None, flat=True), x=X, y=ones[:, 0])
+    huge = np.array(
+        [[3e38, 3e38, -3e38, -3e38]] * 6, np.float32
+    )  # whose products are infinities of both signs
+    for activation, flat in (("Sigmoid", True), ("SoftMax", False)):
+        said = skipped(yes_or_no(activation, flat=flat), x=huge, y=ones[:, 0] if flat else ones)
+        assert "sigmoid" not in said
     wrong = X.copy()
     wrong[0, 0] = np.nan
     said = skipped(yes_or_no("Sigmoid"), x=wrong, y=ones)
