@@ -11,6 +11,7 @@ import onednn_graph as og
 import pytest
 from c_headers import text_of_headers
 from hypothesis import HealthCheck, settings
+from left_out import note
 from newer_library import lacking
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.proven import Swept
@@ -57,6 +58,25 @@ def pytest_runtest_setup(item):
     for mark in item.iter_markers("library"):
         if reason := lacking(*mark.args):
             pytest.skip(reason)
+
+
+def pytest_configure(config):
+    """What is left out is noted by the process that leaves it out, not by one that hands tests to others."""
+    spread = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
+    config.pluginmanager.register(LeftOut(inside=not spread))
+
+
+class LeftOut:
+    """See `left_out`."""
+
+    def __init__(self, *, inside):
+        self.inside = inside
+
+    def pytest_runtest_logreport(self, report):
+        note(report, inside=self.inside)
+
+    def pytest_collectreport(self, report):
+        note(report, inside=self.inside)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
