@@ -28,7 +28,7 @@ class OpenGraph:
     Which ops it has depends on these sizes: a reshape's target, how far a mask reaches. So it is no graph, but makes
     one for each set of sizes. `compile` works as ever: the first call with inputs of some sizes makes the graph for
     them. Everything that needs the ops (adding to it, files, pictures, partitions, gradients) is for the graph that
-    `with_shapes` makes.
+    `with_shapes` makes. One that was imported for training is trained by `Trainer`, with the loss as a function.
 
     It is pickled with all that it is made from, the model and its weights.
 
@@ -36,8 +36,10 @@ class OpenGraph:
         inputs: with -1 for sizes that are left open, and names.
         outputs: name and tensor of each, likewise.
         make: see `Maker`.
+        example: shapes that there is a graph for, by the names of the inputs; None where none are known.
 
     Attributes:
+        example: as it was given.
         inputs: what a call takes.
         outputs: what it returns, as far as it is known before the sizes of the inputs are.
         input_names, output_names: by which a compiled graph takes and returns them.
@@ -48,7 +50,9 @@ class OpenGraph:
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[tuple[str, LogicalTensor]],
         make: Maker,
+        example: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
+        self.example = example
         # Without the graph that they come from: nothing can be added to them.
         self.inputs = tuple(map(evolve_tensor, inputs))
         self.outputs = tuple(evolve_tensor(t) for _, t in outputs)
@@ -69,7 +73,7 @@ class OpenGraph:
         """
         inputs = reshaped_inputs(self.inputs, shapes)
         if open_ports(inputs):
-            return OpenGraph(inputs, self._named_outputs, self._make)
+            return OpenGraph(inputs, self._named_outputs, self._make, self.example)
         return self._make({label(t): t.dims for t in inputs})
 
     def compile(self, engine: Engine | None = None, **options: Unpack[CompileKeywords]) -> CompiledGraph:
@@ -95,7 +99,7 @@ class OpenGraph:
         if not ports:
             raise GraphError(f"inputs can't be given another type: {no_graph_yet(self)}")
         make = partial(_converted, self._make, wanted, tuple(keep))
-        return OpenGraph(self.inputs, self._named_outputs, make)
+        return OpenGraph(self.inputs, self._named_outputs, make, self.example)
 
     def no_graph(self) -> str:
         """Why it is no graph, and how to get one, for messages."""
@@ -112,7 +116,7 @@ class OpenGraph:
         raise AttributeError(f"{told}: {no_graph_yet(self)}")
 
     def __reduce__(self) -> tuple[type[OpenGraph], tuple[object, ...]]:
-        return OpenGraph, (self.inputs, self._named_outputs, self._make)
+        return OpenGraph, (self.inputs, self._named_outputs, self._make, self.example)
 
     def __str__(self) -> str:
         lines = [f"  input {t}" for t in self.inputs]

@@ -159,7 +159,10 @@ class Importer:
         trained = self.model.trained or ()
         for name, array in self.constants.items():
             if name in trained:
-                self.values[name] = self.t.parameter(name, Parameter(array, array.dtype))
+                held = self.model.parameters
+                if name not in held:
+                    held[name] = Parameter(array, array.dtype)
+                self.values[name] = self.t.parameter(name, held[name])
             else:
                 self._named(name, array)
         self._inputs(graph)

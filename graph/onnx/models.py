@@ -39,11 +39,11 @@ def import_onnx(
             "from_onnx: the model has nothing to train: no initializer is of f32, read as weights alone, and not "
             "frozen"
         )
-    made = _imported(evolve(read, trained=trained), shapes or {})
-    if not isinstance(made, Graph):
+    made = _imported(evolve(read, trained=trained, parameters={}), shapes or {})
+    if isinstance(made, StagedGraph):
         raise UnsupportedError(
-            "from_onnx: the model is no single graph, for its ops depend on sizes or values that are not known, and "
-            "can't be trained as it is; give the sizes of its inputs, shapes={…}"
+            "from_onnx: the model is no single graph, for parts of it have no ops or depend on values that are not "
+            "known, and can't be trained as it is; give the sizes of its inputs, shapes={…}, where these are open"
         )
     return made
 

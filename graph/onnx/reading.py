@@ -18,6 +18,7 @@ from ...ops.values import format_value, one_line
 from ..importing.translation import FAILURES, Unmapped
 from ..runtime.arrays import Array
 from ..runtime.libraries import library
+from ..runtime.parameter import Parameter
 from ..runtime.text_files import file_error
 from .checks import Forms, check_structure, check_texts, invalid
 from .contrib.table import check_layouts
@@ -46,6 +47,7 @@ class Model:
         reference: whether what has no translation is run by ONNX's reference.
         plain: whether nodes are translated one by one, without looking for what several say together.
         trained: initializers that are parameters of the graph; None where nothing is trained.
+        parameters: those that imports have made, for the next one.
         kept: constants that imports have made of weights, such as those of 4 bits, for the next import.
     """
 
@@ -57,6 +59,7 @@ class Model:
     reference: bool = True
     plain: bool = False
     trained: frozenset[str] | None = None
+    parameters: dict[str, Parameter] = field(factory=dict[str, Parameter])
     kept: dict[str, Array] = field(factory=dict[str, Array])
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:

@@ -97,6 +97,7 @@ def import_torch(
         list(given.values()),
         [(names[number], outputs[name]) for number, name in enumerate(made) if name in outputs],
         imported,
+        known if len(known) == len(example) else None,
     )
 
 

@@ -11,9 +11,7 @@ from attrs import field
 from ...ops.errors import ArgumentTypeError
 from ...ops.records import frozen
 from ...ops.values import format_value
-from ..core.building import content_of
 from ..graph import Graph
-from ..model.logical_tensor import label
 from ..runtime.parameter import Parameter
 from .hyperparameters import share
 from .program import PREFIX, Program, add_variable
@@ -82,13 +80,3 @@ class Averages:
         """One update is done."""
         self._program.take({}, {RATE: 1 - stays})
         self._program.run()
-
-
-def with_averages(graph: Graph, averages: Mapping[str, Parameter]) -> Graph:
-    """The same graph with averages in the place of the parameters of these names; all others are shared."""
-    made = graph.with_shapes({})
-    held = content_of(made).parameters
-    for tensor in made.parameter_tensors:
-        if label(tensor) in averages:
-            held[tensor.id] = averages[label(tensor)]
-    return made

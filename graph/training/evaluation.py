@@ -13,14 +13,17 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.topology import needed_ops
 from ..precision.inference import evaluating
 from ..runtime.arrays import Array
+from ..runtime.caching import BoundedCache
 from ..runtime.parameter import Parameter
-from .ema import with_averages
 from .meeting import meeting
 from .metrics import Means, Metric
-from .program import PREFIX, Feeds, arrays_by_name, batch_size, check_batch
+from .program import PREFIX, Feeds, Shapes, arrays_by_name, batch_size, check_batch
 from .scores import check_names
 from .settings import Settings
+from .source import Source, with_parameters
 
+Model = tuple[CompiledGraph, str]
+"""A model that is evaluated, and the name of the loss, which may be among its outputs."""
 WEIGHT = f"{PREFIX}weight"
 """The output with what the loss is divided by."""
 
@@ -29,18 +32,27 @@ class Evaluation:
     """Runs a model as it is now.
 
     Args:
-        graph: open, with the parameters that are trained.
-        loss: one number, of the graph.
+        source: of the graphs, with the parameters that are trained.
         averages: of parameters, by name, where there are some.
     """
 
-    def __init__(
-        self, graph: Graph, loss: LogicalTensor, settings: Settings, averages: Mapping[str, Parameter]
-    ) -> None:
-        self._graph, self._loss, self._settings = graph, loss, settings
-        self._averages = averages
-        self._models: dict[tuple[frozenset[str], bool], CompiledGraph] = {}
-        self._weight = mean_weight(graph, loss)
+    def __init__(self, source: Source, settings: Settings, averages: Mapping[str, Parameter]) -> None:
+        self._source, self._settings, self._averages = source, settings, averages
+        self._models: BoundedCache[tuple[frozenset[str], Shapes, bool], Model] = BoundedCache(
+            settings.kept_shapes, settings.again
+        )
+
+    def parameters(self, *, ema: bool) -> Mapping[str, Parameter]:
+        """What is evaluated in the place of parameters: averages, by name, or nothing.
+
+        Raises:
+            ArgumentError: there are no averages.
+        """
+        if not ema:
+            return {}
+        if self._settings.ema is None:
+            raise ArgumentError("ema=True wants averages of the parameters; give Trainer(…, ema=0.999)")
+        return self._averages
 
     def graph(self, *, ema: bool) -> Graph:
         """The graph, or the same with averages in the place of what is trained.
@@ -48,15 +60,12 @@ class Evaluation:
         Raises:
             ArgumentError: there are none.
         """
-        if not ema:
-            return self._graph
-        if self._settings.ema is None:
-            raise ArgumentError("ema=True wants averages of the parameters; give Trainer(…, ema=0.999)")
-        return with_averages(self._graph, self._averages)
+        found = self.parameters(ema=ema)
+        return with_parameters(self._source.graph, found) if found else self._source.graph
 
     def evaluate(self, feeds: Feeds, *, ema: bool = False) -> Results:
         """See `Trainer.evaluate`."""
-        return self._run(arrays_by_name(self._graph, feeds), ema)[0]
+        return self._run(arrays_by_name(self._source.graph, feeds), ema)[0]
 
     def validate(
         self, batches: Iterable[Feeds], metrics: Mapping[str, Metric] | None = None, *, ema: bool = False
@@ -70,18 +79,18 @@ class Evaluation:
         with meeting(comm, "Trainer.validate") as brought:
             brought.value = (*wanted, ema) if ema else tuple(wanted)
             for feeds in batches:
-                arrays = arrays_by_name(self._graph, feeds)
-                found, weight = self._run(arrays, ema)
-                if self._loss not in found:
+                arrays = arrays_by_name(self._source.graph, feeds)
+                found, weight, loss = self._run(arrays, ema)
+                if loss not in found:
                     raise ArgumentError(
                         f"validate: the loss depends on more inputs than {', '.join(map(repr, sorted(arrays)))}; the "
-                        f"graph takes {', '.join(map(repr, self._graph.input_names))}"
+                        f"graph takes {', '.join(map(repr, self._source.graph.input_names))}"
                     )
-                size = batch_size(self._graph, arrays)
+                size = batch_size(self._source.inputs, arrays)
                 examples += size
                 if size:  # of nothing there is no mean, and other processes may have more
                     if weight is None or weight:  # a mean of nothing that counts is NaN
-                        means.add("loss", found[self._loss], size if weight is None else weight)
+                        means.add("loss", found[loss], size if weight is None else weight)
                     for name, metric in wanted.items():
                         means.add(name, metric(found, arrays))
         told = means.found({"loss": None, **wanted}, None if comm is None else comm.mean)
@@ -98,21 +107,28 @@ class Evaluation:
         Raises:
             ArgumentError: one is not.
         """
-        outputs = list(output_names(self._graph, self._loss).values())
-        check_names(what, metrics, outputs, self._graph.input_names)
+        outputs = list(output_names(self._source.graph, self._source.loss).values())
+        check_names(what, metrics, outputs, self._source.graph.input_names)
 
-    def _run(self, arrays: Mapping[str, Array], ema: bool) -> tuple[Results, float | None]:
-        """The outputs, and how much the loss weighs in a mean with others, where that is not the size of the batch."""
-        check_batch(self._graph, arrays)
+    def _run(self, arrays: Mapping[str, Array], ema: bool) -> tuple[Results, float | None, str]:
+        """The outputs, how much the loss weighs in a mean with others, and its name.
+
+        It weighs None where that is the size of the batch.
+        """
+        check_batch(self._source.inputs, arrays)
         names = frozenset(arrays)
-        if (names, ema) not in self._models:
-            graph = evaluated(self.graph(ema=ema), self._loss, names, self._weight)
-            self._models[names, ema] = graph.compile(**self._settings.compile_options)
-        model = self._models[names, ema]
+        shapes = tuple(sorted((name, a.shape) for name, a in arrays.items())) if self._source.template else ()
+        model, loss = self._models.get((names, shapes, ema), lambda: self._model(names, shapes, ema))
         found = model(dict(arrays))
         if WEIGHT not in found:
-            return found, None
-        return found.without(WEIGHT), float(found[WEIGHT].reshape(()))
+            return found, None, loss
+        return found.without(WEIGHT), float(found[WEIGHT].reshape(())), loss
+
+    def _model(self, names: Collection[str], shapes: Shapes, ema: bool) -> Model:
+        graph, loss = self._source.at(dict(shapes))
+        weight = mean_weight(graph, loss)
+        made = evaluated(with_parameters(graph, self.parameters(ema=ema)), loss, names, weight)
+        return made.compile(**self._settings.compile_options), output_names(graph, loss)[loss.id]
 
 
 def output_names(graph: Graph, loss: LogicalTensor) -> dict[int, str]:

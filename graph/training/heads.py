@@ -41,8 +41,8 @@ def replace_head(
     """
     if isinstance(graph, OpenGraph):
         raise GraphError(
-            f"replace_head takes a Graph with parameters, got {graph!r}; from_onnx(…, training=True) gives one, with "
-            "open sizes too"
+            f"replace_head takes a Graph with parameters, got {graph!r}; give Trainer a "
+            "function of the loss, and replace the head in it, where the graph is made for some sizes"
         )
     count = None if isinstance(classes, bool) else integer(classes)
     if count is None:

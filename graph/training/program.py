@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -50,25 +50,25 @@ def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
     return found
 
 
-def batch_size(graph: Graph, arrays: Mapping[str, Array]) -> int:
+def batch_size(inputs: Sequence[LogicalTensor], arrays: Mapping[str, Array]) -> int:
     """How many examples a batch has: along the first axis of the first input for which its size is open.
 
     Where no input has such an axis all batches are alike, and the first input that has an axis is taken; without one it
     is 1. The order is that of the graph's inputs, not that in which arrays are given.
     """
-    given = [(t.shape, arrays[label(t)]) for t in graph.inputs if label(t) in arrays]
+    given = [(t.shape, arrays[label(t)]) for t in inputs if label(t) in arrays]
     lengths = [(shape is None or shape[0] == UNKNOWN_DIM, len(a)) for shape, a in given if a.ndim]
     return next((size for is_open, size in lengths if is_open), lengths[0][1] if lengths else 1)
 
 
-def check_batch(graph: Graph, arrays: Mapping[str, Array]) -> None:
+def check_batch(inputs: Sequence[LogicalTensor], arrays: Mapping[str, Array]) -> None:
     """Says what to do where a batch is of another length than the graph is for, as the last one of an epoch is.
 
     Raises:
         ShapeError: one is.
     """
-    batch = next((t.shape[0] for t in graph.inputs if t.shape), UNKNOWN_DIM)
-    for tensor in graph.inputs:
+    batch = next((t.shape[0] for t in inputs if t.shape), UNKNOWN_DIM)
+    for tensor in inputs:
         array, shape = arrays.get(label(tensor)), tensor.shape
         if array is None or not shape or len(shape) != array.ndim or shape[0] in (UNKNOWN_DIM, len(array)):
             continue

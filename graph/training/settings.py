@@ -94,6 +94,15 @@ class Settings:
         return {"engine": self.engine, "threads": self.threads}
 
     @property
+    def again(self) -> str:
+        """What is said once, when shapes are compiled a second time."""
+        kept = self.kept_shapes
+        return (
+            f"Trainer compiles shapes again that it had compiled before, for it keeps {kept}; pad or group batches so "
+            f"that they have fewer shapes, or give Trainer(…, kept_shapes={2 * kept})"
+        )
+
+    @property
     def common(self) -> str:
         """What must be the same in all processes."""
         words = [self.precision.value]

@@ -13,8 +13,7 @@ from ...ops.errors import ArgumentError, ResourceError, SkippedStepWarning
 from ...ops.values import one_line
 from ..compile.options import Tune
 from ..compile.signature import Results
-from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, label
+from ..model.logical_tensor import label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.callers import outside
@@ -27,6 +26,7 @@ from .hyperparameters import learning_rate
 from .meeting import Meeting, meeting
 from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, batch_size, check_batch
 from .settings import Precision, Settings
+from .source import Source
 from .state import State
 from .step import Step, outputs_of, training_step
 from .updating import update_step
@@ -44,28 +44,24 @@ class Stepping:
     """Does steps of training.
 
     Args:
-        graph: open; it stays as it is.
-        loss: one number, of the graph.
+        source: of the graphs, which stay as they are.
         state: what steps change.
 
     Attributes:
         programs: by the shapes of inputs, and whether they give the outputs of the model too.
     """
 
-    def __init__(self, graph: Graph, loss: LogicalTensor, state: State, settings: Settings) -> None:
-        self._graph, self._loss, self._state, self._settings = graph, loss, state, settings
+    def __init__(self, source: Source, state: State, settings: Settings) -> None:
+        self._source, self._state, self._settings = source, state, settings
         if settings.comm is not None:
-            agree(settings.comm, graph, loss, state.optimizers, settings.common)
+            agree(settings.comm, source.graph, source.loss, state.optimizers, settings.common)
         tune = Tune.off if settings.deterministic else Tune.online
         self._options: dict[str, Any] = {**settings.compile_options, "tune": tune, "choices": state.choices}
         self._broken: Exception | None = None
         self._update: tuple[Step, Program] | None = None
         self._averages: Averages | None = None
-        kept = settings.kept_shapes
         self.programs: BoundedCache[tuple[Shapes, bool], tuple[Step, Program]] = BoundedCache(
-            kept,
-            f"Trainer compiles shapes again that it had compiled before, for it keeps {kept}; pad or group batches so "
-            f"that they have fewer shapes, or give Trainer(…, kept_shapes={2 * kept})",
+            settings.kept_shapes, settings.again
         )
 
     def step(
@@ -82,9 +78,9 @@ class Stepping:
         if state.pending >= limit > 1:  # something has interrupted it before its update
             self.update(updated)
         with self._meeting() as brought:
-            arrays = arrays_by_name(self._graph, feeds)
-            check_batch(self._graph, arrays)
-            size = batch_size(self._graph, arrays)
+            arrays = arrays_by_name(self._source.graph, feeds)
+            check_batch(self._source.inputs, arrays)
+            size = self.examples(arrays)
             if not size and self._settings.comm is None and limit == 1:  # else others may have some
                 raise ArgumentError(
                     "Trainer.step: the batch has no examples, so that its loss is the mean of nothing; leave it out"
@@ -113,7 +109,7 @@ class Stepping:
 
     def examples(self, arrays: Mapping[str, Array]) -> int:
         """How many examples a batch has."""
-        return batch_size(self._graph, arrays)
+        return batch_size(self._source.inputs, arrays)
 
     def update(self, updated: Updated | None = None) -> float:
         """Moves the parameters by the mean of what has been summed up.
@@ -201,7 +197,7 @@ class Stepping:
         self, step: Step, results: Mapping[str, Array], loss: float, feeds: Mapping[str, Array]
     ) -> None:
         done = self._state.steps + self._state.skipped - 1
-        why = cause(self._graph, self._loss, feeds, self._state.parameters, loss)
+        why = cause(self._source.graph, self._source.loss, feeds, self._state.parameters, loss)
         warnings.warn(
             f"step {done} was skipped: the norm of its gradients is {_norm(step, results)}, and its loss {loss}; {why}",
             SkippedStepWarning,
@@ -232,15 +228,16 @@ class Stepping:
             ArgumentError: an input is missing.
         """
         names = {name for name, _ in shapes}
+        graph, loss = self._source.at(dict(shapes))
         step = training_step(
-            self._graph.with_shapes(dict(shapes)),
-            self._loss,
+            graph,
+            loss,
             self._state.optimizers,
             self._state.kept,
             shards=self._state.shards,
             comm=self._settings.comm,
             bf16=self._settings.precision is Precision.bf16,
-            outputs=outputs_of(self._graph, self._loss, names) if outputs else {},
+            outputs=outputs_of(graph, loss, names) if outputs else {},
             recompute=self._settings.recompute,
             sums=self._state.sum_of if self._settings.accumulate > 1 else None,
         )

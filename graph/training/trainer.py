@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...ops.errors import ArgumentTypeError, GraphError, ShapeError
-from ...ops.values import format_value
+from ...ops.errors import GraphError
 from ..compile.signature import Results
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, format_shape, label
-from ..open_graph import OpenGraph, no_graph_yet
+from ..model.logical_tensor import LogicalTensor, label
+from ..open_graph import OpenGraph
 from ..precision.inference import for_inference
 from ..runtime.engine import Engine
 from .callbacks import Epoch, Listener
@@ -25,9 +24,10 @@ from .metrics import Metric
 from .optimizers import Optimizer
 from .program import Feeds
 from .settings import Precision, Settings
+from .source import LossOf, TemplateSource, served, source_of
 from .state import State
 from .state_dict import state_dict
-from .step import Communicator, check_trainable, loss_of
+from .step import Communicator, check_trainable
 from .stepping import Stepping
 
 
@@ -40,8 +40,10 @@ class Trainer:
     process or in all, changes nothing and warns.
 
     Args:
-        graph: with parameters; it stays as it is, but for their values.
-        loss: one number, of the graph.
+        graph: with parameters; it stays as it is, but for their values. An `OpenGraph`, whose ops depend on sizes that
+            are open, is made anew for the sizes of each batch, with the same parameters.
+        loss: one number, of the graph; or a function that adds it to a graph, with inputs for labels, and returns it,
+            as an `OpenGraph` needs it.
         optimizer: `SGD`, `Adam`, `AdamW`, or another one that does what `Optimizer` says; or several: a mapping from
             patterns of names, as `fnmatch` has them, of which the first that fits counts, or a function from a
             parameter, as a `LogicalTensor` with its name and shape, to its optimizer, or None where it stays as it is.
@@ -72,8 +74,8 @@ class Trainer:
 
     def __init__(
         self,
-        graph: Graph,
-        loss: LogicalTensor,
+        graph: Graph | OpenGraph,
+        loss: LogicalTensor | LossOf,
         optimizer: Optimizer | Choice | Patterns,
         *,
         comm: Communicator | None = None,
@@ -87,14 +89,6 @@ class Trainer:
         ema: float | EMA | None = None,
         recompute: Sequence[str] = (),
     ) -> None:
-        if isinstance(graph, OpenGraph):
-            raise GraphError(f"Trainer takes a Graph, got {graph!r}: {no_graph_yet(graph)}")
-        if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-            raise ArgumentTypeError(
-                f"Trainer takes a Graph, got {format_value(graph)}; what is compiled can't be trained, the graph can"
-            )
-        if not isinstance(loss, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"Trainer takes the loss as a LogicalTensor, got {format_value(loss)}")
         self._settings = Settings(
             comm=comm,
             precision=precision,
@@ -108,22 +102,17 @@ class Trainer:
             recompute=recompute,
         )
         self.optimizer = optimizer
-        self._graph = graph.with_shapes({}) if graph.finalized else copy.copy(graph)
-        self._loss = loss_of(self._graph, loss)
-        if self._loss.shape is not None and any(d not in (1, -1) for d in self._loss.shape):
-            raise ShapeError(
-                f"the loss must be one number, got {self._loss} of shape {format_shape(self._loss.shape)}; reduce it"
-            )
-        held = self._graph.held_parameters
-        trained = check_trainable(self._graph, self._loss)
+        self._source = source_of(graph, loss)
+        held = self._source.graph.held_parameters
+        trained = check_trainable(self._source.graph, self._source.loss)
         self._state = State(
-            {label(t): held[t.id] for t in self._graph.parameter_tensors},
+            {label(t): held[t.id] for t in self._source.graph.parameter_tensors},
             trained,
             chosen(optimizer, trained),
             self._settings,
         )
-        self._stepping = Stepping(self._graph, self._loss, self._state, self._settings)
-        self._evaluation = Evaluation(self._graph, self._loss, self._settings, self._state.averages)
+        self._stepping = Stepping(self._source, self._state, self._settings)
+        self._evaluation = Evaluation(self._source, self._settings, self._state.averages)
 
     @property
     def steps(self) -> int:
@@ -292,9 +281,40 @@ class Trainer:
 
         Raises:
             ArgumentError, ArgumentTypeError, UnsupportedError: see `Graph.for_inference`.
+            GraphError: an `OpenGraph` is trained, which `open_model` gives.
         """
+        if self._source.template is not None:
+            raise GraphError(
+                "Trainer.model: the model's ops depend on sizes that are open; take it for some sizes, "
+                "trainer.open_model().with_shapes({…}), or run it for any, trainer.open_model().compile()"
+            )
         graph = self._evaluation.graph(ema=ema)
-        return for_inference(graph, outputs, folded=fold_batch_norm, loss=self._loss)
+        return for_inference(graph, outputs, folded=fold_batch_norm, loss=self._source.loss)
+
+    def open_model(
+        self,
+        outputs: Sequence[str | LogicalTensor] | None = None,
+        *,
+        fold_batch_norm: bool = False,
+        ema: bool = False,
+    ) -> OpenGraph:
+        """The same where an `OpenGraph` is trained.
+
+        Args:
+            outputs, fold_batch_norm, ema: see `model`.
+
+        Raises:
+            ArgumentError, ArgumentTypeError, UnsupportedError: see `Graph.for_inference`.
+            GraphError: a graph is trained, which `model` gives.
+        """
+        source = self._source
+        if not isinstance(source, TemplateSource):
+            raise GraphError(
+                "Trainer.open_model: a graph is trained, not an OpenGraph; trainer.model() gives it"
+            )
+        now = {name: copy.copy(one) for name, one in self._state.parameters.items()}
+        now |= {name: copy.copy(one) for name, one in self._evaluation.parameters(ema=ema).items()}
+        return served(source, now, outputs, fold_batch_norm)
 
     # --- files ---------------------------------------------------------------------------------------
 

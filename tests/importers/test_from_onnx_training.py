@@ -224,7 +224,7 @@ def test_errors(options, error, message):
         og.from_onnx(model(LINEAR, WEIGHTS), **options)
 
 
-def test_a_model_that_is_no_graph_says_what_to_give():
+def test_a_model_whose_ops_depend_on_its_sizes_trains_with_all_of_them():
     nodes = [
         node("Shape", "x", "shape"),
         node("ConstantOfShape", "shape", "zeros"),
@@ -232,7 +232,29 @@ def test_a_model_that_is_no_graph_says_what_to_give():
         node("MatMul", "a w", "logits"),
     ]
     opened = model(nodes, {"w": reals(3, 2)}, inputs=(("x", ("n", 3)),), output=("logits", ("n", 2)))
+    whole = og.from_onnx(opened, training=True)
+    assert isinstance(whole, og.OpenGraph)
+
+    def loss(graph):
+        return og.training.cross_entropy(graph, graph.outputs[0], graph.input("labels", "s64", [-1]))
+
+    both = (
+        og.training.Trainer(whole, loss, og.training.SGD(0.5)),
+        trainer(og.from_onnx(opened, training=True, shapes={"x": [4, 3]})),
+    )
+    for _ in range(2):
+        assert len({one.step({"x": X, "labels": Y}) for one in both}) == 1
+    assert np.isfinite(both[0].step({"x": X[:3], "labels": Y[:3]}))
+
+
+def test_a_model_in_stages_says_what_to_give():
+    nodes = [
+        node("NonZero", "x", "places"),
+        node("Shape", "places", "shape"),
+        node("ConstantOfShape", "shape", "zeros"),
+        node("ReduceSum", "zeros", "sum", keepdims=0),
+        node("Add", "x sum", "a"),
+        node("MatMul", "a w", "logits"),
+    ]
     with pytest.raises(og.UnsupportedError, match=r"no single graph.*shapes=\{…\}"):
-        og.from_onnx(opened, training=True)
-    graph = og.from_onnx(opened, training=True, shapes={"x": [4, 3]})
-    assert np.isfinite(trainer(graph).step({"x": X, "labels": Y}))
+        og.from_onnx(model(nodes, {"w": reals(3, 2)}), training=True)

@@ -460,9 +460,7 @@ def test_graphs_of_open_sizes_share_their_parameters():
         assert later.parameters.keys() == six.parameters.keys()
         for name, array in later.parameters.items():
             assert array.tobytes() == six.parameters[name].tobytes(), name
-    with pytest.raises(
-        og.GraphError, match="Trainer takes a Graph, got OpenGraph.*take the graph for some sizes"
-    ):
+    with pytest.raises(og.GraphError, match=r"loss of OpenGraph.* as a function: .*give what adds the loss"):
         og.training.Trainer(whole, whole.outputs[0], og.training.SGD(0.5))
 
 

@@ -324,7 +324,7 @@ def test_what_an_open_graph_can_not_do_says_how():
     with pytest.raises(og.GraphError, match=r"described by hand, and operators don't know its graph"):
         graph.inputs[0] + 1
     with pytest.raises(
-        og.GraphError, match=r"Trainer takes a Graph, got OpenGraph\(x → y\): .* graph.with_shapes"
+        og.GraphError, match=r"the loss of OpenGraph\(x → y\) as a function: .* graph.with_shapes"
     ):
         og.training.Trainer(graph, graph.outputs[0], og.training.SGD(0.1))
     with pytest.raises(og.GraphError, match="with_shapes"):

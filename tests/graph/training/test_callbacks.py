@@ -40,7 +40,7 @@ def loader(**options: Any) -> T.Loader:
 
 
 def weights(trainer: T.Trainer) -> Array:
-    return trainer._graph.parameters["w"].copy()
+    return trainer._source.graph.parameters["w"].copy()
 
 
 def without_times(told: Sequence[T.Epoch]) -> list[Any]:

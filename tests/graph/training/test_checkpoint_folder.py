@@ -72,12 +72,12 @@ def test_the_best_one_stays_under_its_name(tmp_path: Path) -> None:
 
     trainer.fit(
         LOADER, len(goals), training_metrics={"goal": goal},
-        callbacks=[lambda e: seen.append(trainer._graph.parameters["w"].copy()), kept],
+        callbacks=[lambda e: seen.append(trainer._source.graph.parameters["w"].copy()), kept],
     )  # fmt: skip
     assert names(tmp_path) == ["best.safetensors", file(24)]
     kept.load_best()
     assert trainer.steps == 8
-    np.testing.assert_array_equal(trainer._graph.parameters["w"], seen[1])
+    np.testing.assert_array_equal(trainer._source.graph.parameters["w"], seen[1])
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -194,7 +194,7 @@ try:
 except og.GraphFileError as error:
     print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-w = trainer._graph.parameters["w"].copy()
+w = trainer._source.graph.parameters["w"].copy()
 print(trainer.steps, bool(np.isfinite(w).all()))
 again = tests.network(4000)
 print(again.load_newest(sys.argv[1]).name)

@@ -181,7 +181,7 @@ class _Two:
 
 def test_means_are_over_the_examples_of_all_processes() -> None:
     graph, alone = classifier()
-    loss = graph.tensor(alone._loss.id)
+    loss = graph.tensor(alone._source.loss.id)
     trainer = T.Trainer(graph, loss, T.SGD(0.0), comm=_Two())
     assert trainer.validate([FIRST, SECOND]) == alone.validate([FIRST, SECOND])
 
