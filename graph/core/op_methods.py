@@ -18,6 +18,12 @@ from .signatures import BUILDER, ByName, describe
 
 OPTIONS = frozenset(("name", "outputs", "output_type"))
 """What `op` takes beside inputs and attributes."""
+ELSEWHERE = {
+    "backward": "gradients(loss, wrt) adds the backward pass",
+    "grad": "gradients(loss, wrt) adds the backward pass",
+    "vjp": "gradients(outputs, wrt, seed=cotangents) is that product",
+}
+"""What other libraries call what is here under another name."""
 
 
 class OpBuilder(ABC):
@@ -69,6 +75,8 @@ class OpBuilder(ABC):
     def _hint(self, name: str) -> str:
         if name.startswith("_"):  # libraries ask for private names in passing, and want no advice
             return ""
+        if name in ELSEWHERE:
+            return f"; {ELSEWHERE[name]}"
         known = [n for n in dir(self) if not n.startswith("_")]
         exact = next((n for n in known if n.casefold() == name.casefold()), None)
         kinds = [schema.kind for schema in REGISTRY]

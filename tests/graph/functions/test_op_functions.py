@@ -194,6 +194,10 @@ def test_wrong_arguments_of_a_method():
         AttributeError, match="'Graph' has no attribute 'leaky_rleu' .did you mean 'leaky_relu'"
     ):
         graph.leaky_rleu(x)
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'vjp'; gradients\(outputs, wrt, seed=cotangents\)"
+    ):
+        graph.vjp([x], [x], [x])
     with pytest.raises(AttributeError, match="'Graph' has no attribute '__array__'$"):
         _ = graph.__array__
 

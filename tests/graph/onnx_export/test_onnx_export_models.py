@@ -278,3 +278,25 @@ def test_without_the_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(og.UnsupportedError, match="to_onnx needs the package onnx"):
         classifier().to_onnx(tmp_path / "model.onnx")
+
+
+def test_a_quantised_network_is_that_of_onnxruntime(tmp_path):
+    """Integers of a whole network, by pairs of QuantizeLinear and DequantizeLinear; ties may round to either side."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    graph = classifier(batch=-1)
+    batches = [{"image": reals(4, 3, 6, 6, seed=seed)} for seed in range(3)]
+    small = graph.quantize_static(batches)
+    path = tmp_path / "small.onnx"
+    small.to_onnx(path)
+    kinds = [node.op_type for node in onnx.load(path).graph.node]
+    assert kinds.count("QuantizeLinear") >= 2
+    assert {one.data_type for one in onnx.load(path).graph.initializer} >= {TensorProto.INT8}
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")  # no sums that saturate at 16 bits
+    session = onnxruntime.InferenceSession(os.fspath(path), options)
+    for feeds in batches:
+        want = small.compile(backend="numpy")(feeds)["logits"]
+        step = np.abs(want).max() / 127
+        for found in (session.run(None, feeds)[0], og.from_onnx(path).compile()(feeds)["logits"]):
+            assert np.abs(found - want).max() <= 1.5 * step
+            assert np.abs(found - want).mean() < 0.1 * step
