@@ -18,13 +18,25 @@ def columns():
     return {"x": x, "y": x.sum(1, keepdims=True)}
 
 
-def network(comm=None):
+def model(shapes=None):
+    """For batches of any size, or of the one that there is."""
     graph = og.Graph()
-    x, y = graph.input("x", "f32", [-1, 4]), graph.input("y", "f32", [-1, 1])
+    x = graph.input("x", "f32", [-1, 4] if shapes is None else shapes["x"])
     w = graph.parameter(np.zeros((4, 1), np.float32), name="w")
-    found = graph.output(graph.matmul(x, w), name="found")
-    loss = T.mean_squared_error(graph, found, y)
-    return graph, T.Trainer(graph, loss, T.SGD(0.0625, momentum=0.5), deterministic=True, comm=comm)
+    graph.output(graph.matmul(x, w), name="found")
+    return graph
+
+
+def loss_of(graph):
+    return T.mean_squared_error(graph, graph.outputs[0], graph.input("y", "f32", [-1, 1]))
+
+
+def network(comm=None, template=False):
+    graph = model()
+    if template:
+        graph = og.OpenGraph(graph.inputs, [("found", graph.outputs[0])], model)
+    trainer = T.Trainer(graph, loss_of, T.SGD(0.0625, momentum=0.5), deterministic=True, comm=comm)
+    return trainer._source.graph, trainer
 
 
 def loader(comm=None, batch=5, **options):
@@ -35,9 +47,9 @@ def loader(comm=None, batch=5, **options):
 METRICS = {"error": lambda outputs, feeds: np.abs(outputs["found"] - feeds["y"]).ravel()}
 
 
-def fitted(comm=None, epochs=3, batch=5, **options):
+def fitted(comm=None, epochs=3, batch=5, template=False, **options):
     """What fit tells, and where it ends. Losses are told as root mean squares, which are rounded as residuals are."""
-    graph, trainer = network(comm)
+    graph, trainer = network(comm, template)
     told = trainer.fit(
         loader(comm, batch, **options),
         epochs,
@@ -55,6 +67,10 @@ def shares(comm, folder):
 
 def shares_of_single_examples(comm, folder):
     return fitted(comm, batch=2, prefetch=2)
+
+
+def shares_of_a_template(comm, folder):
+    return fitted(comm, template=True)
 
 
 def stops(comm, folder):

@@ -11,7 +11,10 @@ import rank_fits
 from launching import launch, results
 
 
-@pytest.mark.parametrize(("program", "batch"), [("shares", 5), ("shares_of_single_examples", 2)])
+@pytest.mark.parametrize(
+    ("program", "batch"),
+    [("shares", 5), ("shares_of_a_template", 5), ("shares_of_single_examples", 2)],
+)
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_that_share_batches_do_what_one_does(program, batch, ranks, tmp_path):
     alone = rank_fits.fitted(batch=batch)
