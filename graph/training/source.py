@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import cast
 
 from attrs import evolve
 
@@ -113,19 +114,20 @@ def source_of(graph: object, loss: object) -> Source:
             "Trainer takes the loss as a LogicalTensor, or a function that adds it to a graph and returns it, got "
             f"{format_value(loss)}"
         )
+    given = cast("LogicalTensor | LossOf", loss)
     if isinstance(graph, Graph):
-        made, its = _with_loss(graph, loss)
+        made, its = _with_loss(graph, given)
         return Source(made, its, made.inputs)
-    if isinstance(loss, LogicalTensor):
+    if isinstance(given, LogicalTensor):
         raise GraphError(
             f"Trainer takes the loss of {graph!r} as a function: {no_graph_yet(graph)}, or give what adds the loss to "
             "any of its graphs, Trainer(model, lambda graph: cross_entropy(graph, graph.outputs[0], "
             "graph.input('labels', 's64', [-1])), …)"
         )
-    made, its = _with_loss(_example(graph), loss)
+    made, its = _with_loss(_example(graph), given)
     own = {label(t) for t in graph.inputs}
     more = [evolve_tensor(t) for t in made.inputs if label(t) not in own]
-    return TemplateSource(made, its, (*graph.inputs, *more), graph, loss)
+    return TemplateSource(made, its, (*graph.inputs, *more), graph, given)
 
 
 def served(
@@ -179,8 +181,8 @@ def _with_loss(graph: Graph, loss: LogicalTensor | LossOf) -> tuple[Graph, Logic
         ArgumentTypeError, GraphError, ShapeError: a loss that is none.
     """
     made = graph.with_shapes({}) if graph.finalized else copy.copy(graph)
-    found: object = loss if isinstance(loss, LogicalTensor) else loss(made)
-    if not isinstance(found, LogicalTensor):
+    found = cast("object", loss if isinstance(loss, LogicalTensor) else loss(made))
+    if not isinstance(found, LogicalTensor):  # users' functions
         raise ArgumentTypeError(
             f"the function of the loss must return it, a LogicalTensor, got {format_value(found)}"
         )
