@@ -166,24 +166,29 @@ def _folded(name: str) -> str:
     return re.sub(r"(?<=[a-z])[123]d", "", plain)
 
 
-def kind_hint(name: object, kinds: Collection[str], spell: Callable[[str], str] = lambda kind: kind) -> str:
-    """` (did you mean 'Convolution'?)` for what other libraries call an op, or for a name that is close to a kind.
+def kind_advice(name: str, kinds: Collection[str], spell: Callable[[str], str]) -> str:
+    """` (did you mean 'Convolution'?)` for what other libraries call an op, or for another spelling of a kind.
 
     Args:
         name: what the user wrote.
         kinds: that there are.
         spell: from a kind to the name that is wanted.
     """
-    if not isinstance(name, str):
-        return ""
     folded = _folded(name)
     # Another spelling of a kind is that kind, whatever the table has to say of the word.
     same = next((kind for kind in kinds if _folded(kind) == folded), None)
     advice = f"{{{same}}}" if same is not None else KINDS.get(folded)
     if advice is None:
-        return nearest(name, map(spell, kinds))
+        return ""
     spelled = re.sub(r"\{(\w+)\}", lambda kind: repr(spell(kind[1])), advice)
     return f" (did you mean {spelled}?)"
+
+
+def kind_hint(name: object, kinds: Collection[str], spell: Callable[[str], str] = lambda kind: kind) -> str:
+    """What `kind_advice` says, or the kind whose name is close."""
+    if not isinstance(name, str):
+        return ""
+    return kind_advice(name, kinds, spell) or nearest(name, map(spell, kinds))
 
 
 def argument_hint(name: object, known: Iterable[str]) -> str:

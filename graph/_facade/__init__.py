@@ -95,10 +95,9 @@ else:
             return version("onednn-graph")
         if name in _renamed.RENAMED:
             return _renamed.former(name)
-        try:
-            function = getattr(_functions, name)
-        except AttributeError:
-            raise _near.unknown(__name__, name, __dir__()) from None
+        function = _functions.FUNCTIONS.get(name)
+        if function is None:
+            raise _near.unknown(__name__, name, __dir__())
         if name == "quantize":
             function = _renamed.quantize(function)
         if name in _functions.__all__:  # built in, and those stay: the next access finds it at once

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import NoReturn
 
 from onednn_graph.graph.functions.misnamed import hint
 from onednn_graph.ops.errors import nearest
 
-MODULES = ("training", "profiling", "errors", "extend")
-"""Of `onednn_graph`, with names of their own."""
+NAMES = {
+    "errors": """
+        ArgumentError ArgumentTypeError AttributeTypeError AttributeValueError BackendUnavailableWarning
+        BusyMachineWarning CheckpointWarning CompiledAgainWarning DataTypeError FileAccessError GraphError
+        GraphFileError LayoutError LibraryError LostRankWarning MissingFileError OneDNNGraphError
+        OutOfMemoryError PortError ResourceError SchemaError ShapeError SkippedStepWarning SlowTypeWarning
+        TuningCacheWarning UnknownAttributeError UnknownOpError UnsupportedError VerdictStoreWarning
+        WeightsLeftOutWarning
+    """,
+    "extend": """
+        NON_NEGATIVE POSITIVE UNKNOWN_DIM AtLeast AttributeSpec AttributeType Attributes GradientContext
+        GradientRule InferenceContext Kernel OneOf OpNames OpSchema Port Shape register_gradient register_op
+        shape_of_first_input unregister_op
+    """,
+    "profiling": """
+        Considered Event EventKind ExplainedStep Explanation Explanations Line OnlineChoice Profile Report
+        Tried profile
+    """,
+    "training": """
+        EMA LAMB SGD Accuracy Adagrad Adam AdamW Callback Checkpoints Communicator Constant Cosine
+        CosineRestarts CsvLog EarlyStopping Epoch EverySteps Exponential F1Score FromTorch GlooCommunicator
+        InverseSqrt Linear Lion Listener Loader MeanAbsoluteError MeanIoU Metric MpiCommunicator Numbers
+        OneCycle Optimizer Plateau Polynomial Precision PrecisionScore Prefetch RMSprop Ratios RecallScore
+        Reduction Schedule StepDecay StepDone TensorBoardLog Trainer Transform WarmUp binary_cross_entropy
+        binary_cross_entropy_with_logits cosine_embedding cross_entropy ctc gloo hinge huber kl_divergence
+        mean_absolute_error mean_squared_error mpi negative_log_likelihood replace_head smooth_l1
+        triplet_margin
+    """,
+}
+"""Module → its names. They stand here once more since asking for a name that is nowhere, as `hasattr` does, must not
+import them all."""
 
 
 def unknown(module: str, name: str, known: Iterable[str]) -> AttributeError:
@@ -37,9 +65,13 @@ def refusing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
 
 
 def _hint(module: str, name: str, known: Iterable[str]) -> str:
-    for other in MODULES:
-        its: list[str] = import_module(f"onednn_graph.{other}").__all__
-        same = next((one for one in its if one.casefold() == name.casefold()), None)
-        if same is not None and module != f"onednn_graph.{other}":
-            return f" (did you mean 'onednn_graph.{other}.{same}'?)"
-    return hint(name, known) if module == "onednn_graph" else nearest(name, known)
+    elsewhere = {
+        one.casefold(): f"onednn_graph.{other}.{one}"
+        for other, names in NAMES.items()
+        if module != f"onednn_graph.{other}"
+        for one in names.split()
+    }
+    if module == "onednn_graph":
+        return hint(name, known, elsewhere)
+    its = elsewhere.get(name.casefold())
+    return nearest(name, known) if its is None else f" (did you mean '{its}'?)"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ...ops.data_types import data_type_hint
 from ...ops.errors import nearest
-from ...ops.hints import kind_hint
+from ...ops.hints import kind_advice
 from ...ops.registry import REGISTRY
+from ..core.signatures import MARKS
 from ..model.builder import snake_case
 
 ELSEWHERE = {
@@ -21,16 +22,18 @@ ELSEWHERE = {
 """Where something is that other libraries have in their module."""
 
 
-def hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> str:
     """` (did you mean 'x'?)`, or an empty string.
 
     Args:
         known: names that there are.
+        elsewhere: what to say for names of other modules, in small letters.
     """
-    if name.startswith("_"):  # libraries ask for private names in passing, and want no advice
-        return ""
-    elsewhere = ELSEWHERE.get(name.casefold())
-    if elsewhere is not None:
-        return f" (did you mean '{elsewhere}'?)"
-    kinds = [schema.kind for schema in REGISTRY]
-    return data_type_hint(name) or kind_hint(name, kinds, snake_case) or nearest(name, known)
+    folded = name.casefold()
+    if folded in ELSEWHERE:
+        return f" (did you mean '{ELSEWHERE[folded]}'?)"
+    kinds = [schema.kind for schema in REGISTRY if schema.kind not in MARKS]
+    own = data_type_hint(name) or kind_advice(name, kinds, snake_case)
+    if own or folded not in elsewhere:
+        return own or nearest(name, map(snake_case, kinds)) or nearest(name, known)
+    return f" (did you mean '{elsewhere[folded]}'?)"

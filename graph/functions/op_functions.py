@@ -10,7 +10,6 @@ from ...ops.hints import argument_hint
 from ...ops.schema import OpNames, OpSchema
 from ..core.signatures import EAGER, MARKS, ByName, attribute_names, describe, options
 from .eager import run_op
-from .misnamed import hint
 
 
 def _function(name: str, schema: OpSchema, names: OpNames) -> FunctionType:
@@ -56,7 +55,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> FunctionType:
     function = FUNCTIONS.get(name)
     if function is None:
-        raise AttributeError(
-            f"module 'onednn_graph' has no attribute '{name}'{hint(name, FUNCTIONS.names())}"
-        )
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name)
     return function

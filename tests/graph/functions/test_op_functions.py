@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
+from onednn_graph import _near
 from onednn_graph.graph.core import op_methods
 from onednn_graph.graph.core.signatures import ByName
 from onednn_graph.graph.functions import generate, op_functions
@@ -343,6 +345,10 @@ def test_a_graph_is_copied_as_before():
         (og, "from_onx", "from_onnx"),
         (og, "EarlyStopping", "onednn_graph.training.EarlyStopping"),
         (og, "adam", "onednn_graph.training.Adam"),
+        (og, "Linear", "matmul', whose third input is the bias"),
+        (og, "linear", "matmul', whose third input is the bias"),
+        (og, "Sequential", "Graph"),
+        (og, "Wildcard", None),
         (og, "SkippedStepWarnin", None),
         (og.training, "EarlyStoping", "EarlyStopping"),
         (og.training, "CrossEntropy", "cross_entropy"),
@@ -357,5 +363,20 @@ def test_a_name_that_is_misspelled_leads_to_the_near_one(module, name, wanted):
     with pytest.raises(AttributeError) as caught:
         getattr(module, name)
     said = f"module '{module.__name__}' has no attribute '{name}'"
-    assert str(caught.value) == said + (f" (did you mean '{wanted}'?)" if wanted else "")
+    quoted = "" if wanted is None else f"'{wanted}" + ("" if "'" in wanted else "'")
+    assert str(caught.value) == said + (f" (did you mean {quoted}?)" if quoted else "")
     assert not hasattr(module, name)
+
+
+def test_names_of_other_modules_are_known_without_their_import():
+    """A miss tells where a name is, and costs nothing."""
+    for module, names in _near.NAMES.items():
+        assert sorted(names.split()) == sorted(getattr(og, module).__all__), module
+    imported = processes.printed("""
+import json, sys, onednn_graph as og
+before = {*sys.modules}
+print(json.dumps([hasattr(og, name) for name in ("tools", "EarlyStopping", "Linear", "_hidden")]))
+made = sorted(name for name in {*sys.modules} - before if name.startswith("onednn_graph"))
+assert not made, made
+""")
+    assert imported == [False] * 4
