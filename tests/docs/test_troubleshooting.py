@@ -138,9 +138,9 @@ def without_the_library(patch):
 
 
 def busy(patch):
-    patch.setattr(crowding, "_said", [])
+    patch.setattr(crowding, "_found", [])
     patch.setattr(crowding, "get_num_threads", lambda: 4)
-    patch.setattr(crowding, "crowd", lambda: "the load is 9.0 on 4 CPUs")
+    patch.setattr(crowding, "crowd", lambda: "the load of others is 9.0 on 4 CPUs")
     patch.setitem(sys.modules, "torch", sys)
     crowding.warn_of_crowd()
 

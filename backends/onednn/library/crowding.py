@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from ....graph.runtime.callers import outside
@@ -17,38 +19,63 @@ PRESSURE = Path("/proc/pressure/cpu")
 MUCH_PRESSURE = 20.0
 """Per cent of the last minute."""
 MUCH_LOAD = 1.25
-"""Threads that run or wait, for each CPU, where the system doesn't say pressure."""
+"""Threads of others that run or wait, for each CPU, where the system doesn't say pressure."""
+SOME_LOAD = 1.0
+"""As many where it does: who waits for whom it doesn't tell, and those who wait may all be of this process."""
+MINUTE = 60.0
+"""Seconds that the system's numbers are about."""
+OURSELVES = Path("/proc/self")
 
-_said: list[str] = []
+_found: list[str | None] = []
+"""What `crowd` has said, once it was asked."""
 
 
 def crowd(pressure: Path = PRESSURE) -> str | None:
-    """What tells that more threads want CPUs than there are, in words; None where all have theirs.
+    """What tells that others keep the CPUs busy, in words; None where they don't.
 
-    Two small reads: it is asked once, when the library is loaded.
+    Some small reads: it is asked once in a process.
     """
+    try:
+        load, cpus = max(0.0, os.getloadavg()[0] - own_load()), os.cpu_count() or 1
+    except (OSError, AttributeError):
+        return None
     try:
         some = dict(word.split("=") for word in pressure.read_text("utf-8").splitlines()[0].split()[1:])
         waited = float(some["avg60"])
     except (OSError, ValueError, LookupError):
-        try:
-            load, cpus = os.getloadavg()[0], os.cpu_count() or 1
-        except (OSError, AttributeError):
-            return None
-        return f"the load is {load:.1f} on {cpus} CPUs" if load > MUCH_LOAD * cpus else None
-    return (
-        f"threads waited for a CPU in {waited:.0f} % of the last minute" if waited >= MUCH_PRESSURE else None
-    )
+        return f"the load of others is {load:.1f} on {cpus} CPUs" if load > MUCH_LOAD * cpus else None
+    if waited < MUCH_PRESSURE or load < SOME_LOAD:
+        return None
+    return f"threads waited for a CPU in {waited:.0f} % of the last minute"
+
+
+def own_load(process: Path = OURSELVES) -> float:
+    """About how many threads of this process ran or waited for a CPU in the last minute; 0 where nobody tells.
+
+    Of a process that is older it is the mean since its start. Threads that have ended don't count.
+    """
+    total = 0
+    try:
+        # Behind the name, which may have anything in it, `starttime` is the 20th field.
+        started = int((process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+        for thread in (process / "task").iterdir():
+            with suppress(OSError):  # of a thread that has ended meanwhile
+                ran, waited, *_ = (thread / "schedstat").read_text("utf-8").split()
+                total += int(ran) + int(waited)
+    except (OSError, ValueError, LookupError, AttributeError):
+        return 0.0
+    return total / 1e9 / max(MINUTE, age)
 
 
 def warn_of_crowd() -> None:
     """Says once that threads spin for long beside other processes, in a process whose OpenMP others have loaded."""
-    if _said or get_num_threads() == 1:
+    if _found or get_num_threads() == 1:
         return
     words = crowd()
+    _found.append(words)  # before the warning, which may be an error: the next call goes on
     if words is None:
         return
-    _said.append(words)
     by = "by torch" if "torch" in sys.modules else "by others"
     warnings.warn(
         f"GNU OpenMP was loaded {by} before oneDNN, so that its threads wait in loops of milliseconds, and the machine "

@@ -22,13 +22,12 @@ from ....ops.records import frozen
 from ....ops.values import format_value
 from .capabilities import Capabilities, capabilities_of
 from .cpu import cpu_kind
-from .crowding import warn_of_crowd
 from .enumerators import CpuIsa
 from .finding import DISTRIBUTION, DISTRIBUTION_VERSION, VARIABLE, Found, find_library, name_library
 from .prototypes import LATER_PROTOTYPES, PROTOTYPES
 from .runtimes import GNU_OPENMP, Held, Runtime, runtime_of
 from .signals import shelter
-from .waiting import LOADED_BY_OTHERS, short_waits
+from .waiting import short_waits
 
 Version = tuple[int, int]
 """Major and minor: what one of them does, its patches do."""
@@ -250,8 +249,6 @@ def _loaded(found: Found) -> Library:
     c.dnnl_primitive_desc_query_md.restype = c_void_p
     c.dnnl_get_effective_cpu_isa.restype = c_int
     words = waiting if runtime.name == GNU_OPENMP else f"as {runtime.name} has it"
-    if words == LOADED_BY_OTHERS:
-        warn_of_crowd()
     build = () if found.is_wheel else ((told.hash or b"").decode(), runtime.name)
     return Library(found.path, version, c, runtime, capabilities, found.source, (*version, *build), words)
 
