@@ -1,8 +1,11 @@
 """What all tests share."""
 
+import atexit
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import tomllib
 from pathlib import Path
@@ -26,6 +29,9 @@ settings.load_profile("tests")
 ROOT = Path(__file__).parent.parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="onednn_graph-settings-")
+"""No test has the library that the user has made the default; modules of tests load one when they are imported."""
+atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     # Processes side by side that each have a thread for every CPU spend most of their time waiting in a loop. Kernels

@@ -1,7 +1,9 @@
 """`onednn-graph library`: builds of oneDNN that are found, shown, made the default and packed."""
 
+import errno
 import json
 import os
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -12,6 +14,7 @@ pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
 import onednn_graph as og
 from cli_calls import call, wide_terminal  # noqa: F401 -- a fixture
+from conftest import ROOT
 from onednn_graph.backends.onednn.library import finding, remembered
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.tools.library import packing, probing
@@ -40,7 +43,10 @@ def built(onednn, tmp_path):
     for name in packing.LICENCES:
         (tmp_path / "source" / name).write_text(f"{name} of oneDNN")
     (folder / "libdnnl.so.3.2").symlink_to(load().path)
-    shutil.copy(load().path, folder / "libdnnl.so.3")
+    try:
+        os.link(load().path, folder / "libdnnl.so.3")  # never to be written to
+    except OSError:  # on another disk
+        shutil.copy(load().path, folder / "libdnnl.so.3")
     return folder / "libdnnl.so.3"
 
 
@@ -127,6 +133,7 @@ def test_a_choice_that_is_gone_is_said_with_the_way_out(built):
 
 def test_a_choice_that_has_become_another_file_is_said_with_the_way_out(built):
     call("library", "use", built)
+    built.unlink()
     shutil.copy(_libm(), built)
     told = printed("import json, onednn_graph as og; print(json.dumps(og.list_backends()))")
     assert "is no libdnnl" in told["onednn"]
@@ -134,23 +141,58 @@ def test_a_choice_that_has_become_another_file_is_said_with_the_way_out(built):
 
 
 def _libm():
-    (line,) = {one.split()[-1] for one in Path("/proc/self/maps").read_text().splitlines() if "/libm" in one}
-    return line
+    """The library of mathematics, which this process has loaded; other files begin with that word too, libmvec say."""
+    mapped = {Path(one.split()[-1]) for one in Path("/proc/self/maps").read_text().splitlines() if "/" in one}
+    return next(one for one in mapped if re.fullmatch(r"libm(-\d.*)?\.so(\.\d+)*", one.name))
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\0\0", b"\xff\xfe\n", b"\n\n", "ä\n".encode()],
-    ids=["empty", "null", "bytes", "lines", "name"],
+    [b"\0\0", b"/x\0", b"\xff\xfe\n", "ä\n".encode(), b"libdnnl.so.3", b"~/libdnnl.so.3"],
+    ids=["null", "with null", "bytes", "name", "in the folder", "at home"],
 )
-def test_a_file_of_settings_that_says_nothing_is_none_or_an_error(content, onednn):
-    file = remembered.settings_file()
-    file.parent.mkdir(parents=True)
-    file.write_bytes(content)
-    try:
+def test_a_choice_that_is_no_absolute_path_is_said_with_the_way_out(content, onednn, tmp_path, monkeypatch):
+    """A file of that name in the folder that a program is started in might be anybody's."""
+    monkeypatch.chdir(tmp_path)
+    Path("libdnnl.so.3").write_bytes(b"\x7fELF" + bytes(14) + b"\x3e\0")
+    settings_file().write_bytes(content)
+    with pytest.raises(og.errors.LibraryError, match="must have an absolute path.*library use default"):
         finding.find_library()
-    except og.errors.LibraryError as error:
-        assert "library use default" in str(error)  # noqa: PT017 -- either is right
+    assert "library use default" in call("library", "list", code=1)
+    assert call("library", "use", "default").startswith("forgotten; ")
+    assert remembered.remembered() is None
+
+
+def settings_file():
+    file = remembered.settings_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"])
+def test_an_empty_file_of_settings_chooses_nothing(content, onednn):
+    settings_file().write_bytes(content)
+    assert remembered.remembered() is None
+
+
+def test_settings_that_cant_be_read_are_no_wheel(onednn, monkeypatch):
+    """A folder in their place, or another user's file: something was chosen, and nobody knows what."""
+    settings_file().mkdir()
+    with pytest.raises(og.errors.LibraryError, match="can't be read.*Is a directory.*mend or remove"):
+        finding.find_library()
+    settings_file().rmdir()
+
+    def refused(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", refused)
+        with pytest.raises(og.errors.LibraryError, match="can't be read.*Permission denied"):
+            finding.find_library()
+    folder = settings_file().parent
+    folder.rmdir()
+    folder.write_text("a file in the place of the folder")
+    assert remembered.remembered() is None
 
 
 def test_what_is_no_library_of_onednn(tmp_path):
@@ -160,12 +202,20 @@ def test_what_is_no_library_of_onednn(tmp_path):
     assert remembered.remembered() is None
 
 
-def test_a_file_that_ends_the_process_is_told_of(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("number", "name"), [(11, "SIGSEGV"), (40, "signal 40")])
+def test_a_file_that_ends_the_process_is_told_of(number, name, monkeypatch, tmp_path):
+    """Real-time signals have no names."""
     killer = tmp_path / "python"
-    killer.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    killer.write_text(f"#!/bin/sh\nkill -{number} $$\n")
     killer.chmod(0o755)
     monkeypatch.setattr(probing.sys, "executable", str(killer))
-    assert probing.probe(Path("/x/libdnnl.so")).problem.endswith("by SIGSEGV")
+    assert probing.probe(Path("/x/libdnnl.so")).problem.endswith(f"by {name}")
+
+
+def test_modules_in_the_folder_are_not_pythons(onednn, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("json.py").write_text("raise SystemExit('this is no module of JSON')")
+    assert probing.probe(load().path).problem == ""
 
 
 def test_a_wheel_is_preferred_where_it_is_installed(built, tmp_path, monkeypatch):
@@ -208,6 +258,36 @@ def test_a_library_that_needs_what_lies_beside_it_stays_where_it_is(built, tmp_p
     assert "needs what lies beside it (libgomp.so.1: no such file)" in said
     assert f"onednn-graph library use {built}" in said
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_what_is_packed_is_what_was_tried(onednn, tmp_path, monkeypatch):
+    """Though the file becomes another one meanwhile."""
+    file = tmp_path / "libdnnl.so.3"
+    file.write_bytes(b"before")
+    tried = []
+
+    def replacing(path, *, alone=False):
+        tried.append(path.read_bytes())
+        file.write_bytes(b"afterwards")
+        return probing.Build(version="3.99", threads="threads")
+
+    monkeypatch.setattr(packing, "probe", replacing)
+    wheel, build, _ = packing.pack(file, tmp_path / "out")
+    with zipfile.ZipFile(wheel) as archive:
+        assert [archive.read(f"onednn_graph_library/{packing.FILE}")] == tried == [b"before"]
+    assert build.version == "3.99"
+    assert wheel.name.startswith("onednn_graph_library-3.99-")
+
+
+def test_the_suite_itself_heeds_no_choice_of_the_users(built):
+    call("library", "use", built)
+    code = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import conftest
+print(json.dumps(conftest.load().source))
+"""
+    assert printed(code, str(ROOT / "tests")) != remembered.WHO
 
 
 def test_a_time_that_is_none(built, tmp_path, monkeypatch):

@@ -185,8 +185,7 @@ def _pack(
       onednn-graph library pack libdnnl.so.3 --out wheels && pip install wheels/onednn_graph_library-*.whl
     """
     with working(f"packing {file}"):
-        path, build = _of_file(file)
-        wheel, licences = pack(path, build, out)
+        wheel, build, licences = pack(_of_file(file)[0], out)
     if as_json:
         emit_json({"wheel": str(wheel), "version": build.version, "licences": [str(one) for one in licences]})
         return

@@ -40,16 +40,15 @@ def licences(path: Path) -> list[Path]:
     return []
 
 
-def pack(path: Path, build: Build, folder: Path) -> tuple[Path, list[Path]]:
+def pack(path: Path, folder: Path) -> tuple[Path, Build, list[Path]]:
     """Writes the wheel of a library.
 
     Args:
         path: of the library, without links.
-        build: what it is.
         folder: where the wheel goes.
 
     Returns:
-        The wheel, and the licences that went along.
+        The wheel, what is in it, and the licences that went along.
 
     Raises:
         ArgumentError: SOURCE_DATE_EPOCH is no time.
@@ -58,20 +57,23 @@ def pack(path: Path, build: Build, folder: Path) -> tuple[Path, list[Path]]:
     """
     when = _when()
     folder.mkdir(parents=True, exist_ok=True)
+    library = (
+        path.read_bytes()
+    )  # once: what is packed is what was tried, whoever writes to the file meanwhile
     with tempfile.TemporaryDirectory(dir=folder) as elsewhere:
         copy = Path(elsewhere, FILE)
-        copy.write_bytes(path.read_bytes())
-        alone = probe(copy, alone=True)
-    if alone.problem:
-        reason = alone.problem.removeprefix(f"{copy} can't be loaded: ").partition(";")[0]
+        copy.write_bytes(library)
+        build = probe(copy, alone=True)
+    if build.problem:
+        reason = build.problem.removeprefix(f"{copy} can't be loaded: ").partition(";")[0]
         raise LibraryError(
             f"{path} needs what lies beside it ({reason}) and would not load from a wheel; "
             f"leave it where it is: onednn-graph library use {path}"
         )
     found = licences(path)
     wheel = folder / f"{PACKAGE}-{build.version}-{TAG}.whl"
-    _write(wheel, _members(path, build, found), when)
-    return wheel, found
+    _write(wheel, _members(library, build, found), when)
+    return wheel, build, found
 
 
 def _when() -> tuple[int, int, int, int, int, int]:
@@ -83,7 +85,7 @@ def _when() -> tuple[int, int, int, int, int, int]:
     return time.gmtime(min(max(int(text), EARLIEST), LATEST))[:6]
 
 
-def _members(path: Path, build: Build, found: list[Path]) -> dict[str, bytes]:
+def _members(library: bytes, build: Build, found: list[Path]) -> dict[str, bytes]:
     """Name in the archive → content."""
     info = f"{PACKAGE}-{build.version}.dist-info"
     metadata = [
@@ -103,7 +105,7 @@ def _members(path: Path, build: Build, found: list[Path]) -> dict[str, bytes]:
     doc = f'"""oneDNN {build.version}, which onednn_graph takes where this is installed."""\n'
     return {
         f"{PACKAGE}/__init__.py": doc.encode(),
-        f"{PACKAGE}/{FILE}": path.read_bytes(),
+        f"{PACKAGE}/{FILE}": library,
         f"{info}/METADATA": "".join(f"{line}\n" for line in metadata).encode(),
         f"{info}/WHEEL": "".join(f"{line}\n" for line in wheel).encode(),
         **{f"{info}/licenses/{one.name}": one.read_bytes() for one in found},

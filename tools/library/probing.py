@@ -50,7 +50,8 @@ def probe(path: Path, *, alone: bool = False) -> Build:
     environment = {**os.environ, VARIABLE: str(path)}
     if alone:
         environment.pop("LD_LIBRARY_PATH", None)
-    command = [sys.executable, "-m", "onednn_graph.tools.library.probing"]
+    # Without the folder that we are in: a json.py there would be imported instead of Python's.
+    command = [sys.executable, "-P", "-m", "onednn_graph.tools.library.probing"]
     try:
         done = subprocess.run(
             command,
@@ -66,12 +67,18 @@ def probe(path: Path, *, alone: bool = False) -> Build:
     told = [line.removeprefix(TAG) for line in done.stdout.splitlines() if line.startswith(TAG)]
     if done.returncode == 0 and told:
         found: dict[str, Any] = json.loads(told[-1])
-        return Build(**found | {name: (*found.get(name, ()),) for name in ("has", "lacks")})
+        found |= {name: tuple(found.get(name, ())) for name in ("has", "lacks")}
+        return Build(**found)
     if done.returncode < 0:
-        return Build(
-            problem=f"{path} ends the process that loads it by {signal.Signals(-done.returncode).name}"
-        )
+        return Build(problem=f"{path} ends the process that loads it by {_signal(-done.returncode)}")
     return Build(problem=f"{path} can't be loaded: {one_line(done.stderr.strip()[-200:])}")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the real-time signals, of which the first and the last have names
+        return f"signal {number}"
 
 
 def _told() -> dict[str, Any]:

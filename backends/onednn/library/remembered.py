@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from ....ops.errors import LibraryError
+from ....ops.values import format_value
 
 WHO = "`onednn-graph library use`"
 FORGET = "`onednn-graph library use default` forgets it"
@@ -23,15 +23,28 @@ def settings_file() -> Path | None:
 
 
 def remembered() -> Path | None:
-    """What was chosen, whether it is still there or not; None where nothing was, or nobody can read it."""
+    """What was chosen, whether it is still there or not; None where nothing was.
+
+    Raises:
+        LibraryError: the choice can't be read, or is no absolute path: whose file that is would depend on the folder
+            that a program happens to be started in.
+    """
     file = settings_file()
     if file is None:
         return None
     try:
         text = file.read_bytes().decode("utf-8", "surrogateescape").strip()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return Path(text) if text and "\0" not in text else None
+    except OSError as error:
+        raise LibraryError(
+            f"what {WHO} has chosen can't be read: {file}: {error.strerror or error}; mend or remove that"
+        ) from error
+    if text and ("\0" in text or not Path(text).is_absolute()):
+        raise LibraryError(
+            f"{file}, of {WHO}, must have an absolute path, got {format_value(text)}; {FORGET}"
+        )
+    return Path(text) if text else None
 
 
 def remember(path: Path) -> Path:
@@ -58,8 +71,10 @@ def forget() -> bool:
     Raises:
         OSError: it can't be removed.
     """
-    file, before = settings_file(), remembered()
-    if file is not None:
-        with suppress(FileNotFoundError, NotADirectoryError):
+    file = settings_file()
+    try:
+        if file is not None:
             file.unlink()
-    return before is not None
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return file is not None
