@@ -31,7 +31,7 @@ from onednn_graph.backends.onednn.library.enumerators import CpuIsa
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.backends.onednn.plan.work import AMOUNTS, Work
 from onednn_graph.backends.onednn.weight_gradients.cost import CostModel, CpuClass, cost_data, measured
-from onednn_graph.backends.onednn.weight_gradients.cost_file import heads, section, written
+from onednn_graph.backends.onednn.weight_gradients.cost_file import sections, unpacked, written
 from onednn_graph.tools.information import cpu_name
 from onednn_graph.tools.measuring import LayerLimits, Measured, Sample, best, chosen, sampling
 from scipy.optimize import least_squares, nnls
@@ -169,11 +169,7 @@ def write(path: Path, facts: dict[str, Any], model: CostModel) -> None:
     """Puts an entry into the data, in the place of the one of its family, ISA and threads."""
     content = path.read_bytes() if path.exists() else written([])
     here = {**facts, "date": datetime.date.today().isoformat(), "package": version("onednn-graph")}
-    entries = [
-        (told, *section(content, number))
-        for number, told in enumerate(heads(content))
-        if _of(told) != _of(here)
-    ]
+    entries = [(told, *unpacked(section)) for told, section in sections(content) if _of(told) != _of(here)]
     entries.append((here, model.coefficients, model.corrections))
     path.write_bytes(written(sorted(entries, key=lambda entry: _place(entry[0]))))
 

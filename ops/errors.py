@@ -164,7 +164,6 @@ def near_pattern(pattern: str, known: Iterable[str]) -> str:
         if at >= 0:
             return f" (did you mean '*{name[at : at + len(word)]}*'?)"
     parts = {part.casefold(): part for name in names for part in name.split(".")}
-    close = _close(word, parts)
-    if nearest(pattern, names) or not close:
-        return nearest(pattern, names)
-    return f" (did you mean '*{parts[close[0]]}*'?)"
+    whole = nearest(pattern, names)
+    close = [] if whole else _close(word, parts)
+    return f" (did you mean '*{parts[close[0]]}*'?)" if close else whole

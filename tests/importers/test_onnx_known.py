@@ -1,6 +1,7 @@
 """What the translations know of ONNX's ops, held against every version of every op that the package onnx defines."""
 
 import collections
+from types import SimpleNamespace
 
 import numpy as np
 import onednn_graph as og
@@ -11,7 +12,7 @@ from onednn_graph.graph.onnx.known import KNOWN, MANY, NEWEST_OPSET, Schemas
 from onednn_graph.graph.onnx.node import Node
 from onednn_graph.graph.onnx.table import TABLE
 from onnx_cases import cases, given
-from onnx_ops_page import DEFINED_BY_OTHERS, PAGE, RUN_BY_NOBODY, kinds, page
+from onnx_ops_page import DEFINED_BY_OTHERS, PAGE, RUN_BY_NOBODY, kinds, of_the_page, page
 from onnx_oracle import IMAGE, NEWEST, check, helper, integers, model_of, normal, onnx, scalar
 from rows import each
 
@@ -270,15 +271,26 @@ def test_the_page_of_the_ops_is_up_to_date():
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
+def named(schema):
+    return f"{schema.domain}.{schema.name}".lstrip(".")
+
+
 def test_every_op_of_onnx_is_on_the_page():
     """Of every domain of the package onnx, in every version: in a row, by others, or among those that nobody runs."""
-    named = {*kinds(), *DEFINED_BY_OTHERS, *RUN_BY_NOBODY}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain == "" and schema.since_version > NEWEST_OPSET:
-            continue
-        name = f"{schema.domain}.{schema.name}".lstrip(".")
-        assert name in named, f"{name}: nothing is known of it"
-    for schema in onnx.defs.get_all_schemas():
-        if f"{schema.domain}.{schema.name}".lstrip(".") in DEFINED_BY_OTHERS:
+    known = {*kinds(), *DEFINED_BY_OTHERS, *RUN_BY_NOBODY}
+    history = of_the_page(onnx.defs.get_all_schemas_with_history(), INSTALLED)
+    assert len(history) > 500
+    assert {*map(named, history)} <= known, "nothing is known of these"
+    for schema in of_the_page(onnx.defs.get_all_schemas(), INSTALLED):
+        if named(schema) in DEFINED_BY_OTHERS:
             assert schema.has_function or schema.has_context_dependent_function, schema.name
     assert not {*RUN_BY_NOBODY, *DEFINED_BY_OTHERS}.intersection(kinds())
+
+
+def test_what_a_later_onnx_adds_has_no_row_yet():
+    """In domains with versions, in previews, which have none, and in a domain that is new."""
+    pairs = [("", NEWEST_OPSET), ("", NEWEST_OPSET + 1), ("ai.onnx.ml", 5), ("ai.onnx.ml", 6)]
+    pairs += [("ai.onnx.preview", 1), ("ai.onnx.new", 1)]
+    schemas = [SimpleNamespace(domain=domain, since_version=version) for domain, version in pairs]
+    assert of_the_page(schemas, NEWEST_OPSET) == [*schemas[0:3:2], *schemas[4:]]
+    assert of_the_page(schemas, NEWEST_OPSET + 1) == schemas[0:3:2]

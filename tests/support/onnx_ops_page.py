@@ -5,7 +5,7 @@ from pathlib import Path
 from onednn_graph.graph.onnx.contrib.table import REWRITES
 from onednn_graph.graph.onnx.control import CONTROL
 from onednn_graph.graph.onnx.folding import BY_REFERENCE, DRAWS
-from onednn_graph.graph.onnx.known import KNOWN
+from onednn_graph.graph.onnx.known import KNOWN, NEWEST_OPSET
 from onednn_graph.graph.onnx.own import OWN
 from onednn_graph.graph.onnx.plain import NEAR, PLAIN
 
@@ -13,6 +13,8 @@ DEFINED_BY_OTHERS = ("CausalConvWithState", "LinearAttention", "SwiGLU", "ai.onn
 """Ops that no table has: ONNX defines them by ops that tables have."""
 RUN_BY_NOBODY = ("MaxRoiPool", "ai.onnx.preview.training.Gradient")
 """Ops of ONNX that nobody runs."""
+NEWEST_OF = {"": NEWEST_OPSET, "ai.onnx.ml": 5}
+"""Domain → the newest version that the page knows."""
 PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "onnx-ops.md"
 HEAD = """# Ops of ONNX
 
@@ -35,6 +37,25 @@ def kinds():
     """All ops that have a row."""
     known = {*KNOWN, *REWRITES, *OWN, *PLAIN, *NEAR, *CONTROL, *DRAWS, *BY_REFERENCE}
     return sorted(known, key=lambda kind: ("." in kind, kind))
+
+
+def of_the_page(schemas, installed):
+    """The definitions that the page must know: what a later package onnx adds has no row yet.
+
+    Args:
+        schemas: of any domains.
+        installed: opset of the package that has them, by which domains beside those of `NEWEST_OF` are as old as the
+            page or newer: those of previews change without a new version.
+    """
+    return [
+        one
+        for one in schemas
+        if (
+            one.since_version <= NEWEST_OF[one.domain]
+            if one.domain in NEWEST_OF
+            else installed <= NEWEST_OPSET
+        )
+    ]
 
 
 def page():

@@ -175,7 +175,9 @@ def main() -> int:
             continue
         add(record, effective, counted(args.library, args, isa))
         write(path, record)
-    write(PROVEN / path.name, proven_of(record))
+    proven = proven_of(record)
+    if proven["implementations"]:  # of reproducers alone nothing comes
+        write(PROVEN / path.name, proven)
     known = records()
     for name, ends in history(known).items():
         print(f"{name}: {', '.join(f'{build} {end}' for build, end in ends.items())}")

@@ -21,7 +21,7 @@ from attrs import field
 from ....ops.records import frozen
 from ..library.cpu import cpu_family
 from ..plan.work import Work
-from .cost_file import Tree, heads, section
+from .cost_file import Tree, sections, unpacked
 
 FILE = "cost_data.bin"
 UNMEASURED_ISA, MEASURED_ISA = "avx512_core_amx", "avx512_core_bf16"
@@ -93,14 +93,14 @@ def _leaf(tree: Tree, traits: Sequence[float]) -> float:
 
 
 @functools.cache
-def _heads() -> Sequence[Mapping[str, Any]]:
-    return heads(content())
+def _sections() -> Sequence[tuple[Mapping[str, Any], bytes]]:
+    return sections(content())
 
 
 @functools.cache
 def _read(number: int) -> CostModel:
-    told = _heads()[number]
-    coefficients, corrections = section(content(), number)
+    told, section = _sections()[number]
+    coefficients, corrections = unpacked(section)
     return CostModel(
         family=told["family"],
         isa=told["isa"],
@@ -112,7 +112,7 @@ def _read(number: int) -> CostModel:
 
 def measured() -> tuple[CostModel, ...]:
     """All models of the data file."""
-    return tuple(map(_read, range(len(_heads()))))
+    return tuple(map(_read, range(len(_sections()))))
 
 
 def content() -> bytes:
@@ -132,7 +132,7 @@ def cost_data(isa: str, threads: int, family: str | None = None) -> CostModel:
     families = (cpu_family() if family is None else family, USUAL_FAMILY)
 
     def distance(number: int) -> tuple[int, int, bool, int]:
-        model = _heads()[number]
+        model, _ = _sections()[number]
         return (
             order.index(CpuClass.of(model["isa"])),
             families.index(model["family"]) if model["family"] in families else len(families),
@@ -140,4 +140,4 @@ def cost_data(isa: str, threads: int, family: str | None = None) -> CostModel:
             abs(model["threads"] - threads),
         )
 
-    return _read(min(range(len(_heads())), key=distance))
+    return _read(min(range(len(_sections())), key=distance))

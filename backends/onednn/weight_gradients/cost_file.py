@@ -66,16 +66,20 @@ def _trees(what: Sequence[int], values: Sequence[float]) -> Sequence[Tree]:
     return stack
 
 
-def heads(content: bytes) -> list[dict[str, Any]]:
-    """What is said of each section: machine, date, and `bytes`, its length."""
-    return json.loads(content[: content.index(b"\n")])
+def sections(content: bytes) -> list[tuple[dict[str, Any], bytes]]:
+    """What is said of each section, machine and date, and the section as it lies there."""
+    line, _, rest = content.partition(b"\n")
+    found: list[tuple[dict[str, Any], bytes]] = []
+    for told in json.loads(line):
+        length = told.pop("bytes")
+        found.append((told, rest[:length]))
+        rest = rest[length:]
+    return found
 
 
-def section(content: bytes, number: int) -> tuple[Mapping[str, Any], Mapping[str, Trees]]:
+def unpacked(section: bytes) -> tuple[Mapping[str, Any], Mapping[str, Trees]]:
     """Coefficients and corrections of a section: family → kind → seconds per unit, or trees."""
-    lengths = [one["bytes"] for one in heads(content)]
-    start = content.index(b"\n") + 1 + sum(lengths[:number])
-    text = zlib.decompress(content[start : start + lengths[number]])
+    text = zlib.decompress(section)
     end = text.index(b"\n")
     told: dict[str, Any] = json.loads(text[:end])
     rest = np.frombuffer(text, np.uint8, offset=end + 1)
@@ -112,7 +116,7 @@ def _read(told: Mapping[str, Any], data: Array) -> tuple[Trees, int]:
 
 
 def written(entries: Iterable[tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]]) -> bytes:
-    """The bytes of a file, always the same of the same entries.
+    """The bytes of a file; of the same entries they are the same with the same zlib, and with any once unpacked.
 
     Args:
         entries: what is said of a machine, coefficients and corrections. Leaves are rounded to thousandths.

@@ -119,11 +119,10 @@ def test_every_rule_is_wrong_in_some_record():
 def test_what_is_shipped_as_proven_is_what_the_sweep_found(name):
     record = records()[name]
     assert name_of(record) == name
-    assert json.loads((FILES / f"{name}.json").read_text()) == proven_of(record)
-    listed = SHIPPED[record["runtime"]][tuple(record["version"][:2])]
-    assert {function: sorted(names) for function, names in listed.items()} == proven_of(record)[
-        "implementations"
-    ]
+    found, file = proven_of(record), FILES / f"{name}.json"
+    listed = SHIPPED[record["runtime"]].get(tuple(record["version"][:2]), {})
+    assert {function: sorted(names) for function, names in listed.items()} == found["implementations"]
+    assert not file.exists() or json.loads(file.read_text()) == found
 
 
 def test_what_is_extrapolated_says_so(onednn):
@@ -147,6 +146,8 @@ def test_what_is_extrapolated_says_so(onednn):
 
 
 def test_all_that_is_shipped_comes_of_a_sweep():
-    assert {file.stem for file in FILES.glob("*.json")} == set(records())
+    """Which reproducers alone are not."""
+    swept = {name for name, record in records().items() if proven_of(record)["implementations"]}
+    assert {file.stem for file in FILES.glob("*.json")} == swept
     versions = {f"{major}.{minor}-{runtime}" for runtime, known in SHIPPED.items() for major, minor in known}
     assert versions == set(records())
