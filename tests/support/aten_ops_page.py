@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,13 @@ from onednn_graph.graph.aten.table import AUTOGRAD, TABLE, TRAINING
 from onednn_graph.graph.torch_compile.plan.table import INEXACT, LEFT_TO_TORCH, VIEWS
 from onednn_graph.graph.torch_compile.plan.table import TABLE as COMPILED
 
-PAGE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "aten-ops.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "pages" / "guides" / "aten-ops.md"
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+TORCH = next(one for one in EXTRAS["test-oracles"] if one.startswith("torch==")).removeprefix("torch==")
+"""The version whose samples the page tells of: they become other ops in another one."""
 HEAD = """# Ops of ATen
 
 What becomes of each ATen op that has a translation, in [from_torch](from-torch.md) and in
