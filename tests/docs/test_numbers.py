@@ -6,6 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import ROOT
+
+pytest.importorskip("typer", reason="the command line's numbers are among them; install the extra 'cli'")
+
 from onednn_graph._renamed import REMOVED_IN
 from onednn_graph.backends.onednn.threads import SMALL_GRADIENT_SECONDS, SMALL_SECONDS
 from onednn_graph.backends.onednn.weight_gradients import online, tuning

@@ -1,5 +1,6 @@
 """Each entry of the troubleshooting page is provoked here, and what the page quotes is what is said."""
 
+import resource
 import sys
 import warnings
 from pathlib import Path
@@ -19,7 +20,7 @@ from onednn_graph.ops.data_types import DataType
 from troubleshooting import ENTRIES, OF_TORCH, check_quoted
 
 F4 = np.float32
-HUGE = (1 << 20, 1 << 20, 16)
+HUGE, LIMIT = (1 << 20, 1 << 20, 16), 1 << 45
 
 
 def relu(data_type="f32", shape=(4,)):
@@ -82,6 +83,17 @@ def closed_engine():
     relu().compile(engine)
 
 
+def out_of_memory():
+    """64 TiB, under a limit below that: a system may promise more than it has, up to what addresses reach."""
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    if before == resource.RLIM_INFINITY or before > LIMIT:
+        resource.setrlimit(resource.RLIMIT_AS, (LIMIT, most))
+    try:
+        relu(shape=HUGE).compile()(np.broadcast_to(F4(0), HUGE))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+
+
 def no_library():
     code = """
 import json
@@ -113,7 +125,7 @@ ERRORS = {
     "ArgumentError": lambda: relu().compile()(),
     "ArgumentTypeError": lambda: relu().compile(threads="2"),
     "ResourceError": closed_engine,
-    "OutOfMemoryError": lambda: relu(shape=HUGE).compile()(np.broadcast_to(F4(0), HUGE)),
+    "OutOfMemoryError": out_of_memory,
     "LibraryError": no_library,
     "OneDNNGraphError": lambda: relu().compile()(np.ones(5, F4)),
 }
