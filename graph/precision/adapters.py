@@ -5,51 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, near_pattern
-from ...ops.formats import axis_positions
-from ...ops.records import frozen
 from ...ops.values import format_value, integer, listed
 from ..core.building import G, content_of
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
 from ..runtime.arrays import Array, numpy_type
+from .adapted import A, B, Use, adapters_of, outputs_first, uses_of
 from .rewriting import Rewriting
 
-KINDS = ("MatMul", "Convolution")
-A, B = "lora_A.weight", "lora_B.weight"
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
 NUMBER = "lora.scale"
-
-
-@frozen
-class Use:
-    """An op that multiplies by weights which the graph holds.
-
-    Attributes:
-        op: the op. place: which of its inputs.
-        held: id of the weights.
-        way: ops between them, TypeCast and StaticTranspose, from the weights to the op.
-    """
-
-    op: Op
-    place: int
-    held: int
-    way: tuple[Op, ...]
-
-    @property
-    def turned(self) -> bool:
-        """Whether a MatMul takes the weights transposed."""
-        return self.op.attributes.flag("transpose_b" if self.place else "transpose_a")
-
-    @property
-    def orders(self) -> list[tuple[int, ...]]:
-        """How the axes are turned on the way."""
-        return [tuple(op.attributes.integers("order")) for op in self.way if op.kind == "StaticTranspose"]
 
 
 # --- adapters ----------------------------------------------------------------------------------------------
@@ -63,10 +34,11 @@ def adapters(graph: G, rank: int, pattern: object, *, alpha: float | None, train
     r = Rewriting(graph)
     names = {label(r.tensors[number]): number for number in r.held if r.tensors[number].data_type in FLOATS}
     multiplied = list(dict.fromkeys(label(r.tensors[use.held]) for use in uses_of(r)))
-    adapted = next((name for name in multiplied if is_part(name, A)), None)
-    if adapted is not None:
+    adapted = adapters_of(r)
+    if adapted:
+        first = label(r.tensors[adapted[0].first])
         raise ArgumentError(
-            f"adapters: the graph has adapters already, {adapted!r}; call merge_adapters() first, or name all weights "
+            f"adapters: the graph has adapters already, {first!r}; call merge_adapters() first, or name all weights "
             "in one call of adapters, as a list of patterns"
         )
     wanted = _matching(names, pattern, "pattern", multiplied)
@@ -109,36 +81,6 @@ def _matching(names: dict[str, int], patterns: object, what: str, offered: Colle
             )
         found.update(fitting)
     return frozenset(found)
-
-
-def is_part(name: str, part: str) -> bool:
-    """Whether a tensor's name is that of `A` or `B` of an adapter."""
-    return name.rstrip("_").endswith(f".{part}")
-
-
-def uses_of(r: Rewriting[Any]) -> list[Use]:
-    """All MatMuls and Convolutions with weights that the graph holds, in order."""
-    found: list[Use] = []
-    for op in r.ops:
-        if op.kind not in KINDS:
-            continue
-        for place in (1, 0) if op.kind == "MatMul" else (1,):
-            held, way = source_of(r, op.inputs[place])
-            if held in r.held and r.tensors[held].shape is not None and len(r.tensors[held].dims) > 1:
-                found.append(Use(op, place, held, way))
-                break
-    return found
-
-
-def source_of(r: Rewriting[Any], tensor: LogicalTensor) -> tuple[int, tuple[Op, ...]]:
-    """Where a tensor comes from, by ops that only turn it or give it another type."""
-    way: list[Op] = []
-    producer = r.topology.producer(tensor)
-    while producer is not None and producer.kind in ("TypeCast", "StaticTranspose"):
-        way.insert(0, producer)
-        tensor = producer.inputs[0]
-        producer = r.topology.producer(tensor)
-    return tensor.id, tuple(way)
 
 
 class _Adding(Generic[G]):
@@ -319,9 +261,3 @@ def _sizes(use: Use, weights: LogicalTensor) -> tuple[tuple[int, ...], int, int,
         rows, columns = columns, rows
     inner, outer = (rows, columns) if use.place else (columns, rows)
     return shape[:-2], inner, outer, ()
-
-
-def outputs_first(op: Op, rank: int) -> list[int]:
-    """The axes of a convolution's weights in the order output, input, taps."""
-    at = axis_positions(op.attributes.string("weights_format"), rank - 2)
-    return [*at["O"], *at["I"], *at["X"]]

@@ -7,36 +7,17 @@ from typing import Any
 import numpy as np
 
 from ...ops.errors import ArgumentError
-from ...ops.records import frozen
 from ..core.building import G, content_of
-from ..model.logical_tensor import LogicalTensor, PropertyType, label
-from ..model.op import Op
+from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import Array
-from .adapters import A, B, Use, is_part, outputs_first, source_of, uses_of
+from .adapted import Adapter, adapters_of, outputs_first
 from .rewriting import Rewriting
-
-
-@frozen
-class _Adapter:
-    """An adapter that is found in a graph.
-
-    Attributes:
-        use: of the weights. result: what was made of both.
-        product: what is to be added to the weights, as their op sees them.
-        gone: ids of the ops that are not needed any more.
-    """
-
-    use: Use
-    result: LogicalTensor
-    product: Array
-    gone: frozenset[int]
 
 
 def merged(graph: G) -> G:
     """See `Graph.merge_adapters`."""
     r = Rewriting(graph)
-    uses = {use.op.outputs[0].id: use for use in uses_of(r)}
-    found = [one for op in r.ops if (one := _adapter(r, op, uses)) is not None]
+    found = adapters_of(r)
     if not found:
         raise ArgumentError(
             "merge_adapters: the graph has no adapters; graph.adapters(rank, pattern) adds some"
@@ -79,59 +60,21 @@ def merged(graph: G) -> G:
     return r.made
 
 
-def _adapter(r: Rewriting[Any], op: Op, uses: dict[int, Use]) -> _Adapter | None:
-    """The adapter whose product an op adds, if it does."""
-    if op.kind != "Add" or op.inputs[0].id not in uses:
-        return None
-    use, gone = uses[op.inputs[0].id], {op.id}
-    up = _behind_casts(r, op.inputs[1], gone)
-    second = _weights(r, up, use, B, gone)
-    if up is None or second is None:
-        return None
-    src = up.inputs[1 - second[0]]
-    scaled, scale = r.topology.producer(src), 1.0
-    if scaled is not None and scaled.kind == "Multiply" and scaled.inputs[1].id in r.arrays:
-        gone.add(scaled.id)
-        scale = float(r.arrays[scaled.inputs[1].id])
-        scaled = r.topology.producer(scaled.inputs[0])
-    first = _weights(r, scaled, use, A, gone)
-    if first is None:
-        return None
-    a, b = (one[1].astype(np.float64) for one in (first, second))
-    if use.op.kind == "Convolution":
+def _product(r: Rewriting[Any], one: Adapter) -> Array:
+    """What an adapter adds to the weights, as their op sees them."""
+    a, b = (r.held[number].astype(np.float64) for number in (one.first, one.second))
+    if one.use.op.kind == "Convolution":
         product = np.tensordot(b.reshape(b.shape[:2]), a, 1)
-        product = np.transpose(product, np.argsort(outputs_first(use.op, a.ndim)))
+        product = np.transpose(product, np.argsort(outputs_first(one.use.op, a.ndim)))
     else:
         product = b @ a
-        if use.turned == (use.place == 0):
+        if one.use.turned == (one.use.place == 0):
             product = np.swapaxes(product, -1, -2)
-    return _Adapter(use, op.outputs[0], product * scale, frozenset(gone))
-
-
-def _behind_casts(r: Rewriting[Any], tensor: LogicalTensor, gone: set[int]) -> Op | None:
-    """The op that makes a tensor, but for a cast, which is not needed any more."""
-    op = r.topology.producer(tensor)
-    if op is not None and op.kind == "TypeCast":
-        gone.add(op.id)
-        op = r.topology.producer(op.inputs[0])
-    return op
-
-
-def _weights(
-    r: Rewriting[Any], op: Op | None, use: Use, ending: str, gone: set[int]
-) -> tuple[int, Array] | None:
-    """Which input of an op is an adapter's part, and its value."""
-    if op is None or op.kind != use.op.kind:
-        return None
-    held, way = source_of(r, op.inputs[use.place])
-    if held not in r.held or not is_part(label(r.tensors[held]), ending):
-        return None
-    gone.update((op.id, *(one.id for one in way)))
-    return use.place, r.held[held]
+    return product * one.scale
 
 
 def _new_weights(
-    r: Rewriting[Any], found: list[_Adapter], gone: frozenset[int]
+    r: Rewriting[Any], found: list[Adapter], gone: frozenset[int]
 ) -> tuple[dict[int, Array], dict[int, Array]]:
     """Weights with what is added: by their id where nobody else reads them; else by the op's, as that sees them."""
     whole: dict[int, Array] = {}
@@ -140,7 +83,7 @@ def _new_weights(
     for one in found:
         number = one.use.held
         weights = r.held[number]
-        product, seen = one.product, weights
+        product, seen = _product(r, one), weights
         for order in one.use.orders:
             seen = np.transpose(seen, order)
         if _readers(r, number) <= adapted:

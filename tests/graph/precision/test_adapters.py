@@ -350,3 +350,23 @@ def test_what_is_refused(name):
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         call(network()[0])
+
+
+@pytest.mark.parametrize("scale", [1.0, [2.0], [1.0, 2.0, 1.0, 2.0]], ids=["none", "one", "of each channel"])
+def test_products_that_have_such_names_are_weights_as_others(scale):
+    """An imported model with an adapter, which multiplies its product or has it apart: it goes on as it is."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 3])
+    base = graph.matmul(x, graph.parameter(whole(3, 4), name="layer.weight"))
+    down = graph.matmul(x, graph.parameter(whole(2, 3), name="layer.lora_A.weight"), transpose_b=True)
+    up = graph.matmul(down, graph.parameter(whole(4, 2), name="layer.lora_B.weight"), transpose_b=True)
+    factor = graph.constant(np.asarray(scale, np.float32))
+    graph.add(graph.multiply(up, factor), base, name="y")
+    given = whole(2, 3)
+    before = result(graph, x=given)
+    adapted = drawn(graph.adapters(2, "layer.weight"))
+    added = (
+        given @ (adapted.parameters["layer.lora_B.weight_"] @ adapted.parameters["layer.lora_A.weight_"]).T
+    )
+    np.testing.assert_array_equal(result(adapted, x=given), before + added)
+    np.testing.assert_array_equal(result(adapted.merge_adapters(), x=given), before + added)
