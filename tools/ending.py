@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ from ..ops.values import one_line
 
 GRACE = 1.0
 """Seconds that an interrupted command has to put its things in order."""
+OF_NAMES = (errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
+"""What is wrong with a file that somebody should have named otherwise; a full disk, say, is nobody's mistake."""
 
 
 class Exit(IntEnum):
@@ -56,6 +59,11 @@ class Ended(Exception):  # noqa: N818 -- also how a command ends that was only i
             say(self.problem)
 
 
+def code_of(error: OSError) -> Exit:
+    """The exit code where a file can't be used."""
+    return Exit.usage if error.errno in OF_NAMES else Exit.failed
+
+
 @contextmanager
 def told() -> Generator[None]:
     """Turns whatever a user can bring about into `Ended`; defects of ours pass as they are."""
@@ -63,6 +71,9 @@ def told() -> Generator[None]:
         yield
     except OneDNNGraphError as error:
         wrong_input = isinstance(error, ValueError | TypeError)
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError) and cause.errno is not None:
+            wrong_input = wrong_input and code_of(cause) is Exit.usage
         raise Ended(Exit.usage if wrong_input else Exit.failed, str(error)) from error
     except KeyboardInterrupt as error:
         raise Ended(Exit.interrupted) from error
@@ -76,7 +87,7 @@ def told() -> Generator[None]:
             problem = f"the output can't be written: {error.strerror or error}"
             raise Ended(Exit.failed, problem, unwritable=True) from error
         problem = f"{os.fsdecode(error.filename)}: can't be used: {error.strerror or error}"
-        raise Ended(Exit.usage, problem) from error
+        raise Ended(code_of(error), problem) from error
 
 
 def run_to_end(app: Callable[[], object]) -> NoReturn:

@@ -13,7 +13,7 @@ from ..graph.runtime.replacing import replacing
 from ..graph.trust.store import STORE
 from ..ops.errors import ArgumentError
 from .console import command, console, emit_json, failure, table
-from .ending import Exit
+from .ending import Exit, code_of
 
 trust = typer.Typer(
     help="""Show what verification has found of kernels on this machine: right, wrong, crashed, endless.
@@ -133,7 +133,7 @@ def _export(
         with replacing(file) as (target,):
             target.write(text.encode())
     except OSError as error:
-        raise failure(f"{file} can't be written: {error.strerror or error}", Exit.usage) from error
+        raise failure(f"{file} can't be written: {error.strerror or error}", code_of(error)) from error
 
 
 @trust.command("import")
@@ -153,7 +153,7 @@ def _import(
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise failure(f"{file} can't be read: {error.strerror or error}", Exit.usage) from error
+        raise failure(f"{file} can't be read: {error.strerror or error}", code_of(error)) from error
     try:
         count = STORE.imported(text)
     except ArgumentError as error:

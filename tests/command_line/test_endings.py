@@ -1,6 +1,7 @@
 """How commands end, as a shell sees it: interrupts, closed pipes, full disks, and what standard input is."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -23,6 +24,8 @@ import pytest
 from processes import PATIENCE
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+
+from onednn_graph.tools.ending import OF_NAMES, Ended, Exit, told
 
 COMMAND = ["-m", "onednn_graph"]
 """What follows `python`."""
@@ -230,12 +233,30 @@ def test_a_full_disk_is_a_line(arguments, file):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("arguments", [["run", "--outputs"], ["run", "--trace"], ["show", "--html"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", "--outputs"], ["run", "--trace"], ["show", "--html"], ["show", "--dot"], ["compile", "-o"]],
+    ids=" ".join,
+)
 def test_a_full_disk_under_a_file_is_a_line(arguments, file):
-    said = call(arguments[0], file, arguments[1], "/dev/full", code=2)
+    said = call(arguments[0], file, arguments[1], "/dev/full", code=1)
     lines = [line for line in said.splitlines() if "made up" not in line]
     assert len(lines) == 1
     assert "No space left" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(number, Exit.usage) for number in OF_NAMES]
+    + [
+        (number, Exit.failed) for number in (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EDQUOT, errno.EROFS)
+    ],
+    ids=errno.errorcode.get,
+)
+def test_what_a_file_does_is_no_mistake_of_the_command_line(number, code):
+    with pytest.raises(Ended, match="^a name: can't be used: ") as caught, told():
+        raise OSError(number, os.strerror(number), "a name")
+    assert caught.value.code is code
 
 
 def test_missing_memory_is_a_line(tmp_path):
