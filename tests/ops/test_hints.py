@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.ops import errors
+from onednn_graph.ops.errors import nearest
 from onednn_graph.ops.hints import ARGUMENTS, KINDS
 
 X, W = np.ones((1, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)
@@ -240,3 +242,21 @@ def relu():
     graph = og.Graph()
     graph.relu(graph.input("x", "f32", [2]))
     return graph
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [("uup.weihgt", "up.weight"), ("Dwon", "*down*"), ("nothing like it", None)],
+)
+def test_a_pattern_is_compared_with_all_names_once(pattern, said, monkeypatch):
+    """There may be thousands of them."""
+    compared = []
+
+    def counted(name, known):
+        compared.append(name)
+        return nearest(name, known)
+
+    monkeypatch.setattr(errors, "nearest", counted)
+    told = errors.near_pattern(pattern, ["up.weight", "down.weight"])
+    assert told == (f" (did you mean '{said}'?)" if said else "")
+    assert compared == [pattern]
