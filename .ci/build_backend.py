@@ -5,16 +5,20 @@ there into the next build: modules that were renamed or removed since would be i
 temporary folder, for settings are fixed paths; hence these few lines. (hatchling, which leaves nothing, can't map
 folders such as `graph/_facade` to packages in editable installs.)
 
-Two builds of one state are the same, byte by byte: files bear the time of the last commit, or a fixed one where there
-is no repository, unless `SOURCE_DATE_EPOCH` is set.
+Two wheels of one state are the same, byte by byte, be they made from a checkout or from the source distribution: files
+bear the day of the last release in the changelog, unless `SOURCE_DATE_EPOCH` is set, and may be read by all. The
+time of the last commit would not do, for only a checkout knows it.
 """
 
 import os
-import subprocess
+import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from zipfile import ZipFile
 
 from setuptools import build_meta
 from setuptools.build_meta import (
@@ -44,12 +48,26 @@ FIRST_TIME = "315532800"
 """1980 begins, before which archives have no time."""
 
 
-def _last_commit() -> str:
-    ask = ["git", "log", "-1", "--format=%ct"]
-    try:
-        return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip() or FIRST_TIME
-    except (OSError, subprocess.CalledProcessError):
-        return FIRST_TIME
+MODE = stat.S_IFREG | 0o644
+"""Of each file, whatever a checkout or an archive was unpacked with."""
+
+
+def _last_release() -> str:
+    """What both a checkout and the source distribution know."""
+    changes = Path("CHANGELOG.md")
+    text = changes.read_text(encoding="utf-8") if changes.exists() else ""
+    found = re.search(r"^## \[\d.*\] - (\d{4}-\d\d-\d\d)$", text, re.M)
+    return f"{datetime.fromisoformat(found[1]).replace(tzinfo=UTC).timestamp():.0f}" if found else FIRST_TIME
+
+
+def _readable_by_all(wheel: Path) -> None:
+    """Packs a wheel again with equal modes."""
+    with ZipFile(wheel) as archive:
+        content = [(info, archive.read(info)) for info in archive.infolist()]
+    with ZipFile(wheel, "w") as archive:
+        for info, data in content:
+            info.external_attr = MODE << 16
+            archive.writestr(info, data)
 
 
 @contextmanager
@@ -57,7 +75,7 @@ def _elsewhere() -> Iterator[None]:
     before = os.environ.get(SETTINGS)
     timeless = TIME not in os.environ
     if timeless:
-        os.environ[TIME] = _last_commit()
+        os.environ[TIME] = _last_release()
     with tempfile.TemporaryDirectory(prefix="onednn-graph-build-") as folder:
         settings = Path(folder, "settings.cfg")
         given = "" if before is None else Path(before).read_text(encoding="utf-8")
@@ -95,7 +113,9 @@ def build_wheel(
 ) -> str:
     """See PEP 517."""
     with _elsewhere():
-        return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+        name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    _readable_by_all(Path(wheel_directory, name))
+    return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:

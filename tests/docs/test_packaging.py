@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -153,16 +154,29 @@ def test_versions_agree():
     assert all(date for _, date in versions[1:])
 
 
-def built(checkout, out):
-    """Builds a wheel as pip would."""
-    script = "import sys, build_backend as b; to = sys.argv[1]; b.get_requires_for_build_wheel(); b.build_wheel(to)"
+def built(checkout, out, kind="wheel"):
+    """Builds a wheel, or a source distribution, as pip would."""
+    script = f"import sys, build_backend as b; to = sys.argv[1]; b.get_requires_for_build_{kind}(); b.build_{kind}(to)"
+    out.mkdir(exist_ok=True)
     subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", script, str(out)],
         cwd=checkout,
-        env=os.environ | {"PYTHONPATH": ".ci", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+        | {
+            "PYTHONPATH": os.pathsep.join([".ci", os.environ.get("PYTHONPATH", "")]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         check=True,
     )
+    (file,) = out.iterdir()
+    return file
+
+
+def copied(to):
+    """The checkout without what was made in it."""
+    ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "site", ".results", "*.egg-info")
+    return shutil.copytree(ROOT, to, ignore=ignored)
 
 
 def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_path):
@@ -177,10 +191,9 @@ def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_pa
     stale = checkout / "build" / "lib" / "onednn_graph" / "tools" / "stale.py"
     stale.parent.mkdir(parents=True)
     stale.write_text("")
-    built(checkout, tmp_path)
+    wheel = built(checkout, tmp_path / "out")
     shutil.rmtree(checkout / "build")
     assert sorted(p.name for p in checkout.iterdir()) == before
-    (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert "onednn_graph/tools/stale.py" not in names
@@ -196,22 +209,29 @@ def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_pa
 
 
 def test_two_builds_are_the_same(tmp_path):
-    """Wherever they are made, and whenever the files were written."""
+    """From a repository and from the source distribution, by a release and by whoever checks it, at any time.
+
+    The repository's files are written anew in other years, with other modes, and its commit has a time of its own.
+    """
     pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or later is not installed here")
-    wheels = []
-    for number, name in enumerate(("here", "there")):
-        copy = tmp_path / name
-        ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "site", "tests", ".results")
-        shutil.copytree(ROOT, copy, ignore=ignored)
-        for file in copy.rglob("*"):
-            os.utime(file, (1e9 + 1e6 * number, 1e9 + 1e6 * number))
-        out = tmp_path / f"{name}-out"
-        out.mkdir()
-        built(copy, out)
-        (wheel,) = out.glob("*.whl")
-        wheels.append(wheel.read_bytes())
-    assert wheels[0] == wheels[1]
-    assert len(wheels[0]) < MOST_BYTES, "what made it larger, and has to be in everybody's?"
+    checkout = copied(tmp_path / "checkout")
+    packed = built(checkout, tmp_path / "sdist", "sdist")
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    for number, folder in enumerate((checkout, unpacked)):
+        for file in folder.rglob("*"):
+            os.utime(file, (1e9 + 1e8 * number, 1e9 + 1e8 * number))
+            file.chmod(file.stat().st_mode | 0o020 if number else file.stat().st_mode & 0o700)
+    if shutil.which("git"):
+        person = ["-c", "user.name=x", "-c", "user.email=x@x"]
+        for arguments in (["init", "-q"], ["add", "-A"], [*person, "commit", "-q", "-m", "x"]):
+            subprocess.run(["git", *arguments], cwd=checkout, check=True)
+    here, there = (
+        built(folder, tmp_path / name).read_bytes() for folder, name in ((checkout, "a"), (unpacked, "b"))
+    )
+    assert here == there
+    assert len(here) < MOST_BYTES, "what made it larger, and has to be in everybody's?"
 
 
 def test_the_source_distribution_takes_every_kind_of_file():
