@@ -149,6 +149,37 @@ def name_state(content: Content, state: Mapping[str, LogicalTensor | Array]) -> 
     content.state = named
 
 
+def tensor_for(taker: str, value: object) -> LogicalTensor:
+    """A tensor that a method was given.
+
+    Raises:
+        ArgumentTypeError: it is something else, such as its name.
+    """
+    if not isinstance(value, LogicalTensor):
+        way = (
+            f"; graph.tensor({format_value(value)}) gives the tensor of that name"
+            if isinstance(value, str)
+            else ""
+        )
+        raise ArgumentTypeError(
+            f"{taker} takes a LogicalTensor, got {format_value(value)} of type {type(value).__name__}{way}"
+        )
+    return value
+
+
+def output_name(value: object) -> str | None:
+    """The name that an output was given; None for its tensor's.
+
+    Raises:
+        ArgumentTypeError: it is no name.
+    """
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ArgumentTypeError(
+            f"an output's name must be a non-empty string or None, got {format_value(value)}"
+        )
+    return value
+
+
 def mark_output(content: Content, tensor: LogicalTensor, name: str | None) -> LogicalTensor:
     """See `Graph.output`."""
     if tensor.id not in content.tensors:

@@ -297,14 +297,7 @@ class GraphCore(Readable, OpMethods):
             GraphError: it is no tensor of the graph; another output has the name; the graph is finalized.
         """
         self._check_open(f"output {tensor}")
-        if not isinstance(tensor, LogicalTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                f"output takes a LogicalTensor, got {format_value(tensor)} of type {type(tensor).__name__}"
-            )
-        if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                f"an output's name must be a non-empty string or None, got {format_value(name)}"
-            )
+        tensor, name = adding.tensor_for("output", tensor), adding.output_name(name)
         return adding.mark_output(self._content, tensor, name)
 
     def name_state(self, state: Mapping[str, LogicalTensor | Array]) -> None:
@@ -371,7 +364,8 @@ class GraphCore(Readable, OpMethods):
                 that are marked.
 
         Raises:
-            GraphError: the graph is finalized; one of `outputs` is no tensor of it.
+            ArgumentTypeError: `outputs` are no tensors, or a name is no string; the graph is as it was then.
+            GraphError: the graph is finalized; one of `outputs` is no tensor of it; two would have one name.
         """
         if self._finalized:
             raise GraphError("ops can't be taken out, the graph is finalized; prune before finalize")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
-from ...ops.errors import ArgumentError, GraphError, OneDNNGraphError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, nearest
 from ...ops.values import format_value
 from ..model.inference import infer, merge_shapes
 from ..model.logical_tensor import LogicalTensor, as_shape, format_shape, label
 from ..model.op import Op
 from ..model.topology import needed_ops, topological
-from .adding import mark_output
+from .adding import mark_output, output_name, tensor_for
 from .content import Content
 
 
@@ -24,9 +25,24 @@ def take_out(content: Content, op: Op) -> None:
         del content.producers[tensor.id]
 
 
+def _ops(given: object) -> Iterator[Op]:
+    """What `replace_ops` was given.
+
+    Raises:
+        ArgumentTypeError: it is no collection of ops.
+    """
+    for op in cast("Iterable[object]", given) if isinstance(given, Iterable) else (given,):
+        if not isinstance(op, Op):
+            raise ArgumentTypeError(
+                f"replace_ops takes a list of ops, got {format_value(op)} of type {type(op).__name__}; give what is to "
+                "stand in the place of graph.ops"
+            )
+        yield op
+
+
 def replace_ops(content: Content, ops: Iterable[Op]) -> None:
     """See `Graph.replace_ops`."""
-    new = {op.id: op for op in ops}
+    new = {op.id: op for op in _ops(ops)}
     former = {op.id: op for op in content.ops if op.id in new}
     known: dict[int, LogicalTensor] = {}
     for op in new.values():
@@ -55,14 +71,14 @@ def replace_ops(content: Content, ops: Iterable[Op]) -> None:
 def prune(content: Content, outputs: Sequence[LogicalTensor] | Mapping[str, LogicalTensor] | None) -> None:
     """See `Graph.prune`."""
     if outputs is not None:
-        before = content.marked
+        named = _named(outputs)
+        before = content.marked, set(content.dropped)
         content.marked = []
         try:
-            named = isinstance(outputs, Mapping)
-            for name, tensor in outputs.items() if named else ((None, tensor) for tensor in outputs):
+            for name, tensor in named:
                 mark_output(content, tensor, name)
         except OneDNNGraphError:
-            content.marked = before
+            content.marked, content.dropped = before
             raise
     marked = {i for _, i in content.marked}
     content.ops = needed_ops(content.ops, {*content.assigned.values(), *marked}, with_effects=True)
@@ -79,8 +95,29 @@ def prune(content: Content, outputs: Sequence[LogicalTensor] | Mapping[str, Logi
     content.producers = {t.id: op for op in content.ops for t in op.outputs}
 
 
+def _named(outputs: object) -> list[tuple[str | None, LogicalTensor]]:
+    """What `prune` was given, each tensor with the name of an output.
+
+    Raises:
+        ArgumentTypeError: it is none of what `prune` takes.
+    """
+    if isinstance(outputs, Mapping):
+        of = cast("Mapping[object, object]", outputs)
+        return [
+            (output_name(name), tensor_for(f"prune's output {format_value(name)}", tensor))
+            for name, tensor in of.items()
+        ]
+    if isinstance(outputs, str | LogicalTensor) or not isinstance(outputs, Iterable):
+        way = f"graph.tensor({format_value(outputs)})" if isinstance(outputs, str) else "tensor"
+        raise ArgumentTypeError(
+            f"prune takes a list of tensors, or tensors by name, got one {type(outputs).__name__}; write one as [{way}]"
+        )
+    return [(None, tensor_for("prune", tensor)) for tensor in cast("Iterable[object]", outputs)]
+
+
 def drop_constant(content: Content, tensor: LogicalTensor) -> None:
     """See `Graph.drop_constant`."""
+    tensor = tensor_for("drop_constant", tensor)
     read = any(t.id == tensor.id for op in content.ops for t in op.inputs)
     if tensor.id not in content.constants or read or any(tensor.id == i for _, i in content.marked):
         raise GraphError(f"{tensor} must be a constant of the graph that nobody reads, to be dropped")
@@ -90,6 +127,7 @@ def drop_constant(content: Content, tensor: LogicalTensor) -> None:
 
 def drop_assignment(content: Content, parameter: LogicalTensor) -> None:
     """See `Graph.drop_assignment`."""
+    parameter = tensor_for("drop_assignment", parameter)
     if parameter.id not in content.assigned:
         raise GraphError(f"nothing is assigned to {parameter}, that it could be taken back")
     del content.assigned[parameter.id]
@@ -97,6 +135,7 @@ def drop_assignment(content: Content, parameter: LogicalTensor) -> None:
 
 def drop_output(content: Content, tensor: LogicalTensor) -> None:
     """See `Graph.drop_output`."""
+    tensor = tensor_for("drop_output", tensor)
     if tensor.id not in content.producers or any(tensor.id == i for _, i in content.marked):
         raise GraphError(f"{tensor} must be the output of an op that output() has not marked, to be dropped")
     content.dropped.add(tensor.id)
@@ -118,6 +157,11 @@ def reshaped_inputs(
     ports: Sequence[LogicalTensor], shapes: Mapping[str, Sequence[int]]
 ) -> list[LogicalTensor]:
     """The inputs, those that `shapes` names with their shapes of there; see `Graph.with_shapes`."""
+    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(
+            f"with_shapes takes shapes by the inputs' names, such as {{'x': [1, 64]}}, got {format_value(shapes)} of "
+            f"type {type(shapes).__name__}"
+        )
     inputs = {label(t): t for t in ports}
     for name, given in shapes.items():
         if name not in inputs:

@@ -84,3 +84,62 @@ def test_a_tensor_of_another_graph():
         graph.tensor(h)
     with pytest.raises(og.errors.GraphError, match="another graph|graph that made it"):
         graph.output(h)
+
+
+def chain():
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2])
+    graph.output(graph.relu(graph.abs(x, name="y"), name="z"))
+    return graph
+
+
+def seen(graph):
+    return [(t.id, t.name) for t in (*graph.inputs, *graph.outputs)], [(op.id, op.kind) for op in graph.ops]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda graph: graph.prune("y"), r"takes a list of tensors.*write one as \[graph\.tensor\('y'\)\]"),
+        (lambda graph: graph.prune(["y"]), r"got 'y' of type str; graph\.tensor\('y'\) gives the tensor"),
+        (lambda graph: graph.prune([graph.tensor("y"), "z"]), "got 'z' of type str"),
+        (lambda graph: graph.prune(3), r"got one int; write one as \[tensor\]"),
+        (lambda graph: graph.prune([3]), "got 3 of type int"),
+        (lambda graph: graph.prune([None]), "got None of type NoneType"),
+        (lambda graph: graph.prune(graph.tensor("y")), r"got one LogicalTensor; write one as \[tensor\]"),
+        (lambda graph: graph.prune([graph.ops[0]]), "of type Op"),
+        (lambda graph: graph.prune({"z": "y"}), "prune's output 'z' takes a LogicalTensor, got 'y'"),
+        (lambda graph: graph.prune({3: graph.tensor("y")}), "name must be a non-empty string"),
+        (lambda graph: graph.prune({"": graph.tensor("y")}), "name must be a non-empty string"),
+        (lambda graph: graph.output("y"), r"output takes a LogicalTensor.*graph\.tensor\('y'\)"),
+        (lambda graph: graph.output(graph.tensor("y"), name=3), "name must be a non-empty string"),
+        (lambda graph: graph.replace_ops(["y"]), "takes a list of ops, got 'y'"),
+        (lambda graph: graph.replace_ops(3), "takes a list of ops, got 3"),
+        (lambda graph: graph.drop_constant("y"), "drop_constant takes a LogicalTensor"),
+        (lambda graph: graph.drop_assignment("y"), "drop_assignment takes a LogicalTensor"),
+        (lambda graph: graph.drop_output("y"), "drop_output takes a LogicalTensor"),
+        (lambda graph: graph.with_shapes(3), "with_shapes takes shapes by the inputs' names"),
+    ],
+)
+def test_what_changes_a_graph_refuses_all_else_and_leaves_the_graph_as_it_was(change, told):
+    graph = chain()
+    before = seen(graph)
+    with pytest.raises(og.errors.ArgumentTypeError, match=told):
+        change(graph)
+    assert seen(graph) == before
+    x = np.array([-1, 2], np.float32)
+    np.testing.assert_array_equal(graph.compile()(x)["z"], np.abs(x))
+
+
+def test_a_prune_that_fails_on_the_way_changes_nothing():
+    """What was dropped stays dropped, and what was marked stays marked, with its name."""
+    graph, other = chain(), chain()
+    y = graph.tensor("y")
+    graph.output(y, name="middle")
+    dropped = graph.exp(y, name="dropped")
+    graph.drop_output(dropped)
+    before = seen(graph)
+    foreign = other.exp(other.tensor("z"), name="far")
+    with pytest.raises(og.errors.GraphError):
+        graph.prune({"dropped": dropped, "far": other.sqrt(foreign)})
+    assert seen(graph) == before
