@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import onednn_graph as og
 import pytest
-from conftest import ROOT
-from documents import Page, PageError, blocks_of, matches
+from conftest import PROJECT, ROOT
+from documents import Page, PageError, blocks_of, matches, needed_by, with_needs
 from onednn_graph.backends.numpy.kernels import KERNELS
 from onednn_graph.backends.onednn.lowering import table
 from onednn_graph.graph.compile.backend import BACKENDS
@@ -79,7 +79,7 @@ def relative(path):
 
 
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch.export's own
-@pytest.mark.parametrize("path", PAGES, ids=relative)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: with_needs(path, ROOT))
 def test_code_of_the_page_runs_and_prints_what_it_says(path, elsewhere):
     if not HAS_ONEDNN:
         pytest.skip(
@@ -89,6 +89,17 @@ def test_code_of_the_page_runs_and_prints_what_it_says(path, elsewhere):
     page.run()
     if page.left_out:
         pytest.skip(f"all other blocks passed, but {'; '.join(page.left_out)}, which is not installed")
+
+
+def test_ci_runs_the_blocks_of_every_package_that_a_page_needs():
+    """What the first run has not installed, a later one selects by the ids that `with_needs` gives."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    selected = set(re.findall(r"needs-(\w+)", " ".join(re.findall(r"pytest.* tests/docs -k (.*)", script))))
+    at_first = {"onnx", "safetensors"}
+    needed = {name for path in [*PAGES, *OTHERS] for name in needed_by(path)}
+    assert {"torch", "onnxruntime", "openvino"} < needed
+    assert selected == needed - at_first
+    assert "onednn-graph[cli,examples,onnx,weights]" in PROJECT["project"]["optional-dependencies"]["test"]
 
 
 @each("path", [*PAGES, *OTHERS], ids=relative)

@@ -55,8 +55,12 @@ class Block:
     @property
     def missing(self):
         """The first module that the block needs and that is not installed."""
-        wanted = self.marks.get("needs", "").replace(",", " ").split()
-        return next((name for name in wanted if importlib.util.find_spec(name) is None), None)
+        return next((name for name in self.needed if importlib.util.find_spec(name) is None), None)
+
+    @property
+    def needed(self):
+        """The modules that the block needs."""
+        return self.marks.get("needs", "").replace(",", " ").split()
 
 
 def blocks_of(text):
@@ -72,6 +76,17 @@ def blocks_of(text):
         elif token.type not in ("paragraph_open", "paragraph_close"):
             marks = {}
     return found
+
+
+def needed_by(path):
+    """The modules that blocks of a page need beyond the package, in order."""
+    blocks = [block for block in blocks_of(Path(path).read_text(encoding="utf-8")) if block.runs]
+    return sorted({name for block in blocks for name in block.needed})
+
+
+def with_needs(path, root):
+    """The id of a page's test: its place, and `needs-torch` where a block needs that, for `-k` to go by."""
+    return " ".join([Path(path).relative_to(root).as_posix(), *(f"needs-{name}" for name in needed_by(path))])
 
 
 def matches(printed, promised):
