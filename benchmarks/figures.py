@@ -32,6 +32,8 @@ DOCUMENTS = (
     "docs/pages/index.md",
     "docs/pages/installation.md",
     "docs/pages/guides/distributed.md",
+    "docs/pages/coming-from/onnxruntime.md",
+    "docs/pages/coming-from/openvino.md",
 )
 MARKS = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end of figure -->)", re.S)
 WHEEL = "onednn-cpu-gomp"
@@ -66,6 +68,12 @@ class Machine:
     def rows(self, title: str, *columns: str) -> list[dict[str, str]]:
         """The rows of a section's table that has these columns."""
         return next((t for t in self.tables(title) if t and set(columns) <= set(t[0])), [])
+
+    def mean(self, title: str, **keys: str) -> str | None:
+        """The geometric mean that a section's own summary has, of ratios before they were rounded."""
+        rows = self.rows(title, "geometric mean", *keys)
+        same = (row for row in rows if all(row[column] == value for column, value in keys.items()))
+        return next((row["geometric mean"] for row in same), None)
 
     def facts(self, title: str) -> str:
         """The line of a section that says on what it was measured, and when."""
@@ -104,29 +112,43 @@ class Ratios:
     Attributes:
         what: was run.
         against: whom.
-        values: by the names of models or layers.
+        values: by the names of models or layers, as tables have them, rounded.
+        stated: their geometric mean where the tables' own tool has computed it; None where it is made of `values`.
     """
 
     what: str
     against: str
     values: Mapping[str, float]
+    stated: str | None = None
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> str:
         """The geometric one."""
-        return math.exp(sum(map(math.log, self.values.values())) / len(self.values))
+        return self.stated or f"{math.exp(sum(map(math.log, self.values.values())) / len(self.values)):.2f}"
 
     @property
     def line(self) -> tuple[str, ...]:
         """As a row of a table."""
         least, most = (pick(self.values, key=self.values.__getitem__) for pick in (min, max))
         ends = (f"{self.values[name]:.2f} ({name})" for name in (least, most))
-        return (self.what, self.against, f"**{self.mean:.2f}**", *ends, str(len(self.values)))
+        return (self.what, self.against, f"**{self.mean}**", *ends, str(len(self.values)))
+
+
+MODELS = "Models, two threads"
+NATIVE = "native oneDNN Graph"
+GRADIENTS = {
+    "Weight gradients, two threads": "weight gradients",
+    "Weight gradients, one thread": "weight gradients, one thread",
+    "Weight gradients in f16, two threads": "weight gradients",
+    "Weight gradients of random layers, two threads": "weight gradients of random layers",
+    "Weight gradients of the NumPy backend, two threads": "weight gradients by NumPy alone",
+}
+"""What is said of each section."""
 
 
 def models(machine: Machine) -> Iterator[Ratios]:
     """Inference of whole models."""
-    rows = machine.rows("Models, two threads", "best ÷ ours", "model")
+    rows = machine.rows(MODELS, "best ÷ ours", "model")
     for kind in ("f32", "bf16", "int8"):
         for batch in sorted({row["batch"] for row in rows}, key=int):
             values = {
@@ -135,9 +157,33 @@ def models(machine: Machine) -> Iterator[Ratios]:
                 if (row["type"], row["batch"]) == (kind, batch) and row["best ÷ ours"]
             }
             if values:
-                yield Ratios(
-                    f"inference, {kind}, batch {batch}", "the faster of onnxruntime and OpenVINO", values
-                )
+                mean = machine.mean(MODELS, type=kind, batch=batch, ratio="best ÷ ours")
+                against = "the faster of onnxruntime and OpenVINO"
+                yield Ratios(f"inference, {kind}, batch {batch}", against, values, mean)
+
+
+def models_beside(machine: Machine, peer: str) -> Iterator[Ratios]:
+    """Inference of whole models beside one peer, by the shortest times."""
+    rows = machine.rows(MODELS, "model", "ours", peer.lower())
+    for kind in ("f32", "bf16", "int8"):
+        values = {
+            row["model"]: float(theirs.split(" ")[0]) / float(row["ours"].split(" ")[0])
+            for row in rows
+            if row["type"] == kind and (theirs := row[peer.lower()])
+        }
+        if values:
+            yield Ratios(f"inference, {kind}", peer, values)
+
+
+def graphs(machine: Machine) -> Iterator[Ratios]:
+    """Graphs of a few ops that are fused."""
+    title, column = "Graphs, two threads", "native ÷ fused"
+    rows = machine.rows(title, "graph", column)
+    for kind in dict.fromkeys(row["dtype"] for row in rows):
+        values = {row["graph"]: float(row[column]) for row in rows if row["dtype"] == kind and row[column]}
+        if values:
+            mean = machine.mean(title, dtype=kind, ratio=column)
+            yield Ratios(f"graphs of a few ops, {kind}", NATIVE, values, mean)
 
 
 def training(machine: Machine) -> Iterator[Ratios]:
@@ -158,16 +204,15 @@ def torch_compile(machine: Machine) -> Iterator[Ratios]:
             yield Ratios(f"`torch.compile`, {column}", "eager torch", values)
 
 
-def weight_gradients(
-    machine: Machine, title: str = "Weight gradients, two threads", tuned: bool = True
-) -> Iterator[Ratios]:
+def weight_gradients(machine: Machine, title: str, tuned: bool = True) -> Iterator[Ratios]:
     """Layers, by type, format and peer."""
     rows = machine.rows(title, "layer", "format")
-    for dtype in ("f32", "bf16"):
+    peers = {"native": NATIVE, "torch": "torch", "torch f32": "torch in f32"}
+    for dtype in dict.fromkeys(row["dtype"] for row in rows):
         for layout, words in (("NXC", "channels last"), ("NCX", "channels first")):
-            for column in rows[0] if rows else ():
+            for column in rows[0]:
                 peer, _, ours = column.partition(" ÷ ")
-                if not ours or (ours == "tuned" and not tuned):
+                if peer not in peers or (ours == "tuned" and not tuned):
                     continue
                 values = {
                     row["layer"]: float(row[column])
@@ -175,9 +220,10 @@ def weight_gradients(
                     if (row["dtype"], row["format"]) == (dtype, layout) and row[column]
                 }
                 if values:
-                    name = {"native": "native oneDNN Graph"}.get(peer, peer)
                     tag = ", tuned" if ours == "tuned" else ""
-                    yield Ratios(f"weight gradients, {dtype}, {words}{tag}", name, values)
+                    mean = machine.mean(title, dtype=dtype, format=layout, ratio=column)
+                    what = f"{GRADIENTS[title]}, {dtype}, {words}{tag}"
+                    yield Ratios(what, peers[peer], values, mean)
 
 
 def cold_start(machine: Machine) -> Iterator[Ratios]:
@@ -205,26 +251,52 @@ def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
     return "".join(texts)
 
 
+def every(machine: Machine) -> Iterator[Ratios]:
+    """All that there is on a page."""
+    first, *others = GRADIENTS
+    for part in (models, graphs, training, torch_compile):
+        yield from part(machine)
+    yield from weight_gradients(machine, first)
+    for title in others:
+        yield from weight_gradients(machine, title, tuned=False)
+    yield from cold_start(machine)
+
+
 def speed() -> str:
-    """The README's table: one line for each way in."""
+    """The README's table: one line for each way in, and all others whose mean is below 1."""
 
     def parts(machine: Machine) -> Iterator[Ratios]:
-        yield from models(machine)
-        yield from training(machine)
-        yield from (r for r in torch_compile(machine) if r.what.endswith("f32"))
-        yield from (r for r in weight_gradients(machine, tuned=False) if "native" in r.against)
+        ways = [
+            *models(machine),
+            *training(machine),
+            *(r for r in torch_compile(machine) if r.what.endswith("f32")),
+            *(
+                r
+                for r in weight_gradients(machine, next(iter(GRADIENTS)), tuned=False)
+                if r.against == NATIVE
+            ),
+        ]
+        yield from ways
+        named = {(ratios.what, ratios.against) for ratios in ways}
+        yield from (r for r in every(machine) if float(r.mean) < 1 and (r.what, r.against) not in named)
 
     return _by_machine(parts)
 
 
 def summary() -> str:
     """All of them, for the page of results."""
+    return _by_machine(every)
 
-    def parts(machine: Machine) -> Iterator[Ratios]:
-        for part in (models, training, torch_compile, weight_gradients, cold_start):
-            yield from part(machine)
 
-    return _by_machine(parts)
+def without_facts() -> str:
+    """Which tables don't say what they were measured on, as the rest of a sentence; nothing where all do."""
+    found = [
+        f"[{title}](results/{machine.file.name})"
+        for machine in machines()
+        for title in machine.sections
+        if not machine.facts(title)
+    ]
+    return f", but for {', '.join(found)}, which `benchmarks/all` no longer takes so" if found else ""
 
 
 def pages() -> str:
@@ -322,6 +394,9 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "speed": speed,
     "summary of results": summary,
     "pages of results": pages,
+    "tables without a machine": without_facts,
+    "beside OpenVINO": lambda: _by_machine(lambda machine: models_beside(machine, "OpenVINO")),
+    "beside onnxruntime": lambda: _by_machine(lambda machine: models_beside(machine, "onnxruntime")),
     "machines": names,
     "trust": trust,
     "steps of ranks": lambda: table(*rank_figures.steps()),

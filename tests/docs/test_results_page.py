@@ -1,5 +1,6 @@
 """`benchmarks/all` renews a machine's page of results, and `benchmarks/figures.py` what documents say of all pages."""
 
+import math
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import PackageNotFoundError, distribution
@@ -79,7 +80,7 @@ def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch):
         ran.append(part.title)
         if len(ran) == 3:
             raise KeyboardInterrupt
-        (folder / f"{part.name}.md").write_text(f"| {part.title} |\n")
+        (folder / f"{part.name}.md").write_text(f"cpu X.\n\n| {part.title} |\n")
 
     monkeypatch.setattr(tool, "run", run)
     monkeypatch.setattr(tool.figures, "main", filled.append)
@@ -175,6 +176,56 @@ def test_means_are_of_the_rows():
     f32, bf16 = figures.training(machine)
     assert f32.line[2:] == ("**1.00**", "0.50 (b)", "2.00 (a)", "3")
     assert bf16.line[2:] == ("**2.00**", "1.00 (a)", "4.00 (c)", "2")
+
+
+def test_means_of_two_pages_are_the_same():
+    """A page's own summary is of ratios that were not rounded yet, and all else goes by it."""
+    for machine in figures.machines():
+        told = {(ratios.what, ratios.against): ratios for ratios in figures.every(machine)}
+        assert len(told) == len(list(figures.every(machine)))
+        stated = [ratios for ratios in told.values() if ratios.stated]
+        summaries = [row for title in machine.sections for row in machine.rows(title, "geometric mean")]
+        in_summaries = sorted(row["geometric mean"] for row in summaries if "unfused" not in row["ratio"])
+        tuned_elsewhere = [
+            row["geometric mean"]
+            for title in list(figures.GRADIENTS)[1:]
+            for row in machine.rows(title, "geometric mean")
+            if "tuned" in row["ratio"]
+        ]
+        assert sorted([*(ratios.stated for ratios in stated), *tuned_elsewhere]) == in_summaries
+        for ratios in stated:
+            assert (
+                abs(math.prod(ratios.values.values()) ** (1 / len(ratios.values)) - float(ratios.mean)) < 0.02
+            )
+        assert all(ratios.line[2] == f"**{ratios.stated}**" for ratios in stated)
+
+
+def test_readme_has_every_mean_below_1():
+    table = figures.speed()
+    for machine in figures.machines():
+        below = [ratios for ratios in figures.every(machine) if float(ratios.mean) < 1]
+        assert below
+        for ratios in below:
+            assert f"| {ratios.what} | {ratios.against} | **{ratios.mean}** |" in table
+
+
+def test_every_section_is_in_the_summary():
+    for machine in figures.machines():
+        for title in machine.sections:
+            alone = figures.Machine(machine.name, machine.file, {title: machine.sections[title]})
+            assert list(figures.every(alone)), title
+
+
+def test_a_table_says_what_it_is_of():
+    """Or it is not taken; what was taken before is named."""
+    part = next(one for one in tool.PARTS if one.arguments[0] == "torch_backend.py")
+    with pytest.raises(ValueError, match="torch_backend.py must write a line that begins with 'cpu'"):
+        tool.content(part, "# torch.compile\n\n| a |\n|---|\n", None)
+    text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    for machine in figures.machines():
+        for title in machine.sections:
+            link = f"[{title}](results/{machine.file.name})"
+            assert (link in text) == (not machine.facts(title))
 
 
 def test_the_chart_is_of_todays_results():
