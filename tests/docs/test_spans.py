@@ -98,7 +98,7 @@ def resolved(node, without=()):
         of = resolved(node.value.func)  # what a call gives: `og.from_onnx(…).compile`
         return getattr(OURS["graph"], node.attr) if of in (og.from_onnx, og.from_torch, og.Graph) else None
     name, *rest = chain(node) or [None]
-    if name not in OURS or name in without or rest[:1] and rest[0] in REGISTERED:
+    if name not in OURS or name in without or (rest[:1] and rest[0] in REGISTERED):
         return None
     if rest[:1] and rest[0] in LATER:
         if importlib.util.find_spec(rest[0]) is None:
