@@ -187,13 +187,27 @@ def test_choices_are_found():
     [
         (["check", "--backend", "numpy", "GRAPH"], "--backend takes its value behind =, as --backend=numpy"),
         (["check", "--seed", "3", "GRAPH"], "--seed takes its value behind =, as --seed=7"),
-        (["check", "--backend=cuda", "GRAPH"], "cuda"),
+        (["check", "--backend=cuda", "GRAPH"], "--backend must be one of onednn, numpy, native, got 'cuda'"),
+        (["check", "--backend=cuda"], "--backend must be one of onednn, numpy, native, got 'cuda'"),
+        (["check", "--json"], "check takes a FILE"),
+        (["check", "--seed=3"], "check takes a FILE"),
+        (["check", "--reset", "-v1"], "check takes a FILE"),
+        (["check", "--mode=C", "--corpus=."], "check takes a FILE"),
+        (["check"], "Missing argument"),
     ],
 )
 def test_options_of_check(arguments, said, folder):
     code, told = call(arguments, folder)
-    assert code in (Exit.usage, Exit.failed)
+    assert code == Exit.usage
     assert said in told
+
+
+def test_a_batch_of_no_cases_is_one(folder):
+    """As long as it is named."""
+    (folder / "none").write_text("# nothing yet\n")
+    result = CliRunner().invoke(app, ["check", "--json", f"--batch={folder / 'none'}"])
+    assert result.exit_code == 0
+    assert '"cases": []' in result.stdout
 
 
 @pytest.mark.parametrize("package", ["onnx", "safetensors", "netron"])

@@ -354,10 +354,14 @@ def check(
         1 if a case failed, else 0.
 
     Raises:
-        ArgumentError: see `options.parse`.
+        ArgumentError: see `options.parse`; no file is named.
     """
     with working("reading standard input"):
         line = parse(arguments)
+    if not line.named:
+        raise ArgumentError(
+            "check takes a FILE, --case=FILE or --batch=FILE, or - for standard input; none is named"
+        )
     counts = dict.fromkeys(State, 0)
     data: list[dict[str, Any]] = []
     for number, case in enumerate(line.cases):

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from attrs import Factory, evolve, field
 
+from ...graph.compile.backend import BACKENDS
 from ...graph.model.fpmath import FpmathMode
 from ...graph.model.logical_tensor import PropertyType
 from ...graph.runtime.text_files import reason_of
@@ -79,6 +80,7 @@ class CommandLine:
         seed: of the data that the graphs are filled with.
         backend: the only backend to run on; None for the usual choice.
         json: whether data are to be written, and no lines.
+        named: whether a file was named; a batch file may have no cases.
     """
 
     cases: tuple[Case, ...]
@@ -86,6 +88,7 @@ class CommandLine:
     seed: int
     backend: str | None
     json: bool = False
+    named: bool = True
 
 
 def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine:
@@ -112,6 +115,7 @@ def parse(arguments: Sequence[str], folders: Sequence[Path] = ()) -> CommandLine
         seed=reader.seed,
         backend=reader.backend,
         json=reader.json,
+        named=reader.named,
     )
 
 
@@ -139,6 +143,7 @@ class _Reader:
     seed: int = field(default=0)
     backend: str | None = field(default=None)
     json: bool = field(default=False)
+    named: bool = field(default=False)
 
     def read(self, arguments: Iterable[str]) -> None:
         for argument in arguments:
@@ -160,7 +165,7 @@ class _Reader:
             elif name == "seed":
                 self.seed = _number(value, argument)
             elif name == "backend":
-                self.backend = value or None
+                self.backend = _backend(value)
             elif name == "json":
                 self.json = True
             elif name in SETTERS:
@@ -222,6 +227,7 @@ class _Reader:
         self.batches.pop()
 
     def _found(self, path: str, what: str) -> Path:
+        self.named = True
         if not path:
             raise ArgumentError(f"a {what} has an empty path; write --case=FILE.json or --batch=FILE")
         if Path(path) == STDIN:
@@ -241,6 +247,13 @@ class _Reader:
         raise ArgumentError(
             f"{what} {format_value(path)} is not there, looked in {looked}; --corpus=FOLDER names another folder"
         )
+
+
+def _backend(name: str) -> str | None:
+    known = [backend.name for backend in BACKENDS]
+    if name and name not in known:
+        raise ArgumentError(f"--backend must be one of {', '.join(known)}, got {format_value(name)}")
+    return name or None
 
 
 def _split(argument: str) -> tuple[str | None, str]:
