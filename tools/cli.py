@@ -40,6 +40,7 @@ from .tables import (
 )
 from .trust import trust
 from .tune import tune_graph, tune_machine
+from .usage import Commands
 
 VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """For commands that take options of their own syntax: they get their arguments as they were written."""
@@ -85,6 +86,7 @@ The exit code is 1 if a graph fails and 2 for a command line that makes no sense
 
 app = typer.Typer(
     name="onednn-graph",
+    cls=Commands,
     help="oneDNN Graph for Python, from the command line.",
     epilog="Exit codes: 0 all is well, 1 something failed or is unsupported, 2 the command line or a file is wrong, "
     "130 interrupted by Ctrl-C, 141 nobody reads the output any more.",

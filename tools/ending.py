@@ -106,7 +106,8 @@ def run_to_end(app: Callable[[], object]) -> NoReturn:
             try:
                 app()
             except SystemExit as ended:
-                code = ended.code
+                # typer ends with 1 where nobody reads its help.
+                code = Exit.unread if isinstance(ended.__context__, BrokenPipeError) else ended.code
             if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] -- None under pythonw
                 sys.stdout.flush()  # here and not at the end of the interpreter, where errors have a form of their own
     except Ended as ended:

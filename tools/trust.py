@@ -14,8 +14,10 @@ from ..graph.trust.store import STORE
 from ..ops.errors import ArgumentError
 from .console import command, console, emit_json, failure, table
 from .ending import Exit, code_of
+from .usage import Commands
 
 trust = typer.Typer(
+    cls=Commands,
     help="""Show what verification has found of kernels on this machine: right, wrong, crashed, endless.
 
 A kernel that no sweep has proven is verified when it is first compiled, on integers and in a process of its own, and

@@ -223,9 +223,33 @@ class TestThreads:
         ],
     )
     def test_settings_that_hurt_are_named(self, found, threads, runtimes, wanted):
-        made = settings(found, threads, runtimes)
+        made = settings(found, {"in torch": threads, "here": threads}, runtimes)
         assert [one.code for one in made] == wanted
         assert all(one.what and one.why and one.do for one in made)
+
+    @pytest.mark.parametrize(
+        ("peer", "ours", "wanted"),
+        [
+            (8, 16, ["16 threads run here where the process may use 8 CPUs"]),
+            (16, 8, ["16 threads run in torch where the process may use 8 CPUs"]),
+            (None, 16, ["16 threads run where the process may use 8 CPUs"]),
+            (16, None, ["16 threads run where the process may use 8 CPUs"]),
+            (16, 16, ["16 threads run where the process may use 8 CPUs"]),
+            (1, 8, ["1 thread runs in torch where there are 8 cores"]),
+            (1, 16, ["16 threads run here where the process may use 8 CPUs", "1 thread runs in torch where"]),
+            (1, 1, ["1 thread runs where there are 8 cores"]),
+            (8, None, []),
+        ],
+    )
+    def test_the_threads_of_both_sides_count(self, peer, ours, wanted):
+        made = case(peer=Peer(name="torch", threads=peer), ours=Ours(way="from_torch", threads=ours))
+        told = [one.what for one in checked(made) if one.severity in ("setting", "note")]
+        assert len(told) == len(wanted)
+        assert all(one.startswith(begin) for one, begin in zip(told, wanted, strict=True))
+
+    def test_one_thread_is_one(self):
+        (busy,) = settings(machine(cpus=1, allowed=1, cores=1, busy=1.0), {"here": 1}, ())
+        assert busy.what.endswith("and 1 thread is to run")
 
     def test_files_of_the_system_are_read(self, tmp_path):
         maps = tmp_path / "maps"

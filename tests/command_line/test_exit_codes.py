@@ -158,6 +158,45 @@ def test_an_option_that_there_is_not(command, folder):
     assert "--nonsense" in said or command == "check, a batch"  # whose file is read first
 
 
+@each(
+    "arguments, said",
+    [
+        (
+            ["shwo"],
+            "there is no command 'shwo' (did you mean 'show'?); there are bench, check, compare, compile, ",
+        ),
+        (["foo"], "there is no command 'foo'; there are bench, check, compare, compile, convert, doctor, "),
+        (["trust", "lst"], "there is no command 'lst' (did you mean 'list'?); there are "),
+        (["library", "used"], "there is no command 'used' (did you mean 'use'?); there are "),
+        (["show", "--jsn", "GRAPH"], "--json"),
+        (["check", "--jsn", "GRAPH"], "did you mean 'json'?"),
+        *(
+            (
+                [*words, "--threads", "2"],
+                "--threads N stands before the command: onednn-graph --threads 4 run",
+            )
+            for words in (
+                ["show", "GRAPH"],
+                ["run", "GRAPH"],
+                ["info"],
+                ["trust", "list"],
+                ["library", "list"],
+            )
+        ),
+        (
+            ["check", "--threads=2", "GRAPH"],
+            "--threads N stands before the command: onednn-graph --threads 4 check",
+        ),
+        (["check", "--threads", "2", "GRAPH"], "--threads N stands before the command"),
+    ],
+)
+def test_what_is_nearly_right_is_told(arguments, said, folder):
+    code, told = call(arguments, folder)
+    assert code == Exit.usage
+    assert said in " ".join(told.split())
+    assert told.count("stands before") <= 1
+
+
 def choices(group=None, before=()):
     """The words of every command, and its options that take one of some words."""
     for name, one in sorted((group or typer.main.get_command(app)).commands.items()):

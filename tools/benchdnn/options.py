@@ -185,10 +185,10 @@ class _Reader:
                     "backend",
                     "json",
                 ]
-                raise ArgumentError(
-                    f"unknown option {format_value(argument)}{nearest(name, known)}; onednn-graph "
-                    f"check --help lists them"
-                )
+                way = "onednn-graph check --help lists them"
+                if name == "threads":
+                    way = "--threads N stands before the command: onednn-graph --threads 4 check graph.json"
+                raise ArgumentError(f"unknown option {format_value(argument)}{nearest(name, known)}; {way}")
 
     def _add(self, path: str) -> None:
         self.unused.clear()

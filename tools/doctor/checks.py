@@ -14,7 +14,8 @@ Check = Callable[[Case], Iterable[Finding]]
 
 def surroundings(case: Case) -> Iterator[Finding]:
     """Threads, waiting, OpenMP libraries."""
-    for one in settings(case.machine, case.peer.threads, case.peer.runtimes):
+    sides = {f"in {case.peer.name}": case.peer.threads, "here": case.ours.threads}
+    for one in settings(case.machine, sides, case.peer.runtimes):
         if one.code == "idle-cpus" and case.asked:
             continue
         yield Finding(code=one.code, severity=one.severity, what=one.what, why=one.why, do=one.do)

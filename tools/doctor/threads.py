@@ -152,22 +152,32 @@ def openmp_files(maps: Path = MAPS) -> tuple[str, ...]:
     return tuple(sorted(p for p in paths if Path(p).name.startswith(RUNTIMES)))
 
 
-def settings(found: Machine, threads: int | None, runtimes: Sequence[str]) -> list[Setting]:
+def settings(found: Machine, sides: Mapping[str, int | None], runtimes: Sequence[str]) -> list[Setting]:
     """What hurts.
 
     Args:
         found: the machine.
-        threads: that the peer runs on; None where that is not known.
+        sides: threads that each side runs on, by what it is called behind `threads run`; None where that is not known.
         runtimes: OpenMP libraries in the peer's process.
     """
+    known = {where: number for where, number in sides.items() if number is not None}
+    numbers: dict[str, int | None] = {**known}
+    if len(set(known.values())) < 2:
+        numbers = {"": next(iter(known.values()), None)}
+    most = max(known.values(), default=None)
     return [
-        *_too_many(found, threads),
-        *_too_few(found, threads),
+        *(one for where, number in numbers.items() for one in _too_many(found, number, where)),
+        *(one for where, number in numbers.items() for one in _too_few(found, number, where)),
         *_limited(found),
         *_waiting(found.environment),
         *_runtimes(runtimes),
-        *_busy(found, threads),
+        *_busy(found, most),
     ]
+
+
+def _threads(number: int, where: str = "") -> str:
+    """`3 threads run here`."""
+    return f"{number} thread{'s run' if number > 1 else ' runs'}{where and ' '}{where}"
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
@@ -175,7 +185,7 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _too_many(found: Machine, threads: int | None) -> list[Setting]:
+def _too_many(found: Machine, threads: int | None, where: str) -> list[Setting]:
     asked = _number(found.environment, "OMP_NUM_THREADS")
     number = threads or asked
     if number is None:
@@ -188,7 +198,7 @@ def _too_many(found: Machine, threads: int | None) -> list[Setting]:
         return [
             Setting(
                 code="too-many-threads",
-                what=f"{number} threads run where {reason}",
+                what=f"{_threads(number, where)} where {reason}",
                 why="each barrier waits for threads that have no CPU, so that models take several times as long",
                 do=f"set {name} to {found.usable}"
                 if asked == number
@@ -199,7 +209,7 @@ def _too_many(found: Machine, threads: int | None) -> list[Setting]:
         return [
             Setting(
                 code="hyperthreads",
-                what=f"{number} threads run on {found.cores} cores",
+                what=f"{_threads(number, where)} on {found.cores} core{'s' if found.cores > 1 else ''}",
                 why="two threads of one core share its units of multiplication, and wait for each other",
                 do=f"try OMP_NUM_THREADS={found.cores}",
             )
@@ -207,7 +217,7 @@ def _too_many(found: Machine, threads: int | None) -> list[Setting]:
     return []
 
 
-def _too_few(found: Machine, threads: int | None) -> list[Setting]:
+def _too_few(found: Machine, threads: int | None, where: str) -> list[Setting]:
     number = threads or _number(found.environment, "OMP_NUM_THREADS")
     most = min(found.usable, found.cores or found.usable)
     if number is None or number >= most:
@@ -215,7 +225,7 @@ def _too_few(found: Machine, threads: int | None) -> list[Setting]:
     return [
         Setting(
             code="idle-cpus",
-            what=f"{number} thread{'s' if number > 1 else ''} run where there are {most} cores",
+            what=f"{_threads(number, where)} where there are {most} cores",
             why="the others have nothing to do, unless other processes are meant to have them",
             do=f"set OMP_NUM_THREADS={most} if this process is to have the machine",
             severity="note",
@@ -303,12 +313,13 @@ def _runtimes(files: Sequence[str]) -> list[Setting]:
 
 def _busy(found: Machine, threads: int | None) -> list[Setting]:
     wanted = threads or found.usable
+    are = "threads are" if wanted > 1 else "thread is"
     if found.busy is None or found.busy + min(wanted, found.allowed) < found.cpus + ROOM:
         return []
     return [
         Setting(
             code="busy-machine",
-            what=f"others kept {found.busy:.1f} of the {found.cpus} CPUs busy, and {wanted} threads are to run",
+            what=f"others kept {found.busy:.1f} of the {found.cpus} CPUs busy, and {wanted} {are} to run",
             why="a thread without a CPU holds up all others at the next barrier; times here are worth little",
             do="run it again on an idle machine, or give the process CPUs of its own",
         )

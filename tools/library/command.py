@@ -14,6 +14,7 @@ from ...ops.errors import LibraryError
 from ..arguments import Json
 from ..console import command, emit_json, failure, plainly, table, working
 from ..ending import Exit
+from ..usage import Commands
 from .packing import pack
 from .places import Place, of_version, places, used_path
 from .probing import Build, probe
@@ -21,6 +22,7 @@ from .probing import Build, probe
 DEFAULT = "default"
 
 library = typer.Typer(
+    cls=Commands,
     help="""Show which builds of oneDNN there are, and make another one than the wheel's the default.
 
 What runs is, in this order: what og.use_library names; what ONEDNN_GRAPH_LIBRARY names; the choice of `library use`;
