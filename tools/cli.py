@@ -28,6 +28,7 @@ from .graph_files import GraphFile, check_sizes, loaded, parse_shapes
 from .information import information
 from .library.command import library
 from .op_page import has_primitive, kind_of, op_data, op_page
+from .profiled import profiled_run
 from .staging import nodes_of, runnable, summary
 from .tables import (
     lines_of,
@@ -176,6 +177,9 @@ def _show(
     backend: Backend = None,
     dot: Annotated[Path | None, typer.Option(help="Write the graph for Graphviz to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Draw the graph into this page.")] = None,
+    profiled: Annotated[
+        bool, typer.Option("--profile", help="Run it on made-up data, and colour the page by time.")
+    ] = False,
     shapes: Shapes = None,
     everything: Annotated[
         bool,
@@ -190,14 +194,19 @@ def _show(
     \b
     Examples:
       onednn-graph show graph.json
-      onednn-graph show model.onnx --html graph.html
+      onednn-graph show model.onnx --html graph.html --profile --shape image=1x3x224x224
       onednn-graph show model.onnx --all | grep Convolution
     """
+    if profiled and html is None:
+        raise failure(
+            "--profile colours a page; give --html FILE, or take onednn-graph run --profile", Exit.usage
+        )
     with working(f"reading {file}"):
         graph = loaded(file, shapes or ())
     described = describe(graph, backend=backend)
     if html is not None:
-        graph.to_html(html, backend=backend)
+        times = profiled_run(graph, backend) if profiled else None
+        graph.to_html(html, backend=backend, profile=times)
     if dot is not None:
         graph.to_dot(dot, backend=backend)
     if as_json:

@@ -107,8 +107,15 @@ def _first_kinds(label: str) -> str:
     return label if len(kinds) <= KINDS + 1 else f"{'+'.join(kinds[:KINDS])} + {len(kinds) - KINDS} more"
 
 
-def say_made_up(graph: Graph | OpenGraph, names: Sequence[str], seed: int) -> None:
-    """Says on standard error which inputs have no data of the user's, weights before all."""
+def say_made_up(graph: Graph | OpenGraph, names: Sequence[str], seed: int, *, given: bool = True) -> None:
+    """Says on standard error which inputs have no data of the user's, weights before all.
+
+    Args:
+        graph: whose inputs they are.
+        names: of the inputs.
+        seed: that the data are of.
+        given: whether the command takes arrays.
+    """
     constant = {label(t) for t in graph.inputs if t.property_type is PropertyType.constant}
     weights = [name for name in names if name in constant]
     others = [name for name in names if name not in constant]
@@ -117,7 +124,7 @@ def say_made_up(graph: Graph | OpenGraph, names: Sequence[str], seed: int) -> No
         for what, some in (("weights", weights), ("inputs", others))
         if some
     ]
-    say(f"made up from seed {seed}: {'; '.join(told)}; --inputs takes arrays for them")
+    say(f"made up from seed {seed}: {'; '.join(told)}{'; --inputs takes arrays for them' if given else ''}")
 
 
 def short(value: object) -> str:
