@@ -9,8 +9,10 @@ from types import ModuleType
 from typing import Any
 from warnings import warn
 
+from onednn_graph.graph.compile.compiled_graph import CompiledGraph
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.open_graph import OpenGraph
+from onednn_graph.ops.errors import ArgumentTypeError
 
 REMOVED_IN = "0.4"
 """The version that does without them."""
@@ -94,6 +96,11 @@ def quantize(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def quantize(*inputs: Any, **given: Any) -> Any:
         graph = inputs[0] if inputs else given.get("src")
+        if isinstance(graph, CompiledGraph):
+            raise ArgumentTypeError(
+                "a compiled graph stays as it is; take graph.quantize_static(feeds) of the graph that it was compiled "
+                "from, and compile what that gives"
+            )
         if not isinstance(graph, Graph | OpenGraph):
             return function(*inputs, **given)
         _warn("quantize(graph, feeds)", "Graph.quantize_static(feeds)", stacklevel=3)

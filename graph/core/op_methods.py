@@ -8,7 +8,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ...ops.data_types import DataType
-from ...ops.errors import nearest
+from ...ops.errors import ArgumentTypeError, nearest
 from ...ops.hints import kind_hint
 from ...ops.registry import REGISTRY
 from ...ops.schema import OpNames, OpSchema
@@ -24,6 +24,21 @@ ELSEWHERE = {
     "vjp": "gradients(outputs, wrt, seed=cotangents) is that product",
 }
 """What other libraries call what is here under another name."""
+
+
+def _check_meant(kind: str, inputs: Sequence[object], arguments: Mapping[str, object]) -> None:
+    """Sees to it that nobody adds an op who wants another graph.
+
+    Raises:
+        ArgumentTypeError: `quantize` has no tensor, and no scales.
+    """
+    given = (*inputs, arguments.get("src"))
+    if kind != "Quantize" or "scales" in arguments or any(isinstance(one, LogicalTensor) for one in given):
+        return
+    raise ArgumentTypeError(
+        "quantize adds the op Quantize, with scales, to a tensor; for a whole graph in 8-bit integers take "
+        'graph.quantize_static(feeds), and for its weights alone graph.quantize_weights("s4", group=128)'
+    )
 
 
 class OpBuilder(ABC):
@@ -62,6 +77,7 @@ class OpBuilder(ABC):
         outputs: int | None = None,
         output_type: DataType | str | None = None,
     ) -> LogicalTensor | tuple[LogicalTensor, ...]:
+        _check_meant(kind, inputs, arguments)
         tensors, given = split_arguments(kind, inputs, arguments)
         made = self._build(kind, tensors, given, name, outputs, output_type)
         return made[0] if len(made) == 1 else made

@@ -143,3 +143,38 @@ def test_a_prune_that_fails_on_the_way_changes_nothing():
     with pytest.raises(og.errors.GraphError):
         graph.prune({"dropped": dropped, "far": other.sqrt(foreign)})
     assert seen(graph) == before
+
+
+FEEDS = [{"x": np.ones(2, np.float32)}]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda graph: graph.quantize([{}]),
+        lambda graph: graph.quantize(FEEDS),
+        lambda graph: graph.quantize(FEEDS[0]),
+        lambda graph: graph.quantize(weights="s4", group=128),
+        lambda graph: graph.quantize("s8"),
+        lambda graph: graph.quantize(),
+        lambda graph: graph.op("Quantize", FEEDS),
+    ],
+)
+def test_who_wants_a_quantised_graph_is_led_to_it(wrong):
+    graph = chain()
+    with pytest.raises(
+        og.errors.ArgumentTypeError, match=r"quantize_static\(feeds\).*quantize_weights\(\"s4\""
+    ):
+        wrong(graph)
+    assert graph.quantize(graph.tensor("z"), scales=[0.5], zps=[0], output_type="u8").data_type == "u8"
+
+
+@pytest.mark.parametrize("arguments", [(FEEDS,), ([{}],), ()])
+def test_a_compiled_graph_is_not_quantised(arguments):
+    model = chain().compile()
+    with pytest.raises(
+        og.errors.ArgumentTypeError, match=r"graph\.quantize_static\(feeds\) of the graph that"
+    ):
+        og.quantize(model, *arguments)
+    with pytest.raises(og.errors.ArgumentTypeError, match="compiled graph stays as it is"):
+        og.quantize(src=model)
