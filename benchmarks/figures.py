@@ -39,6 +39,10 @@ MARKS = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end of figure -->)", re.
 WHEEL = "onednn-cpu-gomp"
 PUBLISHED = False
 """Whether the package index has the package: then README and installation page begin with that."""
+ADDRESS = ""
+"""Where files of the repository can be read, with / at the end; empty while nobody can. The index's page links there."""
+DESCRIPTION = "docs/description.md"
+"""What a package index shows: the README, whose links and pictures would lead nowhere there."""
 
 
 @frozen
@@ -280,7 +284,12 @@ def speed() -> str:
         named = {(ratios.what, ratios.against) for ratios in ways}
         yield from (r for r in every(machine) if float(r.mean) < 1 and (r.what, r.against) not in named)
 
-    return _by_machine(parts)
+    return _close(_by_machine(parts))
+
+
+def _close(text: str) -> str:
+    """Without the empty lines around it, for the README, which is to be short."""
+    return f"\n{text.strip()}\n"
 
 
 def summary() -> str:
@@ -355,7 +364,7 @@ def trust() -> str:
             f"t{samples.group(1)} on {samples.group(2)} samples of torch's own, forward and backward",
         ),
     ]
-    return table(("what", "how it was compared"), rows)
+    return _close(table(("what", "how it was compared"), rows))
 
 
 def _table_rows(text: str) -> list[str]:
@@ -366,10 +375,10 @@ def _table_rows(text: str) -> list[str]:
 
 
 def installing() -> str:
-    """How the package comes onto a machine, as a sentence."""
+    """How the package comes onto a machine."""
     if PUBLISHED:
-        return "`pip install onednn-graph` installs it."
-    return "It is on no package index yet, and is installed from a checkout."
+        return "\n<!-- notest: the tests run this checkout -->\n```sh\npip install onednn-graph\n```\n"
+    return "\nIt is on no package index yet, and is installed from a checkout.\n"
 
 
 def library_size() -> str:
@@ -429,16 +438,29 @@ def filled(text: str) -> str:
     return MARKS.sub(of, text)
 
 
+def description(readme: str) -> str:
+    """What a package index shows of a README: relative links lead to `ADDRESS`, or nowhere as long as there is none."""
+    text = re.sub(r"<!-- .*? -->[ \n]?", "", readme)
+    target = r"\((?!\w+:|#)([^)]+)\)"
+    if ADDRESS:
+        text = re.sub(rf"(\[[^][]*\]){target}", rf"\1({ADDRESS}\2)", text)
+    else:
+        text = re.sub(rf"!\[[^][]*\]{target}", "", text)
+        text = re.sub(rf"\[([^][]*)\]{target}", r"\1", text)
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if something is old")
     options = parser.parse_args(arguments)
     old = 0
-    for name in DOCUMENTS:
+    texts = {name: filled((ROOT / name).read_text(encoding="utf-8")) for name in DOCUMENTS}
+    if "README.md" in texts:
+        texts[DESCRIPTION] = description(texts["README.md"])
+    for name, new in texts.items():
         file = ROOT / name
-        text = file.read_text(encoding="utf-8")
-        new = filled(text)
-        if new != text:
+        if not file.exists() or new != file.read_text(encoding="utf-8"):
             old = 1
             print(f"{name}: {'old' if options.check else 'renewed'}")
             if not options.check:

@@ -185,7 +185,8 @@ def test_a_build_leaves_nothing_in_the_checkout_and_takes_nothing_from_it(tmp_pa
     checkout = tmp_path / "checkout"
     for name in (".ci", "backends", "graph", "ops", "tools"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    (checkout / "docs").mkdir()
+    for name in ("pyproject.toml", PROJECT["project"]["readme"], "LICENSE"):
         shutil.copy(ROOT / name, checkout / name)
     before = sorted(p.name for p in checkout.iterdir())
     stale = checkout / "build" / "lib" / "onednn_graph" / "tools" / "stale.py"

@@ -1,6 +1,7 @@
 """`benchmarks/all` renews a machine's page of results, and `benchmarks/figures.py` what documents say of all pages."""
 
 import math
+import re
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import PackageNotFoundError, distribution
@@ -8,7 +9,8 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import PROJECT, ROOT
+from documents import blocks_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,6 +137,44 @@ def test_figures_are_todays(name):
         pytest.skip(f"{name} says how large {figures.WHEEL} is, which is not installed here")
     assert figures.MARKS.search(text)
     assert figures.filled(text) == text, "run python benchmarks/figures.py"
+
+
+@pytest.mark.parametrize("address", ["", "https://example.org/project/blob/main/"])
+def test_the_switch_of_publishing(address, tmp_path, monkeypatch):
+    """On a copy: the first command of README and installation page is pip's, and an index gets no relative link."""
+    if not installed():
+        pytest.skip(f"README says how large {figures.WHEEL} is, which is not installed here")
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "PUBLISHED", True)
+    monkeypatch.setattr(figures, "ADDRESS", address)
+    pages = ("README.md", "docs/pages/installation.md")
+    monkeypatch.setattr(figures, "DOCUMENTS", pages)
+    monkeypatch.setattr(chart, "main", lambda: None)
+    for name in (*pages, "docs/pages/guides/onnx-ops.md", "docs/pages/coming-from/torch-operators.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    assert figures.main([]) == 0
+    for name in (*pages, figures.DESCRIPTION):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        blocks = blocks_of(text)
+        assert blocks[0].text == "pip install onednn-graph\n", name
+        assert name == figures.DESCRIPTION or "notest" in blocks[0].marks
+        assert "on no package index" not in text
+    assert len((tmp_path / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    shown = (tmp_path / figures.DESCRIPTION).read_text(encoding="utf-8")
+    assert "<!--" not in shown
+    targets = re.findall(r"\]\(([^)]+)\)", shown)
+    assert bool(targets) == bool(address)
+    assert all(target.startswith(address) for target in targets)
+    for target in targets:
+        assert (ROOT / target.removeprefix(address).partition("#")[0]).exists()
+    assert figures.main(["--check"]) == 0
+
+
+def test_the_index_shows_todays_readme():
+    assert PROJECT["project"]["readme"] == figures.DESCRIPTION
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (ROOT / figures.DESCRIPTION).read_text(encoding="utf-8") == figures.description(readme)
 
 
 def test_no_mark_is_without_its_end():
