@@ -40,7 +40,7 @@ WHEEL = "onednn-cpu-gomp"
 PUBLISHED = False
 """Whether the package index has the package: then README and installation page begin with that."""
 ADDRESS = ""
-"""Where files of the repository can be read, with / at the end; empty while nobody can. The index's page links there."""
+"""Where files of the repository can be read, with / at the end; empty while nobody can. An index links there."""
 DESCRIPTION = "docs/description.md"
 """What a package index shows: the README, whose links and pictures would lead nowhere there."""
 
@@ -377,7 +377,7 @@ def _table_rows(text: str) -> list[str]:
 def installing() -> str:
     """How the package comes onto a machine."""
     if PUBLISHED:
-        return "\n<!-- notest: the tests run this checkout -->\n```sh\npip install onednn-graph\n```\n"
+        return " <!-- notest: the tests run this checkout -->\n```sh\npip install onednn-graph\n```\n"
     return "\nIt is on no package index yet, and is installed from a checkout.\n"
 
 

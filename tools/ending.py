@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
@@ -97,6 +98,7 @@ def run_to_end(app: Callable[[], object]) -> NoReturn:
         app: does it all, and may end by SystemExit.
     """
     _watch_interrupts()
+    warnings.showwarning = _tell  # else each comes with a file and a line of whatever calls commands
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):  # a stream that is none, or closed
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- names of tensors may be any text
@@ -122,6 +124,11 @@ def say(problem: object) -> None:
         print(f"onednn-graph: {problem}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         _drop(sys.stderr)
+
+
+def _tell(message: Warning | str, *_where: object, **_how: object) -> None:
+    """A warning as any other line."""
+    say(one_line(message))
 
 
 def _drop(stream: object) -> None:

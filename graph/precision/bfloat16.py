@@ -31,6 +31,10 @@ VIEWS = ("StaticReshape", "StaticTranspose")
 """Ops between those of a loss, as torch's squeezes are, that only give its numbers another shape."""
 
 
+PRODUCTS = ("convolution", "matmul")
+"""Families whose speed differs by more than the memory that is read and written."""
+
+
 def to_data_type(graph: G, data_type: DataType | str, *, keep: Collection[str], ports: bool) -> G:
     """See `Graph.to`."""
     wanted = parse_data_type(data_type, "data_type")
@@ -44,7 +48,8 @@ def to_data_type(graph: G, data_type: DataType | str, *, keep: Collection[str], 
             )
         )
     made = _Narrowing(Rewriting(graph), keep, ports).done()
-    tell_if_slow(BF16)
+    if any(op.schema.family in PRODUCTS and any(t.data_type is BF16 for t in op.inputs) for op in made.ops):
+        tell_if_slow(BF16)
     return made
 
 

@@ -51,7 +51,8 @@ def quantize(
     seen, values = observe(Rewriting(inferred).copied(), calibration_feeds, looked_at, computed, chosen)
     scales = _scales(rewriting, placement, seen, chosen)
     made = _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
-    tell_if_slow(DataType.u8)
+    if placement.groups:
+        tell_if_slow(DataType.u8)
     return made
 
 

@@ -451,3 +451,18 @@ def test_long_work_says_how_far_it_is(tmp_path, file):
     os.close(leader)
     assert "timing 1 s" in shown
     assert shown.endswith("\r\x1b[K")
+
+
+def test_a_warning_is_a_line():
+    """Without the file and line of what calls commands."""
+    script = (
+        "import warnings\n"
+        "import onednn_graph as og\n"
+        "from onednn_graph.tools import ending\n"
+        "def app():\n"
+        "    warnings.warn('so it is\\nslower', og.errors.SlowTypeWarning, stacklevel=1)\n"
+        "ending.run_to_end(app)"
+    )
+    done = processes.run(["-c", script])
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.decode() == "onednn-graph: so it is slower\n"

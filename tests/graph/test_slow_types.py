@@ -85,6 +85,27 @@ def test_nothing_is_said_where_there_is_nothing_to_say(machine, act, rates):
     assert messages(act) == []
 
 
+def without_products():
+    made = og.Graph()
+    made.softmax(made.relu(made.input("x", "f32", [2, 4])), axis=1, name="y")
+    return made
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: without_products().to("bf16"),
+        lambda: without_products().quantize_static([np.ones((2, 4), np.float32)]),
+        lambda: graph().to("bf16", keep=["MatMul"]),
+        lambda: graph().quantize_static([np.ones((2, 4), np.float32)], keep=["MatMul"]),
+    ],
+)
+def test_nothing_is_said_of_products_where_none_is_in_that_type(machine, act):
+    machine(f32=156e9, bf16=84e9, u8=84e9)
+    assert messages(act) == []
+    assert messages(narrow)
+
+
 def test_products_are_measured_once_for_a_machine(tmp_path, monkeypatch):
     from onednn_graph.backends.onednn import rates as measuring
 
