@@ -12,7 +12,7 @@ from ..graph.files import read_graph, to_graph
 from ..graph.graph import Graph
 from ..graph.io.document import MAX_FILE_BYTES
 from ..graph.io.document_reader import read_bytes
-from ..graph.model.logical_tensor import label
+from ..graph.model.logical_tensor import PropertyType, label
 from ..graph.onnx import from_onnx
 from ..graph.open_graph import OpenGraph
 from ..graph.runtime.text_files import file_error, file_name, reason_of
@@ -20,6 +20,7 @@ from ..ops.errors import ArgumentError, GraphFileError
 from ..ops.records import frozen
 from ..ops.schema import format_shape
 from ..ops.values import format_value
+from .ending import say
 
 STDIN = Path("-")
 """Stands for standard input."""
@@ -67,6 +68,8 @@ class GraphFile:
             raise
         except (OSError, ValueError, AttributeError) as error:  # there may be no standard input
             reason = "it is closed" if isinstance(error, AttributeError) else reason_of(error)
+            if isinstance(error, IsADirectoryError):
+                reason = "it is a folder; name a graph's file in it"
             raise file_error(f"{name}: can't be read: {reason}", error) from error
 
     @property
@@ -107,9 +110,23 @@ class GraphFile:
                 return from_onnx(self.whole())
             except ArgumentError as error:  # which knows of bytes alone
                 raise GraphFileError(f"{self.name}: {error}") from error
+        if not self.content.strip() and (self.path is None or not self.whole().strip()):
+            raise GraphFileError(f"{self.name}: is empty; give a graph, oneDNN Graph's JSON or an ONNX model")
         if self.path is not None:
             return read_graph(self.path)
-        return to_graph(read_bytes(self.content, self.name))
+        graph = to_graph(read_bytes(self.content, self.name))
+        self._tell_of_weights(graph)
+        return graph
+
+    def _tell_of_weights(self, graph: Graph) -> None:
+        """Says what a pipe does not bring: JSON has no arrays, and nobody is to take made-up weights for the model's."""
+        names = [label(t) for t in graph.inputs if t.property_type is PropertyType.constant]
+        if names:
+            more = f" and {len(names) - 1} more have" if names[1:] else " has"
+            say(
+                f"{self.name}: JSON has no arrays, so that {format_value(names[0])}{more} no values; weights in a "
+                ".safetensors file beside it are taken where the file itself is named"
+            )
 
 
 def _all_of(file: BinaryIO, name: str) -> bytes:

@@ -23,6 +23,7 @@ from ..graph.runtime.threads import get_num_threads
 from ..graph.trust.settings import verifying
 from ..graph.trust.store import STORE
 from ..ops.errors import LibraryError
+from ..ops.values import counted
 
 PACKAGES = ("numpy", "ml_dtypes", "attrs", "onnx", "torch", "netron")
 
@@ -59,7 +60,7 @@ def information() -> dict[str, Any]:
     data["backends"] = {name: reason or "available" for name, reason in onednn_graph.list_backends().items()}
     folder = cache_folder()
     remembered = len(list(folder.glob("*.json"))) if folder is not None and folder.is_dir() else 0
-    data["tuning cache"] = f"{folder or 'no folder'} ({remembered} problems)"
+    data["tuning cache"] = f"{folder or 'no folder'} ({counted(remembered, 'problem')})"
     data["verdicts"] = _verdicts()
     data["environment"] = environment()
     data["packages"] = {name: installed(name) for name in PACKAGES}
@@ -84,7 +85,7 @@ def _cost_data(library: Library) -> str:
     kinds = len(factors_of(library))
     if not kinds:
         return "of the package; `onednn-graph tune --machine` fits them to this machine"
-    return f"fitted to this machine ({kinds} kinds of primitives)"
+    return f"fitted to this machine ({counted(kinds, 'kind')} of primitives)"
 
 
 def _products() -> str:

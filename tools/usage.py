@@ -13,6 +13,9 @@ BEFORE = "--threads"
 """An option of all commands."""
 PLACE = f"{BEFORE} N stands before the command: onednn-graph {BEFORE} 4 run graph.json"
 
+STDIN = "standard input"
+"""What the help of an argument says that takes it."""
+
 
 class Commands(TyperGroup):
     """A group of commands that says which there are, whatever typer's version does."""
@@ -33,4 +36,7 @@ class Commands(TyperGroup):
             told = getattr(error, "message", "")
             if getattr(error, "option_name", "") == BEFORE and PLACE not in told:
                 error.message = f"{told}; {PLACE}"  # pyright: ignore[reportAttributeAccessIssue] -- click's, which typer has a copy of
+            parameter = getattr(error, "param", None)
+            if type(error).__name__ == "MissingParameter" and STDIN in (getattr(parameter, "help", "") or ""):
+                error.message = f"Give a file, or - for {STDIN}"  # pyright: ignore[reportAttributeAccessIssue] -- likewise
             raise

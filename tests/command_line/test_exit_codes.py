@@ -197,6 +197,52 @@ def test_what_is_nearly_right_is_told(arguments, said, folder):
     assert told.count("stands before") <= 1
 
 
+@each(
+    "command",
+    [
+        name
+        for name, line in READS.items()
+        if line[1] == "FILE" and line[0] not in ("view", "doctor", "check")
+    ],
+)
+def test_a_folder_and_an_empty_file_are_told_of(command, folder):
+    for file, stdin, said in (
+        (folder / "a folder", b"", "it is a folder; name a graph's file in it"),
+        (folder / "empty.json", b"", "is empty; give a graph, oneDNN Graph's JSON or an ONNX model"),
+        ("-", b" \n", "standard input: is empty; give a graph"),
+    ):
+        code, told = call(READS[command], folder, file, stdin)
+        assert code == Exit.usage
+        assert said in told
+
+
+@each("command", ["show", "run", "compare", "convert", "compile"])
+def test_a_file_that_is_missing_may_be_standard_input(command, folder):
+    code, told = call([command], folder)
+    assert code == Exit.usage
+    assert "Give a file, or - for standard input" in told
+
+
+@each("command", ["show", "run", "compile", "convert", "bench", "tune", "compare"])
+def test_weights_that_a_pipe_does_not_bring_are_told_of(command, folder):
+    """They lie beside the file, and are taken where that is named."""
+    pytest.importorskip("safetensors")
+    graph = og.Graph()
+    w, b = (graph.constant(np.full(s, 3, np.float32), name=n) for n, s in (("w", [4, 8]), ("b", [8])))
+    graph.matmul(graph.input("x", "f32", [2, 4]), w, b, name="y")
+    graph.save(folder / "whole.json", weights=True)
+    line, told = READS[command], "'w' and 1 more have no values; weights in a .safetensors file beside it"
+    for file, stdin in ((folder / "whole.json", b""), ("-", (folder / "whole.json").read_bytes())):
+        words = [a.replace("FILE", str(file)).replace("OUT", str(folder / "out")) for a in line]
+        result = CliRunner().invoke(app, words, input=stdin)
+        assert result.exit_code == 0, result.output
+        assert (told in result.stderr) == (file == "-"), result.stderr
+    alone = og.Graph()
+    alone.relu(alone.input("x", "f32", [2]), name="y")
+    alone.save(folder / "alone.json")
+    assert "no values" not in call(["show", "-"], folder, stdin=(folder / "alone.json").read_bytes())[1]
+
+
 def choices(group=None, before=()):
     """The words of every command, and its options that take one of some words."""
     for name, one in sorted((group or typer.main.get_command(app)).commands.items()):

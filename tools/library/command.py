@@ -96,6 +96,7 @@ def _info(
         emit_json(data)
         return
     told = data | {name: ", ".join(data[name]) or "nothing" for name in ("has", "lacks")}
+    told["used"] = "yes" if data["used"] else "no"
     table(
         "",
         ("what", "value"),
