@@ -119,7 +119,7 @@ class GraphFile:
         return graph
 
     def _tell_of_weights(self, graph: Graph) -> None:
-        """Says what a pipe does not bring: JSON has no arrays, and nobody is to take made-up weights for the model's."""
+        """Says what a pipe does not bring, so that nobody takes made-up weights for the model's."""
         names = [label(t) for t in graph.inputs if t.property_type is PropertyType.constant]
         if names:
             more = f" and {len(names) - 1} more have" if names[1:] else " has"

@@ -449,3 +449,21 @@ def test_the_command_says_what_makes_no_sense(tmp_path):
 
 def test_help_says_that_code_is_executed():
     assert "EXECUTED" in call("doctor", "--help")
+
+
+@pytest.mark.parametrize(
+    ("way", "kind", "said"),
+    [
+        ("from_torch", "torch", 'og.from_torch(module, inputs).compile(tune="measure")'),
+        ("torch.compile", "torch", 'mode="max-autotune"'),
+        ("from_onnx", "onnx", "onednn-graph tune model.onnx"),
+    ],
+)
+def test_advice_can_be_followed(way, kind, said):
+    """`onednn-graph tune` takes files, and a torch module is none."""
+    calls = [Call(item="fc", op="", seconds=0.1)]
+    ours = Ours(way=way, threads=8, steps=[step(("fc",), 0, 1.0)])
+    found = checked(case(calls, ours.steps, ours=ours, subject=Subject(text="m", kind=kind, path="m")))
+    (slower,) = [one for one in found if one.code == "ours-slower"]
+    assert said in slower.do
+    assert ("onednn-graph tune" in slower.do) == (kind == "onnx")

@@ -163,3 +163,20 @@ class TestWhole:
         text = call("doctor", network, "--seconds", "0", "--threads", "1")
         assert "made up: x" in text
         assert "conv + relu" in text
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.ones((1, 9, 12, 12), np.float32), "must be float32 ?x8x12x12, got float32 1x9x12x12"),
+        (np.ones((8, 12, 12), np.float32), "must be float32 ?x8x12x12, got float32 8x12x12"),
+        (np.ones((1, 8, 12, 12), np.float64), "must be float32 ?x8x12x12, got float64 1x8x12x12"),
+    ],
+)
+def test_an_input_that_does_not_fit_is_a_usage_error(network, tmp_path, array, said):
+    """Neither side is asked what it thinks of it."""
+    np.savez(tmp_path / "in.npz", x=array)
+    assert said in call("doctor", network, "--inputs", tmp_path / "in.npz", code=2)
+    if array.dtype == np.float32:
+        sizes = "x".join(map(str, array.shape))
+        assert said in call("doctor", network, "--shape", f"x={sizes}", code=2)

@@ -291,3 +291,51 @@ def test_nothing_is_traced_where_nothing_runs(tmp_path):
     calls, about = traced(subject(torch.nn.Identity(), torch.ones(2)), tmp_path / "printed")
     assert calls == []
     assert about.version is None
+
+
+class TestOneModule:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "model = nn.Linear(4, 5)\ninputs = torch.randn(2, 4)\n",
+            "class Model(nn.Module):\n"
+            "    def forward(self, x):\n"
+            "        return torch.softmax(torch.relu(x @ x.T), 1)\n"
+            "model, inputs = Model(), torch.randn(3, 3)\n",
+        ],
+        ids=["a layer", "functions"],
+    )
+    def test_it_is_one_row_with_both_sides(self, tmp_path, text):
+        data = examined(written(tmp_path, text))
+        (row,) = data["layers"]
+        assert row["name"] in ("Linear", "Model")
+        assert row["peer"]["seconds"] > 0
+        assert row["ours"]["seconds"] > 0
+        assert row["ours"]["kernels"]
+
+    def test_programs_of_torch_compile_have_their_kernels(self, tmp_path):
+        data = examined(
+            written(
+                tmp_path,
+                "class Net(nn.Module):\n"
+                "    def __init__(self):\n"
+                "        super().__init__()\n"
+                "        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 2)\n"
+                "    def forward(self, x):\n"
+                "        y = self.a(x)\n"
+                "        return self.b(y * 2 if y.sum().item() > 0 else y)\n"
+                "model, inputs = Net(), torch.randn(2, 4)\n",
+            )
+        )
+        assert data["ours"]["way"] == "torch.compile"
+        (row,) = [row for row in data["layers"] if row["ours"]["kernels"]]
+        assert row["ours"]["seconds"] > 0
+        assert "MatMul" in row["name"]
+
+    @pytest.mark.parametrize("shape", ["(8, 65)", "(64,), dtype=torch.int64"])
+    def test_inputs_that_do_not_fit_are_a_usage_error(self, tmp_path, shape):
+        make = "ones" if "int64" in shape else "randn"
+        file = written(tmp_path, f"model, inputs = nn.Linear(64, 3), torch.{make}({shape})\n")
+        said = call("doctor", file, "--seconds", "0", code=2)
+        assert "subject.py can't be called with its inputs: RuntimeError: " in said
+        assert said.count("\n") == 1

@@ -137,6 +137,20 @@ class _Sides:
         if told := self.ask_ours("make"):
             notes = tuple(told["notes"])
             self.ours = evolve(self.ours, way=told["way"], threads=told["threads"], notes=notes)
+        self._refuse_what_nobody_runs()
+
+    def _refuse_what_nobody_runs(self) -> None:
+        """Eager torch is what a module means: where it raises, and ours does too, the inputs don't fit.
+
+        Raises:
+            ArgumentError: so it is.
+        """
+        failed = self.peer.problem and self.ours.problem and not (self.peer.crashed or self.ours.crashed)
+        if self.subject.kind == "torch" and self.peer.version and failed:
+            raise ArgumentError(
+                f"{self.subject.text} can't be called with its inputs: {self.peer.problem}; give others by `inputs`, "
+                "--shape or --inputs"
+            )
 
     def look(self) -> None:
         """What each runs."""

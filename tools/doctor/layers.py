@@ -68,6 +68,8 @@ def layers(
                 for one in _items_of(name if name in above else numbered.get(name, name), above)
             )
         )
+        if len(listed) == 1:  # the whole model
+            items = listed
         if items:
             join(items)
         homes[step.partition] = items[0] if items else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,9 +169,12 @@ class OnnxModel:
             dtype, shape = type_and_shape(info)
             if name in given:
                 array = given[name]
-                arrays[name] = array.view(dtype) if array.dtype.kind == "V" and dtype is not None else array
+                array = array.view(dtype) if array.dtype.kind == "V" and dtype is not None else array
+                _check_fits(f"input {name!r} of {task['text']}", array.dtype, array.shape, dtype, shape)
+                arrays[name] = array
                 continue
             if name in shapes:
+                _check_fits(f"input {name!r} of {task['text']}", dtype, shapes[name][1], dtype, shape)
                 shape = shapes[name][1]
             if shape[:1] == (None,):  # images one by one
                 shape = (1, *shape[1:])
@@ -185,6 +188,28 @@ class OnnxModel:
             arrays[name] = made_up(sizes, dtype, task["seed"] + number)
             made.append(name)
         return arrays, tuple(made)
+
+
+def _check_fits(
+    what: str,
+    dtype: np.dtype[Any] | None,
+    shape: Sequence[int | None],
+    declared: np.dtype[Any] | None,
+    sizes: Sequence[int | None],
+) -> None:
+    """Whether an input is what the model says of it.
+
+    Raises:
+        ArgumentError: it has another type, number of axes, or size where the model fixes it.
+    """
+    same = len(shape) == len(sizes) and all(b in (None, a) for a, b in zip(shape, sizes, strict=True))
+    if declared is None or (same and dtype == declared):
+        return
+    wanted, got = (
+        f"{kind} {'x'.join('?' if one is None else str(one) for one in axes) or 'scalar'}"
+        for kind, axes in ((declared, sizes), (dtype, shape))
+    )
+    raise ArgumentError(f"{what} must be {wanted}, got {got}; give another by --shape or --inputs")
 
 
 def type_and_shape(info: Any) -> tuple[np.dtype[Any] | None, tuple[int | None, ...]]:

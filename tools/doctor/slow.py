@@ -221,7 +221,7 @@ def gains(case: Case) -> Iterator[Finding]:
             layers=tuple(one.name for one, _ in worst),
             what=f"ours takes {ms(lost)} longer in {len(slower)} of {len(compared)} layers, most in {first.name}: "
             f"{ms(most)} more, by {_kernels(first)}",
-            do="onednn-graph tune, and compile(tune='cached'), measures the ways to run them",
+            do=TUNED.get(case.ours.way, ""),
         )
     speed = case.speedup
     if speed is None or case.peer.timed is None or case.ours.timed is None:
@@ -243,7 +243,7 @@ def gains(case: Case) -> Iterator[Finding]:
             severity="note",
             what=f"the whole model takes {times(1 / speed)} times as long here as in {case.peer.name}",
             why=f"{ms(case.ours.timed.least)} against {ms(case.peer.timed.least)}",
-            do=f"stay with {case.peer.name} for it, or try compile(tune='cached') after onednn-graph tune",
+            do=f"stay with {case.peer.name} for it, or try other kernels: {TUNED.get(case.ours.way, 'none')}",
         )
 
 
@@ -260,6 +260,12 @@ HOW = {
     "torch.compile": 'model = torch.compile(module, backend="onednn_graph")',
 }
 """The line that does it."""
+TUNED = {
+    "from_torch": 'og.from_torch(module, inputs).compile(tune="measure") measures the ways to run it',
+    "from_onnx": 'onednn-graph tune model.onnx, and compile(tune="cached"), measures the ways to run it',
+    "torch.compile": 'torch.compile(module, backend="onednn_graph", mode="max-autotune") measures the ways to run it',
+}
+"""How other kernels are tried."""
 
 
 def _kernels(layer: Layer) -> str:

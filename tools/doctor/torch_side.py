@@ -155,7 +155,12 @@ class TorchSide:
 
 
 def _placed(subject: TorchSubject, found: list[Placed]) -> list[Placed]:
-    """What a module with submodules does itself is an item of its own for each op: `layer1.0.add`."""
+    """What a module with submodules does itself is an item of its own for each op: `layer1.0.add`.
+
+    A model that is one module has one item, by the name of its class.
+    """
+    if not any(path for path, _ in subject.module.named_modules()):
+        return [evolve(one, item=type(subject.module).__name__) for one in found]
     outer = {path.rpartition(".")[0] for path, _ in subject.module.named_modules() if path}
     inner = {path for path, _ in subject.module.named_modules()} - outer
     counts: Counter[str] = Counter()
