@@ -32,6 +32,7 @@ DOCUMENTS = (
     "docs/pages/index.md",
     "docs/pages/installation.md",
     "docs/pages/guides/distributed.md",
+    "docs/pages/guides/another-onednn.md",
     "docs/pages/coming-from/onnxruntime.md",
     "docs/pages/coming-from/openvino.md",
 )
@@ -367,6 +368,23 @@ def trust() -> str:
     return _close(table(("what", "how it was compared"), rows))
 
 
+def swept_versions() -> str:
+    """What the files of sweeps say of each version, as sentences."""
+    told: list[str] = []
+    for version in SHIPPED[GOMP]:
+        proofs = SHIPPED[GOMP].proofs(version)
+        if proofs is None:
+            continue
+        name, count = ".".join(map(str, proofs.version)), sum(map(len, proofs.implementations.values()))
+        sets = ", ".join(proofs.instruction_sets)
+        if not count:
+            told.append(f"Of {name} no implementation is proven yet.")
+        else:
+            how = "in full" if proofs.complete else "in part"
+            told.append(f"{name} has been swept {how}, with {sets}: {count} implementations are proven.")
+    return "\n" + "\n".join(told) + "\n"
+
+
 def _table_rows(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("| `")]
 
@@ -408,6 +426,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "beside onnxruntime": lambda: _by_machine(lambda machine: models_beside(machine, "onnxruntime")),
     "machines": names,
     "trust": trust,
+    "swept versions": swept_versions,
     "steps of ranks": lambda: table(*rank_figures.steps()),
     "efficiency on many ranks": lambda: table(*rank_figures.efficiencies()),
     "networks of ranks": rank_figures.networks,

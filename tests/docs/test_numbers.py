@@ -66,6 +66,30 @@ def test_the_page_has_the_number_of_the_code(page, said):
     assert said in " ".join(text_of(page).split())
 
 
+SPEED = re.compile(
+    r"\babout an? (?:milli|micro|nano)second\b|\b\d[\d.,]*\s?(?:[µmn]s|GF/s|GFLOP/s|GB/s|times as (?:fast|long))\b"
+)
+"""What a machine takes, or does in a time."""
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.rglob("*.md")), ids=lambda path: path.stem)
+def test_no_time_is_typed(path):
+    """Those that commands fill in are between marks, those of the code in `SAID`, and outputs in blocks."""
+    text = path.read_text(encoding="utf-8")
+    for left_out in (r"^```.*?^```", r"<!-- figure: .*?<!-- end of figure -->", r"`[^`\n]*`"):
+        text = re.sub(left_out, "", text, flags=re.M | re.S)
+    prose = " ".join(text.split())
+    for page, said in SAID:
+        if page == path.relative_to(PAGES).as_posix():
+            prose = prose.replace(said, "")
+    assert SPEED.findall(prose) == []
+
+
+@pytest.mark.parametrize("text", ["about a microsecond", "in 3.5 ms", "20 µs", "4 GF/s", "2 times as fast"])
+def test_a_typed_time_is_seen(text):
+    assert SPEED.search(text)
+
+
 def test_torch_steps_of_attention():
     pytest.importorskip("torch", reason="the table of torch.compile needs torch")
     from onednn_graph.graph.torch_compile.plan import table
