@@ -292,12 +292,42 @@ def test_the_recipe_for_conda_is_of_this_version():
     """It asks for what the package needs, and for what the command line needs; oneDNN comes from there."""
     recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
     assert f'version: "{PROJECT["project"]["version"]}"' in recipe
-    asked = (
-        re.search(r"  run:\n((?:    - .*\n)+)", recipe)[1].replace("    - ", "").replace(" ", "").splitlines()
-    )
+    lines = re.search(r"  run:\n((?:    - .*\n)+)", recipe)[1].splitlines()
+    asked = [line.partition(" #")[0].replace("    - ", "").replace(" ", "") for line in lines]
     needed = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["cli"]]
     wanted = {one for one in needed if not one.startswith("onednn-cpu-gomp")}
-    assert set(asked) == {*wanted, f"python{PROJECT['project']['requires-python']}", "onednn>=3.2,<4"}
+    assert set(asked) == {*wanted, f"python{PROJECT['project']['requires-python']}", "onednn>=3.2,<4*omp*"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="these are scripts of sh")
+@pytest.mark.parametrize("there", [True, False])
+def test_an_environment_of_conda_names_a_library_that_is_there(there, tmp_path):
+    """And leaves alone what the user has named instead."""
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    scripts = dict(
+        reversed(found) for found in re.findall(r"- echo '(.*)' > \"\$PREFIX/etc/conda/(\w+)\.d/", recipe)
+    )
+    library = tmp_path / "lib" / "libdnnl.so.3"
+    library.parent.mkdir()
+    if there:
+        library.touch()
+
+    def told(*words, **given):
+        script = "\n".join(
+            [*(scripts.get(word, word) for word in words), 'echo "${ONEDNN_GRAPH_LIBRARY-none}"']
+        )
+        done = subprocess.run(
+            ["sh", "-ec", script],
+            env={"PATH": os.environ["PATH"], "CONDA_PREFIX": str(tmp_path), **given},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert told("activate") == (str(library) if there else "none")
+    assert told("activate", "deactivate") == "none"
+    assert told("activate", "ONEDNN_GRAPH_LIBRARY=/mine", "deactivate") == "/mine"
 
 
 def test_releases_are_tested_on_every_python_that_is_promised():

@@ -62,3 +62,10 @@ def test_ci_runs_the_readmes_test_command():
     command = re.search(r"<!-- test command -->\n```sh\n(.*?)\n```", README, re.S).group(1)
     assert command.endswith("-m pytest -n auto --cov=onednn_graph --cov-fail-under=95")
     assert "<!-- test command -->" in script  # taken from the README, not repeated
+
+
+def test_a_newcomer_finds_the_notebooks():
+    """Where one looks first: README, the first page of the documentation, and the first guide."""
+    assert list((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+    for page in ("README.md", "docs/pages/index.md", "docs/pages/getting-started.md"):
+        assert "examples/notebooks" in (ROOT / page).read_text(encoding="utf-8"), page
