@@ -197,12 +197,20 @@ def chain(ops: Ops, op: Op) -> list[Link]:
         found = _next(ops, tensor)
         if found is None or (is_rounded and found.ops[0].kind == "TypeCast"):
             break
-        is_rounded |= found.ops[0].kind == "TypeCast" and tensor.data_type is DataType.f32
+        is_rounded |= rounds_to_halves(found.ops[0])
         links.append(found if found.quantize is None else _rounding(ops, found) or found)
         tensor = links[-1].result
         if links[-1].quantize is not None:
             return links
     return cut(links, len(links))
+
+
+def rounds_to_halves(op: Op) -> bool:
+    """Whether it is a cast that rounds, as its author wants it: to bf16 or f16 from another type."""
+    if op.kind != "TypeCast":
+        return False
+    wanted = op.outputs[0].data_type
+    return wanted in (DataType.bf16, DataType.f16) and op.inputs[0].data_type is not wanted
 
 
 def cut(links: Sequence[Link], count: int) -> list[Link]:

@@ -15,7 +15,7 @@ from ....ops.errors import LibraryError
 from ..plan.unfit import NoKernel, Unfit
 from .as_views import MOVES, is_part
 from .fusions import REFUSALS
-from .links import BINARY, Link, chain, cut, in_integers
+from .links import BINARY, Link, chain, cut, in_integers, rounds_to_halves
 from .lowering import Lowered, Lowering, why_not
 from .matching import Refusal
 from .on_host import on_host
@@ -40,6 +40,11 @@ OTHERS = (Lies.result, Lies.dense, Lies.last, Lies.first)
 
 def _is_lazy(op: Op) -> bool:
     return op.kind in LAZY or is_part(op)
+
+
+def _rounds(way: Way, links: Sequence[Link]) -> bool:
+    """Whether what goes along is rounded as its author has written: results through f32 are left there as they are."""
+    return not (way.through_f32 and any(rounds_to_halves(op) for link in links for op in link.ops))
 
 
 class Walk:
@@ -158,7 +163,7 @@ class Walk:
         kinds = [Way()]
         if any(self._low.tensors.quantized(t) is not None for t in op.inputs):
             kinds.insert(0, Way(integers=True))
-        if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)):
+        if any(t.data_type in HALVES for t in (*op.inputs, *op.outputs)) and not rounds_to_halves(op):
             kinds.append(Way(through_f32=True))
         if not how.channels_last:
             return kinds
@@ -169,7 +174,7 @@ class Walk:
         shorter = {len(one): one for one in (cut(links, count) for count in range(len(links) + 1))}
         chains = [shorter[length] for length in sorted(shorter, reverse=True)]
         each = [one for real in chains for one in (real, in_integers(real)) if one is not None]
-        return any(self._attempt(op, how, one, way) for way in ways for one in each)
+        return any(self._attempt(op, how, one, way) for way in ways for one in each if _rounds(way, one))
 
     def _attempt(self, op: Op, how: Lowered, links: Sequence[Link], way: Way) -> bool:
         """Lowers an op in one way; where that fails, nothing but a reason is left of it."""
