@@ -84,7 +84,9 @@ class Rewritable(GraphCore):
         Constant weights become constants of s8, symmetric, with a scale for each output channel; activations u8 with
         one scale and a zero point, from the range that they have when the graph runs on the feeds, and s8 where they
         are the second factor of a matmul. Ranges hold zero; those of softmax and sigmoid are known. Biases, and all
-        else, stay f32. (`graph.quantize` adds an op, as each op's method does.)
+        else, stay f32. Parameters become constants of the values that they have now, but for those that the graph
+        assigns, which stay with their updates, in memory of their own. (`graph.quantize` adds an op, as each op's method
+        does.)
 
         Args:
             calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'
@@ -116,7 +118,9 @@ class Rewritable(GraphCore):
         Activations keep their type, so that no feeds are needed: each product is with w ≈ (q − zp) · scale, which a
         `DynamicDequantize` behind the integers says. They become floating-point numbers once, when the graph is
         compiled. Weights that are held transposed or in another type are taken as the matmul sees them; what else
-        reads them, as an embedding does, reads them as before. (`graph.quantize` adds an op, as each op's method does;
+        reads them, as an embedding does, reads them as before. Parameters become constants of the values that they have
+        now, but for those that the graph assigns, as a cache: these stay with their updates, in memory of their own,
+        and are no weights. (`graph.quantize` adds an op, as each op's method does;
         `quantize_static` has integers for activations too.)
 
         Args:

@@ -56,7 +56,7 @@ def fold_batch_norm(graph: G) -> G:
             rewritten.append(op.with_tensors([op.inputs[0], *own], fold.norm.outputs))
         else:
             rewritten.append(op)
-    read = {t.id for op in rewritten for t in op.inputs} | {*r.outputs}
+    read = {t.id for op in rewritten for t in op.inputs} | r.wanted
     for tensor in graph.inputs:
         r.made.add_input(tensor)
     for number, array in r.arrays.items():
@@ -78,7 +78,7 @@ def _instead(
     """The constant that takes a tensor's place: under its id and name where one op alone reads it."""
     own = tensor.data_type if data_type is None else data_type
     number, name = tensor.id, tensor.name
-    if len(r.topology.readers(tensor)) > 1 or tensor.id in r.outputs:
+    if len(r.topology.readers(tensor)) > 1 or tensor.id in r.wanted:
         other = r.beside(tensor, own, "folded")
         number, name = other.id, other.name
     return LogicalTensor(number, own, array.shape, property_type=PropertyType.constant, name=name)
@@ -90,7 +90,7 @@ def _fold(r: Rewriting[Any], norm: Op) -> _Fold | None:
         return None
     src = norm.inputs[0]
     op = r.topology.producer(src)
-    if op is None or op.kind not in KINDS or len(r.topology.readers(src)) > 1 or src.id in r.outputs:
+    if op is None or op.kind not in KINDS or len(r.topology.readers(src)) > 1 or src.id in r.wanted:
         return None
     known = [t for t in op.inputs[1:] if t.id in r.arrays]
     if len(known) != len(op.inputs) - 1 or op.inputs[1].data_type not in (DataType.f32, DataType.f64):

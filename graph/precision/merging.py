@@ -25,7 +25,7 @@ def merged(graph: G) -> G:
     gone = frozenset[int]().union(*(one.gone for one in found))
     whole, apart = _new_weights(r, found, gone)
     dropped = {t.id for op in r.ops if op.id in gone for t in op.inputs if t.id in r.held}
-    dropped -= {t.id for op in r.ops if op.id not in gone for t in op.inputs} | r.outputs
+    dropped -= {t.id for op in r.ops if op.id not in gone for t in op.inputs} | r.wanted
     for tensor in graph.inputs:
         r.made.add_input(tensor)
     for number, array in r.arrays.items():
@@ -100,7 +100,7 @@ def _readers(r: Rewriting[Any], number: int) -> set[int]:
     waiting, found = [r.tensors[number]], set[int]()
     while waiting:
         tensor = waiting.pop()
-        if tensor.id in r.outputs:
+        if tensor.id in r.wanted:
             found.add(-1)
         for reader in r.topology.readers(tensor):
             if reader.kind in ("TypeCast", "StaticTranspose"):

@@ -94,7 +94,7 @@ class _Placing:
     def __init__(self, rewriting: Rewriting[Any], keep: Kept, constants: Mapping[int, LogicalTensor]) -> None:
         self._ops = rewriting.ops
         self._topology = rewriting.topology
-        self._outputs = rewriting.outputs
+        self._outputs = rewriting.wanted
         self._tensors = rewriting.tensors
         self._keep = keep
         self._constants = constants

@@ -48,7 +48,7 @@ def quantize(
         for number in placement.groups
         if _known(rewriting, number) is None and _has_numbers(rewriting, placement, number)
     ]
-    seen, values = observe(Rewriting(inferred).copied(), calibration_feeds, looked_at, computed, chosen)
+    seen, values = observe(frozen_parameters(inferred), calibration_feeds, looked_at, computed, chosen)
     scales = _scales(rewriting, placement, seen, chosen)
     made = _Quantizing(rewriting, placement, scales, {**rewriting.arrays, **values}, keep).done()
     if placement.groups:
@@ -118,8 +118,10 @@ class _Quantizing(Generic[G]):
             r.made.add_input(tensor)
         needed = self._needed()
         for number in r.arrays:
-            if number in r.outputs or not r.topology.readers(r.tensors[number]):
+            if number in r.wanted or not r.topology.readers(r.tensors[number]):
                 self._constant(number)
+        for number, parameter in r.parameters.items():
+            r.made.add_parameter(r.tensors[number], parameter)
         for op in r.ops:
             if op.id not in needed:
                 continue
@@ -133,7 +135,7 @@ class _Quantizing(Generic[G]):
     def _needed(self) -> set[int]:
         """Ids of the ops whose results are still read: not of those that only made weights."""
         r = self._rewriting
-        wanted, needed = set(r.outputs), set[int]()
+        wanted, needed = set(r.wanted), set[int]()
         for op in reversed(r.ops):
             if not op.outputs or any(t.id in wanted for t in op.outputs):
                 needed.add(op.id)

@@ -93,7 +93,7 @@ class Rewriting(Generic[G]):
         topology: who feeds whom among them.
         tensors: the old one's tensors by id. arrays: its constants by id.
         parameters: its parameters by id, which the new graph shares. held: the arrays of both, to look at.
-        outputs: ids of its outputs. assigned: ids of what it assigns to parameters.
+        outputs: ids of its outputs. assigned: ids of what it assigns to parameters. wanted: both.
     """
 
     def __init__(self, source: G) -> None:
@@ -107,6 +107,7 @@ class Rewriting(Generic[G]):
         self.held = self.arrays | {number: one.array for number, one in self.parameters.items()}
         self.outputs = frozenset(t.id for t in source.outputs)
         self.assigned = frozenset(value.id for _, value in source.assignments)
+        self.wanted = self.outputs | self.assigned
         self._names = {t.name for t in source.tensors}
         self._taken = {*self.tensors, *(op.id for op in self.ops)}
         self._next = max(self._taken, default=-1) + 1
@@ -173,8 +174,12 @@ class Rewriting(Generic[G]):
 
 
 def frozen_parameters(graph: G) -> G:
-    """The same graph with parameters as constants of the values that they have now, and without assignments."""
-    held = graph.held_parameters
+    """The same graph with parameters as constants of the values that they have now, but for those that it assigns.
+
+    Those, as a cache that grows with each run, stay parameters with their updates, in memory of their own.
+    """
+    assigned = {parameter.id for parameter, _ in graph.assignments}
+    held = {number: one for number, one in graph.held_parameters.items() if number not in assigned}
     made = empty_like(graph)
     rewriting = Rewriting(graph)
     fixed = {
@@ -187,8 +192,13 @@ def frozen_parameters(graph: G) -> G:
         made.add_constant(rewriting.tensors[number], array)
     for number, parameter in held.items():
         made.add_constant(fixed[number], parameter.array.copy())
+    for number, parameter in rewriting.parameters.items():
+        if number in assigned:
+            made.add_parameter(rewriting.tensors[number], parameter.array)
     for op in rewriting.ops:
         made.add_op(op.with_tensors([fixed.get(t.id, t) for t in op.inputs], op.outputs))
+    for parameter, value in graph.assignments:
+        made.assign(made.tensor(parameter.id), made.tensor(value.id))
     # Marked ones come first; what is no output before must be none now.
     for name, number in graph.marked_outputs:
         made.output(made.tensor(number), name=name)

@@ -63,6 +63,8 @@ def quantize_weights(
     }
     if not uses:
         more = " but for those that are kept" if keep else ""
+        if r.parameters:
+            more += "; parameters that the graph assigns stay as they are, take for_inference() of a graph that trains"
         raise ArgumentError(
             f"quantize_weights found no matmul with constant weights of floating-point numbers{more}; activations and "
             "convolutions become integers by quantize_static(feeds)"
@@ -131,10 +133,12 @@ class _Quantizing(Generic[G]):
             r.made.add_input(tensor)
         inputs = {op.id: self._inputs(op) for op in r.ops}
         needed = self._needed(inputs)
-        read = {t.id for op in needed for t in inputs[op.id]} | r.outputs
+        read = {t.id for op in needed for t in inputs[op.id]} | r.wanted
         for number, array in r.arrays.items():
             if number in read or not r.topology.readers(r.tensors[number]):
                 r.made.add_constant(r.tensors[number], array)
+        for number, parameter in r.parameters.items():
+            r.made.add_parameter(r.tensors[number], parameter)
         for op in needed:
             r.made.add_op(op.with_tensors(inputs[op.id], op.outputs))
         r.mark()
@@ -142,7 +146,7 @@ class _Quantizing(Generic[G]):
 
     def _needed(self, inputs: dict[int, list[LogicalTensor]]) -> list[Op]:
         """The ops whose results are still read, in order: not those that only turned weights."""
-        r, wanted, found = self._rewriting, set(self._rewriting.outputs), list[Op]()
+        r, wanted, found = self._rewriting, set(self._rewriting.wanted), list[Op]()
         for op in reversed(r.ops):
             turned = any(op in use.way for use in self._uses.values())
             if not turned or any(t.id in wanted for t in op.outputs):
