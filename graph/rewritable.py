@@ -85,8 +85,8 @@ class Rewritable(GraphCore):
         one scale and a zero point, from the range that they have when the graph runs on the feeds, and s8 where they
         are the second factor of a matmul. Ranges hold zero; those of softmax and sigmoid are known. Biases, and all
         else, stay f32. Parameters become constants of the values that they have now, but for those that the graph
-        assigns, which stay with their updates, in memory of their own. (`graph.quantize` adds an op, as each op's method
-        does.)
+        assigns, which stay with their updates, in memory of their own. (`graph.quantize` adds an op, as each op's
+        method does.)
 
         Args:
             calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'

@@ -4,7 +4,8 @@
 parameters by name. Its metadata has the names of all tensors, the order of inputs and outputs, checksums, a fingerprint
 of the JSON document, and an id made of all that, which the document has too: so it is never taken for another's.
 Files of versions before 0.3 have neither ids nor checksums, and `net.50` had its weights in `net.safetensors`.
-Types that readers of such files lack (8-bit floats, 4-bit integers) are stored as bytes, u8.
+Types that readers of such files lack are stored as bytes, u8: 8-bit floats one by one, 4-bit integers two to a byte,
+the first of them in the lower half, as their entry's `per_byte` says; without one they lie one by one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import math
 import os
 import zlib
 from collections.abc import Callable, Collection, Mapping
@@ -41,6 +43,8 @@ KEY = "onednn_graph"
 SUFFIX = ".safetensors"
 AS_BYTES = (DataType.f8_e5m2, DataType.f8_e4m3, DataType.s4, DataType.u4)
 """Stored as u8."""
+HALF_BYTES = (DataType.s4, DataType.u4)
+"""Two of them go in a byte."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -98,8 +102,9 @@ class Stored:
 
         def entry(tensor: LogicalTensor, array: Array) -> dict[str, object]:
             key = _key(tensor, arrays)
-            arrays[key] = array
-            return {"key": key, "crc32": _checksum(array)}
+            short = tensor.data_type in HALF_BYTES
+            arrays[key] = stored = packed(array) if short else array
+            return {"key": key, "crc32": _checksum(stored)} | ({"per_byte": 2} if short else {})
 
         described = {"document": _fingerprint(document), **described_interface(graph, entry)}
         name = _id(described)
@@ -316,6 +321,8 @@ def weights_in(source: str, content: Any, arrays: Mapping[str, Array]) -> Weight
         stored = arrays[key]
         if "crc32" in described and described["crc32"] != _checksum(stored):
             raise ValueError(f"{one_line(key)} is not what was saved")
+        if "per_byte" in described:
+            return tensor, _unpacked(stored, tensor, described["per_byte"])
         return tensor, stored.view(numpy_type(tensor.data_type)) if tensor.data_type in AS_BYTES else stored
 
     outputs = [(name if name is None else str(name), _number(number)) for name, number in content["outputs"]]
@@ -330,6 +337,32 @@ def weights_in(source: str, content: Any, arrays: Mapping[str, Array]) -> Weight
         assigned=tuple((_number(one), _number(value)) for one, value in content.get("assigned", ())),
         outputs=tuple(outputs),
     )
+
+
+def packed(array: Array) -> Array:
+    """4-bit integers that lie in a byte each, two to a byte; behind the last of an odd number is a zero."""
+    halves = np.pad(array.reshape(-1).view(np.uint8) & 15, (0, array.size % 2))
+    return halves[::2] | halves[1::2] << 4
+
+
+def _unpacked(stored: Array, tensor: LogicalTensor, per_byte: object) -> Array:
+    """What was packed.
+
+    Raises:
+        ValueError: it was packed by somebody else.
+    """
+    shape = tensor.dims
+    count = math.prod(shape)
+    if per_byte != 2 or tensor.data_type not in HALF_BYTES:
+        raise ValueError(f"{tensor.data_type.value} is not stored {one_line(per_byte)} to a byte")
+    if stored.dtype != np.uint8 or stored.shape != ((count + 1) // 2,):
+        raise ValueError(f"{one_line(tensor)} has not the bytes of its {count} elements")
+    if count % 2 and stored[-1] > 15:
+        raise ValueError(f"{one_line(tensor)} has more than its {count} elements")
+    halves = np.stack([stored & 15, stored >> 4], axis=-1).reshape(-1)[:count].reshape(shape)
+    if tensor.data_type is DataType.s4:
+        halves = (halves << 4).view(np.int8) >> 4
+    return halves.astype(numpy_type(tensor.data_type))
 
 
 def described_tensor(tensor: LogicalTensor) -> dict[str, object]:

@@ -11,15 +11,15 @@ LARGEST = 2_000_000
 """Elements of a graph up to which the tests run it."""
 AXES = (256, 128, 64, 32, 16)
 """What the axes of a smaller graph have at most, one bound after another."""
+GROUPED = ["--in-shapes=0:1x128x14x14+1:128x64x3x3+2:128", "--op-attrs=4:groups:2"]
 BY_HAND = {
     "GQA-f32": [
         "--in-shapes=0:2x16x64x64+2:2x2x64x64+11:2x1x1x64+18:2x2x64x64",
         "--op-attrs=5:shape:2x2x8x64x64+6:shape:2x2x1x64x64+13:shape:2x1x1x1x64+21:shape:2x2x1x64x64+24:shape:2x16x64x64",
     ],
-    **dict.fromkeys(
-        ("f8_conv_bias_relu_fusion", "int8_conv_bias_relu_fusion_2", "int8_conv_bias_relu_fusion_3"),
-        ["--in-shapes=0:1x128x14x14+1:128x64x3x3+2:128", "--op-attrs=4:groups:2"],
-    ),
+    "f8_conv_bias_relu_fusion": GROUPED,
+    "int8_conv_bias_relu_fusion_2": GROUPED,
+    "int8_conv_bias_relu_fusion_3": GROUPED,
 }
 """Stem of a file whose attributes depend on its shapes → the options that make it smaller."""
 

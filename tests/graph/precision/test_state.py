@@ -77,7 +77,9 @@ def test_weights_that_are_assigned_are_no_constants():
     w = graph.parameter(drawn(4, 4), name="w")
     graph.assign(w, graph.multiply(w, graph.constant(np.float32([2]), name="two")))
     graph.output(graph.matmul(x, w), name="y")
-    with pytest.raises(og.ArgumentError, match=r"parameters that the graph assigns stay .* for_inference\(\)"):
+    with pytest.raises(
+        og.ArgumentError, match=r"parameters that the graph assigns stay .* for_inference\(\)"
+    ):
         graph.quantize_weights("s8")
     assert "w.s8" in graph.for_inference(["y"]).quantize_weights("s8").constants
 
