@@ -1,0 +1,127 @@
+/* oneDNN, resampling_backward/two-layouts.
+
+    cc program.c -ldnnl -lm -o program && ./program
+*/
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "oneapi/dnnl/dnnl.h"
+
+#define CHECK(call) do { dnnl_status_t s = (call); if (s != dnnl_success) { \
+    printf("%s: status %d\n", #call, (int)s); exit(3); } } while (0)
+
+static void put(dnnl_data_type_t type, void *memory, int64_t i, double value) {
+    float f = (float)value; uint32_t bits;
+    switch (type) {
+        case dnnl_f32: ((float *)memory)[i] = f; break;
+        case dnnl_s32: ((int32_t *)memory)[i] = (int32_t)value; break;
+        case dnnl_s8: ((int8_t *)memory)[i] = (int8_t)value; break;
+        case dnnl_u8: ((uint8_t *)memory)[i] = (uint8_t)value; break;
+        case dnnl_bf16: memcpy(&bits, &f, 4); ((uint16_t *)memory)[i] = (uint16_t)(bits >> 16); break;
+        default: exit(3);
+    }
+}
+
+static double get(dnnl_data_type_t type, const void *memory, int64_t i) {
+    float f; uint32_t bits;
+    switch (type) {
+        case dnnl_f32: return ((const float *)memory)[i];
+        case dnnl_s32: return ((const int32_t *)memory)[i];
+        case dnnl_s8: return ((const int8_t *)memory)[i];
+        case dnnl_u8: return ((const uint8_t *)memory)[i];
+        case dnnl_bf16: bits = (uint32_t)((const uint16_t *)memory)[i] << 16; memcpy(&f, &bits, 4); return f;
+        default: exit(3);
+    }
+}
+
+/* Where the element of a number, counted row by row, lies. */
+static int64_t place(int64_t number, int rank, const int64_t *dims, const int64_t *strides) {
+    int64_t at = 0;
+    for (int axis = rank - 1; axis >= 0; axis--) {
+        at += number % dims[axis] * strides[axis];
+        number /= dims[axis];
+    }
+    return at;
+}
+
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+
+/* Memory of a layout, so many bytes off a multiple of 64. */
+static dnnl_memory_t memory_of(const_dnnl_memory_desc_t desc, size_t off) {
+    dnnl_memory_t made;
+    char *bytes = aligned_alloc(64, (dnnl_memory_desc_get_size(desc) + 127) / 64 * 64);
+    CHECK(dnnl_memory_create(&made, desc, engine, bytes + off));
+    return made;
+}
+
+static void *bytes_of(dnnl_memory_t memory) {
+    void *bytes;
+    CHECK(dnnl_memory_get_data_handle(memory, &bytes));
+    return bytes;
+}
+
+
+static const dnnl_dims_t diff_src_dims = {2, 16, 1};
+static const dnnl_dims_t diff_src_strides = {16, 1, 16};
+static const dnnl_dims_t diff_dst_dims = {2, 16, 3};
+static const dnnl_dims_t diff_dst_strides = {48, 3, 1};
+static const double diff_dst_data[] = {
+    2, 1, 0, -2, -1, -3, -3, -3, -2, 2, 1, 3, 0, 1, 3, 2, 1, 0, 0, 3, -2, 2, 1, -3,
+    -1, 3, 0, -3, 2, 2, 2, -2, -3, 3, -3, 0, -3, -1, 0, -1, -1, -3, -3, -3, -3, 1, 0, 1,
+    -2, 1, 2, -1, 0, 3, 2, 3, -1, 1, 3, 1, 2, 1, 1, -1, 3, -3, 1, 2, 2, 0, -1, -1,
+    -1, 0, 2, 3, -3, 3, 0, -1, 1, 1, -2, -1, 2, 1, 0, -1, 2, -1, -1, 3, -2, -2, 1, 1
+};
+static const double expected[] = {
+    3, -6, -8, 6, 4, 3, 1, 0, 2, 1, -3, 0, -4, -5, -9, 2, 1, 2, 4, 5, 4, -1, 5, -2,
+    1, 3, 0, -2, 3, 0, 0, 0
+};
+
+int main(void) {
+    CHECK(dnnl_engine_create(&engine, dnnl_cpu, 0));
+    CHECK(dnnl_stream_create(&stream, engine, 0));
+    dnnl_memory_desc_t diff_src, diff_src_plain;
+    CHECK(dnnl_memory_desc_create_with_strides(&diff_src_plain, 3, diff_src_dims, dnnl_f32, diff_src_strides));
+    diff_src = diff_src_plain;
+    dnnl_memory_desc_t diff_dst, diff_dst_plain;
+    CHECK(dnnl_memory_desc_create_with_strides(&diff_dst_plain, 3, diff_dst_dims, dnnl_f32, diff_dst_strides));
+    diff_dst = diff_dst_plain;
+    dnnl_memory_desc_t src_any, dst_any;
+    dnnl_primitive_desc_t hint;
+    CHECK(dnnl_memory_desc_create_with_tag(&src_any, 3, diff_src_dims, dnnl_f32, dnnl_abc));
+    CHECK(dnnl_memory_desc_create_with_tag(&dst_any, 3, diff_dst_dims, dnnl_f32, dnnl_format_tag_any));
+    CHECK(dnnl_resampling_forward_primitive_desc_create(&hint, engine, dnnl_forward_training, dnnl_resampling_linear, NULL, src_any, dst_any, NULL));
+    dnnl_primitive_desc_t pd;
+    CHECK(dnnl_resampling_backward_primitive_desc_create(&pd, engine, dnnl_resampling_linear, NULL, diff_src, diff_dst, hint, NULL));
+    const char *found, *wanted = "";
+    for (;;) {
+        CHECK(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &found));
+        if (strncmp(found, wanted, strlen(wanted)) == 0) break;
+        if (dnnl_primitive_desc_next_impl(pd) == dnnl_success) continue;
+        printf("not offered: %s\n", wanted);
+        return 2;
+    }
+    dnnl_exec_arg_t args[2];
+    dnnl_memory_t diff_src_memory = memory_of(dnnl_primitive_desc_query_md(pd, dnnl_query_diff_src_md, 0), 0);
+    args[0] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_SRC, diff_src_memory};
+    dnnl_memory_t diff_dst_memory = memory_of(dnnl_primitive_desc_query_md(pd, dnnl_query_diff_dst_md, 0), 0);
+    for (int64_t n = 0; n < (int64_t)(sizeof(diff_dst_data) / sizeof(double)); n++)
+        put(dnnl_f32, bytes_of(diff_dst_memory), place(n, 3, diff_dst_dims, diff_dst_strides), diff_dst_data[n]);
+    args[1] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_DST, diff_dst_memory};
+    dnnl_primitive_t made;
+    CHECK(dnnl_primitive_create(&made, pd));
+    CHECK(dnnl_primitive_execute(made, stream, 2, args));
+    CHECK(dnnl_stream_wait(stream));
+    int wrong = 0, all = (int)(sizeof(expected) / sizeof(double));
+    for (int n = 0; n < all; n++) {
+        int64_t at = place(n, 3, diff_src_dims, diff_src_strides);
+        double got = get(dnnl_f32, bytes_of(diff_src_memory), at);
+        if (fabs(got - expected[n]) <= 0.0001 + 1e-5 * fabs(expected[n])) continue;
+        if (wrong++ == 0) printf("element %d: %g, expected %g\n", n, got, expected[n]);
+    }
+    printf("%s: %d of %d elements wrong\n", found, wrong, all);
+    return wrong != 0;
+}
