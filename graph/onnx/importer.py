@@ -56,6 +56,7 @@ from .modules import module_titles
 from .node import constant_scalar
 from .patterns import Pattern, patterns
 from .protos import captured, kind_of
+from .quantized import stays_quantized
 from .reading import Model, alive_in
 from .table import TABLE
 from .types import NUMBERS, numpy_type_of
@@ -447,7 +448,7 @@ class Importer:
     ) -> Sequence[Value]:
         if pattern is not None and isinstance(inputs[0], np.ndarray):
             return [pattern.folded(inputs[0])]
-        keep = kind == "DequantizeLinear" and _stays_quantized(inputs[0])
+        keep = stays_quantized(kind, inputs[0])
         constant = [value for value in inputs if value is None or isinstance(value, np.ndarray)]
         if len(constant) == len(inputs) and not keep and pattern is None:
             arrays = self.evaluation.folded(node, constant, outputs)
@@ -466,8 +467,3 @@ def _may_change(error: Exception, inputs: Sequence[Value]) -> bool:
         return False
     shapes = [value.shape for value in map(base_of, inputs) if isinstance(value, LogicalTensor)]
     return isinstance(error, LeftOpen) or any(shape is None or -1 in shape for shape in shapes)
-
-
-def _stays_quantized(value: Value | None) -> bool:
-    """Whether a constant is a quantised tensor that kernels take as it is: weights, say."""
-    return isinstance(value, np.ndarray) and value.ndim > 1 and str(value.dtype) in ("int8", "uint8")

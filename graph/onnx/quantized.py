@@ -16,7 +16,7 @@ from attrs import evolve, field
 from ...ops.records import frozen
 from ..importing.expressions import axis_of
 from ..importing.tables import Entries
-from ..importing.translation import Translation, Unmapped, Value, dtype_of
+from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of
 from ..runtime.arrays import Array
 from .node import Node, Translate
 from .types import numpy_type_of
@@ -27,6 +27,8 @@ OPS = Entries[Translate]()
 
 KINDS = {"int8": "s8", "uint8": "u8"}
 """NumPy's names of the types that are quantised to, and oneDNN Graph's."""
+FOUR_BITS = ("int4", "uint4")
+SCALES = ("float32", "float16", "bfloat16")
 MOVING = (
     "Concat",
     "Expand",
@@ -86,9 +88,44 @@ def _quantize(t: Translation, node: Node) -> Value:
 
 @OPS.enter("DequantizeLinear")
 def _dequantize(t: Translation, node: Node) -> Value:
+    if str(dtype_of(node[0])) in FOUR_BITS or (_quantized(node[0]) and node.get("block_size", 0)):
+        return _in_groups(t, node)
     if not _quantized(node[0]):
-        raise Unmapped(f"a dequantisation of {dtype_of(node[0])}; s8 and u8 can be done")
+        raise Unmapped(f"a dequantisation of {dtype_of(node[0])}; s8, u8, s4 and u4 can be done")
     return t.op("Dequantize", node[0], **_attributes(node, "dequantisation"))
+
+
+def _in_groups(t: Translation, node: Node) -> Value:
+    """What has scales in blocks, or 4 bits, which Dequantize does not know.
+
+    Raises:
+        Unmapped: blocks that don't divide the axis; a type that is not the scales'.
+    """
+    x, scales = node[0], node[1]
+    dtype, block = dtype_of(scales), node.get("block_size", 0)
+    wanted = node.get("output_dtype", 0)
+    if str(dtype) not in SCALES or (wanted and numpy_type_of(wanted) != dtype):
+        raise Unmapped(
+            f"a dequantisation with scales of {dtype} to another type; both must be f32, f16 or bf16"
+        )
+    axis = axis_of(x, node.get("axis", 1)) if block or shape_of(scales) not in ((), (1,)) else 0
+    how: dict[str, object] = {"qtype": "per_tensor"}
+    if block:
+        shape = shape_of(x)
+        if shape[axis] < 0 or shape[axis] % block:
+            raise Unmapped(f"blocks of {block} along an axis of {shape[axis]} elements; they must divide it")
+        how = {"qtype": "per_group", "group_shape": [block if n == axis else 1 for n in range(len(shape))]}
+    elif shape_of(scales) not in ((), (1,)):
+        how = {"qtype": "per_channel", "axis": axis}
+    zps = node.optional(2)
+    given = [] if zps is None or (isinstance(zps, np.ndarray) and not zps.astype(int).any()) else [zps]
+    return t.op("DynamicDequantize", x, scales, *given, **how)
+
+
+def stays_quantized(kind: str, value: Value | None) -> bool:
+    """Whether a constant that a node of this kind reads is a quantised tensor, which is kept as it is: weights, say."""
+    known = isinstance(value, np.ndarray) and value.ndim > 1
+    return kind == "DequantizeLinear" and known and str(dtype_of(value)) in (*KINDS, *FOUR_BITS)
 
 
 # --- ops that move 8-bit integers ------------------------------------------------------------------------
