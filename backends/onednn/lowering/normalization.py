@@ -9,13 +9,19 @@ from ....graph.model.logical_tensor import LogicalTensor
 from ....graph.model.op import Op
 from ....ops.data_types import DataType
 from ..library.descriptors import (
+    Binary,
     LayerNormalizationBackward,
     LayerNormalizationForward,
+    Reduction,
 )
-from ..library.enumerators import Arg, NormalizationFlags, Propagation
+from ..library.enumerators import Algorithm, Arg, NormalizationFlags, Propagation
+from ..library.primitive import PostOp, PrimitiveDesc
 from ..plan.steps import Buffer
+from ..plan.unfit import Unfit
 from . import batch_normalization, group_normalization
 from .links import Link, result_of
+from .long_sums import LANES as PARALLEL
+from .long_sums import stages
 from .lowering import Lowered, Lowering
 from .post_ops import OperandView, PostOps
 
@@ -137,9 +143,73 @@ def layer_backward(low: Lowering, op: Op, links: Sequence[Link]) -> None:
         _shaped(low, buffer, tensor)
 
 
+def root_mean_square(low: Lowering, op: Op, links: Sequence[Link]) -> None:
+    """RMS normalisation, on rows: the squares, their means, which become factors, and the rows by these.
+
+    Raises:
+        Unfit: rows that are too long for one sum, and have no parts of the same length; there are no kernels.
+    """
+    del links
+    src, rows, inner = _rows(low, op, op.inputs[0])
+    parts = stages(inner, PARALLEL)
+    if parts is None:
+        raise Unfit(f"sums of {inner} numbers in one f32 lose digits")
+    squares = low.layouts.temporary((rows, inner), F32)
+    low.emitter.run("squares", _product(low, src, src, squares), [*_pair(src, src), (Arg.DST, squares)])
+    factor, count = squares, rows * inner
+    inverse_root = (
+        PostOp(Algorithm.eltwise_linear, 1.0, op.attributes.real("epsilon")),
+        PostOp(Algorithm.eltwise_sqrt),
+        PostOp(Algorithm.eltwise_pow, 1.0, -1.0),
+    )
+    for number, part in enumerate(parts):
+        count //= part
+        seen = low.layouts.view(factor, (count, part))
+        factor = low.layouts.temporary((count, 1), F32)
+        desc = low.chooser.describe(
+            Reduction(
+                algorithm=Algorithm.reduction_mean,
+                src=seen.desc,
+                dst=factor.desc,
+                p=0.0,
+                epsilon=0.0,
+                attributes=low.chooser.attributes(inverse_root if number == len(parts) - 1 else ()),
+            )
+        )
+        low.emitter.run("mean square, its inverse root", desc, [(Arg.SRC, seen), (Arg.DST, factor)])
+    made = low.layouts.temporary((rows, inner), low.tensors.type_of(op.outputs[0]))
+    gamma = [low.layouts.view(_vector(low, one, inner), (1, inner)) for one in op.inputs[1:]]
+    arguments = [*_pair(src, factor), *((Arg.ATTR_MULTIPLE_POST_OP_BASE | Arg.SRC_1, one) for one in gamma)]
+    scaled = _product(low, src, factor, made, gamma)
+    low.emitter.run("root mean square normalization", scaled, [*arguments, (Arg.DST, made)])
+    _shaped(low, made, op.outputs[0])
+
+
+def _pair(first: Buffer, second: Buffer) -> list[tuple[int, Buffer]]:
+    return [(Arg.SRC, first), (Arg.SRC_1, second)]
+
+
+def _product(
+    low: Lowering, first: Buffer, second: Buffer, made: Buffer, columns: Sequence[Buffer] = ()
+) -> PrimitiveDesc:
+    """A product of matrices, element by element, and with a row that all of them have if there is one."""
+    return low.chooser.describe(
+        Binary(
+            algorithm=Algorithm.binary_mul,
+            src_0=first.desc,
+            src_1=second.desc,
+            dst=made.desc,
+            attributes=low.chooser.attributes(
+                [PostOp(Algorithm.binary_mul, operand=one.desc) for one in columns]
+            ),
+        )
+    )
+
+
 LOWERED = {
     **batch_normalization.LOWERED,
     **group_normalization.LOWERED,
     "LayerNorm": Lowered(layer),
     "LayerNormBackward": Lowered(layer_backward),
+    "RMSNorm": Lowered(root_mean_square),
 }

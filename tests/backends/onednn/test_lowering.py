@@ -25,7 +25,6 @@ NOT_HERE = {
     "Dropout",
     "End",
     "Wildcard",
-    "RMSNorm",
 }
 """Ops that library 3.2 has no primitive for, or one that loses digits."""
 VIEWS = {"HostSlice", "HostStopGradient"}
