@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from attrs import evolve
+
 from ...ops.errors import ArgumentTypeError, GraphFileError, OneDNNGraphError, UnsupportedError
 from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..core.building import GraphCore
 from ..io.document_reader import loads
 from ..io.serialization import graph_of
-from ..io.weights import tensor_in, weights_in
+from ..io.weights import tensor_in, weights_in, with_unpacked
 from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import address
 from ..runtime.engine import Engine, check_engine, default_engine
@@ -23,7 +25,7 @@ from ..runtime.shared_constants import MadeConstant
 from .compiled_graph import CompiledGraph
 from .compiled_open_graph import CompiledOpenGraph
 from .options import CompileKeywords, CompileOptions, parse_options
-from .saving import FORMAT, KEY, PROGRAM, InputShapes, checksum, made_for
+from .saving import FORMAT, KEY, PROGRAM, WITHOUT_PACKED, InputShapes, checksum, made_for
 from .signature import Signature
 from .whole import compile_graph
 
@@ -42,6 +44,8 @@ def load_compiled(
     file = map_tensors(path)
     told = _told(file)
     try:
+        for one in told.program["graphs"]:
+            file = evolve(file, arrays=with_unpacked(one, file.arrays))
         options = parse_options(dict(told.program["options"]), CompileKeywords)
         elsewhere = _elsewhere(told.made_for, made_for(engine or default_engine(), options.again()))
         if elsewhere and not recompile:
@@ -80,7 +84,7 @@ def _told(file: MappedTensors) -> _Told:
         )
     try:
         metadata: Any = json.loads(file.metadata[KEY])
-        if metadata["format"] != FORMAT:
+        if metadata["format"] not in (FORMAT, WITHOUT_PACKED):
             raise GraphFileError(
                 f"{file.source}: is of another version of onednn_graph, for its format is "
                 f"{format_value(metadata['format'])} and not {FORMAT}; save it again"

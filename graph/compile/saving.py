@@ -21,7 +21,7 @@ from ...ops.records import frozen
 from ..core.building import GraphCore
 from ..io.document_writer import dumps
 from ..io.serialization import from_graph
-from ..io.weights import described_interface, described_tensor
+from ..io.weights import HALF_BYTES, described_interface, described_tensor, packed
 from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, address
 from ..runtime.engine import Engine
@@ -34,7 +34,8 @@ from .signature import Signature
 
 KEY = "onednn_graph_compiled"
 """The entry of a file's metadata that is ours."""
-FORMAT = "1"
+FORMAT, WITHOUT_PACKED = "2", "1"
+"""Of files that are written, and of older ones, in which 4-bit integers have a byte each."""
 PROGRAM = "program"
 """Name of the tensor that is the program's text; those of the graphs begin with this as well."""
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -139,10 +140,11 @@ class _Content:
         """Adds an array, once for all graphs that hold it."""
         facts = address(array), array.nbytes, array.dtype.name, array.shape
         name = self._names.setdefault(facts, f"constant{len(self._names)}")
-        self.arrays[name] = array
+        short = tensor.data_type in HALF_BYTES
+        if name not in self.arrays:
+            self.arrays[name] = packed(array) if short else array
         self._places.setdefault(address(array), name)
-        del tensor
-        return {"key": name}
+        return {"key": name} | ({"per_byte": 2} if short else {})
 
     def made(self, options: CompileOptions) -> list[dict[str, object]]:
         """Adds what was made of the constants; what was made of copies of them is made anew."""

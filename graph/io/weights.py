@@ -345,13 +345,33 @@ def packed(array: Array) -> Array:
     return halves[::2] | halves[1::2] << 4
 
 
+def with_unpacked(content: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays by key, with what was packed as it was, each once for all graphs that hold it.
+
+    Args:
+        content: what `described_interface` has told of a graph. arrays: by key, packed or not.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: it was told by somebody else.
+    """
+    found = dict(arrays)
+    for described in (*content["constants"], *content.get("parameters", ())):
+        if "per_byte" in described:
+            tensor, key = tensor_in(described, {}, PropertyType.constant), described["key"]
+            found[key] = _unpacked(found[key], tensor, described["per_byte"])
+            found[key].flags.writeable = False
+    return found
+
+
 def _unpacked(stored: Array, tensor: LogicalTensor, per_byte: object) -> Array:
-    """What was packed.
+    """What was packed; itself where it is not any more.
 
     Raises:
         ValueError: it was packed by somebody else.
     """
     shape = tensor.dims
+    if stored.dtype == numpy_type(tensor.data_type) and stored.shape == shape:
+        return stored
     count = math.prod(shape)
     if per_byte != 2 or tensor.data_type not in HALF_BYTES:
         raise ValueError(f"{tensor.data_type.value} is not stored {one_line(per_byte)} to a byte")

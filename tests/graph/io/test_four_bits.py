@@ -7,7 +7,9 @@ import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.compile import saving
 from onednn_graph.graph.io.serialization import dump, load
+from onednn_graph.graph.runtime import mapped_files
 from rows import each
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="install the extra 'weights'")
@@ -128,3 +130,74 @@ def test_a_byte_that_has_changed_is_found(tmp_path):
     (tmp_path / "m.safetensors").write_bytes(content)
     with pytest.raises(og.GraphFileError, match="'?q'? is not what was saved"):
         og.Graph.load(tmp_path / "m.json")
+
+
+# --- compiled models --------------------------------------------------------------------------------------
+
+
+def quantised(data_type, columns=256):
+    w = np.random.default_rng(0).standard_normal((512, columns)).astype(np.float32)
+    graph = og.Graph()
+    x = graph.input("x", "f32", [-1, 512])
+    graph.output(graph.matmul(x, graph.constant(w, name="w")), name="y")
+    return graph.quantize_weights(data_type, group=128)
+
+
+@each("data_type", ["s4", "u4"])
+@each("open_sizes", [False, True])
+def test_a_compiled_file_has_two_in_a_byte(tmp_path, data_type, open_sizes):
+    """Of all sizes that it was compiled for, once."""
+    graph = quantised(data_type)
+    model = (graph if open_sizes else graph.with_shapes({"x": [2, 512]})).compile()
+    feeds = [np.full((rows, 512), 0.5, np.float32) for rows in ([2, 3] if open_sizes else [2])]
+    wanted = [model(feed)["y"].copy() for feed in feeds]
+    model.save_compiled(tmp_path / "m.ogc")
+    held = sum(array.nbytes for array in graph.constants.values())
+    packed = held - 512 * 256 // 2 - (4 * 256 // 2 if data_type == "u4" else 0)
+    stored = mapped_files.map_tensors(tmp_path / "m.ogc").arrays
+    assert sum(array.nbytes for name, array in stored.items() if name.startswith("constant")) == packed
+    again = og.Graph.load_compiled(tmp_path / "m.ogc")
+    for feed, want in zip(feeds, wanted, strict=True):
+        np.testing.assert_array_equal(again(feed)["y"], want)
+    again.save_compiled(tmp_path / "again.ogc")
+    np.testing.assert_array_equal(og.Graph.load_compiled(tmp_path / "again.ogc")(feeds[0])["y"], wanted[0])
+
+
+def changed_program(path, change):
+    """The compiled file again with another program."""
+    file = mapped_files.map_tensors(path)
+    arrays = {name: np.array(array) for name, array in file.arrays.items()}
+    metadata = json.loads(file.metadata[saving.KEY])
+    program = json.loads(arrays[saving.PROGRAM].tobytes())
+    change(program, metadata, arrays)
+    arrays[saving.PROGRAM] = np.frombuffer(json.dumps(program).encode(), np.uint8)
+    metadata["checksums"][saving.PROGRAM] = saving.checksum(arrays[saving.PROGRAM])
+    with path.open("wb") as target:
+        mapped_files.write_mapped(target, arrays, {saving.KEY: json.dumps(metadata)})
+
+
+def weights_of(program):
+    return next(one for one in program["graphs"][0]["constants"] if one["data_type"] == "s4")
+
+
+def test_a_compiled_file_of_an_older_version_is_read(tmp_path):
+    graph = quantised("s4").with_shapes({"x": [2, 512]})
+    model, feed = graph.compile(), np.full((2, 512), 0.5, np.float32)
+    model.save_compiled(tmp_path / "m.ogc")
+
+    def older(program, metadata, arrays):
+        entry = weights_of(program)
+        del entry["per_byte"]
+        arrays[entry["key"]] = graph.constants["w.s4"].view(np.uint8)
+        metadata["format"] = "1"
+
+    changed_program(tmp_path / "m.ogc", older)
+    np.testing.assert_array_equal(og.Graph.load_compiled(tmp_path / "m.ogc")(feed)["y"], model(feed)["y"])
+
+
+@pytest.mark.parametrize("more", [{"per_byte": 3}, {"shape": [512, 255]}, {"shape": [2**29, 2**29]}])
+def test_a_compiled_file_that_nobody_of_ours_has_packed_is_refused(tmp_path, more):
+    quantised("s4").with_shapes({"x": [2, 512]}).compile().save_compiled(tmp_path / "m.ogc")
+    changed_program(tmp_path / "m.ogc", lambda program, *_: weights_of(program).update(more))
+    with pytest.raises(og.GraphFileError, match=r"m\.ogc: is damaged"):
+        og.Graph.load_compiled(tmp_path / "m.ogc")

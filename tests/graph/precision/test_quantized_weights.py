@@ -131,6 +131,34 @@ def test_bf16_graphs_have_scales_of_bf16():
     np.testing.assert_allclose(graph.compile()(x)["y"], want, atol=0.2)
 
 
+@pytest.mark.parametrize("data_type", TYPES)
+def test_bf16_may_come_before_or_behind(data_type):
+    """Products are bf16 both times, of integers that stay; scales of f32 are rounded with the weights, once."""
+    graph = product(drawn(64, 16))
+    y = graph.relu(graph.outputs[0])
+    graph.output(graph.matmul(y, graph.constant(drawn(16, 8, seed=5), name="head")), name="z")
+    x = drawn(3, 64, seed=3)
+    orders = {
+        "behind": graph.quantize_weights(data_type, group=8).to("bf16"),
+        "before": graph.to("bf16").quantize_weights(data_type, group=8),
+    }
+    for name, made in orders.items():
+        products = [op for op in made.ops if op.kind == "MatMul"]
+        assert [t.data_type.value for op in products for t in op.inputs] == ["bf16"] * 4, name
+        held = {name: str(array.dtype) for name, array in made.constants.items() if not name.endswith("zps")}
+        integers = {"s8": "int8", "u8": "uint8", "s4": "int4", "u4": "uint4"}[data_type]
+        scales = {"behind": "float32", "before": "bfloat16"}[name]
+        assert held == {f"{w}.{data_type}": integers for w in ("w", "head")} | {
+            f"{w}.scales": scales for w in ("w", "head")
+        }
+        model = made.compile()
+        steps = [step for told in model.explain().values() for step in told.steps if not step.prepared]
+        again = [step.name for step in steps if "w." in step.name or "head" in step.name]
+        assert not again, "weights are converted in each run"
+        exact = np.maximum(x.astype("f8") @ expanded(made, 0), 0) @ expanded(made, 0, "head")
+        np.testing.assert_allclose(model(x)["z"], exact, atol=0.02 * np.abs(exact).max())
+
+
 def test_what_is_kept_stays():
     graph = product(drawn(32, 8))
     y = graph.outputs[0]
