@@ -144,7 +144,7 @@ class _Content:
         if name not in self.arrays:
             self.arrays[name] = packed(array) if short else array
         self._places.setdefault(address(array), name)
-        return {"key": name} | ({"per_byte": 2} if short else {})
+        return {"key": name, "per_byte": 2} if short else {"key": name}
 
     def made(self, options: CompileOptions) -> list[dict[str, object]]:
         """Adds what was made of the constants; what was made of copies of them is made anew."""

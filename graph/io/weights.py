@@ -104,7 +104,8 @@ class Stored:
             key = _key(tensor, arrays)
             short = tensor.data_type in HALF_BYTES
             arrays[key] = stored = packed(array) if short else array
-            return {"key": key, "crc32": _checksum(stored)} | ({"per_byte": 2} if short else {})
+            told: dict[str, object] = {"key": key, "crc32": _checksum(stored)}
+            return {**told, "per_byte": 2} if short else told
 
         described = {"document": _fingerprint(document), **described_interface(graph, entry)}
         name = _id(described)

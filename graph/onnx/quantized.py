@@ -124,8 +124,9 @@ def _in_groups(t: Translation, node: Node) -> Value:
 
 def stays_quantized(kind: str, value: Value | None) -> bool:
     """Whether a constant that a node of this kind reads is a quantised tensor, which is kept as it is: weights, say."""
-    known = isinstance(value, np.ndarray) and value.ndim > 1
-    return kind == "DequantizeLinear" and known and str(dtype_of(value)) in (*KINDS, *FOUR_BITS)
+    if kind != "DequantizeLinear" or not isinstance(value, np.ndarray) or value.ndim < 2:
+        return False
+    return str(value.dtype) in (*KINDS, *FOUR_BITS)
 
 
 # --- ops that move 8-bit integers ------------------------------------------------------------------------

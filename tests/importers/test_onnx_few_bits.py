@@ -132,3 +132,47 @@ def test_the_output_may_have_another_type_than_the_scales():
     real = [np.asarray(one, np.float64).repeat(2, 0) for one in (s, z)]
     assert got.dtype == np.float16
     np.testing.assert_array_equal(got, -(q.astype(np.float64) - real[1]) * real[0])
+
+
+@each("zero", [False, True])
+@each("dtype", [np.float32, np.float16])
+@each("bits", [4, 8])
+def test_products_by_few_bits_keep_them(bits, dtype, zero):
+    """MatMulNBits, of onnxruntime's own domain, where ONNX has types for its weights."""
+    rows, columns, block, blocks = 48, 5, 16, 3
+    data, each_byte = np.random.default_rng(0), 8 // bits
+    q = data.integers(0, 1 << bits, (columns, blocks, block))
+    z = (
+        data.integers(0, 1 << bits, (columns, blocks))
+        if zero
+        else np.full((columns, blocks), 1 << (bits - 1))
+    )
+    s = data.integers(1, 5, (columns, blocks)).astype(dtype)
+
+    def packed(numbers):
+        wide = -(-numbers.shape[-1] // each_byte) * each_byte
+        padded = np.zeros((*numbers.shape[:-1], wide), np.int64)
+        padded[..., : numbers.shape[-1]] = numbers
+        parts = padded.reshape(*numbers.shape[:-1], -1, each_byte) << (bits * np.arange(each_byte))
+        return parts.sum(-1).astype(np.uint8)
+
+    held = {"q": packed(q), "s": s.reshape(-1)} | ({"z": packed(z).reshape(-1)} if zero else {})
+    x = data.integers(-2, 3, (4, rows)).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    attributes = {"K": rows, "N": columns, "bits": bits, "block_size": block}
+    node = helper.make_node("MatMulNBits", ["x", *held], ["y"], domain="com.microsoft", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, [4, rows])],
+        [helper.make_tensor_value_info("y", kind, [4, columns])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in held.items()],
+    )
+    domains = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    imported = og.from_onnx(helper.make_model(graph, opset_imports=domains))
+    kept = {4: ("int4", "uint4"), 8: ("int8", "uint8")}[bits][zero]
+    assert kept in {str(array.dtype) for array in imported.constants.values()}
+    assert [op.kind for op in imported.ops] == ["DynamicDequantize", "MatMul"]
+    got = imported.compile()(x)["y"].astype("f8")
+    w = ((q - z[..., None]) * s.astype("f8")[..., None]).reshape(columns, rows)
+    np.testing.assert_allclose(got, x.astype("f8") @ w.T, rtol=2e-3 if dtype is np.float16 else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import ml_dtypes
 import numpy as np
 
 from ...importing.translation import Unmapped
@@ -22,6 +23,15 @@ FOUR_BITS: Mapping[int, Sequence[float]] = {
 """Numbers that 4 bits stand for in MatMulBnb4: FP4, whose highest bit is the sign, and NF4."""
 
 
+IN_BLOCKS = 21
+"""The version of ONNX's op set from which on dequantisations have 4 bits, and scales in blocks."""
+KEPT = {
+    4: (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4)),
+    8: (np.dtype(np.int8), np.dtype(np.uint8)),
+}
+"""Bits → ONNX's types of so many, signed and not."""
+
+
 def unpacked(content: Array, bits: int, count: int) -> Array:
     """Numbers of a few bits each, the lowest bits of a byte first, along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -30,7 +40,7 @@ def unpacked(content: Array, bits: int, count: int) -> Array:
 
 
 def _few_bits(made: Rewriting) -> None:
-    """MatMulNBits: weights become floating point at import."""
+    """MatMulNBits: weights stay integers where ONNX has such, and become floating point at import otherwise."""
     made.only(6, 1)
     made.without(4)
     made.usual(weight_prepacked=0)
@@ -59,7 +69,34 @@ def _few_bits(made: Rewriting) -> None:
             f"weights of {content.size} bytes and {scales.size} scales for {columns} × {blocks} blocks of {block} "
             f"numbers of {bits} bits"
         )
+    packed = given is None or given.dtype == np.uint8
+    if made.opset >= IN_BLOCKS and bits in KEPT and rows % block == 0 and packed:
+        _with_weights(made, _integers(made, bits, block, (rows, columns)), 5)
+        return
     _with_weights(made, made.made_once("weights", (rows, columns), scales.dtype, weights), 5)
+
+
+def _integers(made: Rewriting, bits: int, block: int, shape: tuple[int, int]) -> str:
+    """The weights of MatMulNBits behind a DequantizeLinear in blocks: signed around zero, or with zero points."""
+    rows, columns = shape
+    blocks, (signed, unsigned) = rows // block, KEPT[bits]
+    content, scales = made.known(1), made.known(2)
+    given = made.known(3) if made.input(3) else None
+    dtype = signed if given is None else unsigned
+    middle = 1 << (bits - 1) if given is None else 0
+
+    def weights() -> Array:
+        q = unpacked(content.reshape(columns, blocks, -1), bits, block).reshape(columns, rows)
+        return (q.astype(np.int16) - middle).astype(dtype).T
+
+    inputs = [
+        made.made_once("integers", shape, dtype, weights),
+        made.made_once("scales", (blocks, columns), scales.dtype, lambda: scales.reshape(columns, blocks).T),
+    ]
+    if given is not None:
+        zero = unpacked(given.reshape(columns, -1), bits, blocks).astype(dtype).T
+        inputs.append(made.made_once("zero points", (blocks, columns), dtype, lambda: zero))
+    return made("DequantizeLinear", *inputs, axis=0, block_size=block)
 
 
 def _four_bits(made: Rewriting) -> None:
