@@ -145,7 +145,7 @@ def _listed(values):
 
 
 def _array(name, array):
-    values = [repr(int(v)) if v == int(v) else repr(float(v)) for v in np.ravel(array)]
+    values = [f"{v:.9g}" for v in np.ravel(array)]  # no more, for the last digits depend on who adds up
     lines = [", ".join(values[n : n + 24]) for n in range(0, len(values), 24)]
     return f"static const double {name}[] = {{\n    " + ",\n    ".join(lines) + "\n};"
 
