@@ -8,7 +8,7 @@ from check_documents import CHAIN, conv, one, run
 from onednn_graph.tools.benchdnn.cases import Case
 from onednn_graph.tools.benchdnn.check import Outcome, State, check, run_case
 from onednn_graph.tools.benchdnn.options import parse
-from support.reduced_cases import LARGEST, elements, reduced
+from support.reduced_cases import LARGEST, elements, has_strides, reduced
 
 # --- outcomes, lines, exit codes ----------------------------------------------------------------------
 
@@ -129,9 +129,10 @@ def test_what_comes_before_the_last_product_of_a_gated_mlp_is_rounded(graphs, do
 
 
 def test_the_runs_of_the_corpus_pass(graphs):
-    cases = [c for c in parse([f"--batch={graphs / 'harness_ci'}"]).cases if elements(c) <= LARGEST]
-    assert cases
-    assert failures(cases) == []
+    cases = parse([f"--batch={graphs / 'harness_ci'}"]).cases
+    small = [reduced(case) for case in cases if elements(case) <= LARGEST or not has_strides(case)]
+    assert len(small) > 0.9 * len(cases)
+    assert failures(small) == []
 
 
 def test_settings_behind_the_last_file_are_an_error(tmp_path):
