@@ -8,17 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchdnn_lines import UnsaidError, line_of, tag_of
+from c_programs import program_of
 from found_in_onednn import PAGE, PROGRAMS, UPSTREAM, page, programs, rules, unsaid
 from onednn_graph.backends.onednn.library import loading
 from onednn_graph.backends.onednn.library.primitive import NativeEngine
-from rows import each
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-
-from benchdnn_lines import UnsaidError, line_of, tag_of
-from c_programs import program_of
 from primitive_problems import PrimitiveProblem
 from replay import reproducers
+from rows import each
 from sweep import records
 
 AGAIN = "run tests/tools/write_found_in_onednn.py"

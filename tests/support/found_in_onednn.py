@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import functools
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 from benchdnn_lines import UnsaidError, line_of
 from c_programs import program_of
