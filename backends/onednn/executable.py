@@ -12,6 +12,7 @@ from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.runtime.arrays import Array, address
 from ...graph.runtime.engine import Engine
 from ...graph.runtime.executable import Explanation, Visit
+from ...graph.runtime.memory import PlannedMemory
 from ...graph.runtime.shared_constants import MadeConstant
 from ...ops.records import frozen
 from .library import fork
@@ -74,6 +75,10 @@ class PlanExecutable:
     def made(self) -> Sequence[MadeConstant] | None:
         """See `Settling`."""
         return () if self.prepared is None else self.prepared.made()
+
+    def planned_memory(self) -> PlannedMemory:
+        """See `MemoryPlanning`."""
+        return self.plan.memory
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """One call into the library for each primitive."""

@@ -11,6 +11,7 @@ from ...graph.model.logical_tensor import LogicalTensor
 from ...graph.runtime.arrays import Array
 from ...graph.runtime.executable import Executable, Explanation, OnlineChoice
 from ...graph.runtime.locking import Lock
+from ...graph.runtime.memory import PlannedMemory
 from ...graph.runtime.shared_constants import MadeConstant
 from ...ops.records import frozen
 from .executable import PlanExecutable
@@ -121,6 +122,10 @@ class OnlineExecutable:
     def made(self) -> Sequence[MadeConstant] | None:
         """See `Settling`."""
         return self._now.executable.made()
+
+    def planned_memory(self) -> PlannedMemory:
+        """See `MemoryPlanning`."""
+        return self._now.executable.planned_memory()
 
     def turns(self) -> Iterable[Executable]:
         """See `InTurns`."""

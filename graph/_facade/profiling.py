@@ -13,6 +13,14 @@ from onednn_graph.graph.runtime.executable import (
     OnlineChoice,
     Tried,
 )
+from onednn_graph.graph.runtime.memory import (
+    HeldMemory,
+    MemoryPeak,
+    MemoryStep,
+    MemoryTimeline,
+    StageMemory,
+    Temporary,
+)
 from onednn_graph.graph.runtime.profiling import Event, EventKind, Line
 
 __all__ = [
@@ -22,10 +30,16 @@ __all__ = [
     "ExplainedStep",
     "Explanation",
     "Explanations",
+    "HeldMemory",
     "Line",
+    "MemoryPeak",
+    "MemoryStep",
+    "MemoryTimeline",
     "OnlineChoice",
     "Profile",
     "Report",
+    "StageMemory",
+    "Temporary",
     "Tried",
     "profile",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -12,13 +11,14 @@ import numpy as np
 
 from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError
-from ...ops.values import counted, format_value, integer
+from ...ops.values import counted, format_value
 from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime import profiling
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
+from ..runtime.memory import MemoryTimeline
 from ..runtime.tensor import Tensor, allocate, check_array, plain_array
 from .compiled_partition import bytes_of
 from .held import Held
@@ -74,6 +74,9 @@ class CompiledGraph(NoGraph):
         self._changing = {number: held.parameters[number] for number in held.assigned}
         self._lock = Lock()
         self._stages = [p.compile_in_graph(self.engine, options) for p in program]
+        returned = {t.id for t in self.outputs}
+        for stage in self._stages:
+            stage.between = stage.partition.new_outputs - returned
         in_place = {made for stage in self._stages for made in stage.partition.in_place}
         self._copied = {one: value for one, value in self._assigned.items() if value not in in_place}
         # What is read of a parameter is its value before the run, also where that is over.
@@ -423,12 +426,18 @@ class CompiledGraph(NoGraph):
 
     def memory(self) -> dict[object, int]:
         """Bytes of all that `memory_bytes` counts, each by what stands for it, so that what is shared is known."""
-        returned = {t.id for t in self.outputs}
         found: dict[object, int] = {}
         for stage in self._stages:
-            between = [t.nbytes for t in stage.outputs if t.id not in returned and t.is_concrete]
+            between = [t.nbytes for t in stage.outputs if t.id in stage.between and t.is_concrete]
             found |= {stage: sum(between), **stage.memory()}
         return found
+
+    @property
+    def memory_timeline(self) -> MemoryTimeline:
+        """The memory of an execution, step by step: of everything that was compiled so far. Print it."""
+        return MemoryTimeline(
+            tuple(source.stage() for stage in self._stages for source in stage.memory_sources())
+        )
 
     def explain(self) -> Explanations:
         """What was chosen for each partition, by partition id. Print it.
@@ -450,21 +459,12 @@ class CompiledGraph(NoGraph):
         Raises:
             ArgumentError and others: as for a call.
         """
-        from ..pictures.profile import profile
-        from .report import Report
+        from .report import reported
 
-        if integer(repeat) is None or repeat < 1:
-            raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
-        self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
-        total = Counter[str]()
-        with profile() as prof:
-            for _ in range(repeat):
-                self(*arrays, **named)  # pyright: ignore[reportArgumentType]
-                total.update(self._seconds_beside())
-        for line in prof.partitions:
-            total.update({line.implementation: line.seconds})
-        seconds = {who: time / repeat for who, time in total.items()}
-        return Report(partitions=len(self.partitions), record=self._record(), seconds=seconds, profile=prof)
+        def call() -> None:
+            self(*arrays, **named)  # pyright: ignore[reportArgumentType] -- of inputs called `outputs` or `stream`
+
+        return reported(call, self._seconds_beside, lambda: (len(self.partitions), self._record()), repeat)
 
     def _seconds_beside(self) -> Mapping[str, float]:
         """Who ran what is in no partition in this thread's latest call, and how long."""

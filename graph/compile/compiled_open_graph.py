@@ -11,6 +11,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
+from ..runtime.memory import MemoryTimeline
 from .compiled_graph import CompiledGraph
 from .compiled_partition import bytes_of
 from .options import CompileOptions, compiled_again
@@ -127,6 +128,12 @@ class CompiledOpenGraph(CompiledGraph):
     def memory(self) -> dict[object, int]:
         """See `CompiledGraph.memory`; sizes share what they make alike of constants."""
         return {key: size for made in self._made.values().values() for key, size in made.memory().items()}
+
+    @property
+    def memory_timeline(self) -> MemoryTimeline:
+        """See `CompiledGraph.memory_timeline`; of all sizes that are kept, one after another."""
+        made = self._made.values().values()
+        return MemoryTimeline(tuple(stage for one in made for stage in one.memory_timeline.stages))
 
     def explain(self) -> Explanations:
         """What was chosen for each partition at this thread's latest call; empty before."""

@@ -33,6 +33,7 @@ from .ports import checked_inputs
 from .record import Explanations, Placed, placed
 from .signature import Arrays, Bound, Results, Signature, with_outputs
 from .specialise import specialise
+from .stage_memory import ExecutedMemory
 from .subgraph import Subgraph
 
 LOGGER = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class CompiledPartition:
         engine: where it runs.
         inputs: the tensors it takes, in port order.
         inplace_ports: pairs (input id, output id) that may share memory; no weight gradient has any.
+        between: ids of outputs that are memory of a graph which runs in stages, until its call is over.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class CompiledPartition:
         self.engine = engine
         self.inputs = inputs
         self.inplace_ports: tuple[tuple[int, int], ...] = ()
+        self.between: frozenset[int] = frozenset()
         self._declared_outputs = outputs
         self._options = options
         operands = partition.shape_operands
@@ -209,6 +212,14 @@ class CompiledPartition:
             else:
                 found |= {constant: constant.nbytes for constant in made}
         return found
+
+    def memory_sources(self) -> list[ExecutedMemory]:
+        """What tells of the memory of all that is kept, step by step."""
+        return [self._memory_of(one) for one in self._kept()]
+
+    def _memory_of(self, found: Specialised) -> ExecutedMemory:
+        open_ones = self._open or bool(self._operands)
+        return ExecutedMemory(self.partition, found.arguments, found.built, self.between, open_ones)
 
     def _kept(self) -> Sequence[Specialised]:
         return [self._only] if self._only is not None else list(self._special.values().values())
@@ -340,7 +351,7 @@ class CompiledPartition:
         found = self._specialised(inputs)
         if not profiling.recordings:
             return found.arguments.execute(inputs, outputs)
-        with profiling.in_partitions(self.owners(found.explanation)):
+        with profiling.in_partitions(self.owners(found.explanation), self._memory_of(found)):
             return found.arguments.execute(inputs, outputs)
 
     def bind(
@@ -386,7 +397,7 @@ class CompiledPartition:
         self.engine.check_open()
         found = self._specialised(inputs)
         call, keep = found.arguments.bind(inputs, outputs)
-        return profiling.watched(call, partial(self.owners, found.explanation), keep)
+        return profiling.watched(call, partial(self.owners, found.explanation), keep, self._memory_of(found))
 
     def explanations_of_parts(self) -> dict[int, Explanation | None]:
         """What `explanation` tells of each of the partitions that run together here, by its id."""

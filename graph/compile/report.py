@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from ...ops.errors import ArgumentError
 from ...ops.records import frozen
-from ...ops.values import counted
-from ..pictures.profile import Profile
+from ...ops.values import counted, format_value, integer
+from ..pictures.profile import Profile, profile
 from .record import HOST, REFERENCE, Placed, told
 
 
@@ -51,3 +52,31 @@ class Report:
         elsewhere = [(name, line) for name in (HOST, REFERENCE) for line in told(self.record, name)]
         lines = [f"  on {name}: {line}" for name, line in elsewhere if len(ops) > 1 or name == REFERENCE]
         return "\n".join([head, *lines])
+
+
+def reported(
+    call: Callable[[], None],
+    beside: Callable[[], Mapping[str, float]],
+    told_of: Callable[[], tuple[int, Sequence[Placed]]],
+    repeat: int,
+) -> Report:
+    """See `CompiledGraph.report`.
+
+    Args:
+        call: runs the graph once.
+        beside: who ran what is in no partition in the latest call, and how long.
+        told_of: how many partitions there are, and where each op runs.
+    """
+    if integer(repeat) is None or repeat < 1:
+        raise ArgumentError(f"repeat must be an integer of at least 1, got {format_value(repeat)}")
+    call()
+    total = Counter[str]()
+    with profile() as prof:
+        for _ in range(repeat):
+            call()
+            total.update(beside())
+    for line in prof.partitions:
+        total.update({line.implementation: line.seconds})
+    seconds = {who: time / repeat for who, time in total.items()}
+    partitions, record = told_of()
+    return Report(partitions=partitions, record=record, seconds=seconds, profile=prof)

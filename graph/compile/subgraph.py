@@ -65,6 +65,11 @@ class Subgraph:
         """Ids of the input ports whose values decide shapes."""
         return tuple(self._shape_operands)
 
+    @property
+    def new_outputs(self) -> frozenset[int]:
+        """Ids of the output ports but for those that are memory of parameters."""
+        return frozenset(t.id for t in self.output_ports) - self.in_place.keys()
+
     def version(self) -> int:
         """Grows when one of the steady parameters changes."""
         return sum(parameter.version for parameter in self.steady.values())

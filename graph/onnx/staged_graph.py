@@ -26,6 +26,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..open_graph import OpenGraph
 from ..runtime.engine import Engine, Stream
+from ..runtime.memory import MemoryTimeline
 from ..runtime.tensor import check_array, plain_array
 from .foreign import Foreign, foreign_of
 from .reading import Model
@@ -248,6 +249,13 @@ class CompiledStages(CompiledGraph):
     def memory(self) -> dict[object, int]:
         """See `CompiledGraph.memory`."""
         return {key: size for graph in self._trace.graphs for key, size in graph.memory().items()}
+
+    @property
+    def memory_timeline(self) -> MemoryTimeline:
+        """See `CompiledGraph.memory_timeline`; of the graphs of this thread's latest call."""
+        return MemoryTimeline(
+            tuple(stage for graph in self._trace.graphs for stage in graph.memory_timeline.stages)
+        )
 
     def explain(self) -> Explanations:
         """What was chosen for each partition at this thread's latest call, and which nodes ran by themselves."""

@@ -22,8 +22,10 @@ from ..model.logical_tensor import (
 from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
+from ..runtime.memory import MemoryTimeline
 from ..runtime.profiling import Recording
 from ..runtime.progress import progressing
+from .memory import memory_data, memory_of
 from .modules import places
 from .steps import DescribedStep, layouts_of, steps_of
 from .subjects import GraphSubject, ModelSubject, PartitionSubject
@@ -132,6 +134,7 @@ class GraphDescription:
         inputs, outputs: ids of its tensors. Inputs and constants can be outputs too.
         ops: in topological order. tensors: by id. partitions: in order of execution.
         problem: why there are no partitions, or empty.
+        memory: of an execution, step by step, where it is known: of what was compiled, or profiled.
     """
 
     fpmath_mode: str
@@ -141,10 +144,12 @@ class GraphDescription:
     tensors: tuple[DescribedTensor, ...]
     partitions: tuple[DescribedPartition, ...]
     problem: str = ""
+    memory: MemoryTimeline | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Dictionaries, lists, strings and numbers, for JSON."""
-        return attrs.asdict(self)
+        plain = attrs.asdict(attrs.evolve(self, memory=None))
+        return plain | {"memory": None if self.memory is None else memory_data(self.memory)}
 
 
 def describe(
@@ -184,6 +189,7 @@ def describe(
             for partition in progressing(partitions, "compiling partition")
         ],
         profile=profile,
+        memory=None if profile is None else memory_of(profile.memory, graph.ops),
     )
 
 
@@ -211,6 +217,7 @@ def describe_compiled(model: ModelSubject, *, profile: Recording | None = None) 
             for partition in model.partitions
         ],
         profile=profile,
+        memory=memory_of(model.memory_timeline if profile is None else profile.memory, ops),
     )
 
 
@@ -240,6 +247,7 @@ def _described_graph(
     partitions: Sequence[DescribedPartition],
     problem: str = "",
     profile: Recording | None = None,
+    memory: MemoryTimeline | None = None,
 ) -> GraphDescription:
     times = {} if profile is None else profile.op_seconds()
     owners = {op: partition for partition in partitions for op in partition.ops}
@@ -303,6 +311,7 @@ def _described_graph(
         tensors=tuple(described(known[number]) for number in sorted(known)),
         partitions=tuple(partitions),
         problem=problem,
+        memory=memory,
     )
 
 

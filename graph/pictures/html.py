@@ -33,6 +33,7 @@ SCRIPTS = (
     "finding.js",
     "view.js",
     "minimap.js",
+    "memory.js",
     "page.js",
 )
 """Our own, in the order in which they need each other."""

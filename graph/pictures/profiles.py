@@ -11,6 +11,7 @@ from ...ops.values import counted
 from ..runtime.profiling import BESIDE, Event, EventKind, Line, Recording
 from ..runtime.text_files import save_text
 from .html import filled_page
+from .memory import memory_data
 
 COLUMNS = ("", "calls", "total ms", "mean ms", "share", "implementation", "tensors")
 NUMBERS = range(1, 5)
@@ -37,7 +38,7 @@ def flame_page(profile: Recording) -> str:
     title = f"Profile: {profile.seconds * 1e3:.3f} ms in partitions, {count}"
     return filled_page(
         "flames.html",
-        scripts=("words.js", "flames.js"),
+        scripts=("words.js", "memory.js", "flames.js"),
         library=False,
         title=html.escape(title),
         data=flames(profile),
@@ -59,16 +60,18 @@ def flames(profile: Recording) -> dict[str, Any]:
             event.tensors,
             event.partition,
             event.label,
+            event.op,
         )
         number = lines.setdefault(key, len(lines))
         thread = threads.setdefault(row, len(threads))
         drawn.append((number, round(event.start * 1e6, 2), round(event.seconds * 1e6, 2), thread))
-    fields = ("name", "implementation", "kind", "tensors", "partition", "label")
+    fields = ("name", "implementation", "kind", "tensors", "partition", "label", "op")
     return {
         "lines": [dict(zip(fields, key, strict=True)) for key in lines],
         "threads": list(threads),
         "names": [names.get(row, "") for row in threads],
         "events": drawn,
+        "memory": memory_data(profile.memory) if profile.memory.stages else None,
     }
 
 

@@ -13,6 +13,7 @@ from ..model.logical_tensor import LogicalTensor
 from ..model.op import Op
 from ..runtime.engine import Engine
 from ..runtime.executable import Explanation
+from ..runtime.memory import MemoryTimeline
 
 
 class CompiledSubject(Protocol):
@@ -127,6 +128,11 @@ class ModelSubject(Protocol):
     @property
     def outputs(self) -> Sequence[LogicalTensor]:
         """What a call gives."""
+        ...
+
+    @property
+    def memory_timeline(self) -> MemoryTimeline:
+        """The memory of an execution, step by step."""
         ...
 
     def explain(self) -> Mapping[int, Explanation | None]:

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from time import perf_counter
-from typing import TypeVarTuple
+from typing import Protocol, TypeVarTuple
 
 from ...ops.records import frozen
 from .locking import Lock
+from .memory import MemoryTimeline, StageMemory
 
 Arguments = TypeVarTuple("Arguments")
 
@@ -96,6 +97,19 @@ class Line:
     op: int | None = None
 
 
+class MemorySource(Protocol):
+    """What knows the memory of something that is executed."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal as long as its memory is planned alike."""
+        ...
+
+    def stage(self) -> StageMemory:
+        """The memory as it is planned now."""
+        ...
+
+
 class Recording:
     """What was measured while it was open.
 
@@ -106,6 +120,17 @@ class Recording:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.opened = perf_counter()
+        self._stages: dict[tuple[object, ...], StageMemory] = {}
+
+    @property
+    def memory(self) -> MemoryTimeline:
+        """The memory of what was executed, step by step; of each executable once, in order of its first execution."""
+        return MemoryTimeline(tuple(self._stages.values()))
+
+    def remember(self, source: MemorySource) -> None:
+        """Keeps the memory of what was executed, if it is not there yet."""
+        if source.key not in self._stages:
+            self._stages[source.key] = source.stage()
 
     @property
     def seconds(self) -> float:
@@ -308,10 +333,13 @@ def _hand_out(
 
 
 @contextmanager
-def in_partitions(owners: Sequence[Owner]) -> Generator[None, None, None]:
+def in_partitions(owners: Sequence[Owner], memory: MemorySource | None = None) -> Generator[None, None, None]:
     """Measures the execution of partitions that run together; what is recorded on this thread meanwhile is theirs.
 
     One alone has all of the time; of several each has that of its steps.
+
+    Args:
+        memory: tells of their memory.
     """
     section = _Section(owners)
     before = _current.set(section)
@@ -323,18 +351,25 @@ def in_partitions(owners: Sequence[Owner]) -> Generator[None, None, None]:
         for owner, first, seconds in zip(section.owners, section.starts, section.seconds, strict=True):
             began = start if first is None else first
             _hand_out(EventKind.partition, owner.label, owner.backend, (), began, seconds, owner)
+        if memory is not None:
+            for one in recordings:
+                one.remember(memory)
     finally:
         _current.reset(before)
 
 
 def watched(
-    call: Callable[[*Arguments], None], owners: Callable[[], Sequence[Owner]], keep: object = None
+    call: Callable[[*Arguments], None],
+    owners: Callable[[], Sequence[Owner]],
+    keep: object = None,
+    memory: MemorySource | None = None,
 ) -> Callable[[*Arguments], None]:
     """The call, measured as an execution of partitions while a recording is open.
 
     Args:
         owners: tells the partitions, when they are asked for.
         keep: lives as long as what is returned.
+        memory: tells of their memory.
     """
 
     def run(*arguments: *Arguments, keep: object = keep) -> None:
@@ -342,7 +377,7 @@ def watched(
         if not recordings:
             call(*arguments)
             return
-        with in_partitions(owners()):
+        with in_partitions(owners(), memory):
             call(*arguments)
 
     return run

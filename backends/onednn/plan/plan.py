@@ -11,10 +11,13 @@ import os
 from collections import deque
 from collections.abc import Sequence
 
+from ....graph.runtime.cached import cached
 from ....graph.runtime.locking import Lock
+from ....graph.runtime.memory import PlannedMemory
 from ..library.descriptors import Descriptor
 from ..library.memory import MemoryDesc
 from ..library.primitive import NativeEngine, Primitive
+from .described_memory import described_memory
 from .frame import Frame, Settled
 from .placement import Life, place
 from .steps import AnyStep, Buffer, Step, in_place, uses
@@ -94,6 +97,11 @@ class Plan:
     def works(self) -> list[Work]:
         """What the steps do, as far as the cost model knows them."""
         return [step.work for step in self.steps if step.work is not None]
+
+    @cached
+    def memory(self) -> PlannedMemory:
+        """What lies where in the arena, and who reads it."""
+        return described_memory(self.steps, self.offsets, self.placement)
 
     def scratchpad(self, step: Step) -> MemoryDesc:
         """What the step's primitive needs beside its arguments."""

@@ -136,7 +136,7 @@ class HostStep:
         implementation: who does it.
         op, work: as of a `Step`.
         is_op: whether it is the NumPy kernel of a whole op, which profiles itself.
-        updates: numbers of the outputs that it reads before it writes them.
+        updates: numbers of the arguments, outputs all, that it reads before it writes them.
         pure: whether it does nothing but write its outputs, and the same for the same inputs.
     """
 

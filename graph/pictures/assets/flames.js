@@ -154,7 +154,7 @@ function toldOf(bar) {
 function start() {
   const canvas = element("chart");
   const chart = new Chart(JSON.parse(element("profile").textContent), canvas);
-  const tell = (bar) => element("told").replaceChildren(...(bar ? toldOf(bar) : [html("span", { class: "muted" }, "Drag to move, turn the wheel to zoom, point at a step to read about it.")]));
+  const tell = (bar) => chart.onTold?.(bar) ?? element("told").replaceChildren(...(bar ? toldOf(bar) : [html("span", { class: "muted" }, "Drag to move, turn the wheel to zoom, point at a step to read about it.")]));
   let grabbed = null;
   let whole = true; // until it is moved
   let seen = -1;
@@ -226,7 +226,31 @@ function start() {
   element("zoom-in").addEventListener("click", () => zoom(1.5));
   element("zoom-out").addEventListener("click", () => zoom(1 / 1.5));
   element("fit").addEventListener("click", fit);
+  if (chart.profile.memory) showMemory(chart, tell);
   tell(null);
+}
+
+/** The chart of memory: what is pointed at there stands out in the flame chart, and the other way round. */
+function showMemory(chart, tell) {
+  const { memory } = chart.profile;
+  const barOf = ({ name, op }) => chart.bars.find(({ told }) => told.op === op && (`${told.name} (${told.implementation})` === name || told.name === name)) ?? null;
+  const bars = new Map(memory.steps.map((step) => [step, barOf(step)]));
+  const drawn = new MemoryChart(element("memory"), memory, {
+    hue: (op) => (op === null ? null : (op * 137.5) % 360),
+    about: (op) => `op ${op}`,
+    chosen: (step, how) => {
+      const bar = step === null ? null : bars.get(memory.steps[step]);
+      if (how !== "pointer" && bar) chart.choose(bar);
+      else chart.hovered = bar;
+      tell(bar ?? chart.current);
+      chart.draw();
+    },
+  });
+  element("memory").hidden = false;
+  drawn.draw();
+  const alike = (a, b) => a.partition === b.partition && a.label === b.label;
+  const opsOf = ({ told }) => (told.kind === "partition" ? chart.profile.lines.filter((line) => alike(line, told)) : [told]).map(({ op }) => op);
+  chart.onTold = (bar) => drawn.mark(bar ? opsOf(bar).filter((op) => op !== null) : []);
 }
 
 start();

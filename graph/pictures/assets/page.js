@@ -2,6 +2,7 @@
 
 const STEP = 60; // pixels that an arrow key moves the picture
 const FACTOR = 1.3; // by which a button zooms
+const ROOMY = 560; // pixels of a page that opens with the chart of its memory
 
 function element(id) {
   return document.getElementById(id);
@@ -16,9 +17,12 @@ function start() {
   let key = [];
   let colouring = model.total ? "time" : "partition";
   let pinned = null;
+  let hovered = null;
   let origin = null; // what had the focus before the panel took it
   let matches = [];
   let current = -1;
+  let memory = null; // the chart of it, where it is known
+  let told = null; // the node of the step that the chart points at
 
   const first = layOut(model);
   const view = new View(picture, scene, first, null);
@@ -35,6 +39,7 @@ function start() {
     colour(colouring);
     marks(pinned);
     markMatches();
+    tellOf(told);
   }
 
   function colour(mode) {
@@ -109,6 +114,7 @@ function start() {
     const node = thing && (thing.type === "op" || thing.type === "group" || thing.lines);
     if (node && reveal && uncover(thing)) draw();
     marks(thing);
+    memory?.mark(opsOf(thing));
     if (thing) panel.replaceChildren(...details(model, thing, pin).filter(Boolean));
     else showOverview();
     panel.scrollTop = 0;
@@ -140,6 +146,51 @@ function start() {
     origin = null;
   }
 
+  // --- memory ---
+
+  /** Ids of the ops that a thing stands for. */
+  function opsOf(thing) {
+    if (thing?.type === "op") return [thing.op.id];
+    if (thing?.type === "group") return thing.ops.filter((node) => node.op).map((node) => node.op.id);
+    if (thing?.type === "partition") return thing.partition.ops;
+    return [];
+  }
+
+  /** Marks the op of a step, or the closed module that it is in. */
+  function tellOf(node) {
+    told = node;
+    for (const marked of scene.querySelectorAll(".told")) marked.classList.remove("told");
+    if (node) seenOf(node).element.classList.add("told");
+  }
+
+  function chosen(step, how) {
+    const op = step === null ? null : model.graph.memory.steps[step].op;
+    const node = op === null ? null : model.byId.get(`op ${op}`) ?? null;
+    if (how === "click" && node) pin(node, true);
+    tellOf(node);
+    if (how === "key" && node) view.reveal(seenOf(node));
+  }
+
+  function showMemory(visible) {
+    element("memory").hidden = !visible;
+    element("memory-toggle").setAttribute("aria-expanded", String(visible));
+  }
+
+  if (model.graph.memory) {
+    const about = (op) => {
+      const node = model.byId.get(`op ${op}`);
+      return node ? [node.op.kind, node.op.name].filter(Boolean).join(" ") : "";
+    };
+    const hue = (op) => {
+      const partition = model.byId.get(`op ${op}`)?.partition;
+      return partition ? hueOf(partition) : null;
+    };
+    memory = new MemoryChart(element("memory"), model.graph.memory, { hue, about, chosen });
+    element("memory-toggle").hidden = false;
+    element("memory-toggle").addEventListener("click", () => showMemory(element("memory").hidden));
+    showMemory(window.innerHeight >= ROOMY);
+  }
+
   // --- pointer ---
 
   picture.addEventListener("click", (event) => {
@@ -161,6 +212,7 @@ function start() {
   picture.addEventListener("pointermove", (event) => {
     const thing = event.buttons ? null : under(event.target);
     tooltip.hidden = !thing;
+    if (hovered !== thing) memory?.mark(opsOf((hovered = thing) ?? pinned));
     if (!thing) return;
     if (tooltip.shown !== thing) tooltip.replaceChildren(...tooltipOf(model, thing));
     tooltip.shown = thing;
@@ -171,6 +223,8 @@ function start() {
   });
   picture.addEventListener("pointerleave", () => {
     tooltip.hidden = true;
+    hovered = null;
+    memory?.mark(opsOf(pinned));
   });
 
   // --- keys ---

@@ -38,6 +38,7 @@ function time(seconds) {
 
 function bytes(number) {
   if (number < 1024) return `${number} bytes`;
+  if (number >= 2 ** 30) return `${(number / 2 ** 30).toFixed(2)} GiB`;
   return number < 2 ** 20 ? `${(number / 1024).toFixed(1)} KiB` : `${(number / 2 ** 20).toFixed(1)} MiB`;
 }
 
@@ -47,8 +48,8 @@ function value(of) {
   return String(of);
 }
 
-function counted(number, what) {
-  return `${number} ${what}${number === 1 ? "" : "s"}`;
+function counted(number, what, several = `${what}s`) {
+  return `${number} ${number === 1 ? what : several}`;
 }
 
 /** Layout and property of a tensor, as far as they are worth a word. */

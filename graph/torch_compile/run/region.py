@@ -119,7 +119,9 @@ class Region:
         on_memory = isinstance(executable, AtAddresses)
         run = executable.run_at if on_memory else _on_arrays(executable)
         prepare = executable.prepare if on_memory else _nothing
-        return Section(profiling.watched(run, compiled.owners), run, prepare, inputs, outputs)
+        source = next(iter(compiled.memory_sources()), None)
+        watched = profiling.watched(run, compiled.owners, memory=source)
+        return Section(watched, run, prepare, inputs, outputs)
 
     def prepare(self, addresses: Sequence[int]) -> tuple[object, ...]:
         """What is made of the constant inputs as they are now, for `run`: weights in the library's layouts.

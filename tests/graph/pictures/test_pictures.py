@@ -92,6 +92,15 @@ def page_of(graph, tmp_path, **arguments):
     return Page(path.read_text(encoding="utf-8"))
 
 
+# fmt: off
+TAGS = {
+    "html", "head", "meta", "link", "title", "style", "body", "header", "h1", "label", "span", "input",
+    "button", "select", "main", "svg", "defs", "marker", "path", "g", "aside", "div", "noscript", "script",
+    "section",
+}
+# fmt: on
+
+
 # --- the page -------------------------------------------------------------------------------------------
 
 
@@ -121,32 +130,7 @@ def test_policy_backend_and_profile_are_passed_on(tmp_path):
 def test_the_page_loads_nothing(tmp_path):
     page = page_of(fused(), tmp_path)
     for tag, attributes in page.tags:
-        assert tag in {
-            "html",
-            "head",
-            "meta",
-            "link",
-            "title",
-            "style",
-            "body",
-            "header",
-            "h1",
-            "label",
-            "span",
-            "input",
-            "button",
-            "select",
-            "main",
-            "svg",
-            "defs",
-            "marker",
-            "path",
-            "g",
-            "aside",
-            "div",
-            "noscript",
-            "script",
-        }
+        assert tag in TAGS
         assert not {"src", "srcset", "action", "background"} & set(attributes)
         assert attributes.get("href", "data:,") == "data:,"
         assert not any(name.startswith("on") for name in attributes)
