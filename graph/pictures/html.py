@@ -32,6 +32,7 @@ SCRIPTS = (
     "details.js",
     "finding.js",
     "view.js",
+    "culling.js",
     "minimap.js",
     "memory.js",
     "page.js",

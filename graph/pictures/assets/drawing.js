@@ -1,6 +1,7 @@
 // From places to SVG. Open modules are frames with what they hold; closed ones are boxes.
 
 const ROUND = 7;
+const GROUP = "a"; // groups like `g`, but Chromium lays out what is in a `g`, also where that is not displayed
 
 /** Draws a layout; returns what is to be seen: nodes, frames of open modules, edges and hulls, with their elements. */
 function drawScene(layout, scene) {
@@ -45,7 +46,7 @@ function placed(box, corner) {
 function drawHull(hull) {
   const { partition, left, top, width, height } = hull;
   hull.element = svg(
-    "g",
+    GROUP,
     { class: `hull ${runnerOf(partition)}`, hue: hueOf(partition) },
     svg("rect", { x: left, y: top, width, height, rx: 12 }),
   );
@@ -53,10 +54,12 @@ function drawHull(hull) {
 }
 
 /** Over edges that come through it. */
-function drawTitle({ partition, left, top, width }) {
+function drawTitle(hull) {
+  const { partition, left, top, width } = hull;
   const room = Math.max(1, Math.floor((width - 20) / 6.4));
   const text = svg("text", { x: left + 10, y: top + 15 }, shortened(tagOf(partition), room));
-  return svg("g", { class: "title", hue: hueOf(partition) }, text);
+  hull.title = svg(GROUP, { class: "title", hue: hueOf(partition) }, text);
+  return hull.title;
 }
 
 /** A line through the points that goes straight down at each. */
@@ -77,14 +80,23 @@ function drawEdge(drawn, corner) {
   const arrives = to.item && !to.inner; // not where the line goes on in another module
   const copied = label?.copies.length > 0;
   const text = label && (place ?? (copied ? middle(points) : null));
+  drawn.extent = extentOf(points, corner, text ? textWidth(label.text, SMALL_FONT) / 2 : 0);
+  drawn.straight = `M${points.map((point) => `${(point.x + corner.x).toFixed(0)},${(point.y + corner.y).toFixed(0)}`).join("L")}`;
   drawn.element = svg(
-    "g",
+    GROUP,
     { class: copied ? "edge copy" : "edge" },
     svg("path", { class: "line", d: path, "marker-end": arrives ? "url(#arrow)" : null }),
     svg("path", { class: "hit", d: path }),
     text ? svg("text", { x: text.x + corner.x, y: text.y + corner.y + 4 }, label.text) : null,
   );
   return drawn.element;
+}
+
+/** Left, top, width and height of a line, with room for its text. */
+function extentOf(points, corner, beside) {
+  const [across, down] = [points.map((point) => point.x), points.map((point) => point.y)];
+  const [left, top] = [minimum(across, 0) - beside, minimum(down, 0) - 8];
+  return [left + corner.x, top + corner.y, maximum(across, 0) + beside - left, maximum(down, 0) + 8 - top];
 }
 
 function middle(points) {
@@ -112,7 +124,7 @@ function drawNode(node) {
   });
   const block = sumOf(node.lines, (line) => LINE[line.style]);
   const label = { tabindex: 0, role: "button", "aria-label": spoken(node), "data-id": node.id };
-  node.element = svg("g", { class: classes.join(" "), ...label }, box, ...texts(node, node.y - block / 2));
+  node.element = svg(GROUP, { class: classes.join(" "), ...label }, box, ...texts(node, node.y - block / 2));
   return node.element;
 }
 
@@ -124,7 +136,7 @@ function drawClosed(node) {
   node.closer = null;
   node.bar = svg("g", {});
   node.element = svg(
-    "g",
+    GROUP,
     { class: "node group", ...label },
     svg("rect", { class: "behind", x: left + 4, y: top + 4, width, height, rx: ROUND }),
     svg("rect", { x: left, y: top, width, height, rx: ROUND }),
@@ -140,7 +152,7 @@ function drawFrame(node) {
   const { width, height } = node;
   node.bar = null;
   const ground = svg("rect", { class: "ground", x: node.x - width / 2, y: node.y - height / 2, width, height, rx: 10 });
-  node.element = svg("g", { class: `frame depth${node.depth % 2}` }, ground);
+  node.element = svg(GROUP, { class: `frame depth${node.depth % 2}` }, ground);
   return node.element;
 }
 
@@ -149,7 +161,7 @@ function drawCloser(node) {
   const [left, top] = [node.x - node.width / 2, node.y - node.height / 2];
   const label = { tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `module ${node.heading}`, "data-id": node.id };
   node.closer = svg(
-    "g",
+    GROUP,
     { class: `closer depth${node.depth % 2}`, ...label },
     svg("rect", { x: left, y: top, width: node.width, height: GROUP_TITLE - 4, rx: 10 }),
     svg("text", { class: "sign", x: left + 13, y: top + 18 }, "−"),

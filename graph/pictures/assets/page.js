@@ -25,8 +25,9 @@ function start() {
   let told = null; // the node of the step that the chart points at
 
   const first = layOut(model);
-  const view = new View(picture, scene, first, null);
+  const view = new View(picture, scene, element("shield"), first, null);
   const minimap = new Minimap(element("minimap"), view);
+  const culling = new Culling(scene, view);
 
   /** Draws what is open now. */
   function draw(layout = layOut(model)) {
@@ -40,6 +41,7 @@ function start() {
     marks(pinned);
     markMatches();
     tellOf(told);
+    culling.take(shown);
   }
 
   function colour(mode) {
@@ -47,6 +49,7 @@ function start() {
     key = paint(model, shown, mode, (node) => pin(node, true));
     if (!pinned) showOverview();
     minimap.draw(shown);
+    culling.repaint();
   }
 
   /** Opens or closes a module; its corner stays where it is. */
@@ -58,7 +61,7 @@ function start() {
     const after = corner(group);
     view.move(before.x - after.x, before.y - after.y);
     if (open && pinned !== group) pin(group);
-    elementOf(group).focus({ preventScroll: true });
+    focus(elementOf(group));
   }
 
   /** One depth of modules more, or less. */
@@ -77,9 +80,11 @@ function start() {
     return node.closer ?? node.element;
   }
 
-  function under(target) {
+  /** What is under the pointer. */
+  function under(event) {
+    const { target } = event;
     const group = target instanceof Element ? target.closest(".node, .closer, .frame, .edge, .hull") : null;
-    return group ? thingOf.get(group) : null;
+    return group ? thingOf.get(group) : culling.at(...view.pointOf(event));
   }
 
   // --- the panel ---
@@ -97,7 +102,11 @@ function start() {
 
   function marks(thing) {
     for (const marked of scene.querySelectorAll(".pinned, .near")) marked.classList.remove("pinned", "near");
-    if (!thing) return;
+    if (thing) markAround(thing);
+    if (culling.far) culling.refresh();
+  }
+
+  function markAround(thing) {
     const parts = thing.type === "partition" ? [...shown.hulls, ...shown.nodes].filter((one) => one.partition === thing.partition) : [];
     for (const one of [thing, ...parts]) if (one.element?.isConnected) one.element.classList.add("pinned");
     for (const drawn of shown.edges) {
@@ -142,7 +151,7 @@ function start() {
 
   function close() {
     pin(null);
-    if (origin?.element?.isConnected) elementOf(origin).focus();
+    if (origin?.element?.isConnected) focus(elementOf(origin));
     origin = null;
   }
 
@@ -161,6 +170,7 @@ function start() {
     told = node;
     for (const marked of scene.querySelectorAll(".told")) marked.classList.remove("told");
     if (node) seenOf(node).element.classList.add("told");
+    if (culling.far) culling.refresh();
   }
 
   function chosen(step, how) {
@@ -196,7 +206,7 @@ function start() {
   picture.addEventListener("click", (event) => {
     if (view.moved) return;
     origin = null;
-    const thing = under(event.target) ?? null;
+    const thing = under(event) ?? null;
     const held = event.target.closest(".held");
     if (held) openHeld(thing, held.dataset.ids.split(" "));
     else if (thing?.type === "group" && (!thing.open || event.target.closest(".closer"))) toggle(thing);
@@ -210,7 +220,7 @@ function start() {
   }
 
   picture.addEventListener("pointermove", (event) => {
-    const thing = event.buttons ? null : under(event.target);
+    const thing = event.buttons ? null : under(event);
     tooltip.hidden = !thing;
     if (hovered !== thing) memory?.mark(opsOf((hovered = thing) ?? pinned));
     if (!thing) return;
@@ -240,6 +250,20 @@ function start() {
     return beside.sort((a, b) => (a.x - b.x) * sign)[0];
   }
 
+  /** Gives an element the focus, which it can't have as long as it is not drawn. */
+  function focus(target) {
+    culling.show(target);
+    target.focus({ preventScroll: true });
+  }
+
+  /** What Tab goes to from there: all boxes have their turn, also those that are not drawn now. */
+  function beside(target, backwards) {
+    const all = [...scene.querySelectorAll("[data-id]")];
+    const place = target === picture ? -1 : all.indexOf(target);
+    if (place < 0 && (backwards || target !== picture)) return null;
+    return all[place + (backwards ? -1 : 1)] ?? (backwards ? picture : null);
+  }
+
   function focusedNode(target) {
     return target.dataset?.id ? model.byId.get(target.dataset.id) : null;
   }
@@ -255,10 +279,16 @@ function start() {
 
   picture.addEventListener("keydown", (event) => {
     const node = focusedNode(event.target);
+    const next = event.key === "Tab" ? beside(event.target, event.shiftKey) : null;
+    if (next) {
+      event.preventDefault();
+      focus(next);
+      return;
+    }
     if (event.key.startsWith("Arrow")) {
       event.preventDefault();
       const next = node && neighbour(node, event.key);
-      if (next) elementOf(next).focus();
+      if (next) focus(elementOf(next));
       else if (!node) {
         const x = { ArrowLeft: STEP, ArrowRight: -STEP }[event.key] ?? 0;
         const y = { ArrowUp: STEP, ArrowDown: -STEP }[event.key] ?? 0;
@@ -271,7 +301,9 @@ function start() {
   });
   picture.addEventListener("focusin", (event) => {
     const node = focusedNode(event.target);
-    if (node && event.target.matches(":focus-visible")) view.reveal(node);
+    if (!node) return;
+    if (event.target.matches(":focus-visible")) view.reveal(node);
+    if (culling.far) culling.refresh();
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -287,6 +319,7 @@ function start() {
   function markMatches() {
     const seen = new Set(matches.map((node) => (node.type === "group" && node.open ? node : seenOf(node))));
     for (const node of [...shown.nodes, ...shown.frames]) node.element.classList.toggle("match", seen.has(node));
+    if (culling.far) culling.refresh();
   }
 
   function search(text) {

@@ -3,15 +3,14 @@
 const SMALLEST = 0.002;
 const LARGEST = 4;
 const LEGIBLE = 0.75; // the scale below which a page does not open, though not everything is in view
-const READABLE = 0.3; // the scale below which texts are left out
 const STILL = 4; // pixels that a click may move
 
 class View {
   /** Opens where `first` is, a node or nothing, and again when its room changes, until it is moved. */
-  constructor(picture, scene, size, first) {
-    Object.assign(this, { picture, scene, size, first, x: 0, y: 0, scale: 1, moved: false, own: true, all: false, watchers: [] });
+  constructor(picture, scene, shield, size, first) {
+    Object.assign(this, { picture, scene, shield, size, first, x: 0, y: 0, scale: 1, moved: false, own: true, all: false, watchers: [] });
     // A frame in a notebook has no size yet when its page starts.
-    new ResizeObserver(() => this.own && (this.all ? this.fit() : this.open())).observe(picture);
+    new ResizeObserver(() => this.resized()).observe(picture);
     picture.addEventListener("wheel", (event) => this.turned(event), { passive: false });
     picture.addEventListener("pointerdown", (event) => this.grabbed(event));
     picture.addEventListener("pointermove", (event) => this.pulled(event));
@@ -19,13 +18,28 @@ class View {
   }
 
   apply() {
-    this.scene.setAttribute("transform", `translate(${this.x.toFixed(2)} ${this.y.toFixed(2)}) scale(${this.scale.toFixed(4)})`);
-    this.scene.classList.toggle("far", this.scale < READABLE);
+    this.scene.setAttribute("transform", `translate(${this.x.toFixed(2)} ${this.y.toFixed(2)}) scale(${this.scale.toFixed(8)})`);
     for (const watcher of this.watchers) watcher();
   }
 
+  resized() {
+    this.known = null;
+    if (!this.own) this.apply();
+    else if (this.all) this.fit();
+    else this.open();
+  }
+
+  /** Where the picture is in the page; asked for once, since it is at each move. */
   get room() {
-    return this.picture.getBoundingClientRect();
+    this.known ??= this.picture.getBoundingClientRect();
+    return this.known;
+  }
+
+  /** The part of the picture that is in view. */
+  get inView() {
+    const { width, height } = this.room;
+    const [left, top] = [-this.x / this.scale, -this.y / this.scale];
+    return { left, top, right: left + width / this.scale, bottom: top + height / this.scale };
   }
 
   scaleOfAll() {
@@ -99,6 +113,12 @@ class View {
     this.move(width / 2 - x * this.scale - this.x, height / 2 - y * this.scale - this.y);
   }
 
+  /** Where the pointer is in the picture. */
+  pointOf(event) {
+    const { left, top } = this.room;
+    return [(event.clientX - left - this.x) / this.scale, (event.clientY - top - this.y) / this.scale];
+  }
+
   /** Where a point of the picture is in the page. */
   at(x, y) {
     return { x: x * this.scale + this.x, y: y * this.scale + this.y };
@@ -127,7 +147,7 @@ class View {
     if (!this.moved) this.picture.setPointerCapture(event.pointerId);
     this.moved = true;
     this.own = false;
-    this.picture.classList.add("dragged");
+    this.shield.hidden = false;
     this.x = this.from.left + x;
     this.y = this.from.top + y;
     this.apply();
@@ -135,6 +155,6 @@ class View {
 
   released() {
     this.from = null;
-    this.picture.classList.remove("dragged");
+    this.shield.hidden = true;
   }
 }

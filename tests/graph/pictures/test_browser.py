@@ -42,10 +42,13 @@ def node(page, name):
 
 
 def overlaps(page):
-    """How many pairs of nodes lie over each other."""
+    """How many pairs of nodes lie over each other, also of those that are out of view."""
     return page.evaluate(
         """() => {
-          const boxes = [...document.querySelectorAll('#scene .node rect')].map((r) => r.getBoundingClientRect());
+          const number = (rect, name) => Number(rect.getAttribute(name));
+          const boxes = [...document.querySelectorAll('#scene .node rect')].map((r) => (
+            { left: number(r, 'x'), top: number(r, 'y'), right: number(r, 'x') + number(r, 'width'),
+              bottom: number(r, 'y') + number(r, 'height') }));
           let count = 0;
           boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
             if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) count += 1;
@@ -315,17 +318,17 @@ def test_500_ops_are_drawn(watched, tmp_path):
     page.get_by_role("button", name="Expand").click()
     assert page.locator("#scene .node.op").count() == 500
     page.get_by_role("button", name="Fit").click()
-    shown = page.evaluate(
+    outside = page.evaluate(
         """() => {
           const frame = document.querySelector('#picture').getBoundingClientRect();
-          return [...document.querySelectorAll('#scene .node.op')].filter((node) => {
-            const box = node.getBoundingClientRect();
-            return box.width > 0 && box.left >= frame.left && box.right <= frame.right && box.top >= frame.top
-              && box.bottom <= frame.bottom;
-          }).length;
+          const paths = [...document.querySelectorAll('#scene .overview .box')];
+          const boxes = paths.map((path) => path.getBoundingClientRect());
+          return boxes.filter((box) => !box.width || box.left < frame.left || box.right > frame.right
+            || box.top < frame.top || box.bottom > frame.bottom).length;
         }"""
     )
-    assert shown == 500
+    assert outside == 0
+    assert page.locator("#scene .overview .box").count() > 0
     assert overlaps(page) == 0
     watched.check_silence()
 

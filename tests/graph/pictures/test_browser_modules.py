@@ -52,9 +52,12 @@ def overlaps(page):
     """Pairs of boxes that lie over each other, and boxes that stand out of the frame of their module."""
     return page.evaluate(
         """() => {
-          const own = (node) => node.querySelector('rect:not(.behind)').getBoundingClientRect();
+          const number = (rect, name) => Number(rect.getAttribute(name));
+          const place = (r) => ({ left: number(r, 'x'), top: number(r, 'y'), right: number(r, 'x') + number(r, 'width'),
+            bottom: number(r, 'y') + number(r, 'height') });
+          const own = (node) => place(node.querySelector('rect:not(.behind)'));
           const boxes = [...document.querySelectorAll('#scene .node')].map(own);
-          const frames = [...document.querySelectorAll('#scene .frame .ground')].map((r) => r.getBoundingClientRect());
+          const frames = [...document.querySelectorAll('#scene .frame .ground')].map(place);
           let count = 0;
           const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
           boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => { if (meet(a, b)) count += 1; }));
