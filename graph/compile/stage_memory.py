@@ -37,6 +37,10 @@ class ExecutedMemory:
         executable = self.arguments.executable
         return executable.planned_memory() if isinstance(executable, MemoryPlanning) else None
 
+    def _sizes(self) -> str:
+        given = [t for t in self.arguments.executable.inputs if t.id not in self.subgraph.constants]
+        return ", ".join(type_and_shape(t.data_type, t.shape) for t in given)
+
     def stage(self) -> StageMemory:
         """The memory as it is planned now."""
         planned, told, part = self._planned(), self.built.explanation, self.subgraph
@@ -57,9 +61,7 @@ class ExecutedMemory:
             ]
         return StageMemory(
             label=part.label,
-            sizes=", ".join(type_and_shape(t.data_type, t.shape) for t in executable.inputs)
-            if self.open
-            else "",
+            sizes=self._sizes() if self.open else "",
             backend=told.backend,
             ops=tuple(op.id for op in part.ops),
             steps=tuple(MemoryStep(name=op.kind, op=op.id) for op in part.ops)

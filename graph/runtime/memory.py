@@ -93,7 +93,7 @@ class StageMemory:
 
     Attributes:
         label: kinds of its ops, joined.
-        sizes: of its inputs, where it was compiled for those of a call; empty otherwise.
+        sizes: of what a call gives it, where it was compiled for those of a call; empty otherwise.
         backend: who runs it.
         ops: ids of its ops.
         steps: in order; a backend that does not plan its memory has one for each op.

@@ -4,6 +4,8 @@
 const PLOT = { height: 132, left: 62, right: 12, top: 16, bottom: 17 };
 const LABELLED = 74; // pixels of a temporary that has room for its size
 const MOST_TICKS = 10;
+const LONGEST_LABEL = 60; // letters over a stage
+const SLIM = 6; // pixels of a temporary that is too low for a border
 
 class MemoryChart {
   /** Tells `chosen(step, how)` which step it is, or null, by the pointer, a key or a click. `hue(op)` colours, `about(op)` names. */
@@ -116,7 +118,7 @@ class MemoryChart {
       const down = (bottom - part * PLOT.height).toFixed(1);
       return [
         svg("line", { class: "grid", x1: PLOT.left, x2: PLOT.left + this.width, y1: down, y2: down }),
-        part % 0.5 ? null : svg("text", { class: "size", x: PLOT.left - 6, y: Number(down) + 4 }, part ? bytes(Math.round(part * whole)) : "0"),
+        part % 0.5 || (part && whole < 2) ? null : svg("text", { class: "size", x: PLOT.left - 6, y: Number(down) + 4 }, part ? bytes(Math.round(part * whole)) : "0"),
       ];
     });
     const step = niceStep(this.count / Math.max(1, Math.min(MOST_TICKS, this.width / 60)));
@@ -143,7 +145,7 @@ class MemoryChart {
     if (waiting) parts.push(this.rect("band between", start, end, 0, waiting));
     if (number) parts.push(svg("line", { class: "border", x1: this.x(start), x2: this.x(start), y1: PLOT.top, y2: PLOT.top + PLOT.height }));
     const words = [this.data.stages.length > 1 && (sizes || label), arena === null && `${backend}: not planned`].filter(Boolean).join(" · ");
-    const room = Math.floor((this.x(end) - this.x(start) - 8) / 6);
+    const room = Math.min(LONGEST_LABEL, Math.floor((this.x(end) - this.x(start) - 8) / 6.8));
     if (words && room > 5) parts.push(svg("text", { class: "inside", x: this.x(start) + 4, y: PLOT.top - 5 }, shortened(words, room)));
     if (arena === null) parts.push(this.rect("unplanned", start, end, waiting, this.top - this.ground));
     else parts.push(this.rect("arena", start, end, waiting, waiting + arena));
@@ -154,7 +156,8 @@ class MemoryChart {
     const low = block.offset + this.data.stages[block.stage].waiting;
     const op = this.data.steps[block.writes[0] ?? block.first]?.op ?? null;
     const hue = this.hue(op);
-    return this.rect(block.scratchpad ? "block scratchpad" : "block", block.first, block.last + 1, low, low + block.nbytes, hue === null ? {} : { hue });
+    const slim = this.y(low) - this.y(low + block.nbytes) < SLIM ? " slim" : "";
+    return this.rect(`block${block.scratchpad ? " scratchpad" : ""}${slim}`, block.first, block.last + 1, low, low + block.nbytes, hue === null ? {} : { hue });
   }
 
   sizeOf({ stage, offset, nbytes, first, last }) {

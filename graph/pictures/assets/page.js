@@ -198,7 +198,7 @@ function start() {
     memory = new MemoryChart(element("memory"), model.graph.memory, { hue, about, chosen });
     element("memory-toggle").hidden = false;
     element("memory-toggle").addEventListener("click", () => showMemory(element("memory").hidden));
-    showMemory(window.innerHeight >= ROOMY);
+    showMemory(window.innerHeight >= ROOMY && (memory.weights > 0 || memory.data.arena > 0));
   }
 
   // --- pointer ---

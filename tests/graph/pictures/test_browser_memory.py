@@ -174,6 +174,7 @@ def test_what_numpy_runs_is_not_planned(watched, tmp_path):
         model(np.ones((1, 16, 16, 16), np.float32))
     model.to_html(tmp_path / "model.html", profile=prof)
     page = watched.show(tmp_path / "model.html")
+    assert page.locator(".timeline .size").all_text_contents()[0] == "0"
     assert "numpy takes memory as it goes" in page.locator("#memory .sums").inner_text()
     assert page.locator(".timeline .block").count() == 0
     page.mouse.move(*column(page, 1, len(prof.memory.steps)))
