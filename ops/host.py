@@ -9,7 +9,7 @@ subject in `host_alignment`, `host_eltwise`, `host_movement`, `host_gather`, `ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
@@ -47,12 +47,13 @@ def register(
     infer_shapes: InferShapes,
     attributes: Sequence[AttributeSpec] = (),
     backward: Sequence[BackwardOp] = (),
+    in_place: Mapping[str, str] | None = None,
 ) -> None:
     """Enters an op of the family with one output.
 
     Args:
         backward: its gradient ops.
-        kind, summary, formula, inputs, output, types, infer_shapes, attributes: see `OpSchema`.
+        kind, summary, formula, inputs, output, types, infer_shapes, attributes, in_place: see `OpSchema`.
     """
     REGISTRY.register(
         OpSchema(
@@ -67,6 +68,7 @@ def register(
             backward=tuple(backward),
             source=SOURCE,
             family=HOST,
+            in_place=in_place or {},
         )
     )
 

@@ -61,7 +61,7 @@ def _gather_elements(ctx: InferenceContext) -> tuple[Shape, ...]:
 
 
 def _depth(ctx: InferenceContext, src: tuple[int, ...], indices: tuple[int, ...], batch: int) -> int | None:
-    """How many axes of src an index names; None where that is not known."""
+    """How many axes of src, from those on that it may name, an index names; None where that is not known."""
     if len(indices) <= batch or len(src) <= batch:
         raise ctx.error(
             f"'src' and 'indices' must have more axes than the {batch} that both share, got {format_shape(src)} and "
@@ -89,9 +89,11 @@ def _gather_nd(ctx: InferenceContext) -> tuple[Shape, ...]:
 def _scatter_nd(ctx: InferenceContext) -> tuple[Shape, ...]:
     src, indices, updates = ctx.inputs
     if src is not None and indices is not None and updates is not None:
-        depth = _depth(ctx, src, indices, 0)
+        axis = ctx.attributes.integer("axis")
+        axis = axis_of(ctx, axis, len(src)) if axis else 0
+        depth = _depth(ctx, src[axis:], indices, 0)
         if depth is not None:
-            wanted = (*indices[:-1], *src[depth:])
+            wanted = (*src[:axis], *indices[:-1], *src[axis + depth :])
             if len(wanted) != len(updates) or any(
                 known(a) and known(b) and a != b for a, b in zip(wanted, updates, strict=True)
             ):
@@ -153,12 +155,21 @@ register(
 register(
     "HostScatterND",
     "A tensor with other parts at the places that the last axis of indices names.",
-    "dst = src; dst[indices[i…], …] = updates[i…, …]",
+    "dst = src; dst[…, indices[i…], …] = updates[…, i…, …]",
     (SRC, INDICES_PORT, Port("updates", "T", doc="The parts.")),
     DST,
     {"T": VALUES, "TI": INDICES},
     _scatter_nd,
-    (SCATTERING,),
+    (
+        SCATTERING,
+        AttributeSpec(
+            "axis",
+            AttributeType.s64,
+            default=0,
+            doc="The first axis that indices name, counted from the end where negative.",
+        ),
+    ),
+    in_place={"dst": "src"},
 )
 backward(
     "HostGather",

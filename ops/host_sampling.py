@@ -80,6 +80,7 @@ def _scatter_elements(ctx: InferenceContext) -> tuple[Shape, ...]:
 REGISTRY.register(
     OpSchema(
         kind="HostScatterElements",
+        in_place={"dst": "src"},
         summary="A tensor with other elements where an index says, along an axis.",
         formula="dst = src; dst[…, indices[…, i, …], …] = updates[…, i, …]",
         inputs=(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.model.op import Op
+from ...graph.runtime.arrays import address
 from ...ops.errors import ArgumentError
 from .kernels import Array, along, kernel, store, total, wide
 
@@ -88,11 +89,12 @@ SCATTERED: dict[str, Callable[..., Any]] = {
 """Reduction → the function that does it one after another where places repeat."""
 
 
-def scatter(op: Op, src: Array, places: tuple[Array, ...], updates: Array, target: Array) -> None:
-    """Writes src, with `updates` at these places, into the target."""
+def scatter(op: Op, src: Array, places: tuple[Array | slice, ...], updates: Array, target: Array) -> None:
+    """Writes src, with `updates` at these places, into the target; where that is src's memory, the updates alone."""
     reduction = op.attributes.string("reduction")
     if reduction == "none":
-        np.copyto(target, src)
+        if address(src) != address(target) or src.strides != target.strides:
+            np.copyto(target, src)
         target[places] = updates
         return
     whole = src.dtype.kind in "iub"
@@ -108,7 +110,9 @@ def scatter(op: Op, src: Array, places: tuple[Array, ...], updates: Array, targe
 def scatter_nd(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Other parts at these places."""
     src, indices, updates = inputs
-    scatter(op, src, _places(op, indices, src.shape), updates, outputs[0])
+    axis = op.attributes.integer("axis") % src.ndim
+    before = (slice(None),) * axis
+    scatter(op, src, (*before, *_places(op, indices, src.shape[axis:])), updates, outputs[0])
 
 
 def added(values: Array, numbers: Array, axis: int, size: int) -> Array:

@@ -94,19 +94,7 @@ def _index_put(
     places = concat(t, columns, len(whole))
     behind = shape[first + len(axes) :]
     updates = expand(t, values, (*shape[:first], *whole, *behind))
-    # The indexed axes come first, and go back afterwards.
-    rank = len(shape)
-    order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
-    lead = [first + axis for axis in range(len(whole))]
-    rest = [axis for axis in range(len(shape_of(updates))) if axis not in lead]
-    made = t.op(
-        "HostScatterND",
-        transpose(t, x, order),
-        places,
-        transpose(t, updates, [*lead, *rest]),
-        reduction="add" if accumulate else "none",
-    )
-    return transpose(t, made, [order.index(axis) for axis in range(rank)])
+    return t.op("HostScatterND", x, places, updates, axis=first, reduction="add" if accumulate else "none")
 
 
 @OPS.enter("slice_scatter")
@@ -122,11 +110,16 @@ def _slice_scatter(
     """A tensor with another part: what is before, the part, and what is behind."""
     size = sizes(x)[axis]
     rows = range(size)[slice(start, end, step)]
+    if len(rows) == size:
+        return part
     if step != 1:
         places = np.asarray(rows).reshape([-1 if a == axis_of(x, axis) else 1 for a in range(len(sizes(x)))])
         return scattered(t, x, axis, np.array(np.broadcast_to(places, sizes(part))), part)
     if not rows:
         return x
+    if any(x is one for one in t.graph.parameter_tensors):  # its memory can be written to
+        places = np.arange(rows.start, rows.stop)[:, None]
+        return t.op("HostScatterND", x, places, part, axis=axis_of(x, axis))
     around = [(0, rows.start), None, (rows.stop, size)]
     parts = [
         part if ends is None else cut(t, x, axis, *ends)
@@ -134,6 +127,14 @@ def _slice_scatter(
         if ends is None or ends[0] < ends[1]
     ]
     return concat(t, parts, axis)
+
+
+@OPS.enter("select_scatter")
+def _select_scatter(t: Translation, x: Value, part: Value, axis: int, place: int) -> Value:
+    """A tensor with another part of one row along the axis."""
+    axis = axis_of(x, axis)
+    row = place + sizes(x)[axis] if place < 0 else place
+    return _slice_scatter(t, x, unsqueeze(t, part, [axis]), axis, row, row + 1)
 
 
 @OPS.enter("diagonal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
@@ -71,3 +72,37 @@ def updates(
         for op, pairs in found.items()
         if all(readers[parameter] == 1 for parameter in pairs.values())
     }
+
+
+def early_updates(
+    ops: Sequence[Op],
+    outputs: Collection[int],
+    assigned: Mapping[int, int],
+) -> dict[int, int]:
+    """What ops can write to a parameter's memory as soon as they run, though others read it there: value → parameter.
+
+    Such an op alone reads the parameter, so that nobody misses the old value; and the new one stays until the run is
+    over. So rows of a cache are replaced where they lie, and attention reads all of it.
+
+    Args:
+        ops: of the whole graph.
+        outputs: ids of the graph's outputs, which have memory of their own.
+        assigned: parameter → value.
+    """
+    readers = Counter(t.id for op in ops for t in op.inputs)
+    shared = Counter(assigned.values())
+    found: dict[int, int] = {}
+    for op in ops:
+        places = {port.name: t.id for port, t in zip(op.input_ports, op.inputs, strict=True)}
+        for port, tensor in zip(op.output_ports, op.outputs, strict=True):
+            parameter = places.get(op.schema.in_place.get(port.name, ""))
+            if parameter is None or assigned.get(parameter) != tensor.id or tensor.id in outputs:
+                continue
+            if (
+                op.schema.pure
+                and readers[parameter] == 1
+                and parameter not in outputs
+                and shared[tensor.id] == 1
+            ):
+                found[tensor.id] = parameter
+    return found

@@ -13,7 +13,7 @@ from attrs import field
 from ...ops.records import define
 from ..runtime.parameter import Parameter
 from .backend import BACKENDS
-from .held import updates
+from .held import early_updates, updates
 from .partition import Partition
 from .partitioner import Claim, needed_by_others
 
@@ -50,27 +50,34 @@ def program(
     assigned: Mapping[int, int],
     parameters: Mapping[int, Parameter],
     *,
+    returned: Collection[int],
     together: bool,
 ) -> list[Partition]:
     """What runs of a graph, in order: sections, and at last the updates of parameters that are done in their place.
+
+    What others read once it is written there, as what is put into a cache, is done where it stands.
 
     Args:
         partitions: in an order in which they can run.
         outputs: ids of the graph's outputs and of what is assigned.
         assigned: parameter → value.
         parameters: by tensor id.
+        returned: ids of the graph's outputs alone.
         together: whether partitions are joined.
     """
     ops = [op for part in partitions for op in part.ops]
-    found = updates(ops, {*outputs} - {*assigned.values()}, assigned)
+    found = updates(ops, returned, assigned)
     last = [part for part in partitions if all(op.id in found for op in part.ops)]
     first = [part for part in partitions if part not in last]
     joined = sections([*first, *last], outputs, [len(first)]) if together else [*first, *last]
     final = {part.id for part in last}
+    early = early_updates(ops, returned, assigned)
     for section in joined:
         if section.parts[0].id in final:
             pairs = {made: number for op in section.ops for made, number in found[op.id].items()}
-            section.in_place.update({made: parameters[number].array for made, number in pairs.items()})
+        else:
+            pairs = {t.id: early[t.id] for op in section.ops for t in op.outputs if t.id in early}
+        section.in_place.update({made: parameters[number].array for made, number in pairs.items()})
     return joined
 
 

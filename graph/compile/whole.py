@@ -65,7 +65,14 @@ def compile_graph(
         content = content_of(graph)
         partitions = partitions_of(graph, options.policy, backend=options.backend, numbers=numbers)
         together = options.policy is Policy.fusion
-        joined = program(partitions, content.needed, content.assigned, content.parameters, together=together)
+        joined = program(
+            partitions,
+            content.needed,
+            content.assigned,
+            content.parameters,
+            returned={t.id for t in content.outputs},
+            together=together,
+        )
     return CompiledGraph(
         partitions,
         joined,

@@ -12,6 +12,13 @@ from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
 from .content import Content
 
+TRAINING = frozenset(("BatchNormForwardTraining", "Dropout"))
+"""Kinds of what does something else in training than in inference."""
+UPDATES = frozenset(
+    ("HostAdam", "HostGradientScale", "HostMeanEnd", "HostMeanStart", "HostSGD", "HostUpdate")
+)
+"""Kinds of what training does with gradients."""
+
 
 class Readable:
     """A graph, as it is looked at.
@@ -143,10 +150,18 @@ class Readable:
         """
         assigned = set(self._content.assigned.values())
         return tuple(
-            op
-            for op in self._content.ops
-            if op.kind in ("BatchNormForwardTraining", "Dropout") or any(t.id in assigned for t in op.outputs)
+            op for op in self._content.ops if op.kind in TRAINING or any(t.id in assigned for t in op.outputs)
         )
+
+    @property
+    def state_parameters(self) -> tuple[LogicalTensor, ...]:
+        """The parameters that the graph assigns though it trains nothing: each call goes on from the one before.
+
+        In training, where statistics and weights move, there are none.
+        """
+        if any(op.kind in TRAINING | UPDATES or "Backward" in op.kind for op in self._content.ops):
+            return ()
+        return tuple(parameter for parameter, _ in self.assignments)
 
     def __len__(self) -> int:
         """How many ops it has."""
@@ -177,6 +192,7 @@ class Readable:
     def __repr__(self) -> str:
         constants = f", {len(self._content.constants)} constants" if self._content.constants else ""
         parameters = f", {len(self._content.parameters)} parameters" if self._content.parameters else ""
-        training = ", in training" if self.training_ops else ""
+        training = ", in training" if self.training_ops and not self.state_parameters else ""
+        state = ", with state" if self.state_parameters else ""
         finalized = ", finalized" if self._finalized else ""
-        return f"Graph({len(self._content.ops)} ops{constants}{parameters}{training}{finalized})"
+        return f"Graph({len(self._content.ops)} ops{constants}{parameters}{training}{state}{finalized})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ..model.logical_tensor import LogicalTensor
 from .backward_ops import by_backward_ops
 from .context import GradientContext
 from .rules import NOT_DIFFERENTIABLE, STOPPED_PORTS, STOPS, Made, rule
@@ -99,18 +100,31 @@ def cumulative_sum(ctx: GradientContext) -> Iterator[Made]:
 @rule("HostScatterND")
 def scatter_nd(ctx: GradientContext) -> Iterator[Made]:
     """By the updates what stands in their places, by src the rest. Of two for one place both count as the last one."""
-    indices = ctx.input("indices")
-    if _is_sum(ctx):
-        if ctx.wants("updates"):
-            yield "updates", ctx.make.op("HostGatherND", ctx.gradient, indices)
-        if ctx.wants("src"):
-            yield "src", ctx.gradient
-        return
+    indices, axis = ctx.input("indices"), ctx.op.attributes.integer("axis")
+    summed = _is_sum(ctx)
     if ctx.wants("updates"):
-        yield "updates", ctx.make.op("HostGatherND", ctx.gradient, indices)
-    if ctx.wants("src"):
+        yield "updates", _replaced(ctx, indices, axis)
+    if ctx.wants("src") and summed:
+        yield "src", ctx.gradient
+    elif ctx.wants("src"):
         zeros = ctx.make.expand(ctx.make.number(0, ctx.gradient), ctx.shape_of("updates"))
-        yield "src", ctx.make.op("HostScatterND", ctx.gradient, indices, zeros)
+        yield "src", ctx.make.op("HostScatterND", ctx.gradient, indices, zeros, axis=axis)
+
+
+def _replaced(ctx: GradientContext, indices: LogicalTensor, axis: int) -> LogicalTensor:
+    """What lies in the gradient at the places that updates were put to."""
+    if axis == 0:
+        return ctx.make.op("HostGatherND", ctx.gradient, indices)
+    src, updates = ctx.shape_of("src").shape, ctx.shape_of("updates").shape
+    if src is None or updates is None:
+        raise ctx.error("the gradient by 'updates' needs a known number of axes where 'axis' is not 0")
+    rank, axis = len(src), axis % len(src)
+    # What is named comes first, and goes back afterwards.
+    found = ctx.make.op(
+        "HostGatherND", ctx.make.transpose(ctx.gradient, [*range(axis, rank), *range(axis)]), indices
+    )
+    behind = len(updates) - axis
+    return ctx.make.transpose(found, [*range(behind, len(updates)), *range(behind)])
 
 
 @rule("HostScatterElements")

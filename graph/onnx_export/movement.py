@@ -116,8 +116,15 @@ def _gather_nd(out: Writing, op: Op) -> str:
 def _scatter_nd(out: Writing, op: Op) -> str:
     src, indices, updates = op.inputs
     places = out.cast(out.name(indices), indices.data_type, DataType.s64)
-    reduction = op.attributes.string("reduction")
-    return out.node("ScatterND", out.name(src), places, out.name(updates), reduction=reduction)
+    reduction, axis = op.attributes.string("reduction"), op.attributes.integer("axis")
+    if axis == 0:
+        return out.node("ScatterND", out.name(src), places, out.name(updates), reduction=reduction)
+    rank, wide = len(out.dims(src, op, "the result")), len(out.dims(updates, op, "the result"))
+    axis %= rank
+    first = out.ordered(src, [*range(axis, rank), *range(axis)])
+    parts = out.ordered(updates, [*range(axis, wide), *range(axis)])
+    made = out.node("ScatterND", first, places, parts, reduction=reduction)
+    return out.transpose(made, [*range(rank - axis, rank), *range(rank - axis)])
 
 
 @WRITERS.of("HostScatterElements")

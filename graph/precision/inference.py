@@ -10,17 +10,13 @@ import numpy as np
 from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, nearest
 from ...ops.values import format_value
 from ..core.building import G, GraphCore, empty_like
+from ..core.reading import UPDATES
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
 from ..model.topology import needed_ops, topological
 from ..runtime.arrays import numpy_type
 from .folding import fold_batch_norm
 from .rewriting import count, frozen_parameters
-
-UPDATES = frozenset(
-    ("HostAdam", "HostGradientScale", "HostMeanEnd", "HostMeanStart", "HostSGD", "HostUpdate")
-)
-"""Kinds of what training does with gradients."""
 
 
 def for_inference(graph: G, outputs: object, *, folded: bool = False, loss: LogicalTensor | None = None) -> G:

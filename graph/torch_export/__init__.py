@@ -34,6 +34,11 @@ def from_torch(
     model has prepared of them does not follow when the module is trained on: import it anew then. The graph is not
     finalized, so that more can be built onto it.
 
+    Buffers and parameters that the module changes in its forward, as caches of keys and values and counters are, are
+    copied, and are parameters of the graph under their names, which each call assigns: `graph.state_parameters`. What
+    is put into one by indices or as a slice is written where it lies, if nobody reads what was there before. Graphs
+    for other sizes of an `OpenGraph` share them.
+
     Args:
         module: a `torch.nn.Module`, or what `torch.export.export` returned.
         example_inputs: a tuple of tensors, as the module is called with; nothing for an ExportedProgram.

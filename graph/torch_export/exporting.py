@@ -50,10 +50,27 @@ def exported(
                 strict=False,
             )
         except Exception as error:  # whatever the module and torch's tracing raise
-            way = "; where it reads a tensor's .data, write detach()" if "fake tensor" in str(error) else ""
             raise UnsupportedError(
-                f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)}){way}"
+                f"from_torch: torch.export can't export the {type(module).__name__} ({one_line(error)})"
+                f"{way_out(str(error))}"
             ) from error
+
+
+WAYS_OUT = {
+    "fake tensor": "where it reads a tensor's .data, write detach()",
+    "DynamicCache": "call it with use_cache=False in a module around it, or with a StaticCache whose tensors are "
+    'buffers of that module, as the guide "Models from torch" shows',
+    "expected compiled_fn to be GraphModule": "tensors that it changes share memory with others of it; give each "
+    "memory of its own, by clone(), and hand buffers to a StaticCache in forward",
+    "is mutated in the forward": "have the module register what it changes, register_buffer(name, tensor), and hand "
+    'the buffers to a StaticCache in forward, as the guide "Models from torch" shows',
+}
+"""What torch says why it can't export a module → what to do."""
+
+
+def way_out(message: str) -> str:
+    """What to do about torch's message, to stand behind it; nothing where that is not known."""
+    return next((f"; {way}" for part, way in WAYS_OUT.items() if part in message), "")
 
 
 @contextmanager

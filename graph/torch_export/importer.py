@@ -35,9 +35,9 @@ from ..open_graph import OpenGraph
 from ..runtime.arrays import Array, as_array, data_type_of
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
-from .exporting import decompositions, exported, quiet
+from .exporting import decompositions, exported, quiet, way_out
 from .modules import titles
-from .state import CHANGES, State
+from .state import CHANGES, State, changing
 from .stops import with_stops
 
 Table = Mapping[str, Translate]
@@ -75,14 +75,17 @@ def import_torch(
             program = with_stops(torch, program)
     table = _table(torch, training)
     try:
-        with quiet():
+        # With gradients torch can't take apart what writes values with gradients into a buffer.
+        with quiet(), torch.set_grad_enabled(training):
             program = program.run_decompositions(decompositions(export, table))
     except Exception as error:  # whatever torch's tracing raises
         raise UnsupportedError(
             f"from_torch: torch can't decompose the exported module into ATen ops ({one_line(error)})"
+            f"{way_out(str(error))}"
         ) from error
 
-    imported = _Imported(torch, program, {} if training else None)
+    held: dict[str, Parameter] | None = {} if training or changing(program.graph_signature) else None
+    imported = _Imported(torch, program, held, training=training)
     given = _tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(given.values())):
         return imported({})
@@ -114,23 +117,26 @@ class _Imported:
     Attributes:
         torch: the package.
         program: decomposed.
-        held: parameters, which these graphs share; None for no training.
+        held: parameters, which these graphs share; None where there are none.
+        training: whether these are trained.
     """
 
     torch: Any
     program: Any
     held: dict[str, Parameter] | None
+    training: bool
 
     def __call__(self, shapes: Mapping[str, Sequence[int]]) -> Graph:
         """The graph for inputs of these shapes, by name; none where the program leaves no size open."""
-        table = _table(self.torch, self.held is not None)
-        return _Importer(self.torch, self.program, shapes, table, self.held).run(for_sizes=bool(shapes))
+        table = _table(self.torch, self.training)
+        importer = _Importer(self.torch, self.program, shapes, table, self.held, training=self.training)
+        return importer.run(for_sizes=bool(shapes))
 
     def __reduce__(self) -> tuple[Callable[..., _Imported], tuple[object, ...]]:
         if self.held is not None:  # which parameters share memory is not in what torch writes
             raise GraphError(
-                "a graph for training whose ops depend on sizes that are open can't be pickled; pickle the graph for "
-                "some sizes, graph.with_shapes({…})"
+                f"a graph {'for training' if self.training else 'with state'} whose ops depend on sizes that are open "
+                "can't be pickled; pickle the graph for some sizes, graph.with_shapes({…})"
             )
         written = io.BytesIO()
         with quiet():
@@ -143,7 +149,7 @@ def _imported_again(program: bytes) -> _Imported:
     asked = "a pickle of a model from torch"
     torch, export = library("torch", "torch", asked), library("torch.export", "torch", asked)
     with quiet():
-        return _Imported(torch, export.load(io.BytesIO(program)), None)
+        return _Imported(torch, export.load(io.BytesIO(program)), None, training=False)
 
 
 def _metas(torch: Any, program: Any, names: Iterable[Any]) -> dict[str, Any]:
@@ -187,6 +193,7 @@ class _Importer:
         shapes: of the inputs, by name; none where the program leaves no size open.
         table: the translations.
         held: parameters of the graphs for other sizes, to which those of this one are added; None for no parameters.
+        training: whether they are trained.
     """
 
     def __init__(
@@ -196,6 +203,8 @@ class _Importer:
         shapes: Mapping[str, Sequence[int]],
         table: Table,
         held: dict[str, Parameter] | None,
+        *,
+        training: bool,
     ) -> None:
         self.torch = torch
         self.program = program
@@ -203,7 +212,8 @@ class _Importer:
         self.sizes = Sizes(program.range_constraints)
         self.table = table
         self.t = Translation()
-        self.state = None if held is None else State(program, self.t, held)
+        self.training = training
+        self.state = None if held is None else State(program, self.t, held, training=training)
         self.values: dict[str, Any] = {}
         self.titles: dict[str, str] = {}
         self.problems: list[Problem] = []
@@ -227,7 +237,8 @@ class _Importer:
         outputs = self._outputs()
         if self.state is not None:
             self.state.assign(self.program.graph_signature.output_specs, self.values)
-            self.state.record(self.program, self._array)
+            if self.training:
+                self.state.record(self.program, self._array)
         return finished(self.t, outputs, "from_torch", for_sizes=for_sizes)
 
     # --- inputs and outputs ---
@@ -235,11 +246,10 @@ class _Importer:
     def _check_changes(self) -> None:
         for spec in self.program.graph_signature.output_specs:
             kind = spec.kind.name
-            if kind != "USER_OUTPUT" and not (self.state is not None and kind in CHANGES):
-                way = ", or import it with training=True" if kind in CHANGES else ""
+            if kind != "USER_OUTPUT" and kind not in CHANGES:
                 raise UnsupportedError(
                     f"from_torch: the module changes {spec.target or spec.arg.name!r}, and oneDNN Graph's ops change "
-                    f"nothing; return it as an output instead{way}"
+                    "nothing but what a graph holds; return it as an output instead, or make it a buffer"
                 )
 
     def _placeholders(self) -> None:
@@ -263,6 +273,8 @@ class _Importer:
             else:
                 self.values[name] = BROKEN
                 self.problems.append(Problem(kind.lower(), name, "an input of this kind can't be taken"))
+        if self.state is not None:
+            self.state.check_apart()
 
     def _held(self, key: str, tensor: Any) -> Any:
         """A parameter of the graph, or a tensor that becomes a constant of it."""
@@ -367,10 +379,15 @@ class _Importer:
             return values[index]
         constant = not any(isinstance(value, COMPUTED) for value in _leaves([*args, *named.values()]))
         translate = translation_of(self.table, op)
-        if constant and not (self.state and translate and draws(op, args, named)):
+        if constant and not (self.training and translate and draws(op, args, named)):
             return self._folded(op, args, named)
         if translate is None:
-            raise Unmapped("there is no translation for it")
+            in_training = translation_of(_table(self.torch, True), op) is not None
+            raise Unmapped(
+                "it is an op of training; import the module with training=True, or put it into inference mode"
+                if in_training
+                else "there is no translation for it"
+            )
         return translate(self.t, *[self._operand(one) for one in bound(op, args, named)])
 
     def _check(self, made: Any, meta: Any) -> None:

@@ -785,20 +785,6 @@ def test_what_is_no_module():
         og.from_torch(Apply(lambda x: x if x.sum() > 0 else -x), (X,))
 
 
-def test_a_module_that_changes_itself():
-    class Counter(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(4))
-
-        def forward(self, x):
-            self.count.add_(1.0)
-            return x + self.count
-
-    with pytest.raises(og.UnsupportedError, match="the module changes 'count'"):
-        og.from_torch(Counter(), (X,))
-
-
 def test_scores_are_scaled_by_the_root_of_the_size():
     q = normal(1, 1, 3, 16)
     imported = og.from_torch(Apply(F.scaled_dot_product_attention), (q, q, q))

@@ -387,6 +387,8 @@ GRADIENT_CALLS: dict[str, list[Call]] = {
     "HostScatterND": [
         Call((normal(5, 3), np.array([[2], [0]]), normal(2, 3))),
         Call((normal(5, 3), np.array([[2], [2]]), normal(2, 3)), {"reduction": "add"}),
+        Call((normal(2, 4, 3), np.array([[[2], [0]], [[1], [3]]]), normal(2, 2, 2, 3)), {"axis": 1}),
+        Call((normal(2, 4, 3), np.array([[2, 2], [1, 0]]), normal(2, 2)), {"axis": -2, "reduction": "add"}),
     ],
     "HostScatterElements": [
         Call((normal(5, 3), np.array([[2, 0, 1], [4, 4, 0]]), normal(2, 3)), {"axis": 0}),

@@ -81,7 +81,8 @@ class Region:
         self.outputs = tuple(
             evolve_tensor(t, strides=strides[t.id]) if t.id in strides else t for t in graph.outputs
         )
-        parts = program(graph.get_partitions(), {t.id for t in self.outputs}, {}, {}, together=True)
+        outputs = {t.id for t in self.outputs}
+        parts = program(graph.get_partitions(), outputs, {}, {}, returned=outputs, together=True)
         described = {t.id: t for t in (*self.inputs, *self.outputs)}
         self.compiled = tuple(
             part.compile_with(

@@ -202,6 +202,10 @@ I8 = whole(3, 4, low=-128, high=127, dtype=np.int8)
             )
             for r in ("none", "add", "mul", "max", "min")
         ],
+        (
+            lambda g, x, i, u: g.op("HostScatterND", x, i, u, axis=1),
+            [reals(2, 4, 3, 2), np.array([[3, 1], [0, 0]]), reals(2, 2, 2)],
+        ),
         *[
             (
                 lambda g, x, i, u, r=r: g.op("HostScatterElements", x, i, u, axis=0, reduction=r),

@@ -1,0 +1,192 @@
+"""State of graphs in inference: what is put into a parameter is written where that lies, and is read there later."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import onednn_graph as og
+import pytest
+
+ROWS, WIDTH = 6, 4
+
+
+def cached(*, before=False, returned=False, kind="HostScatterND", reduction="none", backend=None):
+    """A graph that puts rows into a cache and sums all of them, compiled.
+
+    Args:
+        before: whether what the cache was is read too. returned: whether what it becomes is an output.
+    """
+    graph = og.Graph()
+    cache = graph.parameter(np.zeros((2, ROWS, WIDTH), np.float32), name="cache")
+    rows = graph.input("rows", "f32", [2, 1, WIDTH])
+    if kind == "HostScatterND":
+        new = graph.op(kind, cache, graph.input("at", "s64", [1, 1]), rows, axis=1, reduction=reduction)
+    else:
+        places = graph.input("at", "s64", [2, 1, WIDTH])
+        new = graph.op(kind, cache, places, rows, axis=1, reduction=reduction)
+    graph.assign(cache, new)
+    total = graph.op("ReduceSum", graph.op("Multiply", new, new), axes=[1], keep_dims=False)
+    if before:
+        total = graph.op("Add", total, graph.op("ReduceSum", cache, axes=[1], keep_dims=False))
+    graph.output(total, name="total")
+    if returned:
+        graph.output(new, name="new")
+    return graph, graph.compile(backend=backend)
+
+
+def place(kind, row):
+    return np.array([[row]]) if kind == "HostScatterND" else np.full((2, 1, WIDTH), row)
+
+
+def memory_written(model):
+    return [array for stage in model._stages for array in stage.partition.in_place.values()]
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+@pytest.mark.parametrize("kind", ["HostScatterND", "HostScatterElements"])
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+@pytest.mark.parametrize("before", [False, True], ids=["", "what was there is read"])
+@pytest.mark.parametrize("returned", [False, True], ids=["", "what it becomes is returned"])
+def test_each_call_goes_on_from_the_one_before(backend, kind, reduction, before, returned):
+    graph, model = cached(before=before, returned=returned, kind=kind, reduction=reduction, backend=backend)
+    rng, cache = np.random.default_rng(0), np.zeros((2, ROWS, WIDTH), np.float32)
+    kept = []
+    for row in (0, 3, -1, 3, 2):
+        rows = rng.integers(-4, 5, (2, 1, WIDTH)).astype(np.float32)
+        was = cache.copy()
+        taken = {
+            "none": rows[:, 0],
+            "add": was[:, row] + rows[:, 0],
+            "max": np.maximum(was[:, row], rows[:, 0]),
+        }
+        cache[:, row] = taken[reduction]
+        made = model({"rows": rows, "at": place(kind, row)})
+        np.testing.assert_array_equal(made["total"], (cache**2).sum(1) + (was.sum(1) if before else 0))
+        np.testing.assert_array_equal(graph.parameters["cache"], cache)
+        if returned:
+            kept.append((made["new"], cache.copy()))
+    for new, then in kept:  # what was returned stays what it was
+        np.testing.assert_array_equal(new, then)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+def test_the_new_rows_alone_are_written(backend):
+    """A page of memory that can't be written to tells: there are rows of the cache in it."""
+    graph, model = cached(backend=backend)
+    (written,) = memory_written(model)
+    assert np.shares_memory(written, graph.parameters["cache"])
+    places = np.arange(2 * ROWS * WIDTH).reshape(2, ROWS, WIDTH)
+    poison = np.where(places % ROWS == 1, np.nan, places).astype(np.float32)
+    graph.set_parameters({"cache": poison})
+    before = graph.parameters["cache"].copy().view(np.uint32)
+    model(rows=np.ones((2, 1, WIDTH), np.float32), at=[[2]])
+    changed = graph.parameters["cache"].view(np.uint32) != before
+    assert not np.delete(changed, 2, axis=1).any()
+    np.testing.assert_array_equal(graph.parameters["cache"][:, 2], 1)
+
+
+def test_the_kernel_copies_nothing_where_both_are_one_memory(monkeypatch):
+    from onednn_graph.backends.numpy import host_gather
+
+    graph, model = cached()
+    copied = []
+
+    def copyto(target, source):
+        copied.append(1)
+        np.copyto(target, source)
+
+    monkeypatch.setattr(host_gather, "np", SimpleNamespace(**{**vars(np), "copyto": copyto}))
+    cache = graph.parameters["cache"].ctypes.data
+    model(rows=np.ones((2, 1, WIDTH), np.float32), at=[[2]])
+    assert not copied
+    assert graph.parameters["cache"].ctypes.data == cache
+    _, other = cached(before=True)
+    other(rows=np.ones((2, 1, WIDTH), np.float32), at=[[2]])
+    assert copied
+
+
+@pytest.mark.parametrize(
+    "options", [{"before": True}, {"returned": True}], ids=["old value is read", "new value is returned"]
+)
+def test_what_somebody_would_miss_is_not_written_over(options):
+    _, model = cached(**options)
+    assert not memory_written(model)
+
+
+def test_two_models_of_one_graph_go_on_from_each_other():
+    graph, first = cached()
+    second = graph.compile()
+    first(rows=np.ones((2, 1, WIDTH), np.float32), at=[[0]])
+    total = second(rows=np.full((2, 1, WIDTH), 2, np.float32), at=[[1]])["total"]
+    np.testing.assert_array_equal(total, 5)
+    np.testing.assert_array_equal(first(rows=np.ones((2, 1, WIDTH), np.float32), at=[[2]])["total"], 6)
+
+
+def test_state_is_set_back_and_taken_up_again():
+    graph, model = cached()
+    rows = np.ones((2, 1, WIDTH), np.float32)
+    model(rows=rows, at=[[0]])
+    snapshot = {name: array.copy() for name, array in graph.parameters.items()}
+    first = model(rows=rows, at=[[1]])["total"]
+    graph.set_parameters(snapshot)
+    np.testing.assert_array_equal(model(rows=rows, at=[[1]])["total"], first)
+    graph.set_parameters({"cache": np.zeros((2, ROWS, WIDTH), np.float32)})
+    np.testing.assert_array_equal(model(rows=rows, at=[[4]])["total"], 1)
+
+
+def test_bound_calls_write_in_place_too():
+    graph, model = cached()
+    rows, at = np.ones((2, 1, WIDTH), np.float32), np.array([[0]])
+    run = model.bind({"rows": rows, "at": at})
+    for row in range(3):
+        at[...] = row
+        np.testing.assert_array_equal(run()["total"], row + 1)
+    np.testing.assert_array_equal(graph.parameters["cache"].sum((0, 2)), [8, 8, 8, 0, 0, 0])
+
+
+def test_files_have_the_state(tmp_path):
+    graph, model = cached()
+    rows = np.ones((2, 1, WIDTH), np.float32)
+    model(rows=rows, at=[[0]])
+    model.save_compiled(tmp_path / "model.og")
+    graph.save(tmp_path / "graph.json", weights=True)
+    loaded = og.Graph.load(tmp_path / "graph.json")
+    again = loaded.compile()
+    model(rows=rows, at=[[5]])  # is not seen by the others
+    for other in (again, og.Graph.load_compiled(tmp_path / "model.og")):
+        assert memory_written(other)
+        np.testing.assert_array_equal(other(rows=rows, at=[[1]])["total"], 2)
+        np.testing.assert_array_equal(other(rows=rows, at=[[2]])["total"], 3)
+    np.testing.assert_array_equal(loaded.parameters["cache"].sum((0, 2)), [8, 8, 8, 0, 0, 0])
+
+
+def test_state_and_training_are_told_apart():
+    graph, _ = cached()
+    assert "with state" in repr(graph)
+    assert [t.name for t in graph.state_parameters] == ["cache"]
+    trained = og.Graph()
+    x, w = trained.input("x", "f32", [3, 2]), trained.parameter(np.zeros((2, 1), np.float32), name="w")
+    gradient = trained.op("MatMul", x, trained.op("MatMul", x, w), transpose_a=True)
+    numbers = [trained.constant(np.float64(one)) for one in (0.1, 1)]
+    stepped = trained.op("HostSGD", w, gradient, *numbers)
+    trained.assign(w, stepped)
+    assert "in training" in repr(trained)
+    assert trained.state_parameters == ()
+
+
+def test_weights_are_quantized_beside_state_and_activations_are_not():
+    graph = og.Graph()
+    cache = graph.parameter(np.zeros((1, ROWS, 32), np.float32), name="cache")
+    x = graph.input("x", "f32", [1, 1, 32])
+    weights = graph.constant(np.eye(32, dtype=np.float32), name="w")
+    row = graph.op("MatMul", x, weights)
+    new = graph.op("HostScatterND", cache, graph.input("at", "s64", [1, 1]), row, axis=1)
+    graph.assign(cache, new)
+    graph.output(graph.op("ReduceSum", new, axes=[1], keep_dims=False), name="total")
+    small = graph.quantize_weights("s8")
+    model = small.compile()
+    assert memory_written(model)
+    for at in range(3):
+        total = model(x=np.ones((1, 1, 32), np.float32), at=[[at]])["total"]
+        np.testing.assert_allclose(total, at + 1, rtol=1e-2)
+    with pytest.raises(og.UnsupportedError, match=r"can't observe a graph that goes on from .*cache"):
+        graph.quantize_static([{"x": np.ones((1, 1, 32), np.float32), "at": np.array([[0]])}])

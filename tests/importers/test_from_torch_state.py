@@ -1,0 +1,144 @@
+"""Modules that go on from what the call before has left in their buffers: caches that are written in place."""
+
+import numpy as np
+import onednn_graph as og
+import pytest
+
+torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
+
+WAYS = {
+    "index_copy_": lambda kept, at, x: kept.index_copy_(2, at, x),
+    "indices": lambda kept, at, x: kept.__setitem__((slice(None), slice(None), at), x),
+    "index_put_": lambda kept, at, x: kept.index_put_(
+        (torch.tensor([[0], [1]]), torch.tensor([[0, 2]])), x[:, :2, :1]
+    ),
+    "scatter_": lambda kept, at, x: kept.scatter_(2, at[None, None, :, None].expand_as(x), x),
+    "a slice": lambda kept, at, x: kept[:, :, 3:5].copy_(x),
+    "every other row": lambda kept, at, x: kept[:, :, 1:5:2].copy_(x),
+    "a row": lambda kept, at, x: kept[:, :, -2].copy_(x[:, :, 0]),
+    "a batch": lambda kept, at, x: kept[1].copy_(x[0, :, :1].expand(3, 8, 4)),
+    "all of it": lambda kept, at, x: kept.copy_(x.repeat(1, 1, 4, 1)),
+    "a sum": lambda kept, at, x: kept.add_(x[:, :, :1]),
+    "sums of rows": lambda kept, at, x: kept.index_add_(2, at, x),
+}
+COPIED = ("all of it", "a sum")
+"""What replaces all elements, or is done by an op that makes new ones."""
+
+
+class Cache(torch.nn.Module):
+    """Puts rows into a buffer, counts them, and reads all of it."""
+
+    def __init__(self, way="index_copy_"):
+        super().__init__()
+        self.way = WAYS[way]
+        self.register_buffer("kept", torch.zeros(2, 3, 8, 4))
+        self.register_buffer("count", torch.tensor(0))
+        self.weight = torch.nn.Parameter(torch.full((4,), 2.0))
+
+    def forward(self, x, at):
+        self.way(self.kept, at, x * self.weight)
+        self.count.add_(x.shape[2])
+        return self.kept.sum(-1) + self.count
+
+
+def rows():
+    return torch.randint(-5, 5, (2, 3, 2, 4)).float()
+
+
+def in_place(model):
+    return sum(len(stage.partition.in_place) for stage in model._stages)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_buffers_become_what_they_become_in_torch(way):
+    torch.manual_seed(0)
+    module = Cache(way)
+    graph = og.from_torch(module, (rows(), torch.tensor([0, 1])))
+    model = graph.compile()
+    assert {t.name for t in graph.state_parameters} == {"kept", "count"}
+    assert not module.kept.any()  # the graph has a copy
+    assert bool(in_place(model)) == (way not in COPIED)
+    for first in (0, 5, 2, 2):
+        x, at = rows(), torch.tensor([first, first + 1])
+        with torch.no_grad():
+            expected = module(x, at)
+        np.testing.assert_array_equal(model(x, at).only, expected.numpy())
+        np.testing.assert_array_equal(graph.parameters["kept"], module.kept.numpy())
+        assert int(graph.parameters["count"]) == int(module.count)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_sizes_that_stay_open_share_their_state(gradients):
+    torch.manual_seed(0)
+    module = Cache()
+    axes = torch.export.Dim("rows", min=1, max=8)
+    with torch.set_grad_enabled(gradients):
+        opened = og.from_torch(module, (rows(), torch.tensor([0, 1])), dynamic_shapes=({2: axes}, {0: axes}))
+    model, place = opened.compile(), 0
+    for count in (4, 1, 1, 2):
+        x, at = torch.randint(-5, 5, (2, 3, count, 4)).float(), torch.arange(place, place + count)
+        with torch.no_grad():
+            expected = module(x, at)
+        np.testing.assert_array_equal(model(x, at).only, expected.numpy())
+        place += count
+    one = opened.with_shapes({"x": [2, 3, 1, 4], "at": [1]})
+    np.testing.assert_array_equal(one.parameters["kept"], module.kept.numpy())
+    one.set_parameters({name: np.zeros_like(array) for name, array in one.parameters.items()})
+    for buffer in module.buffers():
+        buffer.zero_()
+    with torch.no_grad():
+        expected = module(rows(), torch.tensor([0, 1]))
+    assert model(x, at).only.shape == expected.shape
+    assert one.parameters["count"] == 2
+
+
+def test_what_changes_keeps_its_type_in_bf16():
+    module = Cache()
+    graph = og.from_torch(module, (rows(), torch.tensor([0, 1]))).to("bf16")
+    model = graph.compile()
+    for first in (0, 3):
+        x, at = rows(), torch.tensor([first, first + 1])
+        with torch.no_grad():
+            expected = module(x, at)
+        np.testing.assert_allclose(model(x, at).only, expected.numpy(), atol=0.5)
+    assert graph.parameters["kept"].dtype == np.float32
+
+
+def test_memory_that_two_tensors_share_is_an_error():
+    class Shared(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            whole = torch.zeros(4, 3)
+            self.register_buffer("changing", whole[:2])
+            self.register_buffer("staying", whole[1:])
+
+        def forward(self, x):
+            self.changing.add_(x)
+            return self.staying * x[0]
+
+    with pytest.raises(og.UnsupportedError, match=r"memory .*clone\(\)"):
+        og.from_torch(Shared(), (torch.ones(2, 3),))
+
+
+def test_a_changed_input_is_an_error_that_says_what_to_do():
+    class Adding(torch.nn.Module):
+        def forward(self, x):
+            x.add_(1)
+            return x * 2
+
+    with pytest.raises(og.UnsupportedError, match="return it as an output instead, or make it a buffer"):
+        og.from_torch(Adding(), (torch.ones(2),))
+
+
+def test_a_cache_beside_the_module_is_an_error_that_says_what_to_do():
+    class Beside(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = [torch.zeros(3)]
+
+        def forward(self, x):
+            self.cache[0].add_(x)
+            return self.cache[0] * 2
+
+    with pytest.raises(og.UnsupportedError, match=r"register_buffer\(name, tensor\)"):
+        og.from_torch(Beside(), (torch.ones(3),))
