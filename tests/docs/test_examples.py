@@ -244,6 +244,20 @@ def test_fine_tune_onnx(tmp_path):
     assert is_picture(tmp_path / "fine_tune_onnx.png")
 
 
+def test_language_model(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    out = run(tmp_path, "language_model.py", "--tokens", "12", warns=True)  # where bf16 is slow it says so
+    assert (tmp_path / "language_model.safetensors").exists()
+    [same] = re.findall(r"as eager torch's: (\w+), logits differ by \S+", out)
+    assert same == "True"
+    assert numbers(r"logits differ by (\S+)", out)[0] < 1e-5
+    found = re.findall(r"^(\w+): (\S+) deviations at most, bound (\S+);", out, re.MULTILINE)
+    assert [name for name, _, _ in found] == ["bf16", "s8", "s4"]
+    for _, off, bound in found:
+        assert 0 < float(off) < float(bound)
+
+
 def test_torch_compile_resnet(tmp_path):
     pytest.importorskip("torch")
     out = run(tmp_path, "torch_compile_resnet.py")
