@@ -19,6 +19,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 Array = NDArray[Any]
+Step = Callable[[Array, Array], Array]
+"""From tokens and their positions to logits."""
 LENGTH = 64  # of the cache, in tokens
 BOUNDS = {"bf16": 0.05, "s8": 0.05, "s4": 0.6}
 """Largest difference of a logit to that of f32, in standard deviations of the logits."""
@@ -100,7 +102,7 @@ class Decoder(nn.Module):
 
 
 def generated(
-    step: Callable[[Array, Array], Array], prompt: list[int], count: int, forced: list[int] | None = None
+    step: Step, prompt: list[int], count: int, forced: list[int] | None = None
 ) -> tuple[list[int], Array]:
     """The tokens behind a prompt, each the likeliest one or those that are forced, and the logits of each."""
     tokens, logits, fed, place = list[int](), list[Array](), prompt, 0
@@ -112,7 +114,7 @@ def generated(
     return tokens, np.stack(logits)
 
 
-def compiled(opened: og.OpenGraph, prompt: int, change: Callable[[og.Graph], og.Graph]) -> Any:
+def compiled(opened: og.OpenGraph, prompt: int, change: Callable[[og.Graph], og.Graph]) -> Step:
     """Runs a prompt of that length, and single tokens, on one state that begins with zeros."""
     models: dict[int, Any] = {}
     for count in {prompt, 1}:
@@ -120,7 +122,11 @@ def compiled(opened: og.OpenGraph, prompt: int, change: Callable[[og.Graph], og.
         assert isinstance(graph, og.Graph)
         graph.set_parameters({name: np.zeros_like(array) for name, array in graph.parameters.items()})
         models[count] = change(graph).compile()
-    return lambda ids, at: models[ids.shape[1]](ids=ids, at=at).only
+
+    def step(ids: Array, at: Array) -> Array:
+        return models[ids.shape[1]](ids=ids, at=at).only
+
+    return step
 
 
 def main() -> None:

@@ -111,7 +111,7 @@ class CheckpointWarning(UserWarning):
 
 
 class CompiledAgainWarning(UserWarning):
-    """Said once where input shapes come by turns that are more than are kept compiled."""
+    """Said once where input shapes come by turns that are more than are kept compiled, or grow from call to call."""
 
 
 class VerdictStoreWarning(UserWarning):

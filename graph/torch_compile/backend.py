@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +11,9 @@ from time import perf_counter
 from typing import Any
 
 from ...ops.data_types import DataType
+from ...ops.errors import CompiledAgainWarning
 from ..precision.rates import tell_if_slow
+from ..runtime.callers import outside
 from ..runtime.locking import Lock
 from .framework import inner, torch
 from .mishaps import Mishaps
@@ -29,6 +32,8 @@ from .versions import steady_arguments, tracing
 _get_num_threads, _is_grad_enabled = torch.get_num_threads, torch.is_grad_enabled
 KEPT_PROGRAMS = 16
 """Programs that a graph keeps for different sizes."""
+MANY_SIZES = 9
+"""So many sets of sizes of one graph are a sign of sizes that grow from call to call."""
 
 
 class CompiledFunction:
@@ -59,6 +64,7 @@ class CompiledFunction:
         self.options = options
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
         self.seconds = 0.0
+        self._planned_before = 0
         self.mishaps = mishaps
         self.differences = Differences(options.compare)
         self._module = module
@@ -128,6 +134,15 @@ class CompiledFunction:
                     self.differences,
                 )
             self.seconds += perf_counter() - start
+            self._planned_before += 1
+            if self._planned_before == MANY_SIZES:
+                warnings.warn(
+                    f"torch.compile: a graph was compiled for {MANY_SIZES} sets of sizes, in {self.seconds:.1f} s; "
+                    "where each token makes a cache longer take one of a fixed length, as by generate with "
+                    "cache_implementation='static', and elsewhere pad inputs to a few sizes",
+                    CompiledAgainWarning,
+                    stacklevel=outside(),
+                )
             while len(self.programs) >= KEPT_PROGRAMS:
                 self.programs.popitem(last=False)
             self.programs[key] = made

@@ -100,14 +100,16 @@ class Report:
         functions: its ATen graphs, in the order in which they were compiled.
         graph_breaks: where torch's own tracing has cut a model: reason → how often, in all models since the process
             began or torch's counters were cleared.
+        advice: what to do where nothing was compiled.
     """
 
     functions: tuple[FunctionReport, ...]
     graph_breaks: dict[str, int]
+    advice: str = "call the model first"
 
     def __str__(self) -> str:
         if not self.functions:
-            return "nothing was compiled yet; call the model first"
+            return f"nothing was compiled yet; {self.advice}"
         breaks = [
             f"graph break ×{count}: {' '.join(reason.split())}" for reason, count in self.graph_breaks.items()
         ]
@@ -156,7 +158,18 @@ def report(model: Any = None) -> Report:
         if wanted is None or not groups[function.group] or wanted & groups[function.group]
     )
     counters = torch._dynamo.utils.counters
-    return Report(found, dict(counters["graph_break"]))
+    return Report(found, dict(counters["graph_break"]), _advice(model))
+
+
+def _advice(model: Any) -> str:
+    """How a model gets compiled."""
+    owner = getattr(model, "__self__", model)
+    if isinstance(owner, torch.nn.Module) and callable(getattr(owner, "generate", None)):
+        return (
+            "call the model first, and for generate(), which calls the module as it was and not what torch.compile "
+            'returned, write model.forward = torch.compile(model.forward, backend="onednn_graph")'
+        )
+    return "call the model first"
 
 
 def _weights_of(model: Any) -> set[int] | None:
