@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve
 
 from ...ops.data_types import DataType, parse_enum
-from ...ops.errors import ArgumentError, UnsupportedError
+from ...ops.errors import ArgumentError
 from ..core.building import G, finalized
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
@@ -32,11 +32,6 @@ def quantize(
 ) -> G:
     """See `Graph.quantize_static`."""
     chosen = parse_enum(Method, method, "method")
-    if graph.state_parameters:
-        raise UnsupportedError(
-            f"quantize_static can't observe a graph that goes on from {graph.state_parameters[0]}, which each call "
-            "assigns; take quantize_weights, which runs nothing"
-        )
     inferred = finalized(frozen_parameters(graph) if graph.parameters else graph)
     rewriting = Rewriting(inferred)
     constants = constant_ops(rewriting.ops, rewriting.arrays)

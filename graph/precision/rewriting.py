@@ -173,10 +173,13 @@ class Rewriting(Generic[G]):
                 self.made.output(self.made.tensor(tensor.id))
 
 
-def frozen_parameters(graph: G) -> G:
+def frozen_parameters(graph: G, *, share_state: bool = False) -> G:
     """The same graph with parameters as constants of the values that they have now, but for those that it assigns.
 
-    Those, as a cache that grows with each run, stay parameters with their updates, in memory of their own.
+    Those, as a cache that grows with each run, stay parameters with their updates.
+
+    Args:
+        share_state: whether these are the same in both graphs; else they are copied.
     """
     assigned = {parameter.id for parameter, _ in graph.assignments}
     held = {number: one for number, one in graph.held_parameters.items() if number not in assigned}
@@ -194,7 +197,7 @@ def frozen_parameters(graph: G) -> G:
         made.add_constant(fixed[number], parameter.array.copy())
     for number, parameter in rewriting.parameters.items():
         if number in assigned:
-            made.add_parameter(rewriting.tensors[number], parameter.array)
+            made.add_parameter(rewriting.tensors[number], parameter if share_state else parameter.array)
     for op in rewriting.ops:
         made.add_op(op.with_tensors([fixed.get(t.id, t) for t in op.inputs], op.outputs))
     for parameter, value in graph.assignments:

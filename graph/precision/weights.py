@@ -54,7 +54,7 @@ def quantize_weights(
         raise ArgumentError(
             f"quantize_weights: group must be None or an integer from 1 on, got {format_value(group)}"
         )
-    r = Rewriting(frozen_parameters(graph) if graph.parameters else graph)
+    r = Rewriting(frozen_parameters(graph, share_state=True) if graph.parameters else graph)
     left = kept(keep, r.ops, r.tensors.values())
     uses = {
         use.op.id: use
