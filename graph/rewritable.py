@@ -119,8 +119,8 @@ class Rewritable(GraphCore):
         `DynamicDequantize` behind the integers says. They become floating-point numbers once, when the graph is
         compiled. Weights that are held transposed or in another type are taken as the matmul sees them; what else
         reads them, as an embedding does, reads them as before. Parameters become constants of the values that they have
-        now, but for those that the graph assigns, as a cache: these are state that both graphs share, as those for other
-        sizes do, and no weights. (`graph.quantize` adds an op, as each op's method does;
+        now, but for those that the graph assigns, as a cache: these are state that both graphs share, as those for
+        other sizes do, and no weights. (`graph.quantize` adds an op, as each op's method does;
         `quantize_static` has integers for activations too.)
 
         Args:
