@@ -448,7 +448,7 @@ class Importer:
     ) -> Sequence[Value]:
         if pattern is not None and isinstance(inputs[0], np.ndarray):
             return [pattern.folded(inputs[0])]
-        keep = stays_quantized(kind, inputs[0])
+        keep = stays_quantized(kind, inputs)
         constant = [value for value in inputs if value is None or isinstance(value, np.ndarray)]
         if len(constant) == len(inputs) and not keep and pattern is None:
             arrays = self.evaluation.folded(node, constant, outputs)

@@ -122,9 +122,9 @@ def _in_groups(t: Translation, node: Node) -> Value:
     return t.op("DynamicDequantize", x, scales, *given, **how)
 
 
-def stays_quantized(kind: str, value: Value | None) -> bool:
+def stays_quantized(kind: str, inputs: Sequence[Value | None]) -> bool:
     """Whether a constant that a node of this kind reads is a quantised tensor, which is kept as it is: weights, say."""
-    if kind != "DequantizeLinear" or not isinstance(value, np.ndarray) or value.ndim < 2:
+    if kind != "DequantizeLinear" or not isinstance(value := inputs[0], np.ndarray) or value.ndim < 2:
         return False
     return str(value.dtype) in (*KINDS, *FOUR_BITS)
 

@@ -115,7 +115,7 @@ def sized(name, shape=SHAPES[0]):
 
 def test_a_head_needs_a_graph_with_parameters():
     graph = og.from_onnx(sized(next(iter(NODES))))
-    with pytest.raises(og.errors.GraphError, match=r"got OpenGraph.*from_onnx\(…, training=True\) gives one"):
+    with pytest.raises(og.errors.GraphError, match=r"got OpenGraph.*give Trainer a function of the loss"):
         og.training.replace_head(graph, 2)
 
 
