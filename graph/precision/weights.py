@@ -12,14 +12,17 @@ from ...ops.errors import ArgumentError
 from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..core.building import G
-from ..model.logical_tensor import LogicalTensor, label
+from ..model.logical_tensor import LogicalTensor, format_shape, label
 from ..model.op import Op
 from ..runtime.arrays import Array, numpy_type
-from .adapters import FLOATS, Use, uses_of
+from .adapters import Use, uses_of
+from .ranges import LEAST
 from .rewriting import Rewriting, frozen_parameters, kept
 
 RANGES = {DataType.s8: (-128, 127), DataType.u8: (0, 255), DataType.s4: (-8, 7), DataType.u4: (0, 15)}
 """What each type holds. The symmetric ones go as far down as up."""
+REAL = (DataType.f32, DataType.bf16, DataType.f16)
+"""Types of weights that integers may stand for."""
 LEAST_PART = 4
 """A group may be so many times smaller than was asked for where that does not divide the axis."""
 
@@ -66,15 +69,15 @@ def quantize_weights(
         if r.parameters:
             more += "; parameters that the graph assigns stay as they are, take for_inference() of a graph that trains"
         raise ArgumentError(
-            f"quantize_weights found no matmul with constant weights of floating-point numbers{more}; activations and "
-            "convolutions become integers by quantize_static(feeds)"
+            "quantize_weights found no matmul with constant weights as its second factor, of f32, bf16 or f16"
+            f"{more}; activations and convolutions become integers by quantize_static(feeds)"
         )
     return _Quantizing(r, uses, wanted, size).done()
 
 
 def _is_meant(r: Rewriting[Any], use: Use) -> bool:
     """Whether it is a product with constant weights that come second."""
-    constant = use.held in r.arrays and r.tensors[use.held].data_type in FLOATS
+    constant = use.held in r.arrays and r.tensors[use.held].data_type in REAL
     return use.op.kind == "MatMul" and use.place == 1 and constant
 
 
@@ -92,7 +95,7 @@ def integers_of(weights: Array, axis: int, group: int, data_type: DataType, scal
 
     Args:
         weights: finite numbers. axis: along which they are summed. group: how many share a scale; divides the axis.
-        data_type: of the integers. scale_type: of the scales.
+        data_type: of the integers. scale_type: of the scales, which has the range of f32.
     """
     low, high = RANGES[data_type]
     shape = weights.shape
@@ -105,9 +108,8 @@ def integers_of(weights: Array, axis: int, group: int, data_type: DataType, scal
         least = np.minimum(parts.min(axis + 1, keepdims=True), 0)
         span = (np.maximum(parts.max(axis + 1, keepdims=True), 0) - least) / high
         zero = np.rint(-least / np.where(span > 0, span, 1))
-    scales = np.where(span > 0, span, 1).astype(numpy_type(scale_type))
+    scales = np.where(span > 0, np.maximum(span, LEAST), 1).astype(numpy_type(scale_type))
     real = scales.astype(np.float64)
-    real = np.where(real > 0, real, 1)  # what is rounded to nothing in the type of the scales
     made = np.clip(np.rint(parts / real + zero), low, high).reshape(shape).astype(numpy_type(data_type))
     by_group = scales.reshape(*shape[:axis], shape[axis] // group, *shape[axis + 1 :])
     group_shape = tuple(group if one == axis else 1 for one in range(len(shape)))
@@ -132,6 +134,13 @@ class _Quantizing(Generic[G]):
         for tensor in r.source.inputs:
             r.made.add_input(tensor)
         inputs = {op.id: self._inputs(op) for op in r.ops}
+        if not self._made:
+            held = r.tensors[next(iter(self._uses.values())).held]
+            raise ArgumentError(
+                f"quantize_weights: group {self._group} divides the columns of no weights, as of {label(held)!r} of "
+                f"shape {format_shape(held.shape)}, and neither does a size down to a quarter of it; take another "
+                "group, or None for one scale a column"
+            )
         needed = self._needed(inputs)
         read = {t.id for op in needed for t in inputs[op.id]} | r.wanted
         for number, array in r.arrays.items():
@@ -178,15 +187,28 @@ class _Quantizing(Generic[G]):
             raise ArgumentError(
                 f"quantize_weights: {label(tensor)!r} has NaN or infinities, which integers don't have; name it in keep"
             )
-        found = integers_of(seen, axis, group, self._type, read)
+        wide = DataType.f32 if read is DataType.f16 else read  # f16 has too small a range for scales
+        found = integers_of(seen, axis, group, self._type, wide)
         given = [
             r.constant(r.beside(tensor, self._type, self._type.value), found.values),
-            r.constant(r.beside(tensor, read, "scales"), found.scales),
+            r.constant(r.beside(tensor, wide, "scales"), found.scales),
         ]
         if found.zps is not None:
             given.append(r.constant(r.beside(tensor, self._type, "zps"), found.zps))
-        result = LogicalTensor(r.new_id(), read, seen.shape, name=r.beside(tensor, read, "grouped").name)
-        self._made[key] = r.op(
-            "DynamicDequantize", given, result, qtype="per_group", group_shape=list(found.group_shape)
+
+        def result(data_type: DataType, name: str) -> LogicalTensor:
+            return LogicalTensor(
+                r.new_id(), data_type, seen.shape, name=r.beside(tensor, data_type, name).name
+            )
+
+        made = r.op(
+            "DynamicDequantize",
+            given,
+            result(wide, "grouped"),
+            qtype="per_group",
+            group_shape=list(found.group_shape),
         )
-        return self._made[key]
+        if wide is not read:
+            made = r.op("TypeCast", [made], result(read, "rounded"))
+        self._made[key] = made
+        return made

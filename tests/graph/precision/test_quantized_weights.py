@@ -94,8 +94,40 @@ def test_sizes_of_groups():
 
 def test_weights_that_no_group_divides_stay():
     graph = product(drawn(97, 8))
-    assert graph.quantize_weights("s4", group=32).constants.keys() == {"w"}
+    with pytest.raises(
+        og.ArgumentError, match=r"group 32 divides the columns of no weights, as of 'w' of shape \[97, 8\]"
+    ):
+        graph.quantize_weights("s4", group=32)
     assert graph.quantize_weights("s4").constants.keys() == {"w.s4", "w.scales"}
+    other = graph.constant(drawn(8, 64), name="other")
+    third = graph.constant(drawn(64, 8), name="third")
+    graph.output(graph.matmul(graph.matmul(graph.tensor("y"), other), third), name="z")
+    assert graph.quantize_weights("s4", group=32).constants.keys() == {
+        "w",  # no size near 32 divides 97
+        *("other.s4", "other.scales", "third.s4", "third.scales"),
+    }
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-4, 1.0])
+def test_small_weights_in_f16_keep_their_digits(size):
+    """Scales in f16 would be subnormal, and some 24 % off."""
+    w = (drawn(64, 8) * size).astype(np.float16)
+    graph = og.Graph()
+    x = graph.input("x", "f16", [64, 64])
+    graph.output(graph.matmul(x, graph.constant(w, name="w")), name="y")
+    made = graph.quantize_weights("s8", group=32)
+    assert made.constants["w.scales"].dtype == np.float32
+    back = made.compile(backend="numpy")(np.eye(64, dtype=np.float16))["y"].astype("f8")
+    step = np.abs(w.astype("f8")).max() / 127
+    assert np.abs(back - w).max() <= 0.51 * step + float(np.spacing(np.abs(w).max()))
+
+
+def test_weights_in_f64_are_not_meant():
+    graph = og.Graph()
+    x = graph.input("x", "f64", [2, 8])
+    graph.output(graph.matmul(x, graph.constant(np.ones((8, 4)), name="w")), name="y")
+    with pytest.raises(og.ArgumentError, match="as its second factor, of f32, bf16 or f16"):
+        graph.quantize_weights("s8")
 
 
 def test_what_holds_them_may_turn_them_and_others_may_read_them():
