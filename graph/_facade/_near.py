@@ -23,8 +23,8 @@ NAMES = {
         shape_of_first_input unregister_op
     """,
     "profiling": """
-        Considered Event EventKind ExplainedStep Explanation Explanations Line OnlineChoice Profile Report
-        Tried profile
+        Considered Event EventKind ExplainedStep Explanation Explanations HeldMemory Line MemoryPeak MemoryStep
+        MemoryTimeline OnlineChoice Profile Report StageMemory Temporary Tried profile
     """,
     "training": """
         EMA LAMB SGD Accuracy Adagrad Adam AdamW Callback Checkpoints Communicator Constant Cosine

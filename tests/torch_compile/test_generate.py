@@ -3,7 +3,6 @@
 import warnings
 
 import onednn_graph as og
-import onednn_graph.torch
 import pytest
 
 torch = pytest.importorskip("torch", reason="these tests need torch; install the extra 'test-oracles'")
