@@ -20,6 +20,8 @@ from .runtime.engine import Engine
 
 Maker = Callable[[Mapping[str, tuple[int, ...]]], "Graph | OpenGraph"]
 """From the shapes of all inputs, by name, to the graph for them."""
+TRAINED = ("add_input", "gradients", "input", "parameter", "parameters", "set_parameters")
+"""What is asked of a graph that is to be trained."""
 
 
 class OpenGraph:
@@ -113,7 +115,8 @@ class OpenGraph:
         told = f"'{type(self).__name__}' has no attribute '{name}'"
         if name.startswith("_") or not hasattr(Graph, name):
             raise AttributeError(told)
-        raise AttributeError(f"{told}: {no_graph_yet(self)}")
+        trained = "; Trainer takes it as it is, with a function that adds the loss" if name in TRAINED else ""
+        raise AttributeError(f"{told}: {no_graph_yet(self)}{trained}")
 
     def __reduce__(self) -> tuple[type[OpenGraph], tuple[object, ...]]:
         return OpenGraph, (self.inputs, self._named_outputs, self._make, self.example)

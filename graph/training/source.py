@@ -114,6 +114,11 @@ def source_of(graph: object, loss: object) -> Source:
             "Trainer takes the loss as a LogicalTensor, or a function that adds it to a graph and returns it, got "
             f"{format_value(loss)}"
         )
+    if type(loss).__module__.partition(".")[0] == "torch" or hasattr(loss, "forward"):
+        raise ArgumentTypeError(
+            f"Trainer takes a loss of the graph, as og.training.cross_entropy makes, got torch's "
+            f"{type(loss).__name__}; torch's losses may be part of the module that from_torch imports"
+        )
     given = cast("LogicalTensor | LossOf", loss)
     if isinstance(graph, Graph):
         made, its = _with_loss(graph, given)

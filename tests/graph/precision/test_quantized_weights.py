@@ -211,7 +211,7 @@ def test_a_saved_graph_holds_the_integers(tmp_path):
 
 def test_mistakes():
     graph = product(drawn(32, 8))
-    with pytest.raises(og.ArgumentError, match="data_type must be one of s8, u8, s4, u4, got bf16"):
+    with pytest.raises(og.ArgumentError, match="data_type must be one of s8, u8, s4, u4, got 'bf16'"):
         graph.quantize_weights("bf16")
     for group in (0, -1, 1.5, "many"):
         with pytest.raises(og.ArgumentError, match="group must be None or an integer from 1 on"):

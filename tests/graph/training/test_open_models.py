@@ -150,9 +150,18 @@ def test_a_graph_may_have_its_loss_as_a_function_too() -> None:
     assert trainers[1].model().output_names == ("found",)
 
 
+class OfTorch:
+    """As torch's modules are called."""
+
+    def forward(self) -> None: ...
+
+    def __call__(self, *given: object) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("loss", "error", "message"),
     [
+        (OfTorch(), og.ArgumentTypeError, "Trainer takes a loss of the graph, .* got torch's OfTorch"),
         (3, og.ArgumentTypeError, "the loss as a LogicalTensor, or a function"),
         (T.SGD, og.ArgumentTypeError, "the loss as a LogicalTensor, or a function"),
         (lambda graph: None, og.ArgumentTypeError, "must return it, a LogicalTensor, got None"),
@@ -162,6 +171,13 @@ def test_a_graph_may_have_its_loss_as_a_function_too() -> None:
 def test_losses_that_are_none(loss: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         T.Trainer(flattened(), loss, T.SGD(0.1))
+
+
+def test_what_a_template_lacks_says_how_it_is_trained() -> None:
+    with pytest.raises(
+        AttributeError, match="no attribute 'input'.*Trainer takes it as it is, with a function"
+    ):
+        flattened().input("labels", "s64", [-1])
 
 
 def test_what_depends_on_sizes_and_must_not() -> None:
