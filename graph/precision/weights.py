@@ -48,14 +48,15 @@ def quantize_weights(
     graph: G, data_type: DataType | str, *, group: object = None, keep: Collection[str] = ()
 ) -> G:
     """See `Graph.quantize_weights`."""
-    known = ", ".join(one.value for one in RANGES)
-    if isinstance(data_type, str) and data_type.casefold() not in [one.value for one in RANGES]:
+    try:
+        wanted = parse_data_type(data_type, "data_type")
+    except ArgumentError:  # which lists all types there are
+        wanted = None
+    if wanted is None or wanted not in RANGES:
+        known = ", ".join(one.value for one in RANGES)
         raise ArgumentError(
-            f"quantize_weights: data_type must be one of {known}, got {format_value(data_type)}"
+            f"quantize_weights: data_type must be one of {known}, got {format_value(str(data_type))}"
         )
-    wanted = parse_data_type(data_type, "data_type")
-    if wanted not in RANGES:
-        raise ArgumentError(f"quantize_weights: data_type must be one of {known}, got {wanted.value!r}")
     size = None if group is None else integer(group)
     if group is not None and (size is None or size < 1):
         raise ArgumentError(

@@ -213,6 +213,11 @@ def test_mistakes():
     graph = product(drawn(32, 8))
     with pytest.raises(og.ArgumentError, match="data_type must be one of s8, u8, s4, u4, got 'bf16'"):
         graph.quantize_weights("bf16")
+    with pytest.raises(
+        og.ArgumentError, match="^quantize_weights: data_type must be one of s8, u8, s4, u4, got 's5'$"
+    ):
+        graph.quantize_weights("s5")
+    assert "w.s8" in graph.quantize_weights("int8").constants
     for group in (0, -1, 1.5, "many"):
         with pytest.raises(og.ArgumentError, match="group must be None or an integer from 1 on"):
             graph.quantize_weights("s8", group=group)
