@@ -359,7 +359,8 @@ def on_integers():
         yield Row("QLinearAveragePool", {**image, **out}, constants=fixed, attributes=attributes, close=close)
         channels = image["x"].shape[-1 if last else 1]
         weights = {
-            "w": numbers(-127, 127, 6, channels, 3, 3, dtype=np.int8),
+            # Two products stay below 2¹⁵: onnxruntime's convolutions saturate there on CPUs without VNNI.
+            "w": numbers(-63, 63, 6, channels, 3, 3, dtype=np.int8),
             "ws": F32(0.02),
             "wz": np.int8(0),
         }
