@@ -143,7 +143,7 @@ def main() -> None:
     print(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters")
 
     prompt = [17, 250, 3, 99, 401, 8]
-    count = torch.export.Dim("count", min=1, max=LENGTH)
+    count = torch.export.Dim.AUTO  # a range is too much to prove for torch before 2.14
     opened = og.from_torch(
         model, (torch.tensor([prompt]), torch.arange(len(prompt))), dynamic_shapes=({1: count}, {0: count})
     )

@@ -107,6 +107,8 @@ def test_a_file_with_an_open_batch_trains_with_a_head_of_its_own(dynamo, tmp_pat
     pytest.importorskip("onnx")
     if dynamo:
         pytest.importorskip("onnxscript")
+        if torch.__version__ < (2, 14):
+            pytest.skip("torch before 2.14 can't decompose a pooling over an open batch for its own exporter")
     torch.manual_seed(0)
     module, written = Images().eval(), io.BytesIO()
     example = torch.randn(4, 2, 8, 8)
