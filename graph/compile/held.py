@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from ...ops.records import frozen
@@ -50,12 +50,11 @@ def updates(
     read |= {value for value, parameters in targets.items() if len(parameters) > 1}
     found: dict[int, dict[int, int]] = {}
     for op in ops:
-        pairs: dict[int, int] = {}
-        places = {port.name: t.id for port, t in zip(op.input_ports, op.inputs, strict=True)}
-        for port, tensor in zip(op.output_ports, op.outputs, strict=True):
-            parameter = places.get(op.schema.in_place.get(port.name, ""))
-            if parameter is not None and targets.get(tensor.id) == [parameter] and tensor.id not in read:
-                pairs[tensor.id] = parameter
+        pairs = {
+            made: parameter
+            for made, parameter in _written_over(op)
+            if targets.get(made) == [parameter] and made not in read
+        }
         once = all([t.id for t in op.inputs].count(parameter) == 1 for parameter in pairs.values())
         if op.outputs and len(pairs) == len(op.outputs) and once:
             found[op.id] = pairs
@@ -93,16 +92,18 @@ def early_updates(
     shared = Counter(assigned.values())
     found: dict[int, int] = {}
     for op in ops:
-        places = {port.name: t.id for port, t in zip(op.input_ports, op.inputs, strict=True)}
-        for port, tensor in zip(op.output_ports, op.outputs, strict=True):
-            parameter = places.get(op.schema.in_place.get(port.name, ""))
-            if parameter is None or assigned.get(parameter) != tensor.id or tensor.id in outputs:
+        for made, parameter in _written_over(op):
+            if assigned.get(parameter) != made or made in outputs:
                 continue
-            if (
-                op.schema.pure
-                and readers[parameter] == 1
-                and parameter not in outputs
-                and shared[tensor.id] == 1
-            ):
-                found[tensor.id] = parameter
+            if op.schema.pure and readers[parameter] == 1 and parameter not in outputs and shared[made] == 1:
+                found[made] = parameter
     return found
+
+
+def _written_over(op: Op) -> Iterator[tuple[int, int]]:
+    """Ids of the outputs that may lie where an input lies, each with that input's."""
+    places = {port.name: t.id for port, t in zip(op.input_ports, op.inputs, strict=True)}
+    for port, tensor in zip(op.output_ports, op.outputs, strict=True):
+        over = places.get(op.schema.in_place.get(port.name, ""))
+        if over is not None:
+            yield tensor.id, over

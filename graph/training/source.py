@@ -42,6 +42,12 @@ class Source:
     inputs: tuple[LogicalTensor, ...]
 
     @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Those of all graphs, by name."""
+        held = self.graph.held_parameters
+        return {label(t): held[t.id] for t in self.graph.parameter_tensors}
+
+    @property
     def template(self) -> OpenGraph | None:
         """What makes a graph for each set of sizes, where it takes that."""
         return None
@@ -83,8 +89,7 @@ class TemplateSource(Source):
                 f"{', '.join(map(repr, sorted(shapes))) or 'none'}"
             )
         graph, loss = _with_loss(made, self.loss_of)
-        held = self.graph.held_parameters
-        known = {label(t): held[t.id] for t in self.graph.parameter_tensors}
+        known = self.parameters
         for tensor in graph.parameter_tensors:
             there = known.get(label(tensor))
             if there is None or there.array.shape != tensor.dims:

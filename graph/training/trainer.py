@@ -11,7 +11,7 @@ from typing import Any
 from ...ops.errors import GraphError
 from ..compile.signature import Results
 from ..graph import Graph
-from ..model.logical_tensor import LogicalTensor, label
+from ..model.logical_tensor import LogicalTensor
 from ..open_graph import OpenGraph
 from ..precision.inference import for_inference
 from ..runtime.engine import Engine
@@ -103,10 +103,9 @@ class Trainer:
         )
         self.optimizer = optimizer
         self._source = source_of(graph, loss)
-        held = self._source.graph.held_parameters
         trained = check_trainable(self._source.graph, self._source.loss)
         self._state = State(
-            {label(t): held[t.id] for t in self._source.graph.parameter_tensors},
+            self._source.parameters,
             trained,
             chosen(optimizer, trained),
             self._settings,
