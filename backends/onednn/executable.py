@@ -52,12 +52,10 @@ class PlanExecutable:
 
     def _run_blocks(self, addresses: Sequence[int]) -> None:
         frame = self.plan.take()
-        try:
-            for offsets in self.blocks:
-                frame.point([start + offset for start, offset in zip(addresses, offsets, strict=True)])
-                frame.run()
-        finally:
-            self.plan.give(frame)
+        for offsets in self.blocks:
+            frame.point([start + offset for start, offset in zip(addresses, offsets, strict=True)])
+            frame.run()
+        self.plan.give(frame)  # not where it was interrupted half-way: see `Plan.run`
 
     def generate(self) -> None:
         """See `Generated`: the library offers some kernels whose code it then can't make."""

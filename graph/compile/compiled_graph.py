@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError
 from ...ops.values import counted, format_value
 from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime import profiling
+from ..runtime.arguments import target_array
 from ..runtime.arrays import Array, as_array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
@@ -93,6 +93,10 @@ class CompiledGraph(NoGraph):
                 f"graph has a choice; "
                 "leave strategy out"
             )
+
+    def take_turns(self, lock: Lock) -> None:
+        """Has its calls come after those of all others with this lock, which assign the same parameters."""
+        self._lock = lock
 
     def _begin(
         self,
@@ -190,7 +194,7 @@ class CompiledGraph(NoGraph):
         values = self._taken(arrays, named)
         targets = self._signature.outputs_of(outputs)
         if targets:
-            self._check_apart(values, targets)
+            self._check_targets(values, targets)
         if not self._assigned:
             return self._run(stream, values, targets)
         with self._lock:
@@ -250,7 +254,7 @@ class CompiledGraph(NoGraph):
         self.engine.check_open()
         values = self._taken(self._signature.listed_inputs(inputs), {})
         targets = self._signature.outputs_of(outputs)
-        self._check_apart(values, targets)
+        self._check_targets(values, targets)
         written = self._written(targets)
         former = {number: np.empty_like(self._changing[number].array) for number in self._former}
         calls: list[Callable[[], object]] = [
@@ -296,7 +300,7 @@ class CompiledGraph(NoGraph):
             if given is None:
                 bound[name] = np.empty(source.shape, numpy_type(tensor.data_type))
             else:
-                bound[name] = self._target(name, tensor, given)
+                bound[name] = target_array(name, tensor, given)
             if given is None or given is not written.get(tensor.id):
                 copies.append((bound[name], source))
         results = Results(bound, self._signature)
@@ -351,7 +355,7 @@ class CompiledGraph(NoGraph):
         taken = set(written)
         for name, tensor in self._signature.outputs:
             if name in targets and targets[name] is not written.get(tensor.id):
-                array = self._target(name, tensor, targets[name])
+                array = target_array(name, tensor, targets[name])
                 np.copyto(array, self._plain(values, tensor.id))
                 value = targets[name]
                 returned[name] = value if isinstance(value, np.ndarray) else array
@@ -367,20 +371,14 @@ class CompiledGraph(NoGraph):
         """The elements of a tensor once the graph has run."""
         return values[number] if number in values else self._held[number]
 
-    def _target(self, name: str, tensor: LogicalTensor, value: object) -> Array:
-        """An array that an output is copied to."""
-        what = f"output {name!r}"
-        array = plain_array(value, what)
-        if (
-            tensor.data_type is not DataType.undef
-        ):  # else known with the value alone, which it is held against then
-            check_array(array, tensor, what)
-        if not array.flags.writeable:
-            raise ArgumentError(f"{what} must be writeable, got a read-only array; pass a copy")
-        return array
-
-    def _check_apart(self, values: Mapping[int, Array], targets: Mapping[str, object]) -> None:
-        """Constants must not change, and a later part would read what an earlier one has written over."""
+    def _check_targets(self, values: Mapping[int, Array], targets: Mapping[str, object]) -> None:
+        """Before anything is computed: what can't be written to, constants, and what a later part would read changed."""
+        written = self._written(targets)
+        for name, tensor in self._signature.outputs:
+            if name in targets and (self._assigned or targets[name] is not written.get(tensor.id)):
+                made = tensor.id in self._produced
+                known = tensor if made else tensor.with_shape(self._plain(values, tensor.id).shape)
+                target_array(name, known, targets[name])
         copies = len(self._signature.outputs) > len(self._produced.intersection(t.id for t in self.outputs))
         parts = len(self._stages) + copies
         names = {t.id: repr(name) for name, t in zip(self.input_names, self.inputs, strict=True)}

@@ -11,6 +11,7 @@ from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.engine import Engine, Stream
+from ..runtime.locking import Lock
 from ..runtime.memory import MemoryTimeline
 from .compiled_graph import CompiledGraph
 from .compiled_partition import bytes_of
@@ -55,6 +56,7 @@ class CompiledOpenGraph(CompiledGraph):
             kept_shapes, compiled_again(kept_shapes)
         )
         self._latest = local()
+        self._lock = Lock()
 
     def __call__(
         self,
@@ -106,8 +108,14 @@ class CompiledOpenGraph(CompiledGraph):
     def _for(self, given: Mapping[str, Array]) -> CompiledGraph:
         """What runs for inputs of these sizes."""
         shapes = {name: array.shape for name, array in given.items()}
-        made = self._made.get(tuple(shapes.items()), lambda: self._make(shapes))
+        made = self._made.get(tuple(shapes.items()), lambda: self._made_for(shapes))
         self._latest.made = made
+        return made
+
+    def _made_for(self, shapes: Mapping[str, tuple[int, ...]]) -> CompiledGraph:
+        """What runs for inputs of these shapes, not at once with others that may assign the same parameters."""
+        made = self._make(shapes)
+        made.take_turns(self._lock)
         return made
 
     @property

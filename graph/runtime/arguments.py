@@ -11,6 +11,7 @@ from typing import cast
 
 import numpy as np
 
+from ...ops.data_types import DataType
 from ...ops.errors import ArgumentError, ArgumentTypeError, DataTypeError, OutOfMemoryError, ShapeError
 from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, as_plain, format_shape
@@ -317,6 +318,31 @@ def listed_arguments(
         f"{ops[0]}: {what}s must be a list of {takes}, {spelled}, got {format_value(given)} of type "
         f"{type(given).__name__}; write [array]"
     )
+
+
+def target_array(name: str, tensor: LogicalTensor, value: object) -> Array:
+    """The array behind what the user passed for a graph's output to be copied to.
+
+    Args:
+        name: of the output. tensor: its own, with what is known of its shape.
+
+    Raises:
+        ArgumentError, DataTypeError, ShapeError: it can't be written to, or is another's.
+    """
+    what = f"output {name!r}"
+    array = plain_array(value, what)
+    if (
+        tensor.data_type is not DataType.undef
+    ):  # else known with the value alone, which it is held against then
+        check_array(array, tensor, what)
+    if not array.flags.writeable:
+        raise ArgumentError(f"{what} must be writeable, got a read-only array; pass a copy")
+    if _repeats(array):
+        raise ArgumentError(
+            f"{what} must have a place of its own for each element, got strides {list(array.strides)} in bytes; pass "
+            "an array that is not broadcast"
+        )
+    return array
 
 
 def _meets(array: Array, others: Sequence[Array]) -> bool:

@@ -149,9 +149,11 @@ class OpenMP:
             return
         each = CFUNCTYPE(None, c_void_p)(function)
         held = self.hold(threads)
-        self._parallel(each, None, threads, 0)
-        if held is not None:
-            self.release(held)
+        try:
+            self._parallel(each, None, threads, 0)
+        finally:
+            if held is not None:
+                self.release(held)
 
     @property
     def getter(self) -> int:

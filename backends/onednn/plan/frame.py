@@ -232,8 +232,8 @@ class Frame:
                     lib.check(status, "dnnl_primitive_execute")
             return
         held = lib.hold(self._plan.threads)
-        keep_apart(lib.runtime, self._plan.threads)
         try:
+            keep_apart(lib.runtime, self._plan.threads)
             for call in self._runs:
                 status = call()
                 if status:

@@ -147,8 +147,6 @@ class Plan:
             settled: see `Frame.point`.
         """
         frame = self.take()
-        try:
-            frame.point(addresses, settled)
-            frame.run()
-        finally:
-            self.give(frame)
+        frame.point(addresses, settled)
+        frame.run()
+        self.give(frame)  # one that Ctrl-C has left half-way may point anywhere, and does not come back

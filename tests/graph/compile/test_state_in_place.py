@@ -1,10 +1,14 @@
 """State of graphs in inference: what is put into a parameter is written where that lies, and is read there later."""
 
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import onednn_graph as og
 import pytest
+from onednn_graph.graph.open_graph import OpenGraph
+from onednn_graph.graph.runtime.parameter import Parameter
 
 ROWS, WIDTH = 6, 4
 
@@ -188,3 +192,86 @@ def test_weights_are_quantized_beside_state():
     for at in range(3):
         total = model(x=np.ones((1, 1, 32), np.float32), at=[[at]])["total"]
         np.testing.assert_allclose(total, at + 1, rtol=1e-2)
+
+
+def counting(size):
+    """A graph that adds to a parameter what it is given, and returns what that was."""
+    graph = og.Graph()
+    x, count = graph.input("x", "f32", [size]), graph.parameter(np.zeros(size, np.float32), name="count")
+    graph.assign(count, graph.op("Add", count, x))
+    graph.output(count, name="before")
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (np.zeros(3, np.float32), "must have shape"),
+        (np.zeros(4, np.float64), "must be an array of f32"),
+        (np.broadcast_to(np.float32(0), 4), "must be writeable"),
+        (np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4,), (0,)), "a place of its own"),
+    ],
+)
+def test_a_refused_output_leaves_parameters_as_they_were(target, words):
+    """Outputs that are copied once all is computed were looked at only then."""
+    graph = counting(4)
+    model = graph.compile()
+    with pytest.raises(og.errors.OneDNNGraphError, match=words):
+        model(np.ones(4, np.float32), outputs={"before": target})
+    np.testing.assert_array_equal(graph.parameters["count"], 0)
+
+
+def test_an_output_that_is_an_input_is_not_written_where_elements_share_memory():
+    graph = og.Graph()
+    x = graph.input("x", "f32", [4])
+    graph.output(graph.op("Abs", x), name="y")
+    graph.output(x, name="same")
+    one = np.zeros(1, np.float32)
+    with pytest.raises(og.errors.ArgumentError, match="a place of its own"):
+        graph.compile()(
+            np.arange(4, dtype=np.float32), outputs={"same": np.lib.stride_tricks.as_strided(one, (4,), (0,))}
+        )
+    assert one == 0
+
+
+class Waiting:
+    """Stands for `np.copyto`, and says whether two threads were in it at once."""
+
+    def __init__(self):
+        self.inside, self.most, self.copy = 0, 0, np.copyto
+
+    def __call__(self, target, source, **more):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.01)
+        self.copy(target, source, **more)
+        self.inside -= 1
+
+
+def test_calls_for_several_sizes_of_one_model_come_one_after_another(monkeypatch):
+    """The graphs for them assign one parameter; each had a lock of its own."""
+    shared = Parameter(np.zeros(3, np.float32), np.dtype(np.float32))
+
+    def make(shapes):
+        graph = og.Graph()
+        x, count = graph.input("x", "f32", shapes["x"]), graph.parameter(shared, name="count")
+        more = graph.op("ReduceSum", x, axes=[0], keep_dims=True)
+        graph.assign(count, graph.op("Add", count, more))
+        graph.output(more, name="more")
+        return graph
+
+    x, more = og.LogicalTensor(0, "f32", [-1], name="x"), og.LogicalTensor(1, "f32", [1], name="more")
+    model = OpenGraph([x], [("more", more)], make).compile()
+    sizes = (1, 2, 4)
+    for size in sizes:
+        model(np.ones(size, np.float32))
+    waiting = Waiting()
+    monkeypatch.setattr("onednn_graph.graph.compile.compiled_graph.np.copyto", waiting)
+    calls = [threading.Thread(target=model, args=(np.ones(size, np.float32),)) for size in sizes * 2]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    monkeypatch.undo()
+    assert waiting.most <= 1
+    np.testing.assert_array_equal(shared.array, 3 * sum(sizes))

@@ -201,3 +201,21 @@ def test_a_compiled_file_that_nobody_of_ours_has_packed_is_refused(tmp_path, mor
     changed_program(tmp_path / "m.ogc", lambda program, *_: weights_of(program).update(more))
     with pytest.raises(og.GraphFileError, match=r"m\.ogc: is damaged"):
         og.Graph.load_compiled(tmp_path / "m.ogc")
+
+
+@pytest.mark.parametrize("first", ["u4", "u8"])
+def test_a_compiled_file_has_both_where_one_memory_is_both(tmp_path, first):
+    """What has a byte for each was read two to a byte, or the other way round."""
+    content, graph = np.arange(16, dtype=np.uint8).reshape(4, 4), og.Graph()
+    views = {"u8": content, "u4": content.view(ml_dtypes.uint4)}
+    held = {
+        name: graph.constant(views[name], name=name) for name in sorted(views, key=lambda one: one != first)
+    }
+    scales = graph.constant(np.ones((4, 4), np.float32), name="scales")
+    few = graph.op("DynamicDequantize", held["u4"], scales, qtype="per_group", group_shape=[1, 1])
+    more = graph.op("Dequantize", held["u8"], scales=[2.0], zps=[0])
+    x = graph.input("x", "f32", [4, 4])
+    graph.output(graph.op("Add", x, graph.op("Add", few, more)), name="y")
+    graph.compile().save_compiled(tmp_path / "m")
+    made = og.Graph.load_compiled(tmp_path / "m")(np.zeros((4, 4), np.float32))["y"]
+    np.testing.assert_array_equal(made, content * np.float32(3))
