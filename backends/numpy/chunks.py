@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from ...graph.runtime.locking import Lock
 from ...graph.runtime.threads import get_num_threads
@@ -61,9 +62,13 @@ def in_chunks(size: int, make: Callable[[], Work]) -> None:
         _range(make(), bounds[number], bounds[number + 1])
 
     pool = _POOL.of(threads - 1)
-    others = [pool.submit(piece, number) for number in range(1, threads)]
+    others: list[Future[None]] = []
+    with suppress(RuntimeError):  # no pool takes work once the main thread has ended, where other threads go on
+        for number in range(1, threads):
+            others.append(pool.submit(piece, number))
     try:
-        piece(0)
+        for number in (0, *range(1 + len(others), threads)):
+            piece(number)
     finally:
         for other in others:
             other.exception()  # nobody may work on the arrays any more when this returns

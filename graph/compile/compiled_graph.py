@@ -372,7 +372,7 @@ class CompiledGraph(NoGraph):
         return values[number] if number in values else self._held[number]
 
     def _check_targets(self, values: Mapping[int, Array], targets: Mapping[str, object]) -> None:
-        """Before anything is computed: what can't be written to, constants, and what a later part would read changed."""
+        """Before anything is computed: what can't be written to, constants, and what later parts read."""
         written = self._written(targets)
         for name, tensor in self._signature.outputs:
             if name in targets and (self._assigned or targets[name] is not written.get(tensor.id)):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import ml_dtypes
 import numpy as np
 import onednn_graph as og
+import processes
 import pytest
 from onednn_graph.backends.numpy.chunks import CHUNK
 from onednn_graph.graph.runtime.arrays import Array
@@ -193,3 +194,24 @@ def test_results_go_to_where_they_are_wanted(
     for found, want in zip(results(strides), results([6, 1]), strict=True):
         assert found.strides == tuple(4 * step for step in strides)
         np.testing.assert_array_equal(found, want)
+
+
+def test_threads_go_on_where_the_main_one_has_ended() -> None:
+    """Python's pools take no work any more then."""
+    end = f"""
+import threading, time
+import numpy as np
+import onednn_graph as og
+og.set_num_threads(3)
+size = {16 * CHUNK}
+graph = og.Graph()
+graph.op("Log", graph.input("x", "f32", [size]), name="y")
+model = graph.compile(backend="numpy")
+def run():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    y = model(np.ones(size, np.float32))["y"]
+    print("[0.0, 0.0]" if not y.any() else y, flush=True)
+threading.Thread(target=run).start()
+"""
+    assert processes.printed(end) == [0.0, 0.0]
