@@ -63,7 +63,9 @@ def in_chunks(size: int, make: Callable[[], Work]) -> None:
 
     pool = _POOL.of(threads - 1)
     others: list[Future[None]] = []
-    with suppress(RuntimeError):  # no pool takes work once the main thread has ended, where other threads go on
+    with suppress(
+        RuntimeError
+    ):  # no pool takes work once the main thread has ended, where other threads go on
         for number in range(1, threads):
             others.append(pool.submit(piece, number))
     try:
