@@ -67,7 +67,7 @@ def in_chunks(size: int, make: Callable[[], Work]) -> None:
         RuntimeError
     ):  # no pool takes work once the main thread has ended, where other threads go on
         for number in range(1, threads):
-            others.append(pool.submit(piece, number))
+            others.append(pool.submit(piece, number))  # noqa: PERF401 -- those before one that is refused count
     try:
         for number in (0, *range(1 + len(others), threads)):
             piece(number)
