@@ -45,7 +45,7 @@ def remembered(key: dict[str, Any]) -> dict[str, float]:
         times = {str(name): float(seconds) for name, seconds in content["seconds"].items()}
         if json.loads(json.dumps(key)) != content["key"] or not all(0 < t < math.inf for t in times.values()):
             raise ValueError("it is of another problem")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # as below a home that is /dev/null
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         warnings.warn(

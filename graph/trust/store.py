@@ -224,7 +224,7 @@ class VerdictStore:
             except OSError as error:  # a folder that is named from one that is gone
                 self._without(path, error)
                 return nothing
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeError) as error:  # whose own words may be damaged
                 if _is_unusable(error):
                     self._without(path, error)
                     return nothing
@@ -244,7 +244,7 @@ class VerdictStore:
                         file.execute("PRAGMA quick_check").fetchall()
                         list(_all(file))
                         return  # another process has made a new one
-                except sqlite3.Error:
+                except (sqlite3.Error, UnicodeError):
                     os.replace(path, there)
         except OSError as trouble:
             self._without(path, trouble)
@@ -297,7 +297,10 @@ def _has_format(file: Connection, *, new: bool) -> bool:
     return version <= FORMAT
 
 
-def _verdict(kind: str, seen: str, about: str) -> Verdict | None:
+def _verdict(kind: object, seen: object, about: object) -> Verdict | None:
+    """What a row tells; None where it is damaged, or another version's: SQLite has any type in any column."""
+    if not (isinstance(kind, str) and isinstance(seen, str) and isinstance(about, str)):
+        return None
     return Verdict(Kind(kind), seen, about) if kind in Kind.__members__ else None
 
 
@@ -310,7 +313,7 @@ def _asked(file: Connection, keys: list[str]) -> list[tuple[str, Verdict, int]]:
         )
         for key, kind, seen, about, used in file.execute(query, some):
             verdict = _verdict(kind, seen, about)
-            if verdict is not None:
+            if verdict is not None and isinstance(used, int):
                 found.append((key, verdict, used))
     return found
 
@@ -320,7 +323,7 @@ def _all(file: Connection) -> Iterator[tuple[str, Verdict]]:
         "SELECT key, kind, seen, about FROM verdicts ORDER BY used DESC"
     ):
         verdict = _verdict(kind, seen, about)
-        if verdict is not None:
+        if verdict is not None and isinstance(key, str):
             yield key, verdict
 
 
@@ -356,7 +359,7 @@ def _touch(file: Connection, keys: list[tuple[str]]) -> None:
 
 def _digest_in(file: Connection, name: str, stamp: str) -> str:
     row = file.execute("SELECT digest FROM files WHERE path = ? AND stamp = ?", (name, stamp)).fetchone()
-    return "" if row is None else row[0]
+    return row[0] if row is not None and isinstance(row[0], str) else ""
 
 
 def _note(file: Connection, name: str, stamp: str, digest: str) -> None:
@@ -387,7 +390,7 @@ def _parsed(text: str | bytes) -> dict[str, Verdict]:
     for key, row in cast("dict[str, Any]", rows).items():
         known = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
         values = [known.get(name) for name in ("kind", "seen", "about")]
-        verdict = _verdict(*map(str, values)) if all(isinstance(value, str) for value in values) else None
+        verdict = _verdict(*values)
         if verdict is None:
             kinds = ", ".join(Kind)
             raise ArgumentError(

@@ -209,9 +209,8 @@ def test_a_file_that_is_kept_locked_is_done_without(folder, monkeypatch, caplog)
 
 
 def torn(path):
-    content = bytearray(path.read_bytes())
-    content[4096:] = os.urandom(len(content) - 4096)
-    path.write_bytes(content)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
 
 
 def without_tables(path):
@@ -228,8 +227,9 @@ def without_tables(path):
         torn,
         lambda path: path.write_bytes(path.read_bytes()[:5000]),
         without_tables,
+        lambda path: path.write_bytes(path.read_bytes().replace(b"CREATE TABLE v", b"CREATE TABL\xfe v")),
     ],
-    ids=["a text", "torn", "cut", "another's"],
+    ids=["a text", "torn", "cut", "another's", "no text"],
 )
 @pytest.mark.parametrize("first", ["known", "put", "rows"])
 def test_a_corrupt_file_is_renamed_and_said(folder, spoil, first):
@@ -266,12 +266,15 @@ def test_a_new_file_of_another_process_is_not_renamed(folder):
     assert not (folder / f"{NAME}.corrupt").exists()
 
 
-def test_rows_of_unknown_kinds_say_nothing(folder):
+@pytest.mark.parametrize("damage", ["kind = 'splendid'", "kind = x'61'", "seen = x'80'", "used = 'x'"])
+def test_rows_of_unknown_kinds_say_nothing(folder, damage):
     opened(folder).put({"a": RIGHT, "b": RIGHT})
     with raw(folder) as file:
-        file.execute("UPDATE verdicts SET kind = 'splendid' WHERE key = 'a'")
+        file.execute(f"UPDATE verdicts SET {damage} WHERE key = 'a'")
     file.close()
-    assert set(opened(folder).known(["a", "b"])) == {"b"} == set(opened(folder).rows())
+    assert (
+        set(opened(folder).known(["a", "b"])) == {"b"} <= {*json.loads(opened(folder).exported())["verdicts"]}
+    )
 
 
 def test_a_file_of_a_later_version_is_left_alone(folder, caplog):
@@ -334,8 +337,7 @@ def test_a_file_in_the_way_of_the_folder(tmp_path):
     one = opened(tmp_path / "a")
     one.put({"a": RIGHT})
     assert one.known(["a", "b"]) == {"a": RIGHT}
-    assert one.clear() == 1
-    assert one.rows() == {}
+    assert (one.clear(), one.rows()) == (1, {})
 
 
 def test_a_user_without_a_home(tmp_path):
@@ -355,7 +357,7 @@ print(json.dumps([str(cache_folder()), list(STORE.known("ab")), list(STORE.rows(
     gone = ("HOME", "XDG_CACHE_HOME", "ONEDNN_GRAPH_CACHE")
     environment = {name: value for name, value in os.environ.items() if name not in gone}
     done = processes.run(["-c", code], env=environment, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert not done.returncode, done.stderr
     assert done.stdout.decode().strip() == '["None", ["a"], ["a"], {}, false, 1, []]'
 
 
@@ -422,9 +424,7 @@ def text_of(verdicts, version=1):
         b"\xff\xfe\x00",
         '{"version": 1, "verdicts": {}}',
         text_of({}, version=99),
-        text_of([]),
-        text_of(None),
-        text_of({"a": 5}),
+        *map(text_of, ([], None, {"a": 5})),
         text_of({"a": {"kind": "right"}}),
         text_of({"a": {"kind": "fine", "seen": "", "about": ""}}),
         text_of({"a": {"kind": "right", "seen": 1, "about": ""}}),
