@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 from zlib import crc32
 
+import numpy as np
 from attrs import Factory
 
 from ...ops.errors import GraphFileError
@@ -18,7 +19,7 @@ from ..runtime.arrays import Array
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
 from ..runtime.replacing import replacing
-from ..runtime.tensor_files import content, in_words, read_tensors, write_tensors
+from ..runtime.tensor_files import DTYPES, content, in_words, read_tensors, write_tensors
 from ..runtime.text_files import file_error, file_name
 
 KEY = "onednn_graph.training"
@@ -69,7 +70,7 @@ def write_checkpoint(path: str | os.PathLike[str], contents: Contents) -> None:
     """
     library("safetensors", "weights", "Trainer.save")
     target = Path(path)
-    arrays = {name: one.array for name, one in contents.parameters.items()}
+    arrays = {name: _stored(one.array) for name, one in contents.parameters.items()}
     text = json.dumps(
         {
             **contents.numbers,
@@ -119,7 +120,7 @@ def read_checkpoint(
                 "another; load it with the same optimizer"
             )
     for key, parameter in wanted.items():
-        have, want = arrays[key], parameter.array
+        have, want = arrays[key], _stored(parameter.array)
         if have.shape != want.shape or have.dtype != want.dtype:
             raise GraphFileError(
                 f"{name}: {key!r} must be {want.dtype} of shape {list(want.shape)}, got {have.dtype} of "
@@ -129,7 +130,12 @@ def read_checkpoint(
     fit: object = said.get(FIT, "")
     if not isinstance(fit, str):
         raise GraphFileError(f"{name}: its metadata is damaged ({FIT} must be a text); take another copy")
-    return numbers, ways, fit, [(parameter, arrays[key]) for key, parameter in wanted.items()]
+    return numbers, ways, fit, [(one, arrays[key].view(one.array.dtype)) for key, one in wanted.items()]
+
+
+def _stored(array: Array) -> Array:
+    """An array as files have it: 8-bit floats and 4-bit integers, for which they have no type, as bytes."""
+    return array if array.dtype.name in DTYPES else array.view(np.uint8)
 
 
 def _check(name: str, key: str, said: Mapping[str, Any], array: Array) -> None:

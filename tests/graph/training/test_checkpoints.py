@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onednn_graph as og
 import processes
@@ -197,3 +198,23 @@ def test_files_of_before_there_were_checksums_are_read(tmp_path: Path) -> None:
     made.load(tmp_path / "t")
     assert (made.steps, made.skipped) == (3, 1)
     np.testing.assert_array_equal(graph.parameters["w"], arrays["parameter/w"])
+
+
+@pytest.mark.parametrize(
+    "kind", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4]
+)
+def test_parameters_of_types_that_files_lack_are_kept(tmp_path: Path, kind: type) -> None:
+    """Only f32 is trained, and the others go along."""
+    graph = og.Graph()
+    w = graph.parameter(np.ones((4, 1), np.float32), name="w")
+    graph.parameter(np.arange(5).astype(kind), name="few")
+    loss = graph.op("ReduceSum", graph.op("MatMul", graph.input("x", "f32", [2, 4]), w), axes=[0, 1])
+    trainer = T.Trainer(graph, loss, T.SGD(0.25))
+    trainer.step({"x": np.ones((2, 4), np.float32)})
+    trainer.save(tmp_path / "m.safetensors")
+    kept = {name: array.copy() for name, array in graph.parameters.items()}
+    graph.set_parameters({"w": np.zeros((4, 1), np.float32), "few": np.zeros(5, kind)})
+    trainer.load(tmp_path / "m.safetensors")
+    for name, array in kept.items():
+        assert graph.parameters[name].dtype == array.dtype
+        np.testing.assert_array_equal(graph.parameters[name].view(np.uint8), array.view(np.uint8))
