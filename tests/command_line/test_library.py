@@ -18,7 +18,7 @@ from conftest import ROOT
 from onednn_graph.backends.onednn.library import finding, remembered
 from onednn_graph.backends.onednn.library.loading import load
 from onednn_graph.tools.library import packing, probing
-from processes import printed
+from processes import printed, run
 
 LOADED = """
 import json, onednn_graph as og
@@ -193,6 +193,32 @@ def test_settings_that_cant_be_read_are_no_wheel(onednn, monkeypatch):
     folder.rmdir()
     folder.write_text("a file in the place of the folder")
     assert remembered.remembered() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid"), reason="this system has no users of that kind")
+def test_the_home_of_another_user_has_no_choice_of_this_one(tmp_path):
+    """Programs that are started for another user may keep HOME: all of oneDNN was off then."""
+    code = """
+import json, os
+from pathlib import Path
+from onednn_graph.backends.onednn.library import remembered
+settings = remembered.settings_file()
+settings.parent.mkdir(parents=True)
+settings.write_text("/usr/lib/chosen.so")
+if os.getuid():
+    Path(os.environ["XDG_CONFIG_HOME"]).parent.chmod(0)
+else:
+    os.setuid(65534)
+print(json.dumps(remembered.remembered()))
+"""
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o700)
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(locked / "config")}
+    try:
+        done = run(["-c", code], env=environment)
+    finally:
+        locked.chmod(0o700)
+    assert (done.returncode, done.stdout.decode().strip()) == (0, "null"), done.stderr
 
 
 def test_what_is_no_library_of_onednn(tmp_path):

@@ -23,7 +23,7 @@ def settings_file() -> Path | None:
 
 
 def remembered() -> Path | None:
-    """What was chosen, whether it is still there or not; None where nothing was.
+    """What was chosen, whether it is still there or not; None where nothing was, or the home is another user's.
 
     Raises:
         LibraryError: the choice can't be read, or is no absolute path: whose file that is would depend on the folder
@@ -37,6 +37,8 @@ def remembered() -> Path | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        if _is_anothers(file):
+            return None
         raise LibraryError(
             f"what {WHO} has chosen can't be read: {file}: {error.strerror or error}; mend or remove that"
         ) from error
@@ -45,6 +47,17 @@ def remembered() -> Path | None:
             f"{file}, of {WHO}, must have an absolute path, got {format_value(text)}; {FORGET}"
         )
     return Path(text) if text else None
+
+
+def _is_anothers(file: Path) -> bool:
+    """Whether a file lies where this user may not even look: in the home of another one, as `sudo -E` leaves it set."""
+    try:
+        file.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def remember(path: Path) -> Path:
