@@ -380,7 +380,7 @@ class CompiledGraph(NoGraph):
                 known = tensor if made else tensor.with_shape(self._plain(values, tensor.id).shape)
                 target_array(name, known, targets[name])
         copies = len(self._signature.outputs) > len(self._produced.intersection(t.id for t in self.outputs))
-        parts = len(self._stages) + copies
+        parts = len(self._stages) + (copies or not self._produced.issuperset(self._copied.values()))
         names = {t.id: repr(name) for name, t in zip(self.input_names, self.inputs, strict=True)}
         taken = [(names[number], array) for number, array in values.items()] if parts > 1 else []
         for name, value in targets.items():

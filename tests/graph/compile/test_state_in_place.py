@@ -275,3 +275,19 @@ def test_calls_for_several_sizes_of_one_model_come_one_after_another(monkeypatch
     monkeypatch.undo()
     assert waiting.most <= 1
     np.testing.assert_array_equal(shared.array, 3 * sum(sizes))
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_an_input_that_is_assigned_is_not_written_over_before(bound):
+    """It is copied once all is computed."""
+    graph = og.Graph()
+    x, kept = graph.input("x", "f32", [4]), graph.parameter(np.zeros(4, np.float32), name="kept")
+    graph.output(graph.op("Abs", graph.input("y", "f32", [4])), name="z")
+    graph.assign(kept, x)
+    model, given = graph.compile(), np.arange(4, dtype=np.float32)
+    call = model.bind if bound else model
+    with pytest.raises(og.errors.ArgumentError, match="must not share memory with 'x'"):
+        call({"x": given, "y": np.full(4, -9, np.float32)}, {"z": given})
+    np.testing.assert_array_equal(given, np.arange(4))
+    model({"x": given, "y": given})
+    np.testing.assert_array_equal(graph.parameters["kept"], given)
