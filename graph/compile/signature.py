@@ -23,6 +23,7 @@ class Signature:
     Args:
         ops: all of them.
         held: ids of inputs that need not be given, for the graph holds their arrays.
+        assigned: ids of what is put into parameters, which inputs may be.
         what: `graph` or `partition`, for messages.
 
     Attributes:
@@ -41,6 +42,7 @@ class Signature:
         ops: Sequence[Op],
         *,
         held: Collection[int] = (),
+        assigned: Collection[int] = (),
         what: str = "graph",
     ) -> None:
         self._what = what
@@ -50,14 +52,14 @@ class Signature:
         self._results = _by_name(outputs, "output")
         self.input_names = tuple(self._ports)
         self.output_names = tuple(self._results)
-        read = {t.id for op in ops for t in op.inputs} | {t.id for _, t in outputs}
+        read = {t.id for op in ops for t in op.inputs} | {t.id for _, t in outputs} | {*assigned}
         self._needed = [(name, t.id) for name, t in self._ports.items() if t.id in read and t.id not in held]
         self._made = {t.id: t for op in ops for t in (*op.inputs, *op.outputs)}
 
     # --- arguments ---
 
     def inputs_of(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[int, object]:
-        """What a call gives, by tensor id. An input that no op reads may be left out.
+        """What a call gives, by tensor id. An input that nobody reads may be left out.
 
         Args:
             arrays: inputs in order, or one mapping from names, ids or tensors.

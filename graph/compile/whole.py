@@ -77,7 +77,10 @@ def compile_graph(
         partitions,
         joined,
         Signature(
-            content.inputs, [(name, content.tensors[i]) for name, i in content.named_outputs()], content.ops
+            content.inputs,
+            [(name, content.tensors[i]) for name, i in content.named_outputs()],
+            content.ops,
+            assigned=content.assigned.values(),
         ),
         Held(content.held, content.parameters, content.assigned),
         engine,

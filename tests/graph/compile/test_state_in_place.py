@@ -291,3 +291,17 @@ def test_an_input_that_is_assigned_is_not_written_over_before(bound):
     np.testing.assert_array_equal(given, np.arange(4))
     model({"x": given, "y": given})
     np.testing.assert_array_equal(graph.parameters["kept"], given)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_an_input_that_is_only_assigned_may_not_be_left_out(bound):
+    graph = og.Graph()
+    x, kept = graph.input("x", "f32", [4]), graph.parameter(np.zeros(4, np.float32), name="kept")
+    count = graph.parameter(np.zeros(4, np.float32), name="count")
+    y = graph.input("y", "f32", [4])
+    graph.assign(kept, x)
+    graph.assign(count, graph.op("Add", count, y))
+    model = graph.compile()
+    with pytest.raises(og.errors.ArgumentError, match="input 'x' is missing"):
+        (model.bind if bound else model)({"y": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(graph.parameters["count"], 0)
