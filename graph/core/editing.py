@@ -119,6 +119,7 @@ def drop_constant(content: Content, tensor: LogicalTensor) -> None:
     """See `Graph.drop_constant`."""
     tensor = tensor_for("drop_constant", tensor)
     read = any(t.id == tensor.id for op in content.ops for t in op.inputs)
+    read = read or tensor.id in content.assigned.values()
     if tensor.id not in content.constants or read or any(tensor.id == i for _, i in content.marked):
         raise GraphError(f"{tensor} must be a constant of the graph that nobody reads, to be dropped")
     del content.constants[tensor.id]

@@ -90,6 +90,11 @@ def add_variable(graph: Graph, name: str, parameter: Parameter) -> LogicalTensor
     return graph.add_parameter(tensor, parameter)
 
 
+def ids_read(graph: Graph) -> set[int]:
+    """Ids of what ops read, and of what is assigned, which may be an input as it is given."""
+    return {t.id for op in graph.ops for t in op.inputs} | {value.id for _, value in graph.assignments}
+
+
 class Program:
     """A compiled graph that is called again and again with arrays of the same shapes.
 
@@ -103,7 +108,7 @@ class Program:
         self._ports: dict[str, LogicalTensor] = dict(
             zip(self.model.input_names, self.model.inputs, strict=True)
         )
-        read = {t.id for op in graph.ops for t in op.inputs}
+        read = ids_read(graph)
         self._read = {name for name, t in self._ports.items() if t.id in read}
         self._inputs = {
             name: allocate(t if t.id in read else t.with_shape(tuple(max(d, 0) for d in t.shape or ())))

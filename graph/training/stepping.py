@@ -24,7 +24,7 @@ from .diagnosis import cause
 from .ema import Averages
 from .hyperparameters import learning_rate
 from .meeting import Meeting, meeting
-from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, batch_size, check_batch
+from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, batch_size, check_batch, ids_read
 from .settings import Precision, Settings
 from .source import Source
 from .state import State
@@ -241,12 +241,12 @@ class Stepping:
             recompute=self._settings.recompute,
             sums=self._state.sum_of if self._settings.accumulate > 1 else None,
         )
-        read = {t.id for op in step.graph.ops for t in op.inputs}  # the seed of a model's own is not any more
+        read = ids_read(step.graph)  # the seed of a model's own is not any more
         wanted = [label(t) for t in step.graph.inputs if t.id in read]
         missing = [n for n in wanted if n not in names and not n.startswith(PREFIX)]
         if missing:
             raise ArgumentError(
-                f"input {missing[0]!r} is missing, which the loss depends on; got "
+                f"input {missing[0]!r} is missing, which the loss or what is assigned depends on; got "
                 f"{', '.join(map(repr, sorted(names))) or 'none'}"
             )
         return step, Program(step.graph, self._options)

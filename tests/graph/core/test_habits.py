@@ -111,6 +111,13 @@ def test_an_op_that_is_refused_leaves_no_constant():
     for tensor in (kept, x, y):
         with pytest.raises(og.GraphError, match="must be a constant of the graph that nobody reads"):
             graph.drop_constant(tensor)
+    assigned = graph.constant(B, name="assigned")
+    kept = graph.parameter(B, name="kept")
+    graph.assign(kept, assigned)
+    with pytest.raises(og.errors.GraphError, match="that nobody reads"):
+        graph.drop_constant(assigned)
+    graph.drop_assignment(kept)
+    graph.drop_constant(assigned)
     graph.drop_constant(graph.constant(B, name="free"))
     graph.constant(B, name="free")
 

@@ -350,3 +350,21 @@ def test_a_pattern_of_nothing() -> None:
         og.ArgumentError, match="recompute has 'block9\\*', which fits the name of no op and of no"
     ):
         trainer.step({name: np.zeros((2, 32), np.float32) for name in "xy"})
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_an_input_that_is_only_assigned_is_what_was_fed(accumulate: int) -> None:
+    """Of steps that are summed up the parameter had what lay in memory."""
+    graph = og.Graph()
+    x, labels = graph.input("x", "f32", [2, 4]), graph.input("labels", "s64", [3])
+    weights = graph.parameter(np.ones((4, 1), np.float32), name="weights")
+    latest = graph.parameter(np.zeros(3, np.int64), name="latest")
+    graph.assign(latest, labels)
+    loss = graph.op("ReduceSum", graph.op("MatMul", x, weights), axes=[0, 1])
+    trainer = og.training.Trainer(graph, loss, og.training.SGD(0.5), accumulate=accumulate)
+    batch = {"x": np.ones((2, 4), np.float32)}
+    for number in range(4):
+        trainer.step({**batch, "labels": np.full(3, number)})
+        np.testing.assert_array_equal(graph.parameters["latest"], number)
+    with pytest.raises(og.errors.ArgumentError, match="'labels' is missing"):
+        trainer.step(batch)
