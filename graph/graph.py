@@ -308,7 +308,7 @@ class Graph(Rewritable):
         """
         from .onnx_export.exporter import to_onnx
 
-        to_onnx(self, path)
+        to_onnx(self, {}, path)
 
     # --- pictures ---
 

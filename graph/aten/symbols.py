@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from ...ops.errors import ShapeError
 from ...ops.schema import UNKNOWN_DIM
 from ..model.logical_tensor import format_shape
+from ..unknown_sizes.sampling import OpenSize
 
 LEAST_CHECKED = 2
 """A lower bound that torch gives every symbol, and does not hold inputs to."""
+UNBOUNDED = 2**62
+"""What torch has for an upper bound where there is none, or more than that."""
 
 
 class Sizes:
@@ -89,3 +92,59 @@ def example_shape(dims: Sequence[Any]) -> tuple[int, ...] | None:
     """The sizes that the module was exported with; None where the program no longer knows."""
     shape = [int(dim) if _expression(dim) is None else dim.node.hint for dim in dims]
     return None if None in shape else tuple(int(size) for size in shape)
+
+
+def open_sizes(
+    inputs: Mapping[str, Sequence[Any]], ranges: Mapping[Any, Any], dynamic_shapes: object
+) -> dict[tuple[str, int], OpenSize]:
+    """What is known of the sizes that a program leaves open.
+
+    Args:
+        inputs: sizes of its inputs in it, by name.
+        ranges: its bounds of symbols.
+        dynamic_shapes: what it was exported with; its `Dim`s have names. Where a name is not found, or stands for
+            several symbols, it is the symbol's.
+    """
+    symbols = {
+        (name, axis): _expression(dim)
+        for name, dims in inputs.items()
+        for axis, dim in enumerate(dims)
+        if _expression(dim) is not None
+    }
+    called: dict[str, Any] = {}
+    for key, wanted in _names_of_dims(list(inputs), dynamic_shapes):
+        if key in symbols and called.setdefault(wanted, symbols[key]) != symbols[key]:
+            called[wanted] = None
+    names = {symbol: name for name, symbol in called.items() if symbol is not None}
+    found: dict[tuple[str, int], OpenSize] = {}
+    for key, symbol in symbols.items():
+        bounds = ranges.get(symbol)
+        limits = None
+        if bounds is not None:
+            most = int(bounds.upper) if getattr(bounds.upper, "is_Integer", False) else None
+            if bounds.lower > LEAST_CHECKED or (most is not None and most < UNBOUNDED):
+                limits = (int(bounds.lower), most)
+        found[key] = OpenSize(names.get(symbol, str(symbol)), limits)
+    return found
+
+
+def _names_of_dims(inputs: Sequence[str], dynamic_shapes: object) -> Iterator[tuple[tuple[str, int], str]]:
+    """The names of `Dim`s, by input and axis, where `dynamic_shapes` has an entry for each input."""
+    if isinstance(dynamic_shapes, Mapping):
+        entries = [(str(key), one) for key, one in cast("Mapping[object, object]", dynamic_shapes).items()]
+    elif isinstance(dynamic_shapes, list | tuple):
+        given = cast("Sequence[object]", dynamic_shapes)
+        entries = list(zip(inputs, given, strict=False)) if len(given) == len(inputs) else []
+    else:
+        return
+    for name, entry in entries:
+        if isinstance(entry, Mapping):
+            axes = list(cast("Mapping[Any, object]", entry).items())
+        elif isinstance(entry, list | tuple):
+            axes = list(enumerate(cast("Sequence[object]", entry)))
+        else:
+            continue
+        for axis, dim in axes:
+            called = getattr(dim, "__name__", None)
+            if isinstance(axis, int) and isinstance(called, str):
+                yield (name, axis), called

@@ -44,6 +44,7 @@ from ..runtime.arrays import Array, data_type_of
 from ..runtime.cached import cached
 from ..runtime.libraries import library
 from ..runtime.parameter import Parameter
+from ..unknown_sizes.sampling import OpenSize
 from .checks import Known, NodeChecks, inferred, label_of
 from .contrib.table import REWRITES, rewritten
 from .control import CONTROL
@@ -225,6 +226,16 @@ class Importer:
         for number, info in enumerate(described, 1 + max((t.id for t in inputs), default=0)):
             outputs.append((info.name, self._output(number, info)))
         return inputs, outputs
+
+    def open_sizes(self) -> dict[tuple[str, int], OpenSize]:
+        """The names that the model has for sizes of its inputs."""
+        return {
+            (info.name, axis): OpenSize(dim.dim_param)
+            for info in self.proto.graph.input
+            if info.name in self.inputs
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim)
+            if dim.dim_param
+        }
 
     def _output(self, number: int, info: Any) -> LogicalTensor:
         """An output as far as the model, or else its translation, says what it is."""

@@ -66,4 +66,5 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> Graph | Open
     graph = importer.graph()
     if graph is not None:
         return graph
-    return OpenGraph(*importer.ports(typed=True), partial(_imported, model))
+    made = partial(_imported, model)
+    return OpenGraph(*importer.ports(typed=True), made, sizes=importer.open_sizes())

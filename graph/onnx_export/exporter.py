@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,11 +35,19 @@ ALIGNMENT = 4096
 TRAINING = ("Dropout", "BatchNormForwardTraining", "HostSGD", "HostAdam", "HostUpdate", "HostGradientScale")
 
 
-def to_onnx(graph: GraphCore, path: str | os.PathLike[str]) -> None:
-    """See `Graph.to_onnx`."""
+SizeNames = Mapping[str, Sequence[str | None]]
+"""Names of the sizes of inputs and outputs; None for one that has none."""
+
+
+def to_onnx(graph: GraphCore, sizes: SizeNames, path: str | os.PathLike[str]) -> None:
+    """See `Graph.to_onnx`.
+
+    Args:
+        sizes: of those that are not known.
+    """
     file_name(path)
     target = Path(path)
-    writing, model = _written(graph)
+    writing, model = _written(graph, sizes)
     size = sum(array.nbytes for array in writing.constants.values())
     beside = target.with_name(f"{target.name}.data")
     contents: dict[str | os.PathLike[str], Callable[[BinaryIO], object]] = {}
@@ -58,7 +66,7 @@ def model_of(graph: GraphCore) -> Any:
     Raises:
         UnsupportedError: see `Graph.to_onnx`; the model is larger than protobuf has them.
     """
-    writing, model = _written(graph)
+    writing, model = _written(graph, {})
     if sum(array.nbytes for array in writing.constants.values()) > LARGEST:
         raise UnsupportedError(
             "a model of more than 2 GiB is no single message; write it to a file, graph.to_onnx(path)"
@@ -68,7 +76,7 @@ def model_of(graph: GraphCore) -> Any:
     return model
 
 
-def _written(graph: GraphCore) -> tuple[Writing, Any]:
+def _written(graph: GraphCore, sizes: SizeNames) -> tuple[Writing, Any]:
     """The nodes of a graph, and a model that lacks only the constants."""
     onnx = library("onnx", "onnx", "to_onnx")
     _check(graph)
@@ -76,7 +84,10 @@ def _written(graph: GraphCore) -> tuple[Writing, Any]:
     if not known.finalized:
         known.finalize()
     writing = Writing(known, onnx)
-    inputs = [_described(writing, tensor, writing.fresh(label(tensor))) for tensor in known.inputs]
+    inputs = [
+        _described(writing, tensor, writing.fresh(label(tensor)), sizes.get(label(tensor)))
+        for tensor in known.inputs
+    ]
     for tensor, info in zip(known.inputs, inputs, strict=True):
         writing.call(tensor, info.name)
     given = {info.name for info in inputs}
@@ -84,7 +95,10 @@ def _written(graph: GraphCore) -> tuple[Writing, Any]:
     for op in topological(known.ops):
         _write(writing, op)
     _name_outputs(writing, wanted, given)
-    outputs = [_described(writing, tensor, name) for name, tensor in wanted]
+    named = [sizes.get(name) for name, _ in _outputs(known)]
+    outputs = [
+        _described(writing, tensor, name, dims) for (name, tensor), dims in zip(wanted, named, strict=True)
+    ]
     _drop_unread(writing, {name for name, _ in wanted})
     helper = onnx.helper
     made = helper.make_graph(writing.nodes, "onednn_graph", inputs, outputs)
@@ -122,10 +136,19 @@ def _outputs(graph: GraphCore) -> list[tuple[str, int]]:
     return list(zip(graph.output_names, [*marked, *others], strict=True))
 
 
-def _described(writing: Writing, tensor: LogicalTensor, name: str) -> Any:
+def _described(
+    writing: Writing, tensor: LogicalTensor, name: str, called: Sequence[str | None] | None
+) -> Any:
     """What a model says of an input or an output."""
     shape = writing.graph.tensor(tensor.id).shape
-    sizes = None if shape is None else [None if size == UNKNOWN_DIM else size for size in shape]
+    sizes = (
+        None
+        if shape is None
+        else [
+            size if size != UNKNOWN_DIM else None if called is None else called[axis]
+            for axis, size in enumerate(shape)
+        ]
+    )
     return writing.onnx.helper.make_tensor_value_info(name, NUMBERS[tensor.data_type], sizes)
 
 

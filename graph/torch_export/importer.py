@@ -13,7 +13,7 @@ from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, Unsuppor
 from ...ops.records import frozen
 from ...ops.values import format_value, one_line
 from ..aten.schema import Translate, bound, draws, numpy_type_of, translation_of
-from ..aten.symbols import Sizes, example_shape, open_shape
+from ..aten.symbols import Sizes, example_shape, open_shape, open_sizes
 from ..aten.table import TABLE, TRAINING, TRAINING_SINCE_2_14
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
@@ -89,7 +89,8 @@ def import_torch(
     given = _tensors_of(torch, program, program.graph_signature.user_inputs)
     if not open_ports(list(given.values())):
         return imported({})
-    example = {name: example_shape(meta.shape) for name, meta in _metas(torch, program, given).items()}
+    metas = {name: meta.shape for name, meta in _metas(torch, program, given).items()}
+    example = {name: example_shape(shape) for name, shape in metas.items()}
     known = {name: shape for name, shape in example.items() if shape is not None}
     if len(known) == len(example):
         imported(known)  # what has no translation for any sizes is said now
@@ -101,6 +102,7 @@ def import_torch(
         [(names[number], outputs[name]) for number, name in enumerate(made) if name in outputs],
         imported,
         known if len(known) == len(example) else None,
+        open_sizes(metas, program.range_constraints, dynamic_shapes),
     )
 
 

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
 from attrs import evolve
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, ShapeError
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
 from ...ops.records import frozen
 from ...ops.schema import UNKNOWN_DIM
-from ...ops.values import format_value, one_line
+from ...ops.values import format_value
 from ..core.building import content_of
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, evolve_tensor, format_shape, label
-from ..open_graph import OpenGraph, no_graph_yet
+from ..open_graph import OpenGraph, example_of, no_graph_yet
 from ..precision.inference import for_inference
 from ..runtime.parameter import Parameter
 from .step import loss_of
 
 LossOf = Callable[[Graph], LogicalTensor]
 """Adds a loss to a model, and the inputs that it needs, labels say, and returns it."""
-TRIED = (2, 8, 32, 64, 224)
-"""Sizes that stand for all that are open, one after the other, where a template does not know any that fit."""
 
 
 @frozen
@@ -134,7 +132,7 @@ def source_of(graph: object, loss: object) -> Source:
             "any of its graphs, Trainer(model, lambda graph: cross_entropy(graph, graph.outputs[0], "
             "graph.input('labels', 's64', [-1])), …)"
         )
-    made, its = _with_loss(_example(graph), given)
+    made, its = _with_loss(example_of(graph, "Trainer"), given)
     own = {label(t) for t in graph.inputs}
     more = [evolve_tensor(t) for t in made.inputs if label(t) not in own]
     return TemplateSource(made, its, (*graph.inputs, *more), graph, given)
@@ -160,6 +158,8 @@ def served(
         source.made_by.inputs,
         [(name, known.get(name) or evolve(evolve_tensor(t), shape=None)) for name, t in found],
         make,
+        source.made_by.example,
+        source.made_by.sizes,
     )
 
 
@@ -202,41 +202,3 @@ def _with_loss(graph: Graph, loss: LogicalTensor | LossOf) -> tuple[Graph, Logic
             f"the loss must be one number, got {found} of shape {format_shape(found.shape)}; reduce it"
         )
     return made, found
-
-
-def _example(template: OpenGraph) -> Graph:
-    """A graph of a template for some sizes.
-
-    Raises:
-        GraphError: none of those that are tried fits.
-    """
-    error: Exception | None = None
-    for shapes in _tried(template):
-        try:
-            made = template.with_shapes(shapes)
-        except OneDNNGraphError as found:
-            error = error or found
-            continue
-        if isinstance(made, Graph):
-            return made
-    why = "" if error is None else f" ({one_line(error)})"
-    raise GraphError(
-        f"Trainer: no graph comes of {template!r} for the sizes that were tried{why}; {no_graph_yet(template)}"
-    ) from error
-
-
-def _tried(template: OpenGraph) -> Iterable[dict[str, tuple[int, ...]]]:
-    known = template.example
-    if known is not None:
-        yield {label(t): _filled(t.shape, known[label(t)]) for t in template.inputs}
-    for size in TRIED:
-        yield {
-            label(t): _filled(t.shape, [size] * len(t.shape)) for t in template.inputs if t.shape is not None
-        }
-
-
-def _filled(shape: Sequence[int] | None, sizes: Sequence[int]) -> tuple[int, ...]:
-    """A shape with sizes in the place of those that are open."""
-    if shape is None:
-        return tuple(sizes)
-    return tuple(size if dim == UNKNOWN_DIM else dim for dim, size in zip(shape, sizes, strict=True))

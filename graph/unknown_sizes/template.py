@@ -1,0 +1,60 @@
+"""The graph with unknown sizes of a template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...ops.errors import OneDNNGraphError, UnsupportedError
+from ..graph import Graph
+from ..model.logical_tensor import LogicalTensor, label
+from .sampling import Make, Pattern, Sizes, check_bounds, open_names, patterns, samples, small
+from .unifying import check_small, size_names, unified
+
+
+def graph_of(
+    make: Make,
+    inputs: Sequence[LogicalTensor],
+    sizes: Sizes,
+    example: Mapping[str, Sequence[int]] | None,
+    *,
+    unbounded: bool,
+) -> tuple[Graph, Mapping[str, Sequence[str | None]]]:
+    """See `OpenGraph.with_unknown_sizes`.
+
+    Args:
+        make: the graph for some shapes.
+        inputs: with -1 for open sizes.
+        sizes: what is known of these.
+        example: shapes for which there is a graph, if any are known.
+        unbounded: see there.
+
+    Returns:
+        The graph, and the names of the sizes of its inputs and outputs, None where a size has none.
+    """
+    if not unbounded:
+        check_bounds({key: one for key, one in sizes.items() if _is_open(inputs, key)})
+    *first, last = patterns(inputs, sizes)
+    for pattern in first:
+        try:
+            return _graph_of(make, pattern, example)
+        except UnsupportedError:  # sizes that are equal in each call may have been told apart
+            continue
+    return _graph_of(make, last, example)
+
+
+def _is_open(inputs: Sequence[LogicalTensor], key: tuple[str, int]) -> bool:
+    return any(label(t) == key[0] and t.shape is not None and t.shape[key[1]] < 0 for t in inputs)
+
+
+def _graph_of(
+    make: Make, pattern: Pattern, example: Mapping[str, Sequence[int]] | None
+) -> tuple[Graph, Mapping[str, Sequence[str | None]]]:
+    made = samples(make, pattern, example)
+    graph = unified(made, pattern)
+    for shapes in small(pattern, made[0]) if open_names(pattern) else ():
+        try:
+            wanted = make(shapes)
+        except OneDNNGraphError:  # it is for larger ones only
+            continue
+        check_small(graph, shapes, wanted)
+    return graph, size_names(graph, made, pattern)
