@@ -88,7 +88,7 @@ class OpenGraph:
         Raises:
             UnsupportedError: for these sizes, it has ops that can't be translated.
             ArgumentError, ArgumentTypeError: an unknown input, or no shape.
-            ShapeError: a size that is known here is another one, or an op can't do with these.
+            ShapeError: a size that is known here is another one, or -1; or an op can't do with these.
         """
         inputs = reshaped_inputs(self.inputs, shapes)
         if open_ports(inputs):

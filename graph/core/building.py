@@ -404,11 +404,11 @@ class GraphCore(Readable, OpMethods):
         """A graph of its own for inputs of these shapes: sizes that are open here are filled in. Not finalized.
 
         Args:
-            shapes: input name → its shape; -1 leaves a size as it is, and so does an input that is not named.
+            shapes: input name → its shape; -1 leaves open a size that is open, and so does an input that is not named.
 
         Raises:
             ArgumentError, ArgumentTypeError: an unknown input, or no shape.
-            ShapeError: a size that is known here is another one, or an op can't do with these.
+            ShapeError: a size that is known here is another one, or -1; or an op can't do with these.
         """
         inputs = editing.reshaped_inputs(self.inputs, shapes)
         twin = copy.copy(self)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, GraphError, OneDNNGraphError, ShapeError, nearest
+from ...ops.schema import UNKNOWN_DIM, Shape
 from ...ops.values import format_value
 from ..model.inference import infer, merge_shapes
 from ..model.logical_tensor import LogicalTensor, as_shape, format_shape, label
@@ -171,6 +172,7 @@ def reshaped_inputs(
                 f"{', '.join(map(repr, inputs)) or 'none'}"
             )
         tensor, shape = inputs[name], as_shape(given, f"the shape of input {name!r}")
+        check_left_open(tensor.shape, shape, f"input {name!r} has shape", "in the graph")
         merged = merge_shapes(
             tensor.shape,
             shape,
@@ -179,3 +181,25 @@ def reshaped_inputs(
         )
         inputs[name] = tensor.with_shape(merged)
     return list(inputs.values())
+
+
+def check_left_open(
+    known: Shape, given: Shape, what: str, where: str, error: type[OneDNNGraphError] = ShapeError
+) -> None:
+    """Whether a shape that is given for an input leaves no size open that is a number already.
+
+    Args:
+        what, where: the beginning of the message, and what stands behind the shape that is known.
+        error: of which class it is.
+
+    Raises:
+        ShapeError, or `error`: it does; the input would keep that size, or seem to take any.
+    """
+    if known is None or given is None or len(known) != len(given):
+        return
+    for axis, (have, want) in enumerate(zip(known, given, strict=True)):
+        if want == UNKNOWN_DIM and have != UNKNOWN_DIM:
+            raise error(
+                f"{what} {format_shape(known)} {where}, got {format_shape(given)}; -1 leaves a size open that is open, "
+                f"and axis {axis} has {have}: give that, and build or import it with -1 there to have any"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,6 +50,9 @@ def indexed(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
     found = [index for index in indices if index is not None]
     if any(dtype_of(index) == TRUTH for index in found):
         raise Unmapped("a choice by truths, whose number of elements is known at execution only")
+    kept = _all_in_order(x, axes, found)
+    if kept is not None:
+        return reshape(t, x, kept)
     if len(found) == 1:
         return t.op("HostGather", x, found[0], axis=axes[0])
     whole = np.broadcast_shapes(*(sizes(index) for index in found))
@@ -65,6 +69,23 @@ def indexed(t: Translation, x: Value, indices: Sequence[Value | None]) -> Value:
     front = [len(whole) + axis for axis in range(axes[0])]
     behind = range(len(whole) + axes[0], len(shape_of(made)))
     return t.op("StaticTranspose", made, order=[*front, *range(len(whole)), *behind])
+
+
+def _all_in_order(x: Value, axes: Sequence[int], indices: Sequence[Value]) -> tuple[int, ...] | None:
+    """The shape of what indices take, where that is every element in its order, as of `x[arange(rows)[:, None], …]`."""
+    shape, first, behind = shape_of(x), axes[0], axes[0] + len(axes)
+    if list(axes) != list(range(first, behind)) or min(shape, default=0) < 1:
+        return None
+    places = [index for index in indices if isinstance(index, np.ndarray)]
+    taken = shape[first:behind]
+    if len(places) < len(axes) or np.broadcast(*places).size != math.prod(taken):
+        return None
+    counted = [np.where(place < 0, place + size, place) for place, size in zip(places, taken, strict=True)]
+    if any(place.min() < 0 or place.max() >= size for place, size in zip(counted, taken, strict=True)):
+        return None
+    whole = np.broadcast(*counted).shape
+    order = np.ravel_multi_index(tuple(np.broadcast_arrays(*counted)), taken).reshape(-1)
+    return (*shape[:first], *whole, *shape[behind:]) if np.array_equal(order, np.arange(order.size)) else None
 
 
 def cumulative(

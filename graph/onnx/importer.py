@@ -18,6 +18,7 @@ from ...ops.errors import (
 )
 from ...ops.records import frozen
 from ...ops.values import format_value
+from ..core.editing import check_left_open
 from ..graph import Graph
 from ..importing.results import finished
 from ..importing.translation import (
@@ -311,6 +312,13 @@ class Importer:
                 f"from_onnx: input {name!r} has shape {format_shape(tuple(shape))} in the model, got "
                 f"{format_shape(tuple(wanted))} in shapes; only sizes that are open can be chosen"
             )
+        check_left_open(
+            None if shape is None else tuple(shape),
+            tuple(wanted),
+            f"from_onnx: input {name!r} has shape",
+            "in the model",
+            ArgumentError,
+        )
         return wanted
 
     # --- node by node ---

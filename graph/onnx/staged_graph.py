@@ -84,7 +84,7 @@ class StagedGraph(OpenGraph):
 
         Raises:
             ArgumentError, ArgumentTypeError: an unknown input, or no shape.
-            ShapeError: a size that is known here is another one.
+            ShapeError: a size that is known here is another one, or -1.
         """
         known = {name: shape for name, shape in shapes.items() if self._type_of(name) is not DataType.undef}
         inputs = {label(t): t for t in reshaped_inputs(self.inputs, known)}

@@ -153,7 +153,7 @@ def _part(use: Use) -> Said | None:
     kernel, strides = first.integers("kernel"), first.integers("strides")
     begins, ends = use.integers("pads_begin"), use.integers("pads_end")
     flat = set(kernel) == {1} and max(map(max, (*begins, *ends))) <= 0
-    if not flat or first.string("auto_pad") != "none" or first.string("rounding_type") != "floor":
+    if not flat or first.string("auto_pad").lower() != "none":
         return None
     lead = 1 if first.string("data_format") == "NXC" else 2
     taken: dict[int, slice] = {}

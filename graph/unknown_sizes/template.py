@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
 from ...ops.errors import OneDNNGraphError, UnsupportedError
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
-from .sampling import Make, Pattern, Sizes, check_bounds, open_names, patterns, samples, small
-from .unifying import check_small, size_names, unified
+from .detours import without_detours
+from .sampling import Make, Pattern, Sample, Sizes, check_bounds, open_names, patterns, samples, small
+from .unifying import check_small, size_names, stuck, unified
+
+ROUNDS = 3
+"""How often reshapes are replaced: each may leave another one that holds two sizes."""
 
 
 def graph_of(
@@ -50,7 +56,7 @@ def _graph_of(
     make: Make, pattern: Pattern, example: Mapping[str, Sequence[int]] | None
 ) -> tuple[Graph, Mapping[str, Sequence[str | None]]]:
     made = samples(make, pattern, example)
-    graph = unified(made, pattern)
+    graph = _unified(made, pattern)
     for shapes in small(pattern, made[0]) if open_names(pattern) else ():
         try:
             wanted = make(shapes)
@@ -58,3 +64,16 @@ def _graph_of(
             continue
         check_small(graph, shapes, wanted)
     return graph, size_names(graph, made, pattern)
+
+
+def _unified(made: Sequence[Sample], pattern: Pattern) -> Graph:
+    """See `unified`, of the graphs, or else of what says the same with axes that stand apart."""
+    for _ in range(ROUNDS):
+        try:
+            return unified(made, pattern)
+        except UnsupportedError:
+            places = stuck([sample.graph for sample in made])
+            if not places:
+                raise
+            made = [evolve(one, graph=without_detours(one.graph, places)) for one in made]
+    return unified(made, pattern)

@@ -55,6 +55,14 @@ def unified(samples: Sequence[Sample], pattern: Pattern) -> Graph:
     return made
 
 
+def stuck(graphs: Sequence[Graph]) -> list[int]:
+    """The places of the ops that hold sizes which nothing says otherwise; none where graphs have other ops."""
+    uses = [Use(ops) for ops in zip(*(graph.ops for graph in graphs), strict=False)]
+    if any(_form(op) != _form(use.ops[0]) for use in uses for op in use.ops):
+        return []
+    return [place for place, use in enumerate(uses) if without_sizes(use) is None]
+
+
 def size_names(graph: Graph, samples: Sequence[Sample], pattern: Pattern) -> dict[str, list[str | None]]:
     """Names of the sizes of inputs and outputs, None where a size is a number or is none of the open ones."""
     found: dict[str, list[str | None]] = {
@@ -353,6 +361,10 @@ def _fixed(graph: Graph, sample: Sample) -> Graph:
 
 
 def _check_outputs(fixed: Graph, sample: Sample) -> None:
+    if fixed.output_names != sample.graph.output_names:
+        raise UnsupportedError(
+            f"with_unknown_sizes: the outputs are others for {sample}, so that no graph is one for all sizes; {WAY}"
+        )
     pairs = zip(fixed.output_names, _output_tensors(fixed), _output_tensors(sample.graph), strict=True)
     for name, have, want in pairs:
         if have.dims != want.dims:
