@@ -223,6 +223,10 @@ class OpenGraph:
             )
         self._shared.set_parameters(named)
 
+    def holders(self) -> list[Graph]:
+        """A graph without ops that holds the parameters, for what is compiled of it."""
+        return [self._shared]
+
     @property
     def _shared(self) -> Graph:
         """A graph that holds the parameters of all graphs, and has no ops."""
@@ -382,7 +386,12 @@ def _prepared(graph: OpenGraph, options: CompileOptions, engine: Engine | None) 
 
     signature = Signature(graph.inputs, list(zip(graph.output_names, graph.outputs, strict=True)), ())
     compiled = CompiledOpenGraph(
-        signature, engine, made, partial(_prepared_again, graph, options.again()), options.kept_shapes
+        signature,
+        engine,
+        made,
+        partial(_prepared_again, graph, options.again()),
+        options.kept_shapes,
+        graph.holders,
     )
     return compiled
 

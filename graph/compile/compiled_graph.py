@@ -15,11 +15,11 @@ from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime import profiling
 from ..runtime.arguments import target_array
-from ..runtime.arrays import Array, as_array, numpy_type, pinned
+from ..runtime.arrays import Array, numpy_type, pinned
 from ..runtime.engine import Engine, Stream, check_engine, default_engine
 from ..runtime.locking import Lock
 from ..runtime.memory import MemoryTimeline
-from ..runtime.tensor import Tensor, allocate, check_array, plain_array
+from ..runtime.tensor import allocate, check_array, plain_array
 from .compiled_partition import bytes_of
 from .held import Held
 from .no_graph import NoGraph
@@ -27,6 +27,8 @@ from .options import CompileOptions
 from .partition import Partition
 from .record import Explanations, Placed
 from .signature import Arrays, Bound, Results, Signature, with_outputs
+from .state import State
+from .targets import check_apart
 
 if TYPE_CHECKING:
     from ..pictures.profile import Profile
@@ -381,27 +383,17 @@ class CompiledGraph(NoGraph):
                 target_array(name, known, targets[name])
         copies = len(self._signature.outputs) > len(self._produced.intersection(t.id for t in self.outputs))
         parts = len(self._stages) + (copies or not self._produced.issuperset(self._copied.values()))
-        names = {t.id: repr(name) for name, t in zip(self.input_names, self.inputs, strict=True)}
-        taken = [(names[number], array) for number, array in values.items()] if parts > 1 else []
-        for name, value in targets.items():
-            what = f"output {name!r}"
-            array = value.data if isinstance(value, Tensor) else as_array(value, what)
-            for known in self._held.values():
-                if np.may_share_memory(array, known):
-                    raise ArgumentError(
-                        f"{what} must not share memory with a constant of the graph, or a parameter; pass an array "
-                        "of its own"
-                    )
-            for other, known in taken:
-                if np.may_share_memory(array, known):
-                    raise ArgumentError(
-                        f"{what} must not share memory with {other}, for the graph runs in {parts} parts; pass an "
-                        "array of its own"
-                    )
-            if parts > 1:
-                taken.append((repr(name), array))
+        names = {t.id: name for name, t in zip(self.input_names, self.inputs, strict=True)}
+        inputs = {names[number]: array for number, array in values.items()}
+        check_apart(targets, self._held.values(), inputs, parts)
 
     # --- what it is ---
+
+    @property
+    def state(self) -> State:
+        """Its parameters by name, of which those that calls assign change from call to call: to be read, and set."""
+        graph = cast("GraphCore | None", vars(self).get("_graph"))
+        return State([] if graph is None else [graph])
 
     @property
     def partitions(self) -> tuple[Partition, ...]:

@@ -7,6 +7,7 @@ from threading import local
 from typing import TYPE_CHECKING
 
 from ...ops.errors import ArgumentError
+from ..core.building import GraphCore
 from ..model.logical_tensor import LogicalTensor, label
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
@@ -19,6 +20,7 @@ from .options import CompileOptions, compiled_again
 from .partition import Partition
 from .record import Explanations
 from .signature import Arrays, Bound, Results, Signature, with_outputs
+from .state import State
 
 if TYPE_CHECKING:
     from .report import Report
@@ -40,6 +42,7 @@ class CompiledOpenGraph(CompiledGraph):
         make: from the inputs' shapes by name to what runs for them.
         compiler: makes the same again on another engine, for copies and pickles.
         kept_shapes: see `CompileOptions`.
+        holders: gives graphs that hold all parameters.
     """
 
     def __init__(
@@ -49,8 +52,10 @@ class CompiledOpenGraph(CompiledGraph):
         make: Callable[[Mapping[str, tuple[int, ...]]], CompiledGraph],
         compiler: Callable[[Engine | None], CompiledGraph],
         kept_shapes: int,
+        holders: Callable[[], Sequence[GraphCore]] = tuple,
     ) -> None:
         self._begin(signature, engine, compiler)
+        self._holders = holders
         self._make = make
         self._made: BoundedCache[InputShapes, CompiledGraph] = BoundedCache(
             kept_shapes, compiled_again(kept_shapes)
@@ -122,6 +127,11 @@ class CompiledOpenGraph(CompiledGraph):
     def _asked_of(self) -> CompiledGraph | None:
         """What this thread has called last."""
         return getattr(self._latest, "made", None)
+
+    @property
+    def state(self) -> State:
+        """See `CompiledGraph.state`; of all sizes, which share it, also before the first call."""
+        return State(self._holders())
 
     @property
     def partitions(self) -> tuple[Partition, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from attrs import evolve
 from ...ops.errors import ArgumentTypeError, GraphFileError, OneDNNGraphError, UnsupportedError
 from ...ops.records import frozen
 from ...ops.values import format_value, one_line
-from ..core.building import GraphCore
+from ..core.building import GraphCore, content_of
 from ..io.document_reader import loads
 from ..io.serialization import graph_of
 from ..io.weights import tensor_in, weights_in, with_unpacked
@@ -21,6 +21,7 @@ from ..model.logical_tensor import LogicalTensor, PropertyType
 from ..runtime.arrays import address
 from ..runtime.engine import Engine, check_engine, default_engine
 from ..runtime.mapped_files import MappedTensors, map_tensors
+from ..runtime.parameter import Parameter
 from ..runtime.shared_constants import MadeConstant
 from .compiled_graph import CompiledGraph
 from .compiled_open_graph import CompiledOpenGraph
@@ -56,6 +57,7 @@ def load_compiled(
         if not elsewhere:
             options.shared.hold(_made(file, told.program["made"]))
         graphs = {_shapes(one["shapes"]): _graph(file, told, one) for one in told.program["graphs"]}
+        _share_parameters(graphs.values(), told.program["graphs"])
         ports = None if told.program["ports"] is None else _ports(told.program["ports"])
     except OneDNNGraphError:
         raise
@@ -122,6 +124,16 @@ def _graph(file: MappedTensors, told: _Told, described: Mapping[str, Any]) -> Gr
     return graph_of(GraphCore, document, weights_in(file.source, described, file.arrays), as_read=True)
 
 
+def _share_parameters(graphs: Iterable[GraphCore], described: Sequence[Mapping[str, Any]]) -> None:
+    """Has the graphs for all sizes share the parameters that they had shared: what one assigns, another one reads."""
+    known: dict[str, Parameter] = {}
+    for graph, one in zip(graphs, described, strict=True):
+        held = content_of(graph).parameters
+        for told in one.get("parameters", ()):
+            number = int(told["id"])
+            held[number] = known.setdefault(str(told["key"]), held[number])
+
+
 def _made(file: MappedTensors, told: Sequence[Mapping[str, Any]]) -> dict[Any, MadeConstant]:
     """What was made of constants, by how it was made, on the arrays of the file."""
     found: dict[Any, MadeConstant] = {}
@@ -161,7 +173,12 @@ def _prepared(
         return compile_graph(graph, compiled.engine, options)
 
     compiled = CompiledOpenGraph(
-        ports, engine, made, partial(_again, ports, graphs, options.again()), options.kept_shapes
+        ports,
+        engine,
+        made,
+        partial(_again, ports, graphs, options.again()),
+        options.kept_shapes,
+        lambda: list(graphs.values()),
     )
     return compiled
 

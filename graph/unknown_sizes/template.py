@@ -39,41 +39,38 @@ def graph_of(
     """
     if not unbounded:
         check_bounds({key: one for key, one in sizes.items() if _is_open(inputs, key)})
-    *first, last = patterns(inputs, sizes)
-    for pattern in first:
-        try:
-            return _graph_of(make, pattern, example)
-        except UnsupportedError:  # sizes that are equal in each call may have been told apart
-            continue
-    return _graph_of(make, last, example)
-
-
-def _is_open(inputs: Sequence[LogicalTensor], key: tuple[str, int]) -> bool:
-    return any(label(t) == key[0] and t.shape is not None and t.shape[key[1]] < 0 for t in inputs)
-
-
-def _graph_of(
-    make: Make, pattern: Pattern, example: Mapping[str, Sequence[int]] | None
-) -> tuple[Graph, Mapping[str, Sequence[str | None]]]:
-    made = samples(make, pattern, example)
-    graph = _unified(made, pattern)
+    apart, *along = patterns(inputs, sizes)
+    pattern = apart
+    try:
+        made = samples(make, apart, example)
+    except UnsupportedError:
+        if not along:
+            raise
+        # It makes no graphs for sizes that differ among inputs: none of them is then taken for another's.
+        (pattern,) = along
+        made = samples(make, pattern, example)
+    graph, seen = _unified(made, pattern)
     for shapes in small(pattern, made[0]) if open_names(pattern) else ():
         try:
             wanted = make(shapes)
         except OneDNNGraphError:  # it is for larger ones only
             continue
         check_small(graph, shapes, wanted)
-    return graph, size_names(graph, made, pattern)
+    return graph, size_names(graph, seen, pattern)
 
 
-def _unified(made: Sequence[Sample], pattern: Pattern) -> Graph:
+def _is_open(inputs: Sequence[LogicalTensor], key: tuple[str, int]) -> bool:
+    return any(label(t) == key[0] and t.shape is not None and t.shape[key[1]] < 0 for t in inputs)
+
+
+def _unified(made: Sequence[Sample], pattern: Pattern) -> tuple[Graph, Sequence[Sample]]:
     """See `unified`, of the graphs, or else of what says the same with axes that stand apart."""
     for _ in range(ROUNDS):
         try:
-            return unified(made, pattern)
+            return unified(made, pattern), made
         except UnsupportedError:
             places = stuck([sample.graph for sample in made])
             if not places:
                 raise
             made = [evolve(one, graph=without_detours(one.graph, places)) for one in made]
-    return unified(made, pattern)
+    return unified(made, pattern), made

@@ -1,0 +1,141 @@
+"""The parameters of what is compiled: read and set by name, also of what a file has brought, for all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onednn_graph as og
+import pytest
+
+ROW = np.array([1, 2, 3], np.float32)
+
+
+def counting(sizes: Mapping[str, tuple[int, ...]] | None = None, held: og.Graph | None = None) -> og.Graph:
+    """y = x + total, where total is the sum of all rows so far, and the scale of each; `sizes` of a template."""
+    graph = og.Graph()
+    x = graph.input("x", "f32", [2, 3] if sizes is None else list(sizes["x"]))
+    if held is None:
+        total = graph.parameter(np.zeros(3, np.float32), name="total")
+        scale = graph.parameter(np.full(3, 2, np.float32), name="scale")
+    else:
+        shared = {one.name: held.held_parameters[one.id] for one in held.parameter_tensors}
+        total, scale = (
+            graph.add_parameter(
+                og.LogicalTensor(graph.fresh_id(), "f32", [3], property_type="variable", name=name),
+                shared[name],
+            )
+            for name in ("total", "scale")
+        )
+    summed = graph.add(total, graph.op("ReduceSum", graph.multiply(x, scale), axes=[0], keep_dims=False))
+    graph.assign(total, summed)
+    graph.output(graph.add(x, summed), name="y")
+    return graph
+
+
+def open_counting() -> og.OpenGraph:
+    held = counting()
+    x = og.LogicalTensor(0, "f32", [-1, 3], name="x")
+    y = og.LogicalTensor(1, "f32", [-1, 3], name="y")
+    return og.OpenGraph([x], [("y", y)], lambda sizes: counting(sizes, held))
+
+
+def rows(count: int) -> np.ndarray:
+    return np.tile(ROW, (count, 1))
+
+
+def test_state_is_read_and_set() -> None:
+    model = counting().compile()
+    assert dict(model.state) == {"total": pytest.approx([0, 0, 0]), "scale": pytest.approx([2, 2, 2])}
+    seen, before = model.state["total"], model.state.copy()
+    model(rows(2))
+    np.testing.assert_array_equal(seen, 4 * ROW)
+    np.testing.assert_array_equal(before["total"], [0, 0, 0])
+    assert not seen.flags.writeable
+    model.state.update(before)
+    np.testing.assert_array_equal(model(rows(2))["y"], rows(2) + 4 * ROW)
+    model.state["total"] = 10 * ROW
+    model.state["scale"] = np.ones(3, np.float32)
+    np.testing.assert_array_equal(model(rows(2))["y"], rows(2) + 12 * ROW)
+    assert repr(model.state) == "State(total [3], scale [3])"
+
+
+def test_state_is_that_of_the_graph() -> None:
+    graph = counting()
+    model, other = graph.compile(), graph.compile()
+    model(rows(2))
+    np.testing.assert_array_equal(other.state["total"], 4 * ROW)
+    other.state["total"] = ROW
+    np.testing.assert_array_equal(graph.parameters["total"], ROW)
+
+
+def test_nothing_is_set_where_something_is_wrong() -> None:
+    model = counting().compile()
+    wrong = [
+        (
+            {"total": ROW, "totals": ROW},
+            og.ArgumentError,
+            "no parameter 'totals' .did you mean 'total'.*; it has 'total', 'scale'",
+        ),
+        ({"total": ROW, "scale": np.ones(4, np.float32)}, og.ShapeError, "parameter 'scale' must have shape"),
+        ({"total": ROW, "scale": np.ones(3)}, og.DataTypeError, "parameter 'scale'"),
+        ([ROW], og.ArgumentTypeError, "a mapping from names to arrays, got"),
+    ]
+    for values, error, message in wrong:
+        with pytest.raises(error, match=message):
+            model.state.update(values)  # pyright: ignore[reportArgumentType]
+        np.testing.assert_array_equal(model.state["total"], [0, 0, 0])
+    with pytest.raises(KeyError, match="the model has no parameter 'nothing'; it has 'total', 'scale'"):
+        model.state["nothing"]
+    assert "nothing" not in model.state
+    assert model.state.get("nothing") is None
+
+
+def test_a_model_without_parameters_has_no_state() -> None:
+    graph = og.Graph()
+    graph.output(graph.relu(graph.input("x", "f32", [2])), name="y")
+    assert dict(graph.compile().state) == {}
+
+
+def test_state_of_a_file(tmp_path: Path) -> None:
+    model = counting().compile()
+    model(rows(2))
+    model.save_compiled(tmp_path / "model.compiled")
+    again = og.Graph.load_compiled(tmp_path / "model.compiled")
+    np.testing.assert_array_equal(again.state["total"], 4 * ROW)
+    again.state["total"] = np.zeros(3, np.float32)
+    np.testing.assert_array_equal(again(rows(2))["y"], rows(2) + 4 * ROW)
+    np.testing.assert_array_equal(model.state["total"], 4 * ROW)
+
+
+def test_sizes_of_a_template_share_their_state() -> None:
+    model = open_counting().compile()
+    np.testing.assert_array_equal(model.state["total"], [0, 0, 0])
+    model(rows(2))
+    model(rows(5))
+    np.testing.assert_array_equal(model.state["total"], 14 * ROW)
+    model.state["total"] = ROW
+    np.testing.assert_array_equal(model(rows(1))["y"], rows(1) + 3 * ROW)
+
+
+def test_sizes_of_a_file_share_their_state(tmp_path: Path) -> None:
+    """A prompt, and then token by token: what one graph assigns another one reads."""
+    model = open_counting().compile()
+    model(rows(3))
+    model(rows(1))
+    model.save_compiled(tmp_path / "model.compiled")
+    again = og.Graph.load_compiled(tmp_path / "model.compiled")
+    again.state["total"] = np.zeros(3, np.float32)
+    np.testing.assert_array_equal(again(rows(3))["y"], rows(3) + 6 * ROW)
+    np.testing.assert_array_equal(again(rows(1))["y"], rows(1) + 8 * ROW)
+    np.testing.assert_array_equal(again.state["total"], 8 * ROW)
+
+
+@pytest.mark.parametrize("name", ["parameters", "set_parameters", "state_parameters"])
+def test_who_looks_for_a_graphs_parameters_is_led_to_them(name: str) -> None:
+    for model in (counting().compile(), open_counting().compile()):
+        with pytest.raises(
+            AttributeError, match=f"no attribute '{name}', which graphs have: model.state has the"
+        ):
+            getattr(model, name)
