@@ -20,9 +20,9 @@ WRITERS = Writers()
 def _reshape(out: Writing, op: Op) -> str:
     (src,) = op.inputs
     shape, zeros = op.attributes.integers("shape"), op.attributes.flag("special_zero")
-    if (
-        0 in shape and -1 in shape
-    ):  # which ONNX does not take together, but where the 0 is an old size that is not 0
+    open_copy = zeros and UNKNOWN_DIM in out.shape(op.outputs[0], op)
+    if 0 in shape and -1 in shape and not open_copy:
+        # ONNX does not take them together, but where the 0 is an old size that is not 0.
         shape, zeros = out.dims(op.outputs[0], op, "the shape"), False
     return out.node("Reshape", out.name(src), out.integers(shape), allowzero=int(not zeros and 0 in shape))
 
