@@ -12,6 +12,7 @@ from ..importing.hosted import TRUTH, extreme, gathered
 from ..importing.sampling import log_sum_exp, sampled, scattered, top_k, triangle
 from ..importing.tables import Entries
 from ..importing.translation import Translation, Unmapped, Value, dtype_of, shape_of, sizes
+from ..model.logical_tensor import LogicalTensor
 from .schema import Translate
 
 OPS = Entries[Translate]("aten.")
@@ -130,9 +131,12 @@ def _slice_scatter(
 
 
 @OPS.enter("select_scatter")
-def _select_scatter(t: Translation, x: Value, part: Value, axis: int, place: int) -> Value:
-    """A tensor with another part of one row along the axis."""
+def _select_scatter(t: Translation, x: Value, part: Value, axis: int, place: int | LogicalTensor) -> Value:
+    """A tensor with another part of one row along the axis; its place may be known in a call only."""
     axis = axis_of(x, axis)
+    if isinstance(place, LogicalTensor):
+        row = unsqueeze(t, part, [axis])
+        return t.op("HostScatterND", x, reshape(t, place, [1, 1]), row, axis=axis)
     row = place + sizes(x)[axis] if place < 0 else place
     return _slice_scatter(t, x, unsqueeze(t, part, [axis]), axis, row, row + 1)
 

@@ -395,9 +395,11 @@ def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int, int]:
     return 1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def select(t: Translation, x: Value, axis: int, index: int) -> Value:
-    """`x[…, index, …]`, without the axis."""
+def select(t: Translation, x: Value, axis: int, index: int | LogicalTensor) -> Value:
+    """`x[…, index, …]`, without the axis; the index may be a tensor without axes."""
     axis = axis_of(x, axis)
+    if isinstance(index, LogicalTensor):
+        return t.op("HostGather", x, index, axis=axis)
     size = shape_of(x)[axis]
     if size < 0:
         return t.op("HostGather", x, np.asarray(index), axis=axis)

@@ -60,6 +60,8 @@ WAYS_OUT = {
     "fake tensor": "where it reads a tensor's .data, write detach()",
     "DynamicCache": "call it with use_cache=False in a module around it, or with a StaticCache whose tensors are "
     'buffers of that module, as the guide "Models from torch" shows',
+    "data-dependent": "what asks Python for the number in a tensor, as rows[count] does, is given a tensor of one "
+    "element, rows[count.reshape(1)] = row[None]",
     "expected compiled_fn to be GraphModule": "tensors that it changes share memory with others of it; give each "
     "memory of its own, by clone(), and hand buffers to a StaticCache in forward",
     "is mutated in the forward": "have the module register what it changes, register_buffer(name, tensor), and hand "

@@ -17,6 +17,7 @@ from ..aten.symbols import Sizes, example_shape, open_shape, open_sizes
 from ..aten.table import TABLE, TRAINING, TRAINING_SINCE_2_14
 from ..compile.compiled_open_graph import open_ports
 from ..graph import Graph
+from ..importing.expressions import reshape
 from ..importing.results import finished
 from ..importing.translation import (
     COMPUTED,
@@ -43,6 +44,28 @@ from .stops import with_stops
 Table = Mapping[str, Translate]
 BROKEN = object()
 """Stands for the outputs of a node that could not be translated."""
+
+
+@frozen(eq=False)
+class Number:
+    """A number of Python's that is known in a call only.
+
+    Attributes:
+        tensor: of integers, without axes.
+    """
+
+    tensor: LogicalTensor
+
+
+NUMBER = "aten._local_scalar_dense.default"
+"""What makes a number of Python's of a tensor."""
+ROWS = ("aten.select.int", "aten.select_scatter.default")
+"""What may take such a number: a row is read, or written."""
+ONE_ROW = (
+    "only one row can be read or written by it, as rows[count]; elsewhere give the tensor, of one element, "
+    "count.reshape(1), and not count.item()"
+)
+"""What may be done with such a number."""
 
 
 def import_torch(
@@ -374,6 +397,14 @@ class _Importer:
         self.values[node.name] = made
 
     def _made(self, op: Any, args: list[Any], named: dict[str, Any]) -> Any:
+        if any(isinstance(one, Number) for one in _leaves([*args, *named.values()])):
+            if str(op) not in ROWS:
+                raise Unmapped(f"it takes a number that is known in a call only, and {ONE_ROW}")
+            args = [one.tensor if isinstance(one, Number) else one for one in args]
+        if str(op) == NUMBER and isinstance(args[0], COMPUTED):
+            if dtype_of(args[0]).kind != "i":
+                raise Unmapped(f"a number of {dtype_of(args[0])} that is known in a call only, and {ONE_ROW}")
+            return Number(self.t.tensor(reshape(self.t, args[0], [])))
         if op is operator.getitem:
             values, index = args
             if index >= len(values):

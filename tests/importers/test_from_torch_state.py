@@ -142,3 +142,64 @@ def test_a_cache_beside_the_module_is_an_error_that_says_what_to_do():
 
     with pytest.raises(og.UnsupportedError, match=r"register_buffer\(name, tensor\)"):
         og.from_torch(Beside(), (torch.ones(3),))
+
+
+class Ring(torch.nn.Module):
+    """Puts a row at the place that a counter says, an index that is a number in a buffer."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+        self.register_buffer("kept", torch.zeros(4, 3))
+        self.register_buffer("count", torch.tensor(-2))  # from the end, as Python counts
+
+    def forward(self, x):
+        self.way(self, x)
+        self.count += 1
+        return self.kept.sum(0)
+
+
+def put(ring, x):
+    ring.kept[ring.count] = x
+
+
+def add(ring, x):
+    ring.kept[ring.count] += x
+
+
+def put_by_a_tensor(ring, x):
+    ring.kept.index_put_((ring.count,), x)
+
+
+def change_columns(ring, x):
+    ring.kept[:, ring.count.abs()] = x[:1]
+
+
+@pytest.mark.parametrize("way", [put, add, put_by_a_tensor, change_columns])
+def test_an_index_that_is_a_number_in_a_buffer(way):
+    module = Ring(way)
+    try:
+        graph = og.from_torch(module, (torch.ones(3),))
+    except og.UnsupportedError as error:  # torch's export may not take the number
+        assert "rows[count.reshape(1)] = row[None]" in str(error)
+        return
+    model = graph.compile()
+    for number in range(4):
+        x = torch.arange(3.0) + number
+        expected = module(x)
+        np.testing.assert_array_equal(model(x).only, expected.numpy())
+        np.testing.assert_array_equal(graph.parameters["kept"], module.kept.numpy())
+    if way is put:
+        graph.set_parameters({"count": np.array(4, np.int64)})
+        with pytest.raises(og.ArgumentError, match="4"):
+            model(torch.ones(3))
+
+
+def test_a_number_of_a_buffer_is_no_factor():
+    def scaled(ring, x):
+        ring.kept[0] = x * ring.count.item()
+
+    with pytest.raises(
+        og.UnsupportedError, match=r"aten.mul.*a number that is known in a call only, and only one row"
+    ):
+        og.from_torch(Ring(scaled), (torch.ones(3),))
