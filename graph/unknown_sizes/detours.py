@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -85,8 +86,8 @@ def _selected(graph: Graph, topology: Topology, op: Op) -> Op | None:
     if axis is None or size + begin[0] + end[0] != 1:
         return None
     place = graph.constant(np.asarray(-begin[0], np.int64), name=_free(graph, f"{pool.name}.index"))
-    part = graph.op("HostGather", source, place, axis=axis, name=_free(graph, f"{pool.name}.part"))
-    return None if isinstance(part, tuple) else _reshaped(graph, part, op)
+    part = _one(graph, "HostGather", [source, place], f"{pool.name}.part", {"axis": axis})
+    return _reshaped(graph, part, op)
 
 
 def _four(dims: Sequence[int]) -> tuple[int, int, int, int]:
@@ -122,19 +123,19 @@ def _row_wise(graph: Graph, topology: Topology, op: Op) -> Op | None:
         return None
     made = source
     if source.dims != (*lead, width):
-        given = {"shape": [*lead, width], "special_zero": False}
+        given: dict[str, Any] = {"shape": [*lead, width], "special_zero": False}
         made = _one(graph, "StaticReshape", [source], f"{found.name}.apart", given)
     for each in between:
-        made = _one(graph, each.kind, [made, *each.inputs[1:]], f"{each.name}.apart", dict(each.attributes))
+        made = _one(graph, each.kind, [made, *each.inputs[1:]], f"{each.name}.apart", {**each.attributes})
     return _reshaped(graph, made, op)
 
 
 def _one(
-    graph: Graph, kind: str, inputs: Sequence[LogicalTensor], name: str, attributes: dict[str, object]
+    graph: Graph, kind: str, inputs: Sequence[LogicalTensor], name: str, attributes: dict[str, Any]
 ) -> LogicalTensor:
     given = [graph.tensor(t.id) for t in inputs]
-    made = graph.op(kind, *given, name=_free(graph, name), **attributes)
-    return made[0] if isinstance(made, tuple) else made
+    made: Any = graph.op(cast("Any", kind), *given, name=_free(graph, name), **attributes)
+    return cast("LogicalTensor", made[0] if isinstance(made, tuple) else made)
 
 
 def _takes_rows(topology: Topology, op: Op) -> bool:
@@ -170,7 +171,7 @@ def _turned(graph: Graph, topology: Topology, op: Op) -> Op | None:
         source = _one(graph, "StaticTranspose", [source], f"{op.name}.turned", {"order": before})
     if after == sorted(after):
         return _reshaped(graph, source, op)
-    given = {"shape": [target[axis] for axis in after], "special_zero": False}
+    given: dict[str, Any] = {"shape": [target[axis] for axis in after], "special_zero": False}
     flat = _one(graph, "StaticReshape", [source], f"{op.name}.apart", given)
     back = [after.index(axis) for axis in range(len(target))]
     return Op(op.id, "StaticTranspose", [flat], op.outputs, name=op.name, order=back)

@@ -8,7 +8,7 @@ else is an error that names it. What comes out is given the sizes of each sample
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -399,7 +399,7 @@ def _form(op: Op) -> tuple[str, int, int, tuple[str, ...]]:
 
 
 def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+    return list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _equal(a: Array, b: Array) -> bool:

@@ -248,6 +248,23 @@ def test_what_needs_the_ops_says_how_to_get_them(name):
         NOT_HERE[name](graph)
 
 
+def test_a_model_of_open_sizes_is_written_again(tmp_path):
+    """With the names of its sizes, where its ops are the same for all; else what holds one is named."""
+    graph = og.from_onnx(sized("merged"))
+    graph.to_onnx(tmp_path / "again.onnx")
+    written = pytest.importorskip("onnx").load(tmp_path / "again.onnx").graph
+    (dims,) = [info.type.tensor_type.shape.dim for info in written.input]
+    assert [d.dim_param or d.dim_value for d in dims] == ["batch", 3, "length"]
+    again = og.from_onnx(tmp_path / "again.onnx")
+    assert type(again) is og.Graph
+    for shape in SHAPES:
+        x = floats(shape)
+        np.testing.assert_array_equal(again.compile()(x)["y"], x.transpose(0, 2, 1).reshape(-1, 3))
+    with pytest.raises(og.UnsupportedError, match="with_unknown_sizes: constant .* is computed from a size"):
+        og.from_onnx(sized("causal")).to_onnx(tmp_path / "never.onnx")
+    assert not (tmp_path / "never.onnx").exists()
+
+
 def test_some_sizes_first_and_others_later():
     graph = og.from_onnx(sized("reshape"))
     partly = graph.with_shapes({"x": (2, 3, -1)})

@@ -294,6 +294,49 @@ def test_bounds_of_an_export_are_not_passed_over() -> None:
     assert isinstance(fixed, og.Graph)
 
 
+def joined(shapes: Mapping[str, Dims]) -> og.Graph:
+    """Two inputs, of as many rows, beside each other."""
+    graph = og.Graph()
+    tensors = [graph.input(name, "f32", shape) for name, shape in shapes.items()]
+    flattened = [reshape(graph, t, shape[0], 6) for t, shape in zip(tensors, shapes.values(), strict=True)]
+    graph.output(graph.relu(graph.op("Concat", *flattened, axis=1)), name="y")
+    return graph
+
+
+def stacked(shapes: Mapping[str, Dims]) -> og.Graph:
+    """The first rows of one input beside those of another: as many as that one has."""
+    graph = og.Graph()
+    a, b = (graph.input(name, "f32", shape) for name, shape in shapes.items())
+    rows = shapes["b"][0]
+    part = a
+    if shapes["a"][0] != rows:
+        part = graph.op("HostSlice", a, axes=[0], starts=[0], stops=[rows], steps=[1])
+    graph.output(graph.relu(graph.op("Concat", part, b, axis=1)), name="y")
+    return graph
+
+
+def of_two(make: Callable[[Mapping[str, Dims]], og.Graph]) -> og.OpenGraph:
+    inputs = [og.LogicalTensor(number, "f32", [-1, 2, 3], name=name) for number, name in enumerate("ab")]
+    return og.OpenGraph(inputs, [("y", og.LogicalTensor(2, "f32", None, name="y"))], make)
+
+
+def test_sizes_that_must_be_equal_are_found() -> None:
+    opened = of_two(joined)
+    graph = opened.with_unknown_sizes()
+    for rows in (1, 4):
+        a, b = array_for((rows, 2, 3), 0), array_for((rows, 2, 3), 1)
+        wanted = np.maximum(np.concatenate([a.reshape(rows, 6), b.reshape(rows, 6)], 1), 0)
+        np.testing.assert_array_equal(graph.compile()(a, b)["y"], wanted)
+    with pytest.raises(og.ShapeError):
+        graph.with_shapes({"a": (2, 2, 3), "b": (3, 2, 3)})
+
+
+def test_sizes_that_may_differ_are_not_taken_for_each_other() -> None:
+    """For equal ones it would be one graph, which is wrong for others."""
+    with pytest.raises(og.UnsupportedError, match="with_unknown_sizes: "):
+        of_two(stacked).with_unknown_sizes()
+
+
 @pytest.mark.parametrize("multiple", [8, 32])
 def test_sizes_that_must_be_multiples_are_found(multiple: int) -> None:
     def halved(graph: og.Graph, x: og.LogicalTensor, dims: Dims) -> og.LogicalTensor:
