@@ -13,8 +13,8 @@ from .detours import without_detours
 from .sampling import Make, Pattern, Sample, Sizes, check_bounds, open_names, patterns, samples, small
 from .unifying import check_small, size_names, stuck, unified
 
-ROUNDS = 3
-"""How often reshapes are replaced: each may leave another one that holds two sizes."""
+ROUNDS = 4
+"""How often it is tried: each time after reshapes were replaced, which may leave others that hold two sizes."""
 
 
 def graph_of(
@@ -65,12 +65,14 @@ def _is_open(inputs: Sequence[LogicalTensor], key: tuple[str, int]) -> bool:
 
 def _unified(made: Sequence[Sample], pattern: Pattern) -> tuple[Graph, Sequence[Sample]]:
     """See `unified`, of the graphs, or else of what says the same with axes that stand apart."""
+    errors: list[UnsupportedError] = []
     for _ in range(ROUNDS):
         try:
             return unified(made, pattern), made
-        except UnsupportedError:
+        except UnsupportedError as error:
+            errors.append(error)
             places = stuck([sample.graph for sample in made])
-            if not places:
+            if not places:  # something else is in the way, and would be without the reshapes
                 raise
             made = [evolve(one, graph=without_detours(one.graph, places)) for one in made]
-    return unified(made, pattern), made
+    raise errors[0]  # which names an op of the model
