@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..importing.attention import attention
 from ..importing.expressions import HALVES, axis_of, cast, concat, cut, reduce, squeeze, unsqueeze
 from ..importing.layers import (
-    attention,
     batch_norm,
     convolution,
     group_norm,

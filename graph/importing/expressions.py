@@ -19,6 +19,7 @@ from ..model.logical_tensor import LogicalTensor
 from ..runtime.arrays import Array, data_type_of
 from .translation import (
     Padded,
+    Repeated,
     Reshaped,
     Translation,
     Unmapped,
@@ -284,11 +285,16 @@ def expand(t: Translation, x: Value, shape: Sequence[int]) -> Value:
     if all(d == 1 for d in ones):
         return reshape(t, x, shape)
     wider = [axis for axis, d in enumerate(ones) if d != 1]
+    once = reshape(t, x, padded)
     if len(wider) == 1 and 1 < ones[wider[0]] <= MOST_COPIES and any(d != 1 for d in padded):
-        return concat(t, [reshape(t, x, padded)] * ones[wider[0]], wider[0])
-    if math.prod(ones) > MOST_ONES:
-        return t.op("HostExpand", x, shape=list(shape))
-    return t.op("Multiply", x, np.ones(ones, dtype_of(x)))
+        result = concat(t, [once] * ones[wider[0]], wider[0])
+    elif math.prod(ones) > MOST_ONES:
+        result = t.op("HostExpand", x, shape=list(shape))
+    else:
+        result = t.op("Multiply", x, np.ones(ones, dtype_of(x)))
+    if len(wider) == 1 and isinstance(result, LogicalTensor):
+        t.repeated[result.id] = Repeated(once, wider[0])
+    return result
 
 
 def concat(t: Translation, values: Sequence[Value], axis: int) -> Value:

@@ -1,16 +1,15 @@
-"""The larger operations of frameworks in ops of oneDNN Graph: convolutions, poolings, normalisation, attention."""
+"""The larger operations of frameworks in ops of oneDNN Graph: convolutions, poolings, normalisation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from ..model.logical_tensor import LogicalTensor
-from ..runtime.arrays import Array
-from .expressions import binary, cast, matmul, reshape, where
+from .expressions import cast, reshape
 from .translation import Padded, Translation, Unmapped, Value, dtype_of, shape_of, sizes
 
 
@@ -221,62 +220,6 @@ def group_norm(
     channels = shape_of(x)[1]
     gamma, beta = _or_full(t, gamma, channels, 1.0, x), _or_full(t, beta, channels, 0.0, x)
     return t.op("GroupNorm", x, gamma, beta, **more)
-
-
-# --- attention -------------------------------------------------------------------------------------------
-
-
-def attention(
-    t: Translation,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
-    *,
-    causal: bool,
-    scale: float | None,
-    grouped: bool = False,
-    drop: Callable[[Value], Value] = lambda weights: weights,
-) -> Value:
-    """softmax(Q · Kᵀ · scale + mask) · V over (…, L, E), (…, S, E) and (…, S, D).
-
-    Args:
-        mask: added to the scores, or a boolean one that says which take part.
-        causal: each position sees itself and those before.
-        grouped: several heads of Q share one of K and V, on axis -3.
-        drop: what is done to the softmax, in training.
-    """
-    q, k = sizes(query), sizes(key)
-    heads = 1
-    if grouped and q[-3] != k[-3]:
-        heads = q[-3] // k[-3]
-        query = reshape(t, query, (*q[:-3], k[-3], heads, *q[-2:]))
-        key, value = (reshape(t, x, (*sizes(x)[:-2], 1, *sizes(x)[-2:])) for x in (key, value))
-        if mask is not None and len(shape_of(mask)) > 2:
-            raise Unmapped("attention with shared heads and a mask for each head")
-    scores = t.op("MatMul", query, key, transpose_b=True)
-    factor = 1 / math.sqrt(q[-1]) if scale is None else scale
-    scores = binary(t, "Multiply", scores, factor)
-    masked = causal or mask is not None
-    if causal:
-        t.check_room((q[-2], k[-2]), dtype_of(query))
-        sees = np.tril(np.ones((q[-2], k[-2]), np.bool_))
-        scores = binary(t, "Add", scores, _additive(sees, dtype_of(query)))
-    if mask is not None:
-        if dtype_of(mask) != np.bool_:
-            scores = binary(t, "Add", scores, mask)
-        elif isinstance(mask, np.ndarray):
-            scores = binary(t, "Add", scores, _additive(mask, dtype_of(query)))
-        else:
-            scores = where(t, mask, scores, -math.inf)
-    # A row that sees nothing gives zeros, as in the frameworks.
-    weights = t.op("SoftMax", scores, axis=-1, mode="inf_as_zero" if masked else "none")
-    result = matmul(t, drop(weights), value)
-    return result if heads == 1 else reshape(t, result, (*q[:-1], sizes(value)[-1]))
-
-
-def _additive(takes_part: Array, dtype: np.dtype[np.generic]) -> Array:
-    return np.where(takes_part, 0.0, -np.inf).astype(dtype)
 
 
 # --- other sizes -----------------------------------------------------------------------------------------

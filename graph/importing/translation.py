@@ -170,6 +170,19 @@ class Drawn:
     of: Value | None = None
 
 
+@frozen(eq=False)
+class Repeated:
+    """What a tensor is whose elements along an axis are all the same.
+
+    Attributes:
+        of: the tensor, with one element along that axis.
+        axis: it is repeated along.
+    """
+
+    of: Value
+    axis: int
+
+
 class Translation:
     """The graph so far, and a name for what comes next.
 
@@ -177,6 +190,9 @@ class Translation:
         graph: built so far.
         label: name of the node that is being translated; its ops get it.
         drawn: of tensors made of zeros and ones that are drawn, by id; and of products with one.
+        repeated: of tensors that are another one several times along an axis, by id.
+        additive: of boolean masks, what is added to scores in their place, by id and type.
+        tiled: masks so many times one below the other, by id and number.
         limit: bytes that a constant which is computed may take.
         most_steps: of a recurrent layer, that become ops.
     """
@@ -187,6 +203,9 @@ class Translation:
         self.graph = Graph()
         self.label = ""
         self.drawn: dict[int, Drawn] = {}
+        self.repeated: dict[int, Repeated] = {}
+        self.additive: dict[tuple[int, str], LogicalTensor] = {}
+        self.tiled: dict[tuple[int, int], Value] = {}
         self._names: set[str] = set()
         self._numbered: dict[str, int] = {}  # name → the last number behind it
         self._by_identity: dict[int, tuple[Array, LogicalTensor]] = {}

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...ops.spatial import effective_kernel, same_pads
+from ..importing.attention import attention
 from ..importing.expressions import axis_of, reshape, transpose
 from ..importing.layers import (
-    attention,
     batch_norm,
     convolution,
     group_norm,
