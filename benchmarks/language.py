@@ -1,13 +1,14 @@
-"""A language model beside eager torch and others: tokens per second of a prompt and of single tokens after it.
+"""Language models beside eager torch, OpenVINO and llama.cpp: tokens per second of a prompt and of tokens after it.
 
-    pip install '.[bench]'
-    python benchmarks/language.py --markdown language.md
-    python benchmarks/language.py --peers ours,eager --layers 4
+    pip install '.[bench]' transformers nncf gguf llama-cpp-python
+    OMP_NUM_THREADS=2 python benchmarks/language.py --markdown language.md
+    python benchmarks/language.py --models qwen --peers "ours f32,eager f32" --layers 24
 
-The decoder is that of `examples/language_model.py` with random weights, its cache written in place. Each peer has a
-process of its own; results are held against the first token of eager torch's. Decoding reads all weights but the
-embedding once for each token: `GB/s` is that, and stands beside what the machine copies in the same run, read and
-written bytes together. A peer that is not installed, or can't take the model, is left out with a line.
+A Llama-like and a Qwen-like model of transformers with random weights, from a file of safetensors, of which each peer
+takes the same weights. Each has a process of its own, and turns go round. What it makes is checked before: in f32 its
+tokens are those of eager torch; its logits, for eager torch's tokens, are within `BOUNDS`. Decoding reads all weights
+but a look-up once for each token: `GB/s` is that, and stands beside what all threads stream in the same run. A peer
+that is not installed, or can't take the model, is left out with a line.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -27,162 +30,263 @@ from typing import Any
 
 import affinity
 import numpy as np
+from attrs import evolve
+from onednn_graph.tools.information import installed
+from wgrad import environment
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+BOUNDS = {"f32": 2e-3, "bf16": 0.1, "s8": 0.15, "s4": 1.5}
+"""Largest difference of a logit to that of eager torch in f32, in standard deviations of the logits."""
+PEERS = (
+    *("eager f32", "compile f32", "ours f32", "openvino f32", "llama_cpp f32"),
+    "ours bf16",
+    *("ours s8", "openvino s8", "llama_cpp s8"),
+    *("ours s4", "openvino s4", "llama_cpp s4"),
+)
 NEEDS = {
-    "compile": "torch",
-    "eager": "torch",
-    "openvino": "openvino",
-    "llama_cpp": "llama_cpp",
-    "ours": "torch",
+    "eager": ("torch", "transformers"),
+    "compile": ("torch", "transformers"),
+    "ours": ("torch", "transformers"),
+    "openvino": ("openvino",),
+    "llama_cpp": ("llama_cpp", "gguf"),
 }
-"""Peer → the package that it needs."""
-Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Engine → packages that it needs."""
+COLUMNS = (
+    "weights",
+    "engine",
+    "prompt, tokens/s",
+    "decode, tokens/s",
+    "against eager",
+    "against llama.cpp",
+    "GB/s of weights",
+    "of the stream",
+    "same tokens",
+    "logits off by",
+)
 
 
-def decoder(sizes: Mapping[str, int], length: int) -> Any:
-    """The example's module with random weights."""
-    sys.path.insert(0, str(EXAMPLES))
-    import language_model
-    import torch
-
-    language_model.LENGTH = length  # of the caches that are made from here on
-    torch.manual_seed(0)
-    return language_model.Decoder(**sizes).eval()
+# --- in the process of a peer ----------------------------------------------------------------------------
 
 
-def step_of(peer: str, module: Any, prompt: int, length: int) -> Step:
-    """What takes tokens and their positions and gives logits."""
-    import torch
+def serve(name: str, options: argparse.Namespace) -> None:
+    """Loads the model, writes one line of what it makes, and one for each line that it reads: seconds."""
+    import language_models as models
+    import language_peers as peers
 
-    if peer in ("eager", "compile"):
-        run = torch.compile(module, backend="onednn_graph") if peer == "compile" else module
-
-        def on_tensors(ids: np.ndarray, at: np.ndarray) -> np.ndarray:
-            with torch.no_grad():
-                return run(torch.from_numpy(ids), torch.from_numpy(at)).numpy()
-
-        return on_tensors
-    example = (torch.zeros(1, prompt, dtype=torch.int64), torch.arange(prompt))
-    if peer == "openvino":
-        import openvino
-
-        core = openvino.Core()
-        core.set_property("CPU", {"INFERENCE_NUM_THREADS": torch.get_num_threads()})
-        compiled = core.compile_model(openvino.convert_model(module, example_input=example), "CPU")
-        return lambda ids, at: next(iter(compiled([ids, at]).values()))
-    import onednn_graph as og
-
-    count = torch.export.Dim("count", min=1, max=length)
-    opened: Any = og.from_torch(module, example, dynamic_shapes=({1: count}, {0: count}))
-    change = {"ours bf16": lambda g: g.to("bf16"), "ours s8": lambda g: g.quantize_weights("s8")}.get(peer)
-    models = {}
-    for size in (prompt, 1):
-        graph = opened.with_shapes({"ids": [1, size], "at": [size]})
-        models[size] = (graph if change is None else change(graph)).compile()
-    return lambda ids, at: models[ids.shape[1]](ids=ids, at=at).only
-
-
-def measured(peer: str, sizes: Mapping[str, int], prompt: int, tokens: int) -> dict[str, Any]:
-    """Times and the first tokens of one peer."""
-    import torch
-
-    length = prompt + tokens
-    module = decoder(sizes, length)
-    streamed = sum(4 * p.numel() for p in module.parameters()) - 4 * sizes["words"] * sizes["width"]
-    step = step_of(peer, module, prompt, length)
-    ids = torch.randint(0, sizes["words"], (1, prompt)).numpy()
-    prompts: list[float] = []
-    logits = step(ids, np.arange(prompt))
-    for _ in range(3):
-        start = perf_counter()
-        logits = step(ids, np.arange(prompt))
-        prompts.append(perf_counter() - start)
-    found, steps = list[int](), list[float]()
-    for place in range(prompt, length):
-        found.append(int(np.asarray(logits)[0].argmax()))
-        start = perf_counter()
-        logits = step(np.array([found[-1:]]), np.array([place]))
-        steps.append(perf_counter() - start)
-    return {"prompt": median(prompts), "step": median(steps[1:]), "tokens": found, "bytes": streamed}
+    engine, bits = name.split(" ")
+    folder = Path(options.folder)
+    size = sized(options.models, options)
+    length = options.prompt + options.tokens + 1
+    model = models.loaded(size, length, folder / "model.safetensors")
+    prompt = models.prompt_of(size, options.prompt)
+    theirs = folder / "eager.npy"
+    forced = None if engine == "eager" else np.load(theirs).argmax(1)
+    peer = peers.PEERS[engine](model, length, bits, folder)
+    logits = peers.checked(peer, prompt, forced, options.tokens + 1)
+    if forced is None:
+        np.save(theirs, logits)
+    exact = np.load(theirs)
+    print(
+        json.dumps({
+            "off": float(np.abs(logits - exact).max() / exact.std()),
+            "same": int((logits.argmax(1) == exact.argmax(1)).sum()),
+            "nbytes": peer.nbytes,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        }),
+        flush=True,
+    )  # fmt: skip
+    tokens = exact.argmax(1)[: options.tokens]
+    for _ in sys.stdin:
+        print(json.dumps(peers.timed(peer, prompt, tokens)), flush=True)
 
 
-def copied() -> float:
-    """GB/s that all threads copy, read and written bytes together: the best of several."""
+def sized(name: str, options: argparse.Namespace) -> Any:
+    """The model, with as many layers as the options say."""
+    import language_models as models
+
+    size = models.SIZES[name]
+    return evolve(size, layers=options.layers) if options.layers else size
+
+
+# --- in the benchmark's own ------------------------------------------------------------------------------
+
+
+class Child:
+    """A peer's process; `error` says why there is none, or no more."""
+
+    def __init__(self, name: str, model: str, options: argparse.Namespace, folder: Path) -> None:
+        self.error = missing(name)
+        self.prompts: list[float] = []
+        self.steps: list[float] = []
+        self.found: Mapping[str, Any] = {}
+        if self.error:
+            return
+        words = [f"--{key}={getattr(options, key)}" for key in ("layers", "prompt", "tokens")]
+        self._log = folder / f"{name}.log"
+        with self._log.open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, f"--serve={name}", f"--models={model}", f"--folder={folder}", *words],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=affinity.anywhere,
+            )  # fmt: skip
+        self.found = self._answer() or {}
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(("{", "[")):  # engines may talk
+                return json.loads(line)
+        self._process.wait()
+        lines = [x for x in self._log.read_text(encoding="utf-8").splitlines() if x.strip()]
+        self.error = (lines or ["it has ended without a word"])[-1][:200].replace("|", "/")
+        return None
+
+    def turn(self) -> None:
+        """Measures once more."""
+        if self.error:
+            return
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        answer = self._answer()
+        if answer is not None:
+            self.prompts.append(answer[0])
+            self.steps.append(median(answer[1]))
+
+    def close(self) -> None:
+        """Ends the process."""
+        if not self.error:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait()
+
+
+def missing(name: str) -> str:
+    """What a peer needs and isn't there; nothing where all is."""
+    engine, bits = name.split(" ")
+    packages = NEEDS[engine] + (("nncf",) if engine == "openvino" and bits != "f32" else ())
+    absent = [one for one in packages if importlib.util.find_spec(one) is None]
+    return f"without {', '.join(absent)}" if absent else ""
+
+
+def streamed() -> float:
+    """GB/s that all threads read, or read and write together: the best of several, and of both."""
     threads = int(os.environ.get("OMP_NUM_THREADS", "0")) or os.cpu_count() or 1
     pairs = [(np.ones(1 << 25, np.float32), np.zeros(1 << 25, np.float32)) for _ in range(threads)]
-    best = np.inf
-    for _ in range(5):
-        workers = [threading.Thread(target=np.copyto, args=(b, a)) for a, b in pairs]
+
+    def seconds(work: Any) -> float:
+        workers = [threading.Thread(target=work, args=pair) for pair in pairs]
         start = perf_counter()
         for one in workers:
             one.start()
         for one in workers:
             one.join()
-        best = min(best, perf_counter() - start)
+        return perf_counter() - start
+
+    def read(a: np.ndarray, b: np.ndarray) -> None:
+        for place in range(0, a.size, 1 << 13):  # short enough that each thread stays one
+            np.dot(a[place : place + (1 << 13)], b[place : place + (1 << 13)])
+
+    best = min(min(seconds(lambda a, b: np.copyto(b, a)), seconds(read)) for _ in range(5))
     return sum(2 * a.nbytes for a, _ in pairs) / best / 1e9
 
 
-def asked(peer: str, options: argparse.Namespace) -> dict[str, Any]:
-    """What a process of its own has found; `error` where there is nothing."""
-    package = NEEDS.get(peer, "torch")
-    if importlib.util.find_spec(package) is None:
-        return {"error": f"{package} is not installed"}
-    if peer == "llama_cpp":
-        return {"error": "it takes files of GGUF alone, and nobody has written this model as one"}
-    words = [f"--{name}={getattr(options, name)}" for name in ("layers", "width", "prompt", "tokens")]
-    run = subprocess.run(
-        [sys.executable, __file__, f"--measure={peer}", *words],
-        capture_output=True, text=True, check=False, preexec_fn=affinity.anywhere, timeout=1200,
-    )  # fmt: skip
-    if run.returncode:
-        return {"error": run.stderr.strip().splitlines()[-1][:200]}
-    return json.loads(run.stdout.splitlines()[-1])
+def measured(model: str, options: argparse.Namespace) -> Iterator[str]:
+    """The lines of a model: what it is, and a table."""
+    import language_models as models
+
+    stream = streamed()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        length = options.prompt + options.tokens + 1
+        models.written(sized(model, options), length, folder / "model.safetensors")
+        names = [one.strip() for one in options.peers.split(",")]
+        children = {one: Child(one, model, options, folder) for one in ["eager f32", *names]}
+        for _ in range(options.turns):
+            for child in children.values():
+                child.turn()
+        stream = max(stream, streamed())
+        for child in children.values():
+            child.close()
+    yield f"### {model}"
+    yield ""
+    size = sized(model, options)
+    millions = children["eager f32"].found.get("parameters", 0) / 1e6
+    yield (
+        f"{size.architecture}, {millions:.0f} million parameters, {size.layers} layers of width {size.width}; a "
+        f"prompt of {options.prompt} tokens and {options.tokens} after it; all threads stream {stream:.1f} GB/s."
+    )
+    yield ""
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|" + "---|" * len(COLUMNS)
+    for one in names:
+        yield f"| {' | '.join(row(one, children, stream, options))} |"
+    yield ""
+
+
+def row(name: str, children: Mapping[str, Child], stream: float, options: argparse.Namespace) -> list[str]:
+    """The cells of a peer."""
+    engine, bits = name.split(" ")
+    child = children[name]
+    count = options.tokens + 1
+    wrong = refused(child, bits, count)
+    if wrong:
+        return [bits, engine, wrong, *[""] * (len(COLUMNS) - 3)]
+    step, prompt = min(child.steps), min(child.prompts)
+
+    def against(other: str) -> str:
+        their = children.get(other)
+        right = their is not None and not refused(their, other.split(" ")[1], count)
+        return f"{min(their.steps) / step:.2f}" if right and their is not None else ""
+
+    speed = child.found["nbytes"] / step / 1e9
+    return [
+        bits,
+        engine,
+        f"{options.prompt / prompt:.0f}",
+        f"{1 / step:.1f}",
+        against("eager f32"),
+        against(f"llama_cpp {bits}"),
+        f"{speed:.1f}",
+        f"{speed / stream:.0%}",
+        f"{child.found['same']} of {count}",
+        f"{child.found['off']:.1g}",
+    ]
+
+
+def refused(child: Child, bits: str, count: int) -> str:
+    """Why a peer is not compared; nothing where it is."""
+    if child.error:
+        return child.error
+    off = child.found["off"]
+    if not off <= BOUNDS[bits]:
+        return f"its logits are off by {off:.2g} deviations, and not compared"
+    if bits == "f32" and child.found["same"] != count:
+        return "its tokens are not those of eager torch, and not compared"
+    return "" if child.steps and math.isfinite(min(child.steps)) else "it has ended"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--peers", default="ours,ours bf16,ours s8,compile,eager,openvino,llama_cpp")
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--width", type=int, default=640)
+    parser.add_argument("--models", default="llama,qwen")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--layers", type=int, default=0, help="other than the model's")
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--markdown", type=Path, default=None)
-    parser.add_argument("--measure", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sizes = {
-        "words": 16000, "width": options.width, "hidden": options.width * 27 // 10, "layers": options.layers,
-        "heads": options.width // 64, "shared": options.width // 128,
-    }  # fmt: skip
-    if options.measure:
-        print(json.dumps(measured(options.measure, sizes, options.prompt, options.tokens)))
+    if options.serve:
+        serve(options.serve, options)
         return
-    stream = copied()
-    results = {peer: asked(peer, options) for peer in options.peers.split(",")}
-    eager = results.get("eager", {})
-    lines = [
-        "| | prompt, tokens/s | decode, tokens/s | against eager | GB/s of f32 weights | tokens as eager's |",
-        "|---|---|---|---|---|---|",
-    ]
-    for peer, found in results.items():
-        if "error" in found:
-            lines.append(f"| {peer} | {found['error']} | | | | |")
-            continue
-        same = [a == b for a, b in zip(found["tokens"], eager.get("tokens", ()), strict=False)]
-        rounded = peer in ("ours bf16", "ours s8")
-        if not (rounded or all(same)):
-            lines.append(
-                f"| {peer} | its tokens are not those of eager torch, so it is not compared | | | | |"
-            )
-            continue
-        ratio = f"{eager['step'] / found['step']:.2f}" if "step" in eager else ""
-        speed = "" if rounded else f"{found['bytes'] / found['step'] / 1e9:.1f}"
-        cells = [f"{options.prompt / found['prompt']:.0f}", f"{1 / found['step']:.1f}", ratio, speed]
-        lines.append(f"| {peer} | {' | '.join(cells)} | {sum(same)} of {len(same)} |")
-    told = f"\nThe machine copies {stream:.1f} GB/s, {options.layers} layers of width {options.width}.\n"
-    print("\n".join([*lines, told]))
-    if options.markdown is not None:
-        options.markdown.write_text("\n".join(["# A language model", "", *lines, told]), encoding="utf-8")
+    facts = {**environment(), "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count()))}
+    facts |= {name: installed(name) for name in ("transformers", "openvino", "nncf", "llama_cpp_python")}
+    lines = ["# Language models", "", ", ".join(f"{n} {v}" for n, v in facts.items()) + ".", ""]
+    for model in options.models.split(","):
+        lines += measured(model, options)
+        print("\n".join(lines), flush=True)
+        if options.markdown is not None:
+            options.markdown.write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
