@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 
+import language_figures
 import onednn_graph as og
 import rank_figures
 from attrs import frozen
@@ -242,6 +243,13 @@ def cold_start(machine: Machine) -> Iterator[Ratios]:
         yield Ratios("process to first result, from ONNX", "onnxruntime", values)
 
 
+def language(machine: Machine) -> Iterator[Ratios]:
+    """Single tokens of language models."""
+    rows = machine.rows("A language model, two threads", "model", "decode, tokens/s")
+    for bits, against, values in language_figures.speeds(rows):
+        yield Ratios(f"tokens of a language model, weights in {bits}", against, values)
+
+
 COLUMNS = ("their time ÷ ours", "against", "geometric mean", "least", "most", "of")
 
 
@@ -259,7 +267,7 @@ def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
 def every(machine: Machine) -> Iterator[Ratios]:
     """All that there is on a page."""
     first, *others = GRADIENTS
-    for part in (models, graphs, training, torch_compile):
+    for part in (models, graphs, training, torch_compile, language):
         yield from part(machine)
     yield from weight_gradients(machine, first)
     for title in others:

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -51,6 +51,7 @@ NEEDS = {
 }
 """Engine → packages that it needs."""
 COLUMNS = (
+    "model",
     "weights",
     "engine",
     "prompt, tokens/s",
@@ -189,37 +190,29 @@ def streamed() -> float:
     return sum(2 * a.nbytes for a, _ in pairs) / best / 1e9
 
 
-def measured(model: str, options: argparse.Namespace) -> Iterator[str]:
-    """The lines of a model: what it is, and a table."""
+def measured(model: str, options: argparse.Namespace) -> tuple[str, list[list[str]]]:
+    """What a model is, and the rows of its peers."""
     import language_models as models
 
-    stream = streamed()
+    stream, size = streamed(), sized(model, options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         length = options.prompt + options.tokens + 1
-        models.written(sized(model, options), length, folder / "model.safetensors")
+        models.written(size, length, folder / "model.safetensors")
         names = [one.strip() for one in options.peers.split(",")]
-        children = {one: Child(one, model, options, folder) for one in ["eager f32", *names]}
+        children = {one: Child(one, model, options, folder) for one in dict.fromkeys(("eager f32", *names))}
         for _ in range(options.turns):
             for child in children.values():
                 child.turn()
         stream = max(stream, streamed())
         for child in children.values():
             child.close()
-    yield f"### {model}"
-    yield ""
-    size = sized(model, options)
     millions = children["eager f32"].found.get("parameters", 0) / 1e6
-    yield (
-        f"{size.architecture}, {millions:.0f} million parameters, {size.layers} layers of width {size.width}; a "
-        f"prompt of {options.prompt} tokens and {options.tokens} after it; all threads stream {stream:.1f} GB/s."
+    told = (
+        f"{model}: {size.architecture}, {millions:.0f} million parameters, {size.layers} layers of width {size.width}; "
+        f"all threads stream {stream:.1f} GB/s."
     )
-    yield ""
-    yield f"| {' | '.join(COLUMNS)} |"
-    yield "|" + "---|" * len(COLUMNS)
-    for one in names:
-        yield f"| {' | '.join(row(one, children, stream, options))} |"
-    yield ""
+    return told, [[model, *row(one, children, stream, options)] for one in names]
 
 
 def row(name: str, children: Mapping[str, Child], stream: float, options: argparse.Namespace) -> list[str]:
@@ -229,7 +222,7 @@ def row(name: str, children: Mapping[str, Child], stream: float, options: argpar
     count = options.tokens + 1
     wrong = refused(child, bits, count)
     if wrong:
-        return [bits, engine, wrong, *[""] * (len(COLUMNS) - 3)]
+        return [bits, engine, wrong, *[""] * (len(COLUMNS) - 4)]
     step, prompt = min(child.steps), min(child.prompts)
 
     def against(other: str) -> str:
@@ -281,12 +274,22 @@ def main() -> None:
         return
     facts = {**environment(), "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count()))}
     facts |= {name: installed(name) for name in ("transformers", "openvino", "nncf", "llama_cpp_python")}
-    lines = ["# Language models", "", ", ".join(f"{n} {v}" for n, v in facts.items()) + ".", ""]
+    told = [
+        "# Language models",
+        "",
+        ", ".join(f"{name} {value}" for name, value in facts.items()) + ".",
+        "",
+        f"A prompt of {options.prompt} tokens and {options.tokens} after it, one by one; shortest times.",
+    ]
+    rows = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
     for model in options.models.split(","):
-        lines += measured(model, options)
-        print("\n".join(lines), flush=True)
+        what, found = measured(model, options)
+        told.append(what)
+        rows += [f"| {' | '.join(cells)} |" for cells in found]
+        text = "\n".join([*told, "", *rows, ""])
+        print(text, flush=True)
         if options.markdown is not None:
-            options.markdown.write_text("\n".join(lines), encoding="utf-8")
+            options.markdown.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ SIZES = {
     "qwen tiny": Size("Qwen2", 320, 128, 256, 2, 4, 2, tied=True),
 }
 """Some 100 to 150 million parameters, and as small as can be."""
+
+
+def cached_by(model: Any, cache: object) -> dict[str, object]:
+    """The cache as an argument of the model, whose name differs between versions of transformers."""
+    known = inspect.signature(model.forward).parameters
+    return {"cache" if "cache" in known else "past_key_values": cache}
 
 
 def configured(size: Size, length: int) -> Any:
@@ -117,14 +124,8 @@ class _Grown(_Rows):
 
 def _logits(model: Any, ids: torch.Tensor, at: torch.Tensor, cache: _Rows, length: int) -> torch.Tensor:
     mask = (at[:, None] >= torch.arange(length))[None, None]
-    made = model(
-        ids,
-        past_key_values=cache,
-        attention_mask=mask,
-        position_ids=at[None],
-        logits_to_keep=1,
-        use_cache=True,
-    )
+    more = cached_by(model, cache)
+    made = model(ids, attention_mask=mask, position_ids=at[None], logits_to_keep=1, use_cache=True, **more)
     return made.logits[:, -1]
 
 

@@ -12,6 +12,7 @@ import language_models as models
 import numpy as np
 import torch
 from attrs import define
+from transformers import DynamicCache
 
 Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From tokens (L,) at positions (L,) to the logits behind the last one, (words,)."""
@@ -41,16 +42,14 @@ def weights_bytes(model: Any) -> int:
 def eager(model: Any, length: int, bits: str, folder: Path) -> Peer:
     """Torch, with transformers' own cache."""
     del length, bits, folder
-    cache: list[Any] = [None]
+    caches = [DynamicCache()]
 
     def step(ids: np.ndarray, at: np.ndarray) -> np.ndarray:
         if not at[0]:
-            cache[0] = None
+            caches[0] = DynamicCache()
+        more = models.cached_by(model, caches[0])
         with torch.no_grad():
-            made = model(
-                torch.from_numpy(ids)[None], past_key_values=cache[0], use_cache=True, logits_to_keep=1
-            )
-        cache[0] = made.past_key_values
+            made = model(torch.from_numpy(ids)[None], use_cache=True, logits_to_keep=1, **more)
         return made.logits[0, -1].numpy()
 
     return Peer(step, weights_bytes(model))
