@@ -243,13 +243,6 @@ def cold_start(machine: Machine) -> Iterator[Ratios]:
         yield Ratios("process to first result, from ONNX", "onnxruntime", values)
 
 
-def language(machine: Machine) -> Iterator[Ratios]:
-    """Single tokens of language models."""
-    rows = machine.rows("A language model, two threads", "model", "decode, tokens/s")
-    for bits, against, values in language_figures.speeds(rows):
-        yield Ratios(f"tokens of a language model, weights in {bits}", against, values)
-
-
 COLUMNS = ("their time ÷ ours", "against", "geometric mean", "least", "most", "of")
 
 
@@ -267,12 +260,13 @@ def _by_machine(parts: Callable[[Machine], Iterator[Ratios]]) -> str:
 def every(machine: Machine) -> Iterator[Ratios]:
     """All that there is on a page."""
     first, *others = GRADIENTS
-    for part in (models, graphs, training, torch_compile, language):
+    for part in (models, graphs, training, torch_compile):
         yield from part(machine)
     yield from weight_gradients(machine, first)
     for title in others:
         yield from weight_gradients(machine, title, tuned=False)
     yield from cold_start(machine)
+    yield from (Ratios(*found) for found in language_figures.speeds(machine.tables(language_figures.TITLE)))
 
 
 def speed() -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+TITLE = "A language model, two threads"
+"""Of the section of a page of results."""
 ENGINES = {"eager": "eager torch", "openvino": "OpenVINO", "llama_cpp": "llama.cpp"}
 """Engine in the table → what it is called elsewhere."""
 
 
-def speeds(rows: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Type of the weights, against whom, and the speed of ours divided by theirs, by model; both have as many bits."""
+def speeds(tables: Iterable[Sequence[Mapping[str, str]]]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """What was run, against whom, and the speed of ours ÷ theirs by model; weights of both have as many bits."""
+    rows = [row for table in tables for row in table]
     found = {
         (row["model"], row["weights"], row["engine"]): float(row["decode, tokens/s"])
         for row in rows
@@ -23,4 +26,4 @@ def speeds(rows: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str, dict[s
                 if (own, ours) == (bits, "ours") and (model, bits, engine) in found
             }
             if values:
-                yield bits, against, values
+                yield f"tokens of a language model, weights in {bits}", against, values

@@ -100,6 +100,24 @@ def test_a_page_is_renewed_after_each_part(tmp_path, monkeypatch):
     assert filled == [[]]
 
 
+def test_tokens_of_language_models_are_compared_at_equal_bits():
+    head = ("model", "weights", "engine", "decode, tokens/s")
+    cells = [
+        ("a", "f32", "ours", "6.0"),
+        ("a", "f32", "eager", "2.0"),
+        ("b", "f32", "ours", "8.0"),
+        ("b", "f32", "eager", "4.0"),
+        ("a", "s8", "ours", "3.0"),
+        ("a", "s8", "llama_cpp", ""),  # left out there
+        ("a", "s8", "openvino", "12.0"),
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in (head, *cells)]
+    lines.insert(1, "|---|---|---|---|")
+    machine = figures.Machine("X", Path("x.md"), {tool.PARTS[-1].title: "\n".join(lines)})
+    found = [(one.what[-3:], one.against, dict(one.values)) for one in figures.every(machine)]
+    assert found == [("f32", "eager torch", {"a": 3, "b": 2}), (" s8", "OpenVINO", {"a": 0.25})]
+
+
 # --- kinds of machine ------------------------------------------------------------------------------------
 
 
