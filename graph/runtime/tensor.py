@@ -15,13 +15,13 @@ from ...ops.errors import (
     OutOfMemoryError,
     ShapeError,
 )
-from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
 from ..model.logical_tensor import LayoutType, LogicalTensor, format_shape, may_overlap
 from ..model.numpy_types import itemsize
 from .arrays import Array, as_array, numpy_type
 from .engine import Engine, check_engine, default_engine
 from .layouts import LayoutHandle, check_buffer
+from .misfits import fits, way_to_fit
 
 
 def allocate(tensor: LogicalTensor, what: str = "") -> Array:
@@ -64,14 +64,13 @@ def check_array(array: Array, tensor: LogicalTensor, what: str) -> None:
             f"{what} must be an array of {tensor.data_type.value} (NumPy {expected}), got {array.dtype}; "
             f"convert it with .astype({expected.name!r})"
         )
-    fits = tensor.shape is None or (
-        len(array.shape) == len(tensor.shape)
-        and all(want in (UNKNOWN_DIM, have) for have, want in zip(array.shape, tensor.shape, strict=True))
-    )
-    if not fits:
+    if not fits(array.shape, tensor.shape):
+        way = (
+            way_to_fit(array.shape, tensor.shape)
+            or "pass an array of that shape, or describe the tensor anew"
+        )
         raise ShapeError(
-            f"{what} must have shape {format_shape(tensor.shape)}, got {list(array.shape)}; pass an array of "
-            "that shape, or describe the tensor anew"
+            f"{what} must have shape {format_shape(tensor.shape)}, got {list(array.shape)}; {way}"
         )
 
 

@@ -15,9 +15,10 @@ from ..precision.inference import evaluating
 from ..runtime.arrays import Array
 from ..runtime.caching import BoundedCache
 from ..runtime.parameter import Parameter
+from .batch_checks import check_batch, check_batches, telling_lengths
 from .meeting import meeting
 from .metrics import Means, Metric
-from .program import PREFIX, Feeds, Shapes, arrays_by_name, batch_size, check_batch
+from .program import PREFIX, Feeds, Shapes, arrays_by_name, batch_size
 from .scores import check_names
 from .settings import Settings
 from .source import Source, with_parameters
@@ -63,6 +64,11 @@ class Evaluation:
         found = self.parameters(ema=ema)
         return with_parameters(self._source.graph, found) if found else self._source.graph
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Of the graph."""
+        return self._source.graph.input_names
+
     def evaluate(self, feeds: Feeds, *, ema: bool = False) -> Results:
         """See `Trainer.evaluate`."""
         return self._run(arrays_by_name(self._source.graph, feeds), ema)[0]
@@ -77,6 +83,7 @@ class Evaluation:
         self.check_metrics("validate: metrics", wanted)
         means, comm, examples = Means(), self._settings.comm, 0.0
         with meeting(comm, "Trainer.validate") as brought:
+            check_batches(batches, "validate: batches", self.input_names)
             brought.value = (*wanted, ema) if ema else tuple(wanted)
             for feeds in batches:
                 arrays = arrays_by_name(self._source.graph, feeds)
@@ -117,9 +124,11 @@ class Evaluation:
         """
         check_batch(self._source.inputs, arrays)
         names = frozenset(arrays)
-        shapes = tuple(sorted((name, a.shape) for name, a in arrays.items())) if self._source.template else ()
-        model, loss = self._models.get((names, shapes, ema), lambda: self._model(names, shapes, ema))
-        found = model(dict(arrays))
+        sizes = {name: a.shape for name, a in arrays.items()}
+        shapes = tuple(sorted(sizes.items())) if self._source.template else ()
+        with telling_lengths(self._source, sizes):
+            model, loss = self._models.get((names, shapes, ema), lambda: self._model(names, shapes, ema))
+            found = model(dict(arrays))
         if WEIGHT not in found:
             return found, None, loss
         return found.without(WEIGHT), float(found[WEIGHT].reshape(())), loss

@@ -20,6 +20,7 @@ from ..compile.signature import Results
 from ..runtime.arrays import Array
 from ..runtime.callers import outside
 from ..runtime.progress import bar
+from .batch_checks import check_batches
 from .callbacks import Callback, Epoch, Listener, StepDone
 from .evaluation import Evaluation
 from .meeting import meeting
@@ -61,6 +62,11 @@ class Fitting:
     ) -> list[Epoch]:
         """See `Trainer.fit`."""
         with meeting(self._comm, "Trainer.fit") as brought:
+            for what, given in (("batches", batches), ("validation", validation)):
+                if given is not None and not callable(
+                    given
+                ):  # what goes wrong here needs no epoch to be seen
+                    check_batches(given, what, self._evaluation.input_names)
             count = _count(epochs, "epochs")
             start = None if first is None else _count(first, "first")
             _check_metrics("metrics", metrics)
@@ -127,7 +133,7 @@ class Fitting:
     ) -> bool:
         """The rest of the epoch; whether a callback has ended it before."""
         with self._telling():
-            feeding = batches_of(batches, progress.epoch, "batches")
+            feeding = batches_of(batches, progress.epoch, "batches", self._evaluation.input_names)
             known = length_hint(feeding, -1)
             iterator = _from(feeding, progress.batch)
         begun, before, stop = perf_counter(), progress.seconds, False
@@ -184,7 +190,6 @@ class Fitting:
         while True:
             with self._telling():
                 feeds = next(iterator, END)
-                _check_batch(feeds)
             if feeds is END:
                 return
             yield feeds
@@ -209,7 +214,7 @@ class Fitting:
     ) -> Epoch:
         found: Mapping[str, float] = {}
         if validation is not None:
-            feeding = batches_of(validation, progress.epoch, "validation")
+            feeding = batches_of(validation, progress.epoch, "validation", self._evaluation.input_names)
             found = self._evaluation.validate(feeding, metrics, ema=ema)
         mean = None if self._comm is None else self._comm.mean
         return Epoch(
@@ -248,15 +253,6 @@ class Fitting:
         intervals = np.array(own if self._leads else np.zeros(int(size[0])), np.int64)
         self._comm.broadcast([intervals])
         return intervals.tolist()
-
-
-def _check_batch(batch: object) -> None:
-    if isinstance(batch, list | tuple):
-        raise ArgumentTypeError(
-            "a batch must be a mapping from names of inputs to arrays, got a "
-            f"{type(cast('object', batch)).__name__}; give fit(FromTorch(batches, [name of each array])), and for "
-            "enumerate(…) what is in it"
-        )
 
 
 def _check_metrics(what: str, metrics: object) -> None:
@@ -321,8 +317,12 @@ def _from(batches: Iterable[Feeds], done: int) -> Iterator[Feeds]:
     return iterator
 
 
-def batches_of(batches: Batches, number: int, what: str) -> Iterable[Feeds]:
+def batches_of(batches: Batches, number: int, what: str, names: Sequence[str] = ()) -> Iterable[Feeds]:
     """The batches of an epoch.
+
+    Args:
+        what: the argument, for errors.
+        names: of the inputs, for errors.
 
     Raises:
         ArgumentTypeError: they are none, or one alone.
@@ -338,11 +338,7 @@ def batches_of(batches: Batches, number: int, what: str) -> Iterable[Feeds]:
                 f"({error})"
             ) from None
     found = cast("object", batches(number) if callable(batches) else batches)
-    if isinstance(found, Mapping) or not isinstance(found, Iterable):
-        raise ArgumentTypeError(
-            f"{what} must be a sequence of mappings from names to arrays, or a function from the number of the epoch "
-            f"to one, got {format_value(cast('object', found))}; write [feeds] for one batch"
-        )
+    check_batches(found, what, names)
     return cast("Iterable[Feeds]", found)
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, ShapeError, nearest
-from ...ops.schema import UNKNOWN_DIM, format_shape
+from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.schema import UNKNOWN_DIM
 from ...ops.values import format_value
 from ..compile.compiled_graph import CompiledGraph
 from ..graph import Graph
@@ -33,9 +33,10 @@ def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
         ArgumentError: the graph has no such input.
     """
     if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        example = ", ".join(f"{name!r}: …" for name in graph.input_names)
         raise ArgumentTypeError(
-            f"feeds must be a mapping from names of inputs to arrays, {{{example}}}, got a {type(feeds).__name__}"
+            f"feeds must be a mapping from names of inputs to arrays, {feeds_like(graph.input_names)}, got a "
+            f"{type(feeds).__name__}; name each array, or give batches of tuples as FromTorch(batches, "
+            f"{list(graph.input_names)}), and of enumerate(…) what is in it"
         )
     names = graph.input_names
     found: dict[str, Array] = {}
@@ -50,6 +51,11 @@ def arrays_by_name(graph: Graph, feeds: Feeds) -> dict[str, Array]:
     return found
 
 
+def feeds_like(names: Sequence[str]) -> str:
+    """What feeds look like, for errors."""
+    return "{" + ", ".join(f"{name!r}: …" for name in names) + "}"
+
+
 def batch_size(inputs: Sequence[LogicalTensor], arrays: Mapping[str, Array]) -> int:
     """How many examples a batch has: along the first axis of the first input for which its size is open.
 
@@ -59,28 +65,6 @@ def batch_size(inputs: Sequence[LogicalTensor], arrays: Mapping[str, Array]) -> 
     given = [(t.shape, arrays[label(t)]) for t in inputs if label(t) in arrays]
     lengths = [(shape is None or shape[0] == UNKNOWN_DIM, len(a)) for shape, a in given if a.ndim]
     return next((size for is_open, size in lengths if is_open), lengths[0][1] if lengths else 1)
-
-
-def check_batch(inputs: Sequence[LogicalTensor], arrays: Mapping[str, Array]) -> None:
-    """Says what to do where a batch is of another length than the graph is for, as the last one of an epoch is.
-
-    Raises:
-        ShapeError: one is.
-    """
-    batch = next((t.shape[0] for t in inputs if t.shape), UNKNOWN_DIM)
-    for tensor in inputs:
-        array, shape = arrays.get(label(tensor)), tensor.shape
-        if array is None or not shape or len(shape) != array.ndim or shape[0] in (UNKNOWN_DIM, len(array)):
-            continue
-        if shape[0] != batch:  # no axis of examples
-            continue
-        if all(want in (UNKNOWN_DIM, have) for want, have in zip(shape[1:], array.shape[1:], strict=True)):
-            shorter = "leave a shorter last batch out by Loader(…, drop_last=True), or "
-            raise ShapeError(
-                f"input {label(tensor)!r} is for batches of {shape[0]}, shape {format_shape(shape)}, got one of "
-                f"{len(array)}; {shorter if len(array) < shape[0] else ''}make the input of shape "
-                f"{[UNKNOWN_DIM, *shape[1:]]}, whose size is open"
-            )
 
 
 def add_variable(graph: Graph, name: str, parameter: Parameter) -> LogicalTensor:

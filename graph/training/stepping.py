@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ResourceError, SkippedStepWarning
+from ...ops.errors import ArgumentError, ResourceError, ShapeError, SkippedStepWarning
 from ...ops.values import one_line
 from ..compile.options import Tune
 from ..compile.signature import Results
@@ -20,11 +20,12 @@ from ..runtime.callers import outside
 from ..runtime.interrupts import held_back
 from .accumulation import LOSS, TOTAL, numbers
 from .agreement import agree
+from .batch_checks import check_batch, telling_lengths, unequal
 from .diagnosis import cause
 from .ema import Averages
 from .hyperparameters import learning_rate
 from .meeting import Meeting, meeting
-from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, batch_size, check_batch, ids_read
+from .program import PREFIX, Feeds, Program, Shapes, arrays_by_name, batch_size, ids_read
 from .settings import Precision, Settings
 from .source import Source
 from .state import State
@@ -80,13 +81,17 @@ class Stepping:
         with self._meeting() as brought:
             arrays = arrays_by_name(self._source.graph, feeds)
             check_batch(self._source.inputs, arrays)
-            size = self.examples(arrays)
+            size, sizes = self.examples(arrays), {name: a.shape for name, a in arrays.items()}
+            told = "" if size else unequal(self._source.inputs, sizes)
+            if told:
+                raise ShapeError(told)
             if not size and self._settings.comm is None and limit == 1:  # else others may have some
                 raise ArgumentError(
                     "Trainer.step: the batch has no examples, so that its loss is the mean of nothing; leave it out"
                 )
-            shapes = tuple(sorted((name, a.shape) for name, a in arrays.items()))
-            step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
+            shapes = tuple(sorted(sizes.items()))
+            with telling_lengths(self._source, sizes):
+                step, program = self.programs.get((shapes, outputs), lambda: self.program(shapes, outputs))
             given = self._numbers(step) | ({} if step.update is not None else numbers(size))
             program.take(arrays, given)
             brought.value, brought.weight = _compared(step, given), size

@@ -226,7 +226,7 @@ def generator() -> Iterator[Feeds]:
         ({"batches": FIRST}, og.ArgumentTypeError, r"batches must be a sequence .* write \[feeds\] for one batch"),
         ({"batches": 3}, og.ArgumentTypeError, "batches must be a sequence of mappings"),
         ({"batches": lambda: [FIRST]}, og.ArgumentTypeError, "must be a function of the number of the epoch, lambda"),
-        ({"batches": [(FIRST["x"], FIRST["labels"])]}, og.ArgumentTypeError, r"got a tuple; give fit\(FromTorch\("),
+        ({"batches": [(FIRST["x"], FIRST["labels"])]}, og.ArgumentTypeError, r"got a tuple; .* as FromTorch\(batches"),
         ({"batches": [None]}, og.ArgumentTypeError, "feeds must be a mapping"),
         ({"callbacks": print}, og.ArgumentTypeError, r"callbacks must be a list, .*; write \[callback\] for one"),
         ({"callbacks": [3]}, og.ArgumentTypeError, "a Callback or a function of an Epoch, got 3"),

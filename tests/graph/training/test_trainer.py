@@ -471,7 +471,7 @@ def _step(**feeds: Any) -> None:
         (lambda: _step(x=X, y=Y, z=X), og.ArgumentError, "no input 'z'"),
         (lambda: _step(x=X, y=Y.astype(np.float64)), og.DataTypeError, "input 'y'"),
         (lambda: _step(x=X, y=Y.T), og.ShapeError, "'y'"),
-        (lambda: _step(x=X, y=Y[:1]), og.ShapeError, r"\[4, 2\], got \[1, 2\]"),
+        (lambda: _step(x=X, y=Y[:1]), og.ShapeError, "got 4 of 'x', 1 of 'y'"),
         (
             lambda: _classes(np.array([0, 1, 1, 2])),
             og.ArgumentError,
@@ -485,7 +485,7 @@ def _step(**feeds: Any) -> None:
         (
             lambda: _classes(np.array([0, 1, 1])),
             og.ShapeError,
-            r"^cross_entropy: labels 'y' must have the shape .*, \[4\], got \[3\]; give as many labels as examples",
+            "^all inputs must have as many examples, got 4 of 'x', 3 of 'y'; give each example",
         ),
         (lambda: _ignoring("s64", 0.5), og.ArgumentTypeError, "ignore_index must be an integer"),
         (lambda: _ignoring("f32", 0), og.ArgumentTypeError, "and labels s32 or s64"),
