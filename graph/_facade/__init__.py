@@ -40,6 +40,8 @@ from onednn_graph.graph.compile.signature import Bound, Results
 from onednn_graph.graph.compile.trials import Choices
 from onednn_graph.graph.functions import op_functions as _functions
 from onednn_graph.graph.functions.eager import run_op
+from onednn_graph.graph.functions.keywords import tell_of as _tell_of
+from onednn_graph.graph.functions.keywords import telling as _telling
 from onednn_graph.graph.graph import Graph
 from onednn_graph.graph.model.fpmath import FpmathMode
 from onednn_graph.graph.model.logical_tensor import LayoutType, LogicalTensor, PropertyType
@@ -86,7 +88,7 @@ else:
         """What is imported or made at its first use: `_LATER`, functions of ops, the version. Former names warn."""
         if name in _LATER:
             module = _import_module(_LATER[name])
-            found = getattr(module, name, module)
+            found = _telling(getattr(module, name, module))
             globals()[name] = found
             return found
         if name == "__version__":
@@ -203,4 +205,5 @@ __all__ = [
     "training",
     "use_library",
 ]
+_tell_of(globals(), [name for name in __all__ if name not in _LATER])
 __all__ += _functions.__all__

@@ -5,6 +5,7 @@ import typing as _typing
 from onednn_graph._near import refusing as _refusing
 from onednn_graph.backends.numpy.custom import register_op, unregister_op
 from onednn_graph.backends.numpy.kernels import Kernel
+from onednn_graph.graph.functions.keywords import tell_of as _tell_of
 from onednn_graph.graph.gradients.context import GradientContext
 from onednn_graph.graph.gradients.rules import GradientRule, register_gradient
 from onednn_graph.ops.attributes import (
@@ -49,5 +50,6 @@ __all__ = [
     "unregister_op",
 ]
 
+_tell_of(globals(), __all__)
 if not _typing.TYPE_CHECKING:
     __getattr__ = _refusing(__name__, __all__)

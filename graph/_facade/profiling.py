@@ -5,6 +5,7 @@ import typing as _typing
 from onednn_graph._near import refusing as _refusing
 from onednn_graph.graph.compile.record import Explanations
 from onednn_graph.graph.compile.report import Report
+from onednn_graph.graph.functions.keywords import tell_of as _tell_of
 from onednn_graph.graph.pictures.profile import Profile, profile
 from onednn_graph.graph.runtime.executable import (
     Considered,
@@ -44,5 +45,6 @@ __all__ = [
     "profile",
 ]
 
+_tell_of(globals(), __all__)
 if not _typing.TYPE_CHECKING:
     __getattr__ = _refusing(__name__, __all__)

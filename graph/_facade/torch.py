@@ -3,6 +3,7 @@
 import typing as _typing
 
 from onednn_graph._near import refusing as _refusing
+from onednn_graph.graph.functions.keywords import tell_of as _tell_of
 from onednn_graph.graph.torch_compile.backend import backend
 from onednn_graph.graph.torch_compile.mishaps import HandedToTorchWarning
 from onednn_graph.graph.torch_compile.options import Options
@@ -20,5 +21,6 @@ __all__ = [
     "report",
 ]
 
+_tell_of(globals(), ["Options", "Report", "refresh", "report"])
 if not _typing.TYPE_CHECKING:
     __getattr__ = _refusing(__name__, __all__)

@@ -3,6 +3,7 @@
 import typing as _typing
 
 from onednn_graph._near import refusing as _refusing
+from onednn_graph.graph.functions.keywords import tell_of as _tell_of
 from onednn_graph.graph.training.adaptive import LAMB, Adagrad, Lion, RMSprop
 from onednn_graph.graph.training.callbacks import (
     Callback,
@@ -130,5 +131,6 @@ __all__ = [
     "triplet_margin",
 ]
 
+_tell_of(globals(), __all__)
 if not _typing.TYPE_CHECKING:
     __getattr__ = _refusing(__name__, __all__)

@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 from attrs import field, fields_dict
 
 from ...ops.data_types import parse_enum
-from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError
+from ...ops.keywords import keyword_hint
 from ...ops.records import frozen
 from ...ops.values import format_value, integer
 from ..runtime.shared_constants import SharedConstants
@@ -168,6 +169,6 @@ def parse_options(given: Mapping[str, Any], keywords: type = CompileKeywords) ->
     for name in given:
         if name not in known:
             raise ArgumentTypeError(
-                f"compile has no option '{name}'{nearest(name, known)}; it takes {', '.join(known)}"
+                f"compile has no option '{name}'{keyword_hint(name, [*known, 'engine'])}; it takes {', '.join(known)}"
             )
     return CompileOptions(**given)

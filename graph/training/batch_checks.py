@@ -37,9 +37,7 @@ def check_batches(batches: object, what: str, names: Sequence[str] = ()) -> None
         )
     several = isinstance(batches, list | tuple)
     first = next(iter(cast("Iterable[object]", batches)), None) if several else None
-    if hasattr(batches, "shape") or hasattr(
-        first, "shape"
-    ):  # what has rows can be gone through
+    if hasattr(batches, "shape") or hasattr(first, "shape"):  # what has rows can be gone through
         raise ArgumentTypeError(
             f"{what} {must}, got {'an array' if first is None else 'arrays'} without names; write [{feeds}] for one "
             f"batch, or Loader({feeds}, batch_size) for batches of that many examples"
