@@ -26,8 +26,9 @@ class Rewritable(GraphCore):
 
         Args:
             data_type: `bf16`. f16 has neither the range of f32 nor, on most CPUs, kernels.
-            keep: what stays f32: names of ops, kinds, and names of tensors. A tensor's name keeps the op that makes
-                it; an input's or a constant's the ops that read it.
+            keep: what stays f32: names of ops, kinds, and names of tensors, or patterns of these as `fnmatch` has
+                them; one, or a list. A tensor's name keeps the op that makes it; an input's or a constant's the ops
+                that read it.
             ports: whether inputs and outputs keep their types, with a TypeCast behind or before them. Otherwise they
                 become bf16 too.
 
@@ -35,7 +36,7 @@ class Rewritable(GraphCore):
             A graph of the same names that is not finalized.
 
         Raises:
-            ArgumentError, ArgumentTypeError: another type; an unknown name in `keep`.
+            ArgumentError, ArgumentTypeError: another type; something in `keep` that there is not.
             GraphError: a cycle.
         """
         from .precision.bfloat16 import to_data_type
@@ -52,9 +53,9 @@ class Rewritable(GraphCore):
         loss, gradients and updates need is left out, inputs as labels and seeds among it.
 
         Args:
-            outputs: names or tensors that the graph is to give out. None for those that were marked with a name, and
-                for all others where none was: without gradients, updates, and a single number that needs inputs, as
-                labels are, which no other output does. Names stay.
+            outputs: names, patterns of names, or tensors that the graph is to give out; one, or a list. None for those
+                that were marked with a name, and for all others where none was: without gradients, updates, and a
+                single number that needs inputs, as labels are, which no other output does. Names stay.
             fold_batch_norm: whether weights take in the BatchNorm behind their convolution or matmul. It stays where
                 something else reads that one's result, and behind weights of 16 bits.
 
@@ -92,7 +93,7 @@ class Rewritable(GraphCore):
             calibration_feeds: some typical inputs: mappings from input names to arrays, tuples of arrays in the inputs'
                 order, or the array itself where there is one input.
             method: `minmax`; `percentile` and `mse` leave out what lies far outside, and run each feed twice.
-            keep: what stays f32: names of ops, kinds, and names of tensors.
+            keep: what stays f32: names of ops, kinds, and names of tensors, or patterns of these; see `to`.
 
         Returns:
             A graph with the same inputs and outputs that is not finalized.
@@ -128,7 +129,7 @@ class Rewritable(GraphCore):
             group: how many elements of a column share a scale, along the axis that is summed; all of them if None.
                 Where it does not divide that axis the largest divisor below it is taken, down to a quarter of it;
                 weights with none stay as they are.
-            keep: what stays as it is: names of ops, kinds, and names of tensors.
+            keep: what stays as it is: names of ops, kinds, and names of tensors, or patterns of these; see `to`.
 
         Returns:
             A graph with the same inputs and outputs that is not finalized.

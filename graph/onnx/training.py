@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from attrs import evolve
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, near_pattern
-from ...ops.values import format_value, listed
 from ..importing.expressions import cast
 from ..importing.tables import Entries, replaced
 from ..importing.translation import Translation, Value
 from ..model.logical_tensor import LogicalTensor
+from ..model.patterns import fits, fitting, patterns_of, unfit
 from ..runtime.arrays import Array
 from .layers import batch_normalization
 from .node import Node, Translate
@@ -62,33 +60,20 @@ def trainable(graph: Any, constants: Mapping[str, Array], frozen: object) -> fro
     Raises:
         ArgumentError: a pattern that fits no name. ArgumentTypeError: no patterns.
     """
-    patterns = _patterns(frozen)
+    patterns = patterns_of("from_onnx: frozen", frozen, "layer1.*")
     held = {tensor.name for tensor in graph.initializer}
     found = {name for name in held if name in constants and constants[name].dtype == np.float32}
     found -= {output.name for output in graph.output}
-    unused = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in held)]
-    if unused:
-        raise ArgumentError(
-            f"from_onnx: frozen has {format_value(unused[0])}, which fits no initializer of the model"
-            f"{near_pattern(unused[0], held)}; it has "
-            f"{', '.join(map(repr, sorted(held)[:4]))}{', …' if len(held) > 4 else ''}"
-        )
-    found -= {name for name in found if any(fnmatchcase(name, pattern) for pattern in patterns)}
+    for pattern in patterns:
+        if not fitting(pattern, held):
+            raise unfit("from_onnx: frozen", pattern, "no initializer of the model", sorted(held))
+    found -= {name for name in found if any(fits(name, pattern) for pattern in patterns)}
     found -= _others(graph, constants)
     for node in graph.node:
         statistics = {node.input[at] for at in STATISTICS.get(kind_of(node), ()) if at < len(node.input)}
         if not statistics <= found:
             found -= statistics
     return frozenset(found)
-
-
-def _patterns(frozen: object) -> Sequence[str]:
-    patterns = listed(frozen)
-    if isinstance(frozen, str) or patterns is None or not all(isinstance(one, str) for one in patterns):
-        raise ArgumentTypeError(
-            f"from_onnx: frozen must be patterns of names, as ['layer1.*', 'bn1.*'], got {format_value(frozen)}"
-        )
-    return [str(one) for one in patterns]
 
 
 def _others(graph: Any, constants: Mapping[str, Array]) -> set[str]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from fnmatch import fnmatchcase
 from typing import Generic
 
 import numpy as np
 
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, near_pattern
-from ...ops.values import format_value, integer, listed
+from ...ops.errors import ArgumentError, UnsupportedError
+from ...ops.values import format_value, integer
 from ..core.building import G, content_of
 from ..model.logical_tensor import LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
+from ..model.patterns import fitting, patterns_of, some_of, unfit
 from ..runtime.arrays import Array, numpy_type
 from .adapted import A, B, Use, adapters_of, outputs_first, uses_of
 from .rewriting import Rewriting
@@ -42,15 +42,16 @@ def adapters(graph: G, rank: int, pattern: object, *, alpha: float | None, train
             "in one call of adapters, as a list of patterns"
         )
     wanted = _matching(names, pattern, "pattern", multiplied)
+    if not wanted:
+        raise ArgumentError(f"adapters: pattern is empty; name some of these weights: {some_of(multiplied)}")
     uses = [use for use in uses_of(r) if use.held in wanted]
     if not uses:
-        some = ", ".join(map(repr, multiplied[:4])) or "none"
         raise ArgumentError(
             f"adapters: pattern {format_value(pattern)} fits {label(r.tensors[min(wanted)])!r}, and no weights of a "
-            f"MatMul or Convolution; name some of these: {some}{', …' if len(multiplied) > 4 else ''}"
+            f"MatMul or Convolution; name some of these: {some_of(multiplied)}"
         )
     others = [name for name, number in names.items() if number in r.parameters] or list(names)
-    kept = _matching(names, trained, "trained", others) if listed(trained) != [] else frozenset[int]()
+    kept = _matching(names, trained, "trained", others)
     return _Adding(r, uses, size, size if alpha is None else alpha, kept, seed).done()
 
 
@@ -64,22 +65,14 @@ def _matching(names: dict[str, int], patterns: object, what: str, offered: Colle
     Raises:
         ArgumentTypeError: no patterns. ArgumentError: one that fits no name.
     """
-    given = [patterns] if isinstance(patterns, str) else listed(patterns)
-    if given is None or not given or not all(isinstance(one, str) for one in given):
-        raise ArgumentTypeError(
-            f"adapters: {what} must be a pattern of names or a list of them, as '*.query.weight', got "
-            f"{format_value(patterns)}"
-        )
     found: set[int] = set()
-    for one in given:
-        fitting = [number for name, number in names.items() if fnmatchcase(name, str(one))]
-        if not fitting:
-            some = ", ".join(map(repr, list(offered)[:4])) or "none"
-            raise ArgumentError(
-                f"adapters: {what} {format_value(one)} fits no constant or parameter of floating-point numbers"
-                f"{near_pattern(str(one), offered)}; the graph has {some}{', …' if len(offered) > 4 else ''}"
+    for one in patterns_of(f"adapters: {what}", patterns, "*.query.weight"):
+        named = fitting(one, names)
+        if not named:
+            raise unfit(
+                f"adapters: {what}", one, "no constant or parameter of floating-point numbers", offered
             )
-        found.update(fitting)
+        found.update(names[name] for name in named)
     return frozenset(found)
 
 

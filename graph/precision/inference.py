@@ -7,12 +7,13 @@ from typing import cast
 
 import numpy as np
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError, nearest
+from ...ops.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from ...ops.values import format_value
 from ..core.building import G, GraphCore, empty_like
 from ..core.reading import UPDATES
 from ..model.logical_tensor import LogicalTensor, label
 from ..model.op import Op
+from ..model.patterns import fitting, near_name, some_of
 from ..model.topology import needed_ops, topological
 from ..runtime.arrays import numpy_type
 from .folding import fold_batch_norm
@@ -56,22 +57,25 @@ def _chosen(graph: GraphCore, outputs: object, loss: LogicalTensor | None) -> li
                 "outputs, by outputs=[…], or mark them by graph.output(…) before the graph is trained"
             )
         return found
-    if isinstance(outputs, str | LogicalTensor) or not isinstance(outputs, Collection):
+    several = [outputs] if isinstance(outputs, str | LogicalTensor) else outputs
+    if not isinstance(several, Collection):
         raise ArgumentTypeError(
-            f"for_inference takes a list of names or tensors as outputs, got {format_value(outputs)}"
+            f"for_inference takes names or tensors as outputs, one or a list, got {format_value(outputs)}"
         )
     tensors = {label(t): t.id for t in graph.tensors} | names
     of_id = {number: name for name, number in names.items()}
-    chosen: list[tuple[str, int]] = []
-    for one in cast("Collection[object]", outputs):
+    chosen: dict[int, str] = {}
+    for one in cast("Collection[object]", several):
         key = label(one) if isinstance(one, LogicalTensor) else one
-        if not isinstance(key, str) or key not in tensors:
+        given = [key] if key in tensors else fitting(key, tensors) if isinstance(key, str) else []
+        if not given:
             raise ArgumentError(
                 f"for_inference: outputs has {format_value(one)}, which is no tensor of the graph"
-                f"{nearest(str(key), tensors)}"
+                f"{near_name(str(key), tensors)}; its outputs are {some_of(list(names))}"
             )
-        chosen.append((key if key in names else of_id.get(tensors[key], key), tensors[key]))
-    return chosen
+        for name in map(str, given):
+            chosen.setdefault(tensors[name], name if name in names else of_id.get(tensors[name], name))
+    return [(name, number) for number, name in chosen.items()]
 
 
 def _outputs(graph: GraphCore) -> list[tuple[str, int]]:

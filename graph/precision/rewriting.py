@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
-from typing import Generic, cast
+from collections.abc import Iterable, Sequence
+from typing import Generic
 
 from ...ops.data_types import DataType
-from ...ops.errors import ArgumentError, ArgumentTypeError, nearest
+from ...ops.errors import ArgumentError
 from ...ops.records import frozen
 from ...ops.registry import REGISTRY
 from ...ops.schema import UNKNOWN_DIM
@@ -15,6 +15,7 @@ from ...ops.values import format_value
 from ..core.building import G, empty_like
 from ..model.logical_tensor import MAX_ID, LogicalTensor, PropertyType, evolve_tensor, label
 from ..model.op import Op
+from ..model.patterns import fits, fitting, near_name, patterns_of, some_of
 from ..model.topology import Topology, topological
 from ..runtime.arrays import Array
 from ..runtime.parameter import Parameter
@@ -34,42 +35,32 @@ class Kept:
 
 
 def kept(keep: object, ops: Sequence[Op], tensors: Iterable[LogicalTensor]) -> Kept:
-    """What names of ops, kinds and tensors stand for in a graph.
+    """What names of ops, kinds and tensors, and patterns of them, stand for in a graph.
 
     Raises:
-        ArgumentTypeError: no collection of strings.
-        ArgumentError: a name that is none of these.
+        ArgumentTypeError: no string, and no collection of strings.
+        ArgumentError: one that fits none of these.
     """
-    names: list[object] = [keep] if isinstance(keep, str) else list(_iterated(keep))
     found_ops: set[int] = set()
     found_tensors: set[int] = set()
     by_label: dict[str, set[int]] = {}
     for tensor in tensors:
         by_label.setdefault(label(tensor), set()).add(tensor.id)
-    for name in names:
-        if not isinstance(name, str):
-            raise ArgumentTypeError(
-                f"keep must hold names of ops, kinds or tensors, got {format_value(name)} in {format_value(keep)}"
-            )
-        same = [op for op in ops if name in (op.name, op.kind, op.names.kind)]
-        if not same and name not in by_label and name not in REGISTRY:
-            known = [*by_label, *(op.name for op in ops if op.name), *{op.kind for op in ops}]
+    for one in patterns_of("keep", keep, "head.*"):
+        same = [op for op in ops if any(fits(name, one) for name in (op.name, op.kind, op.names.kind))]
+        named = [number for name in fitting(one, by_label) for number in by_label[name]]
+        if not same and not named and one not in REGISTRY:
+            kinds = list(dict.fromkeys(op.kind for op in ops))
+            names = list(dict.fromkeys([*(op.name for op in ops if op.name), *by_label]))
             raise ArgumentError(
-                f"keep has {format_value(name)}, which is no op, kind or tensor of the graph{nearest(name, known)}"
+                f"keep has {format_value(one)}, which is no op, kind or tensor of the graph"
+                f"{near_name(one, [*by_label, *names, *kinds])}; it has the kinds {some_of(kinds)}, and the names "
+                f"{some_of(names)}"
             )
         found_ops.update(op.id for op in same)
-        found_tensors.update(by_label.get(name, ()))
+        found_tensors.update(named)
     found_ops.update(op.id for op in ops if any(t.id in found_tensors for t in op.outputs))
     return Kept(frozenset(found_ops), frozenset(found_tensors))
-
-
-def _iterated(keep: object) -> Iterable[object]:
-    if not isinstance(keep, Collection):
-        raise ArgumentTypeError(
-            f"keep must be a list of names of ops, kinds or tensors, got {format_value(keep)} of type "
-            f"{type(keep).__name__}"
-        )
-    return cast("Collection[object]", keep)
 
 
 def count(tensor: LogicalTensor) -> int | None:

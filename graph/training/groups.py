@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import cast
 
-from ...ops.errors import ArgumentError, ArgumentTypeError, near_pattern
+from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.values import format_value
 from ..model.logical_tensor import LogicalTensor, label
+from ..model.patterns import fits, unfit
 from .optimizers import Optimizer
 
 Choice = Callable[[LogicalTensor], Optimizer | None]
@@ -75,14 +75,11 @@ def _by_patterns(patterns: Mapping[object, object], parameters: Sequence[Logical
                 f"the mapping of optimizers must be to optimizers or None, got {format_value(one)} of type "
                 f"{type(one).__name__} for {pattern!r}"
             )
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise ArgumentError(
-                f"the mapping of optimizers has {pattern!r}, which fits the name of no parameter"
-                f"{near_pattern(pattern, names)}; they are {listing(names)}"
-            )
+        if not any(fits(name, pattern) for name in names):
+            raise unfit("the mapping of optimizers", pattern, "the name of no parameter", names)
     found: dict[str, Optimizer | None] = {}
     of = cast("Mapping[str, object]", patterns)
-    fitted = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in of}
+    fitted = {pattern: {name for name in names if fits(name, pattern)} for pattern in of}
     for name in names:
         fitting = [pattern for pattern in of if name in fitted[pattern]]
         if not fitting:
@@ -99,12 +96,6 @@ def _by_patterns(patterns: Mapping[object, object], parameters: Sequence[Logical
                 f"first, and nothing is left for it; put {pattern!r} before it, or leave it out"
             )
     return lambda parameter: found[label(parameter)]
-
-
-def listing(names: Sequence[str]) -> str:
-    """Some names, in a sentence."""
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return ", ".join(map(repr, names[:8])) + more
 
 
 def common_clip_norm(optimizers: Mapping[str, Optimizer]) -> float | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from fnmatch import fnmatchcase
 
-from ...ops.errors import ArgumentError, near_pattern
 from ..graph import Graph
 from ..model.logical_tensor import LogicalTensor, label
-from .groups import listing
+from ..model.patterns import fits, unfit
 
 
 def named_tensors(graph: Graph, patterns: Sequence[str]) -> set[int]:
@@ -20,17 +18,11 @@ def named_tensors(graph: Graph, patterns: Sequence[str]) -> set[int]:
     found: set[int] = set()
     for pattern in patterns:
         fitting = {
-            t.id
-            for op in graph.ops
-            for t in op.outputs
-            if fnmatchcase(op.name, pattern) or fnmatchcase(label(t), pattern)
+            t.id for op in graph.ops for t in op.outputs if fits(op.name, pattern) or fits(label(t), pattern)
         }
         if not fitting:
             names = list(dict.fromkeys(op.name for op in graph.ops))
-            raise ArgumentError(
-                f"recompute has {pattern!r}, which fits the name of no op and of no tensor that one makes"
-                f"{near_pattern(pattern, names)}; ops are {listing(names)}"
-            )
+            raise unfit("recompute", pattern, "the name of no op and of no tensor that one makes", names)
         found |= fitting
     return found
 

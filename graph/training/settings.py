@@ -12,6 +12,7 @@ from ...ops.data_types import parse_enum
 from ...ops.errors import ArgumentError, ArgumentTypeError
 from ...ops.records import frozen
 from ...ops.values import format_value, integer
+from ..model.patterns import patterns_of
 from ..runtime.engine import Engine
 from .ema import EMA, ema_of
 from .step import Communicator
@@ -57,16 +58,8 @@ def _accumulate(value: int) -> int:
     return number
 
 
-def _recompute(value: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] -- users' values
-        raise ArgumentTypeError(
-            f"recompute must be a list of patterns of names of ops and tensors, as ['block*'], got "
-            f"{format_value(value)}"
-        )
-    for one in value:
-        if not isinstance(one, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"recompute must hold patterns of names, got {format_value(one)}")
-    return tuple(value)
+def _recompute(value: str | Sequence[str]) -> tuple[str, ...]:
+    return patterns_of("recompute", value, "block*")
 
 
 @frozen(kw_only=True)

@@ -312,23 +312,23 @@ REFUSED = {
     "fits nothing": (
         lambda g: g.adapters(2, ["*.weight", "q_proj*"]),
         og.ArgumentError,
-        "'q_proj\\*' fits no",
+        "has 'q_proj\\*', which fits no",
     ),
     "no weights": (
         lambda g: g.adapters(2, "*.bias"),
         og.ArgumentError,
         "no weights of a MatMul or Convolution",
     ),
-    "no pattern": (lambda g: g.adapters(2, 3), og.ArgumentTypeError, "must be a pattern of names"),
+    "no pattern": (lambda g: g.adapters(2, 3), og.ArgumentTypeError, "must be a name, a pattern of names"),
     "trained nothing": (
         lambda g: g.adapters(2, "*", trained="head"),
         og.ArgumentError,
-        "trained 'head' fits no",
+        "trained has 'head', which fits no",
     ),
     "a word of a name": (
         lambda g: g.adapters(2, "up"),
         og.ArgumentError,
-        r"'up' fits no .* .did you mean '\*up\*'\?.; the graph has 'up.weight', 'down.weight'$",
+        r"'up', which fits no .* .did you mean '\*up\*'\?.; there are 'up.weight', 'down.weight'$",
     ),
     "a word that is misspelled": (
         lambda g: g.adapters(2, "Dwon"),

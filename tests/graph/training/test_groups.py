@@ -190,7 +190,7 @@ def test_the_first_pattern_that_fits_counts() -> None:
         ),
         (
             {"B": T.SGD(0.5), "*": T.SGD(0.5)},
-            "has 'B', which fits the name of no parameter.*they are 'w', 'b'",
+            "has 'B', which fits the name of no parameter.*there are 'w', 'b'",
         ),
         ({"bias": T.SGD(0.5), "*": T.SGD(0.5)}, "has 'bias', which fits the name of no parameter"),
         (
